@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -30,7 +32,8 @@ app = typer.Typer(
     name="composites",
     help="PyTorch operators as stablehlo.composite: registries, hooks and StableHLO files.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # panels cut the names of options
     pretty_exceptions_enable=False,
 )
 COMMANDS = (
@@ -59,10 +62,16 @@ def application(
 
 
 @app.command()
-def env() -> None:
+def env(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
     """Show the environment variables that the project reads, and their current values."""
     with clear_errors():
         warn_of_unknown_variables()
+    if as_json:
+        rows = [asdict(variable) | {"value": variable.read()} for variable in VARIABLES]
+        typer.echo(json.dumps({"variables": rows}, indent=2))
+        return
     table = Table(Column("variable", no_wrap=True), "value", "meaning", "example")
     for variable in VARIABLES:
         table.add_row(variable.name, Text(variable.read()), variable.meaning, variable.example)

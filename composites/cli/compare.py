@@ -10,6 +10,7 @@ import typer
 
 from composites.cli.errors import clear_errors, fail
 from composites.cli.output import print_table
+from composites.cli.stablehlo import bytes_of
 from composites.files import write_atomic
 from composites.functions import load_function
 from lowering.stablehlo import (
@@ -34,7 +35,8 @@ def register(app: typer.Typer) -> None:
 
 def _compare(
     program: Annotated[
-        Path, typer.Argument(help="A StableHLO file, or a folder of composites export.")
+        Path,
+        typer.Argument(help="A StableHLO file, a folder of composites export, or - for stdin."),
     ],
     bind: Annotated[
         list[str] | None,
@@ -94,7 +96,7 @@ def _compare(
         }
         # Another process reads the file first, which may be damaged. Kernels run in this one.
         file = program / _MODULE if program.is_dir() else program
-        module = Module.read(file, limits=Limits())
+        module = Module.from_bytes(bytes_of(file), str(file), limits=Limits())
         comparison = compare(
             module,
             functions,

@@ -1,4 +1,5 @@
-"""The one way in which the command line reports a mistake: `error: …` on stderr, exit code 1.
+"""The one way in which the command line reports a mistake: `error: …` on stderr, exit code 1, or 2
+for a mistake in the arguments.
 
 What stops nothing is `warning: …` on stderr.
 """
@@ -14,14 +15,19 @@ import typer
 from rich.console import Console
 
 from composites.errors import CompositesError, CompositesWarning, RegistryError, installing
-from lowering.stablehlo import StableHLOError
+from lowering.stablehlo import OptionError, StableHLOError
 
 
-def fail(message: str, prefix: str = "error: ") -> NoReturn:
+def fail(message: str, prefix: str = "error: ", code: int = 1) -> NoReturn:
     """Report an error and exit."""
     text = f"{prefix}{message}"
     Console(stderr=True).print(text, style="red", markup=False, highlight=False, soft_wrap=True)
-    raise typer.Exit(1)
+    raise typer.Exit(code)
+
+
+def fail_usage(message: str) -> NoReturn:
+    """Report a mistake in the arguments of a command, and exit as typer does for its own."""
+    fail(message, code=2)
 
 
 def warn(message: object) -> None:
@@ -64,6 +70,8 @@ def clear_errors() -> Iterator[None]:
             yield
     except RegistryError as error:  # its lines start with file and line, which editors can follow
         fail(str(error), prefix="")
+    except OptionError as error:
+        fail_usage(str(error))
     except (CompositesError, StableHLOError) as error:
         fail(str(error))
     except OSError as error:

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from composites.cli.errors import clear_errors, fail
+from composites.cli.errors import clear_errors, fail_usage
 from composites.cli.factories import FactoryArgument, load_factory
 from composites.cli.output import print_table
 from lowering.stablehlo import TARGETS
@@ -132,7 +132,7 @@ def _mesh(text: str) -> dict[str, int] | None:
     for item in text.split(","):
         name, _, size = map(str.strip, item.partition("="))
         if not (name and size.isdecimal()):
-            fail(f"--mesh {text}: write names and sizes of axes, such as data=2,model=4")
+            fail_usage(f"--mesh {text}: write names and sizes of axes, such as data=2,model=4")
         sizes[name] = int(size)
     return sizes
 
@@ -156,7 +156,7 @@ def _dynamic(text: str) -> _Dynamic:
     numbers = all(limit.isdecimal() for limit in (axis, *limits.values()))
     known = len(limits) == len(bounds) and limits.keys() <= {"min", "max"}
     if not (argument and name.isidentifier() and numbers and known):
-        fail(
+        fail_usage(
             f"--dynamic {text}: write an argument, a dimension and a name, such as"
             " input_ids:0=batch or input_ids:1=seq,min=2,max=512"
         )
@@ -174,7 +174,7 @@ def _dynamic_shapes(varying: list[_Dynamic]) -> dict[str, Any] | None:
         bounds.setdefault(item.name, {}).update(item.bounds)
     for name, limits in bounds.items():
         if limits.get("max", limits.get("min", 0) + 1) <= limits.get("min", 0):
-            fail(f"--dynamic: the largest size of {name} must be above the smallest one")
+            fail_usage(f"--dynamic: the largest size of {name} must be above the smallest one")
     dims = {name: Dim(name, **limits) for name, limits in bounds.items()}
     shapes: dict[str, Any] = {}
     for item in varying:
@@ -184,7 +184,7 @@ def _dynamic_shapes(varying: list[_Dynamic]) -> dict[str, Any] | None:
 
 def _form(text: str) -> Any:
     if text not in ("gspmd", "shardy"):
-        fail(f"--sharding-form {text}: write gspmd or shardy")
+        fail_usage(f"--sharding-form {text}: write gspmd or shardy")
     return text
 
 
@@ -192,6 +192,6 @@ def _sharding(text: str) -> tuple[str, tuple[tuple[str, ...] | None, ...]]:
     """`*.weight=model,-` as a pattern and its spec."""
     pattern, equals, spec = text.rpartition("=")
     if not (pattern and equals):
-        fail(f"--shard {text}: write a pattern and axes, such as '*.q_proj.weight=model,-'")
+        fail_usage(f"--shard {text}: write a pattern and axes, such as '*.q_proj.weight=model,-'")
     parts = [part.strip() for part in spec.split(",")]
     return pattern, tuple(None if part in ("", "-") else tuple(part.split("+")) for part in parts)

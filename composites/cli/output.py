@@ -4,23 +4,68 @@ from __future__ import annotations
 
 import sys
 
-from rich.console import Console
+from rich.columns import Columns
+from rich.console import Console, RenderableType
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 _ANY_WIDTH = 1_000_000
+_NARROWEST = 16
+"""Characters that a folded column has at least; a name is readable in them."""
 
 
 def print_table(table: Table) -> None:
     """Print a table.
 
-    A terminal has a width, and rich folds what is wider. A pipe or a file has none. Nothing is cut
-    or folded there, so that grep finds every name.
+    A terminal has a width, and rich folds what is wider. Where columns would be too narrow to be
+    read, each row is a few lines. A pipe or a file has no width. Nothing is cut or folded there, so
+    that grep finds every name.
     """
     if sys.stdout.isatty():
-        Console().print(table)
+        terminal = Console()
+        if _is_readable(table, terminal):
+            terminal.print(table)
+        else:
+            _print_stacked(table, terminal)
         return
     console = Console(width=_ANY_WIDTH)
     # rich folds the title and the caption at the width of the columns.
     around = [part for part in (table.title, table.caption) if part]
     table.min_width = max((console.measure(part).maximum for part in around), default=None)
     console.print(table)
+
+
+def _is_readable(table: Table, console: Console) -> bool:
+    """Whether columns of numbers fit the width, and those of text with a few characters each."""
+    needed = 1
+    for column in table.columns:
+        texts = [column.header, *column.cells]
+        width = max((console.measure(text).maximum for text in texts), default=0)
+        folds = column.justify != "right" and not column.no_wrap
+        needed += 3 + (min(width, _NARROWEST) if folds else width)
+    return needed <= console.width
+
+
+def _print_stacked(table: Table, console: Console) -> None:
+    """Print each row as its first cell, a line for each text with its heading, and the numbers."""
+    if table.title:
+        console.print(table.title, style="table.title")
+    first, *others = table.columns
+    cells = [list(column.cells) for column in others]
+    for number, name in enumerate(first.cells):
+        style = table.rows[number].style or ""
+        console.print(name, style=f"bold {style}".strip())
+        lines: list[RenderableType] = []
+        numbers: list[RenderableType] = []
+        for column, values in zip(others, cells, strict=True):
+            value = values[number]
+            if not str(value):
+                continue
+            text = value if isinstance(value, Text) else str(value)
+            labelled = Text.assemble((f"{column.header}: ", "dim"), text)
+            (numbers if column.justify == "right" else lines).append(labelled)
+        for line in (*lines, Columns(numbers, padding=(0, 2))):
+            console.print(Padding(line, (0, 0, 0, 2)), style=style, overflow="fold")
+    if table.caption:
+        console.print(table.caption, style="table.caption")

@@ -11,7 +11,7 @@ import typer
 
 from composites.cli.errors import clear_errors, fail, warn
 from composites.cli.output import print_table
-from composites.errors import MissingPackageError, RegistryError
+from composites.errors import MissingPackageError, Problem, RegistryError
 from composites.files import write_atomic
 from composites.settings import ALLOWLIST
 
@@ -75,6 +75,7 @@ def generate(check: Check = False) -> None:
 
 def check(
     registries: Annotated[list[Path], typer.Argument(help="Registry files.", show_default=False)],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Check registry files and report all problems.
 
@@ -83,11 +84,10 @@ def check(
     example call is easily made.
     """
     with clear_errors(), ALLOWLIST.unset():
-        from composites.registry.catalog import load_catalog
-
-        catalog = load_catalog([str(path) for path in registries], in_place=True)
-        named = [r for r in catalog.registries if r.package is None and not r.builtin]
-        for text in (*catalog.warnings(), *_checked(named, catalog), *_tried(named, catalog)):
+        if as_json:
+            _print_findings(registries)
+            return
+        for text in _remarks(registries):
             warn(text)
     typer.echo(f"{_files(len(registries))} checked, no problems found")
 
@@ -118,6 +118,33 @@ def format_files(
 
 def _files(count: int) -> str:
     return f"{count} file{'' if count == 1 else 's'}"
+
+
+def _remarks(registries: Sequence[Path]) -> Sequence[str]:
+    """What `check` warns of.
+
+    Raises:
+        RegistryError: there are problems.
+    """
+    from composites.registry.catalog import load_catalog
+
+    catalog = load_catalog([str(path) for path in registries], in_place=True)
+    named = [r for r in catalog.registries if r.package is None and not r.builtin]
+    return [*catalog.warnings(), *_checked(named, catalog), *_tried(named, catalog)]
+
+
+def _print_findings(registries: Sequence[Path]) -> None:
+    """Print what `check` finds as JSON. The exit code is that of the text."""
+    remarks: Sequence[str] = ()
+    problems: Sequence[Problem] = ()
+    try:
+        remarks = _remarks(registries)
+    except RegistryError as error:
+        problems = error.problems
+    rows = [asdict(problem) for problem in problems]
+    typer.echo(json.dumps({"problems": rows, "warnings": [*remarks]}, indent=2))
+    if problems:
+        raise typer.Exit(1)
 
 
 def _checked(named: Sequence[Registry], catalog: Catalog) -> Sequence[str]:

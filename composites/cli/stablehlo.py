@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import inspect as signatures
 import json as to_json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from composites.cli.errors import clear_errors, fail
+from composites.cli.errors import clear_errors, fail, fail_usage
 from composites.cli.output import print_table
 from composites.files import write_atomic
 from lowering.stablehlo import (
@@ -34,7 +35,7 @@ from lowering.stablehlo import inspect as inspect_module
 from lowering.stablehlo.options import Option
 
 StableHLOFile = Annotated[
-    Path, typer.Argument(help="StableHLO text, bytecode or portable artifact.")
+    Path, typer.Argument(help="StableHLO text, bytecode or portable artifact; - for stdin.")
 ]
 
 _DEFAULT = Limits()
@@ -82,7 +83,7 @@ def inspect(
     a lock, and why. The exit code is 1 if there are any.
     """
     if against is not None and (list_casts or html is not None):
-        fail("--against goes with neither --casts nor --html")
+        fail_usage("--against goes with neither --casts nor --html")
 
     def work(module: Module) -> None:
         if against is not None:
@@ -149,8 +150,7 @@ def _lower_command() -> Callable[..., None]:
 
         _on_file(context, work, file, seconds, memory)
 
-    order = ", ".join(option.flag.partition("/")[0] for p in COMMAND_LINE for option in p.options)
-    lower.__doc__ = f"Lower a module. The passes run in the order of their options: {order}."
+    lower.__doc__ = "Lower a module. The passes run in the order of their options."
     command: Any = lower
     command.__signature__ = signatures.Signature(list(_parameters()))
     command.__annotations__ = {p.name: p.annotation for p in _parameters()}
@@ -166,7 +166,7 @@ def _on_file(
 ) -> None:
     """Do the work of a command, in a child process if the application has a way to have one."""
     with clear_errors():
-        data = _bytes_of(file)  # here, because a child may have another stdin
+        data = bytes_of(file)  # here, because a child may have another stdin
 
         def reported() -> None:
             with clear_errors():
@@ -178,7 +178,10 @@ def _on_file(
             context.obj(reported, str(file), Limits(seconds, int(memory * 2**30)))
 
 
-def _bytes_of(file: Path) -> bytes:
+def bytes_of(file: Path) -> bytes:
+    """The content of a file, or of stdin for `-`."""
+    if str(file) == "-":
+        return sys.stdin.buffer.read()
     text = file / "program.mlir"
     if text.is_file():  # a folder that `composites export` wrote
         fail(f"{file} is a folder; write {text}, or program.mlirbc for its artifact")

@@ -16,7 +16,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 from rich.text import Text
 
-from composites.cli.errors import clear_errors, fail
+from composites.cli.errors import clear_errors, fail, fail_usage
 from composites.cli.factories import FactoryArgument, load_factory
 from composites.cli.output import print_table
 from composites.files import write_atomic
@@ -67,7 +67,7 @@ def suggest(
     Example: composites suggest examples/models.py:bert --yaml -o draft.yaml
     """
     if forward and optimizer:
-        fail("--forward has no gradients for --optimizer; leave one out")
+        fail_usage("--forward has no gradients for --optimizer; leave one out")
     with clear_errors():
         from composites.allowlist import split_allowlist
         from composites.functions import load_function
@@ -105,7 +105,7 @@ def _check_namespace(namespace: str) -> None:
     from composites.registry.document import NAMESPACE
 
     if not NAMESPACE.fullmatch(namespace):
-        fail(f"--namespace: {namespace!r} is not a composite namespace such as acme")
+        fail_usage(f"--namespace: {namespace!r} is not a composite namespace such as acme")
 
 
 def report_data(report: Report) -> dict[str, object]:

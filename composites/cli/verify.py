@@ -16,7 +16,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from composites.cli.errors import clear_errors, fail
+from composites.cli.errors import clear_errors, fail_usage
 from composites.cli.output import print_table
 from composites.element_types import REGISTRY_TYPES
 from composites.errors import AllowlistError, did_you_mean
@@ -90,8 +90,10 @@ def _element_types(text: str) -> tuple[str, ...]:
     for name in types:
         if name not in REGISTRY_TYPES:
             hint = did_you_mean(name, REGISTRY_TYPES)
-            fail(f"--dtypes: {name!r} is not an element type{hint} ({', '.join(REGISTRY_TYPES)})")
-    return types or fail("--dtypes: name an element type, such as f32")
+            fail_usage(
+                f"--dtypes: {name!r} is not an element type{hint} ({', '.join(REGISTRY_TYPES)})"
+            )
+    return types or fail_usage("--dtypes: name an element type, such as f32")
 
 
 def _request(
@@ -109,7 +111,9 @@ def _request(
     alternatives = [name for name in names if ":" not in name and "=" in name]
     named = [name for name in names if ":" not in name and "=" not in name]
     if samples is not None and not functions:
-        fail("--samples-from is for functions; an entry of a registry names its own with `samples`")
+        fail_usage(
+            "--samples-from is for functions; an entry of a registry names its own with `samples`"
+        )
     catalog = load_catalog(files, in_place=files is not None)
     if named:
         entries = resolve(named, catalog)
@@ -120,7 +124,7 @@ def _request(
     words = [(item, pair) for item in alternatives for pair in choose(item, catalog)]
     for item, (_, word) in words:
         if word == STOCK:
-            fail(f"{item}: name the entry alone to verify its own decomposition")
+            fail_usage(f"{item}: name the entry alone to verify its own decomposition")
     identities = tuple(entry.identity for entry in entries)
     if files is not None:
         own = {entry.identity for entry in catalog.registries[0].composites}

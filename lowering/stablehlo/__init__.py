@@ -41,6 +41,7 @@ from .errors import (
     CrashError,
     DynamicSizeError,
     MissingJaxError,
+    OptionError,
     ParseError,
     PassError,
     RefusedOperationError,
@@ -98,8 +99,10 @@ from .passes.legalize_mhlo_custom_calls import legalize_mhlo_custom_calls
 from .passes.legalize_reduce_inits import legalize_reduce_inits
 from .passes.legalize_remainders import OPTIONS as LEGALIZE_REMAINDERS_OPTIONS
 from .passes.legalize_remainders import legalize_remainders
+from .passes.narrow_comparisons import narrow_comparisons
 from .passes.narrow_scatter_indices import OPTIONS as NARROW_SCATTER_INDICES_OPTIONS
 from .passes.narrow_scatter_indices import narrow_scatter_indices
+from .passes.order_contractions import order_contractions
 from .passes.order_inputs import order_inputs
 from .passes.pad_dilated_inputs import OPTIONS as PAD_DILATED_INPUTS_OPTIONS
 from .passes.pad_dilated_inputs import pad_dilated_inputs
@@ -168,6 +171,7 @@ __all__ = [
     "Limits",
     "MissingJaxError",
     "Module",
+    "OptionError",
     "ParseError",
     "Pass",
     "PassError",
@@ -216,7 +220,9 @@ __all__ = [
     "legalize_mhlo_custom_calls",
     "legalize_reduce_inits",
     "legalize_remainders",
+    "narrow_comparisons",
     "narrow_scatter_indices",
+    "order_contractions",
     "order_inputs",
     "pad_dilated_inputs",
     "program_difference",

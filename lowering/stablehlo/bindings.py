@@ -93,7 +93,7 @@ def _stablehlo() -> Any:
 
 
 def new_context() -> IrContext:
-    """A context with StableHLO, CHLO, func and the dialects that jax itself prints.
+    """A context with StableHLO, quantized types, CHLO, func and the dialects that jax prints.
 
     Each parsed module gets its own context, because a context never frees its constants.
     """
@@ -114,6 +114,9 @@ def new_context() -> IrContext:
     context.load_all_available_dialects()
     for dialect in (_stablehlo(), chlo, sdy):
         dialect.register_dialect(context, load=True)
+    with building(context):
+        # Loads the dialect of `!quant.uniform`, which jaxlib has no function for.
+        run_pipeline(ir().Module.create(), "builtin.module(vhlo-legalize-to-stablehlo)")
     return context
 
 

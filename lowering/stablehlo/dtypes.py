@@ -20,8 +20,20 @@ CastKind = Literal["widening", "narrowing", "integer to float", "float to intege
 _STATIC_TENSOR = re.compile(r"tensor<((?:\d+x)*)([\w<>]+)>")
 
 
+_STORAGE = re.compile(r"!quant\.\w+<([iu])(\d+)")
+
+
 def static_tensor(type_: str) -> tuple[tuple[int, ...], Any] | None:
-    """Shape and numpy dtype of a tensor type given as text; None if a dimension is dynamic."""
+    """Shape and numpy dtype of a tensor type given as text; None if a dimension is dynamic.
+
+    Raises:
+        StableHLOError: the type is quantized, or not in the table.
+    """
+    if "!quant." in type_:
+        raise StableHLOError(
+            f"{type_} is quantized: such composites can be inspected, decomposed or made custom"
+            " calls, but no array holds their operands, so that no function of arrays takes them"
+        )
     parts = shape_and_element_type(type_)
     return None if parts is None else (parts[0], numpy_dtype(parts[1]))
 
@@ -66,7 +78,7 @@ def byte_size(type_: IrType) -> int:
     """
     if not hasattr(type_, "element_type") or not type_.has_rank:
         return 0
-    element = str(type_.element_type)
+    element = _stored(str(type_.element_type))
     if element not in BY_NAME:
         return 0
     count = 1
@@ -76,6 +88,15 @@ def byte_size(type_: IrType) -> int:
     if size > 2**63:
         raise SizeError(f"{type_} is larger than any machine can address")
     return size
+
+
+def _stored(element_type: str) -> str:
+    """The element type in memory, which is another one for quantized types."""
+    storage = _STORAGE.match(element_type)
+    if storage is None:
+        return element_type
+    sign, bits = storage.groups()
+    return f"ui{bits}" if sign == "u" else f"i{bits}"
 
 
 def is_float(element_type: str) -> bool:

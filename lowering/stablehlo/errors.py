@@ -81,6 +81,10 @@ class CompositeVersionError(StableHLOError):
         )
 
 
+class OptionError(StableHLOError):
+    """An option does not have its form, or names something that does not exist."""
+
+
 class UnsupportedOperationError(StableHLOError):
     """A pass has no rule for an operation."""
 

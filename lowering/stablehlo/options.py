@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import StableHLOError
+from .errors import OptionError
 from .pipeline import Pass
 
 
@@ -53,15 +53,15 @@ def pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
     """`NAME=VALUE` options as a dictionary.
 
     Raises:
-        StableHLOError: an item is not a pair, or a name appears twice.
+        OptionError: an item is not a pair, or a name appears twice.
     """
     found: dict[str, str] = {}
     for text in given:
         name, separator, value = text.partition("=")
         if not (name and separator and value):
-            raise StableHLOError(f"{flag} {text!r}: write it as NAME=VALUE")
+            raise OptionError(f"{flag} {text!r}: write it as NAME=VALUE")
         if name in found:
-            raise StableHLOError(f"{flag} names {name!r} twice")
+            raise OptionError(f"{flag} names {name!r} twice")
         found[name] = value
     return found
 
@@ -70,10 +70,10 @@ def listed(flag: str, given: Sequence[str]) -> dict[str, frozenset[str]]:
     """`NAME=VALUE,VALUE` options as sets of values by name.
 
     Raises:
-        StableHLOError: as `pairs`, or a value is empty.
+        OptionError: as `pairs`, or a value is empty.
     """
     found = {name: values.split(",") for name, values in pairs(flag, given).items()}
     for name, values in found.items():
         if not all(values):
-            raise StableHLOError(f"{flag} {name}: write it as NAME=VALUE,VALUE")
+            raise OptionError(f"{flag} {name}: write it as NAME=VALUE,VALUE")
     return {name: frozenset(values) for name, values in found.items()}

@@ -18,12 +18,14 @@ from .bindings import (
     source_line,
 )
 from .composites import composite_name
+from .convolutions import Convolution
 from .errors import RefusedOperationError
 from .scatters import updates_rows
 from .sorts import is_top_k
 from .symbols import COMPOSITE
 
-Refuses = Callable[[IrOperation], bool]
+Refuses = Callable[[IrOperation], bool | str]
+"""Whether an operation is refused, or for what, which an error puts behind its name."""
 Refused = Mapping[str, Refuses]
 """Names of operations, and which of them are refused."""
 
@@ -59,12 +61,14 @@ def _refusals(
         owner = owners.get(function)
         composite = "" if owner is None else composite_name(owner)
         is_native = composite.startswith(tuple(native)) if native else False
-        if is_native or not refused[operation.name](operation) or _is_constant(operation):
+        reason = refused[operation.name](operation)
+        if is_native or not reason or _is_constant(operation):
             continue
         where = f"@{function}"
         where += f", of composite {composite}" if composite else ""
         source = _source(operation, owners)
-        yield RefusedOperationError(title, _written(operation), where, source)
+        written = _written(operation) + (f" {reason}" if isinstance(reason, str) else "")
+        yield RefusedOperationError(title, written, where, source)
 
 
 def _source(operation: IrOperation, owners: Mapping[str, IrOperation]) -> str:
@@ -106,12 +110,15 @@ def _is_of_parts(scatter: IrOperation) -> bool:
     return len(scatter.results) > 1 or not updates_rows(scatter)
 
 
-def _is_general(reduction: IrOperation) -> bool:
-    """Whether a reduction of one operand is no sum, product, maximum or minimum. Some of two are
-    operators of LiteRT, such as ARG_MAX."""
+def _is_general(reduction: IrOperation) -> bool | str:
+    """Whether a reduction of one operand is no sum, product, maximum or minimum, or one of two is
+    over single elements. Others of two are operators of LiteRT, such as ARG_MAX."""
+    sizes = [reduction.operands[0].type.shape[dim] for dim in attributes(reduction)["dimensions"]]
+    if len(reduction.results) > 1:
+        return "over single elements" if {*sizes} == {1} else ""
     names = [o.operation.name for o in reduction.regions[0].blocks[0].operations]
     plain = {f"stablehlo.{name}" for name in ("add", "multiply", "maximum", "minimum")}
-    return len(reduction.results) == 1 and (len(names) != 2 or names[0] not in plain)
+    return len(names) != 2 or names[0] not in plain
 
 
 def _is_odd_fourier(transform: IrOperation) -> bool:
@@ -125,8 +132,35 @@ def _is_other_than_rfft(transform: IrOperation) -> bool:
     return "IRFFT" in kind or "RFFT" not in kind or _is_odd_fourier(transform)
 
 
-def _has_several_results(operation: IrOperation) -> bool:
-    return len(operation.results) > 1
+def _is_odd_window(reduction: IrOperation) -> bool | str:
+    """Refuses windows of several operands, and those of an operand that is spread: LiteRT has
+    other numbers in windows without elements."""
+    spread = attributes(reduction).get("base_dilations", [])
+    return len(reduction.results) > 1 or (
+        "with base dilations" if max(spread, default=1) > 1 else ""
+    )
+
+
+def _is_volume_in_groups(convolution: IrOperation) -> str:
+    numbers = Convolution.of(convolution)
+    is_in_groups = len(numbers.kernel) > 2 and numbers.feature_groups > 1
+    return "in three dimensions, in groups" if is_in_groups else ""
+
+
+def _is_apart(reverse: IrOperation) -> str:
+    dims = sorted(attributes(reverse)["dimensions"])
+    are_apart = bool(dims) and dims[-1] - dims[0] >= len(dims)
+    return "along dimensions that are not next to each other" if are_apart else ""
+
+
+def either(*predicates: Refuses) -> Refuses:
+    """Refuses what one of these refuses."""
+
+    def refuses(operation: IrOperation) -> bool | str:
+        reasons = (each(operation) for each in predicates)
+        return next((reason for reason in reasons if reason), False)
+
+    return refuses
 
 
 def _composites_by_function(module: IrModule) -> dict[str, IrOperation]:
@@ -188,7 +222,7 @@ LITERT: Refused = {
     "stablehlo.cholesky": always,
     "stablehlo.compare": of_elements(*_HALF, "i8"),
     "stablehlo.complex": always,
-    "stablehlo.convolution": of_elements(*_HALF),
+    "stablehlo.convolution": either(of_elements(*_HALF), _is_volume_in_groups),
     "stablehlo.cosine": of_elements(*_WIDE),
     "stablehlo.count_leading_zeros": always,
     "stablehlo.custom_call": always,
@@ -211,7 +245,8 @@ LITERT: Refused = {
     "stablehlo.power": of_elements(*_HALF, *_BYTES, "ui32", "i64"),
     "stablehlo.reduce": _is_general,
     "stablehlo.reduce_precision": always,
-    "stablehlo.reduce_window": _has_several_results,
+    "stablehlo.reduce_window": _is_odd_window,
+    "stablehlo.reverse": _is_apart,
     "stablehlo.round_nearest_afz": always,
     "stablehlo.round_nearest_even": of_elements(*_HALF),
     "stablehlo.rsqrt": of_elements(*_HALF),

@@ -107,6 +107,15 @@ def run(module: Module, *arrays: Any, platform: str = "cpu") -> list[Any]:
     return compile_module(module, platform=platform)(*arrays)
 
 
+_LIBRARY = "; first register the library that has this target (register_targets, --library)"
+_HINTS = {
+    "!quant.": "; XLA has no quantized types",
+    "No registered implementation for": _LIBRARY,  # jaxlib 0.7.1
+    "No FFI handler registered": _LIBRARY,
+}
+"""By a part of XLA's own message."""
+
+
 def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
     """Compile a module for the first device of a platform.
 
@@ -131,7 +140,8 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
     try:
         loaded = backend.compile_and_load(buffer.getvalue(), [device], _options())
     except (RuntimeError, ValueError) as error:
-        raise RunError(f"XLA cannot compile the module for {platform}: {error}") from error
+        hint = next((hint for text, hint in _HINTS.items() if text in str(error)), "")
+        raise RunError(f"XLA cannot compile the module for {platform}{hint}: {error}") from error
     inputs, outputs = function_types(main)
     return Executable(inputs, outputs, platform, loaded, device)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from composites.errors import did_you_mean
 
-from .errors import StableHLOError
+from .errors import OptionError
 from .module import Module
 from .passes.expand_batch_norm_grad import expand_batch_norm_grad
 from .passes.expand_scatter_additions import expand_scatter_additions
@@ -18,7 +18,9 @@ from .passes.legalize_batch_groups import legalize_batch_groups
 from .passes.legalize_chlo import legalize_chlo
 from .passes.legalize_reduce_inits import legalize_reduce_inits
 from .passes.legalize_remainders import legalize_remainders
+from .passes.narrow_comparisons import narrow_comparisons
 from .passes.narrow_scatter_indices import narrow_scatter_indices
+from .passes.order_contractions import order_contractions
 from .passes.pad_dilated_inputs import pad_dilated_inputs
 from .passes.reduce_booleans_as_i32 import reduce_booleans_as_i32
 from .passes.use_booleans import use_booleans
@@ -66,10 +68,12 @@ _FOR_LITERT: tuple[Pass, ...] = (
     use_booleans,
     reduce_booleans_as_i32,
     widen_unsigned_comparisons,
+    narrow_comparisons,
     expand_scatter_additions,
     flatten_scatter_indices,
     legalize_batch_groups,
     pad_dilated_inputs,
+    order_contractions,
 )
 TARGETS = {
     target.name: target
@@ -95,10 +99,10 @@ def target_passes(name: str) -> list[Pass]:
         name: one of `TARGETS`.
 
     Raises:
-        StableHLOError: there is no such target.
+        OptionError: there is no such target.
     """
     target = TARGETS.get(name) if isinstance(name, str) else None
     if target is None:
         hint = did_you_mean(name, list(TARGETS)) if isinstance(name, str) else ""
-        raise StableHLOError(f"there is no target {name!r}{hint} (there are {', '.join(TARGETS)})")
+        raise OptionError(f"there is no target {name!r}{hint} (there are {', '.join(TARGETS)})")
     return [*target.passes, target.check] if target.refused else [*target.passes]

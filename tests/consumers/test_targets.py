@@ -113,6 +113,35 @@ CALLS: dict[str, tuple[Module, list[Any]]] = {
         program(f"%r = stablehlo.remainder %a0, %a1 : {X}", X, X, result=X),
         [floats(4, 6), floats(4, 6)],
     ),
+    "a remainder of the least integer": (
+        program(
+            "%r = stablehlo.remainder %a0, %a1 : tensor<5xi32>",
+            *["tensor<5xi32>"] * 2,
+            result="tensor<5xi32>",
+        ),
+        [np.full(5, -(2**31), np.int32), np.array([3, -3, 1, -1, -(2**31)], np.int32)],
+    ),
+    "a product with dimensions in another order": (
+        program(
+            "%r = stablehlo.dot_general %a0, %a1, contracting_dims = [0, 2] x [1, 0]"
+            " : (tensor<3x4x2xf32>, tensor<2x3x5xf32>) -> tensor<4x5xf32>",
+            "tensor<3x4x2xf32>",
+            "tensor<2x3x5xf32>",
+            result="tensor<4x5xf32>",
+        ),
+        [floats(3, 4, 2), floats(2, 3, 5)],
+    ),
+    "a comparison with a Python number": (
+        program(
+            "%c = stablehlo.constant dense<0.3> : tensor<4xf64>"
+            " %w = stablehlo.convert %a0 : (tensor<4xf32>) -> tensor<4xf64>"
+            " %r = stablehlo.compare GT, %w, %c"
+            " : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xi1>",
+            "tensor<4xf32>",
+            result="tensor<4xi1>",
+        ),
+        [np.array([0.3, 0.29999998, 0.30000004, -1], np.float32)],
+    ),
     "an unsigned comparison": (
         program(
             "%r = stablehlo.compare LT, %a0, %a1"

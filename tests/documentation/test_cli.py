@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from composites.cli.app import app
 from composites.cli.output import print_table
 from composites.cli.watch import Graph, Watched, composites_table
 from composites.registry.catalog import builtin_registry_path
-from lowering.stablehlo import Module, inspect
+from lowering.stablehlo import COMMAND_LINE, Module, inspect
 from lowering.stats.data import Stats
 
 ROOT = Path(__file__).parents[2]
@@ -59,6 +60,99 @@ def test_a_wrong_file_or_folder_writes_nothing(tmp_path: Path) -> None:
     )
     assert nowhere.exit_code == 1
     assert nowhere.stderr == f"error: there is no folder {tmp_path / 'no'}\n"
+
+
+def test_check_and_env_print_json(tmp_path: Path) -> None:
+    file = tmp_path / "wrong.yaml"
+    file.write_text("schema: 1\nnamespace: acme\ncomposites:\n  a: {op: aten::gellu}\n")
+    result = invoke("check", "--json", str(file))
+    assert (result.exit_code, result.stderr) == (1, "")
+    (problem,) = json.loads(result.stdout)["problems"]
+    assert (problem["file"], problem["line"], problem["entry"]) == (str(file), 4, "a")
+    file.write_text("schema: 1\nnamespace: acme\ncomposites:\n  a: {op: aten::gelu}\n")
+    result = invoke("check", "--json", str(file))
+    assert (result.exit_code, json.loads(result.stdout)["problems"]) == (0, [])
+    variables = json.loads(invoke("env", "--json", env={"XLA_COMPOSITE_OP": "gelu"}).stdout)
+    assert variables["variables"][0]["name"] == "XLA_COMPOSITE_OP"
+    assert variables["variables"][0]["value"] == "gelu"
+
+
+def test_help_has_all_names_in_full() -> None:
+    result = invoke("-h", env={"COLUMNS": "80"})
+    assert result.exit_code == 0
+    assert "inspect" in result.stdout
+    assert "--install-completion" in result.stdout
+    assert "--widen" not in result.stdout
+    result = invoke("lower", "-h", env={"COLUMNS": "80"})
+    flags = [flag for p in COMMAND_LINE for o in p.options for flag in o.flag.split("/")]
+    words = result.stdout.replace(",", " ").split()
+    assert not {"-h", "--help", *flags}.difference(words)
+
+
+def test_mistakes_in_arguments_have_exit_code_2() -> None:
+    block = str(ROOT / "tests/stablehlo/data/block.mlir")
+    wrong = [
+        *(["nosuch"], ["list", "--nope"], ["lower", block], ["init", "9"]),
+        ["lower", block, "-o", "out.mlir", "--target", "nope"],
+        ["lower", block, "-o", "out.mlir", "--custom-call", "acme.tanh"],
+        ["inspect", block, "--casts", "--against", "some.lock"],
+        ["compare", block, "--bind", "acme.twice"],
+        ["verify", "--dtypes", "f99"],
+        ["suggest", "model.py:net", "--namespace", "9"],
+        ["export", "model.py:net", "-o", "out", "--mesh", "4"],
+    ]
+    codes = {" ".join(each): invoke(*each).exit_code for each in wrong}
+    assert set(codes.values()) == {2}, codes
+
+
+def test_dash_is_stdin(tmp_path: Path) -> None:
+    block = ROOT / "tests/stablehlo/data/block.mlir"
+    output = tmp_path / "out.mlir"
+    runner, data = CliRunner(), block.read_bytes()
+    inspected = runner.invoke(app, ["inspect", "-", "--json"], input=data)
+    assert json.loads(inspected.stdout)["operations"] == 5
+    lowered = runner.invoke(app, ["lower", "-", "-o", str(output), "--decompose", "*"], input=data)
+    assert (lowered.exit_code, lowered.stderr) == (0, "")
+    assert "stablehlo.composite" not in output.read_text()
+    wrong = runner.invoke(app, ["compare", "-"], input=b"module {")
+    assert wrong.stderr.startswith("error: -:1:")
+
+
+def test_a_kernel_that_is_not_registered_names_the_option() -> None:
+    block = str(ROOT / "tests/stablehlo/data/block.mlir")
+    result = invoke("compare", block, "--custom-call", "acme.tanh=nobody_registered_this")
+    assert result.exit_code == 1
+    assert "first register the library that has this target" in result.stderr
+    assert "--library" in result.stderr
+
+
+def test_narrow_terminals_get_rows_in_place_of_narrow_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    table = Table("composite", "attributes", "types", title="composites", caption="2 operations")
+    table.add_column("count", justify="right")
+    table.add_column("share", justify="right")
+    table.add_row("acme.a_name_that_is_long", "axis=1", "4x8xf32 -> 4x8xf32", "7", "50.0%")
+    table.add_row("acme.b", "", "f32 -> f32", "1", "50.0%")
+    monkeypatch.setenv("COLUMNS", "60")
+    print_table(table)
+    plain = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+    assert [line.rstrip() for line in plain.splitlines()] == [
+        "composites",
+        "acme.a_name_that_is_long",
+        "  attributes: axis=1",
+        "  types: 4x8xf32 -> 4x8xf32",
+        "  count: 7  share: 50.0%",
+        "acme.b",
+        "  types: f32 -> f32",
+        "  count: 1  share: 50.0%",
+        "2 operations",
+    ]
+    monkeypatch.setenv("COLUMNS", "80")
+    print_table(table)
+    assert "acme.b" in capsys.readouterr().out.partition("share")[2]
 
 
 def test_check_of_a_good_file() -> None:

@@ -25,6 +25,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import composites
 import composites.jax
+from composites.errors import CompositesWarning
 from lowering import activation
 from lowering.example_calls import ExampleCall
 from lowering.locking import recorded
@@ -181,10 +182,27 @@ def test_equal_calls_share_a_decomposition() -> None:
     assert functions_of(lambda x: swish(swish(x, beta=1), beta=1.0), X) == 2  # i64 and f32
 
 
+def test_exports_for_several_platforms() -> None:
+    @composites.jax.composite("acme.by_platform")
+    def by_platform(x: jax.Array) -> jax.Array:
+        return jax.lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos)
+
+    gradient = jax.grad(loss(lambda x: swish(swish(x))))
+    program = jax.jit(lambda x: gradient(x) + by_platform(x))
+    with pytest.warns(CompositesWarning, match="acme.by_platform is no composite in this module"):
+        exported = export.export(program, platforms=["cpu", "cuda"])(X)
+    text = exported.mlir_module()
+    assert Counter(composite_names(text)) == {"acme.swish": 2, "acme.swish_backward": 2}
+    assert text.count("func.func private") == 2
+    again = export.deserialize(exported.serialize())
+    np.testing.assert_array_equal(again.call(X), program(X))
+
+
 @pytest.mark.slow
 def test_symbolic_sizes_leave_the_decomposition() -> None:
     (batch,) = export.symbolic_shape("b")
-    exported = export.export(jax.jit(swish))(jax.ShapeDtypeStruct((batch, 6), jnp.float32))
+    with pytest.warns(CompositesWarning, match="acme.swish is no composite in this module"):
+        exported = export.export(jax.jit(swish))(jax.ShapeDtypeStruct((batch, 6), jnp.float32))
     assert "stablehlo.composite" not in exported.mlir_module()
     np.testing.assert_allclose(exported.call(np.asarray(X)), plain_swish(X), rtol=1e-6)
 

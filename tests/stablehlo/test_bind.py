@@ -155,7 +155,7 @@ def test_a_function_without_a_parameter_for_an_attribute_is_refused(load: Load) 
     assert str(caught.value) == (
         "acme.twice(tensor<4x8xf32>) -> (tensor<4x8xf32>): twice has no parameter for scale, which "
         "the call sets (scale=2.0); give it such a keyword parameter, or list scale as ignored if "
-        "the result does not depend on it"
+        "the result does not depend on it (ignored=, --ignore-attribute acme.twice=scale)"
     )
     for function in (lambda scale: scale * 2, jax.jit(lambda x: x * 2), np.square, next):
         with pytest.raises(BindError, match=r"has no parameter for .*scale"):

@@ -114,7 +114,7 @@ def test_a_folder_of_an_export_prints_a_table(tmp_path: Path) -> None:
 )
 def test_mistakes_are_one_line(arguments: list[str], message: str) -> None:
     code, out, err = invoke(BLOCK, *arguments)
-    assert (code, out) == (1, "")
+    assert (code, out) == (2 if message.startswith("--") else 1, "")
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     assert message in err

@@ -131,6 +131,9 @@ def test_table(load: Load) -> None:
     assert "[red]plain[/red]" in printed(HOSTILE)
 
 
+X = "tensor<4x8xf32>"
+
+
 def printed(module: Module) -> str:
     output = io.StringIO()
     Console(file=output, width=160).print(composite_table(inspect(module)))
@@ -158,6 +161,36 @@ def test_page_is_well_formed_and_loads_nothing(load: Load) -> None:
     for address in ("http:", "https:", "src=", "url("):
         assert address not in page
     assert page == html_page(clean(load("transformer_step_torch_xla_2_9")))
+
+
+def test_page_looks_through_calls(load: Load) -> None:
+    """torch_xla prints each composite inside a call of its own."""
+    page = html_page(load("transformer_step_torch_xla_2_9"))
+    assert well_formed(page).count("rect") == 21
+    assert "ptxla.softmax_backward → " in page
+
+
+def test_page_sums_up_what_is_too_large_to_be_read() -> None:
+    lines = [
+        f'%x{number + 1} = stablehlo.composite "acme.{name}" %x{number}'
+        f" {{composite_attributes = {{n = {number} : i64}}, decomposition = @f}} : ({X}) -> {X}"
+        for number in range(600)
+        for name in [("even", "odd")[number % 2]]
+    ]
+    body = "\n".join(lines)
+    page = html_page(
+        Module.parse(f"""
+            func.func @main(%x0: {X}) -> {X} {{ {body}
+              return %x600 : {X} }}
+            func.func private @f(%x: {X}) -> {X} {{ return %x : {X} }}
+        """)
+    )
+    tags = well_formed(page)
+    assert "svg" not in tags
+    assert "The graph has 600 boxes" in page
+    assert page.count('<td data-of="to">acme.') == 2
+    assert page.count('<td data-of="types">') == 400
+    assert "… and 200 more" in page
 
 
 def test_page_escapes_what_comes_from_the_module() -> None:

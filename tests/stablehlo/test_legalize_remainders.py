@@ -1,4 +1,4 @@
-"""legalize_remainders: the bits of the definition, and no operand with a sign."""
+"""legalize_remainders: the bits of the definition, and no operand that is positive."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
 from composites_testing.passes import same_bits, same_values, stay
 
-from lowering.stablehlo import Module, legalize_remainders
+from lowering.stablehlo import TARGETS, Module, legalize_remainders, run, run_passes
+from lowering.stablehlo.pipeline import Pass
 
 
 def remainder(element: str, sizes: str = "8x8x", attributes: str = "") -> Module:
@@ -33,6 +35,21 @@ def test_the_bits_stay() -> None:
         numbers = np.where(np.abs(row) < 1, 5, row) if element.startswith("i") else row
         x, y = np.meshgrid(numbers, numbers)
         same_bits(remainder(element), legalize_remainders, x.astype(dtype), y.astype(dtype))
+
+
+@pytest.mark.parametrize("passes", [(legalize_remainders,), TARGETS["portable"].passes])
+def test_the_least_integers(passes: tuple[Pass, ...]) -> None:
+    wrong = []
+    for bits in (8, 16, 32, 64):
+        dtype = np.dtype(f"int{bits}")
+        least, greatest = np.iinfo(dtype).min, np.iinfo(dtype).max
+        row = np.array([least, least + 1, greatest, -10, -3, -2, -1, 1, 2, 3, 10], dtype)
+        x, y = np.meshgrid(row, row)
+        module = remainder(f"i{bits}", "11x11x")
+        (want,), (found,) = (run(each, x, y) for each in (module, run_passes(module, [*passes])))
+        if found.tobytes() != want.tobytes():
+            wrong.append((bits, x[found != want], y[found != want], found[found != want]))
+    assert not wrong
 
 
 def test_numbers_that_are_not_finite() -> None:

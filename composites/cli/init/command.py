@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from composites.cli.errors import clear_errors, fail
+from composites.cli.errors import clear_errors, fail, fail_usage
 from composites.files import replace_folder
 
 
@@ -46,7 +46,7 @@ def init(
 
         problem = problem_with(name)
         if problem is not None:
-            fail(problem)
+            fail_usage(problem)
         folder = Path(name) if directory is None else directory
         files = files_of(name)
         replace_folder(folder, files, partial(_check_empty, folder))

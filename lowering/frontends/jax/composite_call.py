@@ -11,6 +11,7 @@ Each kind of call is traced once, so that equal calls share one decomposition. T
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial, wraps
@@ -22,13 +23,13 @@ import numpy as np
 from jax.extend.core import Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
+from composites.errors import CompositesWarning
 from lowering.frontends.jax.internals import (
     add_one_by_one,
     axes_read,
     bind_composite,
     define_pull_back,
     has_ordered_effects,
-    has_symbols,
     is_empty,
     is_sharded,
     parse_attributes_of,
@@ -36,6 +37,7 @@ from lowering.frontends.jax.internals import (
     transposed,
     vary_alike,
     varying_as,
+    without_symbols,
     without_unused,
 )
 from lowering.frontends.jax.settings import Settings
@@ -397,10 +399,17 @@ def _is_symbolic(array: Any) -> bool:
 
 @_as_called
 def _lower_call(context: Any, *operands: Any, kind: Kind) -> Any:
-    # JAX (0.7.1 to 0.12) gives each function of a module with symbolic sizes these sizes as further
-    # operands, so that no composite has the operands of its decomposition.
-    function = _decomposed if has_symbols(context) else _composite
-    return mlir.lower_fun(function, multiple_results=True)(context, *operands, kind=kind)
+    free = without_symbols(context, kind.jaxpr)
+    if free is None:
+        warnings.warn(
+            f"{kind.name} is no composite in this module: JAX cannot have one there of symbolic"
+            " sizes, nor one that it lowers in another way for one of several platforms",
+            CompositesWarning,
+            stacklevel=2,
+        )
+    function = _decomposed if free is None else _composite
+    lower = mlir.lower_fun(function, multiple_results=True)
+    return lower(context if free is None else free, *operands, kind=kind)
 
 
 def _decomposed(*operands: Any, kind: Kind) -> list[Any]:

@@ -12,11 +12,15 @@ from typing import Any
 
 import jax
 from jax._src.config import trace_context
-from jax._src.core import NamedAxisEffect
+from jax._src.core import NamedAxisEffect, jaxprs_in_params
 from jax._src.effects import ordered_effects
 from jax._src.interpreters import ad as differentiation
 from jax._src.interpreters import partial_eval
-from jax._src.interpreters.mlir import register_attribute_handler
+from jax._src.interpreters.mlir import (
+    ShapePolyLoweringState,
+    _platform_specific_lowerings,
+    register_attribute_handler,
+)
 from jax._src.lax.lax import _composite_lowering, composite_p
 from jax.interpreters import mlir
 from jax.sharding import NamedSharding, PartitionSpec
@@ -154,9 +158,42 @@ def transposed(
     return list(found)
 
 
-def has_symbols(context: Any) -> bool:
-    """Whether a module that is lowered has symbolic sizes, as `jax.export` makes them."""
-    return bool(context.module_context.shape_poly_state.dim_vars)
+def without_symbols(context: Any, jaxpr: Any) -> Any | None:
+    """The context in which a composite with this decomposition is lowered; None if there is none.
+
+    JAX (0.7.1 to 0.12) gives each function of a module with symbolic sizes these sizes as further
+    operands, so that no composite has the operands of its decomposition. A module for several
+    platforms has the platform's index as one. Where a decomposition is lowered alike for all of
+    them, it is in a context without that one, with functions of its own.
+    """
+    module = context.module_context
+    if not module.shape_poly_state.dim_vars:
+        return context
+    if module.shape_poly_state.dim_vars != ("_platform_index",) or _differs(jaxpr.jaxpr, module):
+        return None
+    # Kept with the functions of the module, which end with it.
+    if _ALIKE not in module.cached_primitive_lowerings:
+        module.cached_primitive_lowerings[_ALIKE] = module.replace(
+            shape_poly_state=ShapePolyLoweringState((), None),
+            lowering_cache={},
+            cached_primitive_lowerings={},
+        )
+    alike = module.cached_primitive_lowerings[_ALIKE]
+    return context.replace(module_context=alike, dim_var_values=())
+
+
+_ALIKE = "composites: for all platforms alike"
+
+
+def _differs(jaxpr: Any, module: Any) -> bool:
+    """Whether an operation of a jaxpr is lowered in another way for one of the platforms."""
+    rules = [_platform_specific_lowerings[platform] for platform in module.platforms]
+    return any(
+        equation.primitive.name == "platform_index"
+        or any(equation.primitive in each for each in rules)
+        or any(_differs(inner, module) for inner in jaxprs_in_params(equation.params))
+        for equation in jaxpr.eqns
+    )
 
 
 def vary_alike(operands: Sequence[Any]) -> list[Any]:

@@ -5,11 +5,14 @@ collapsed into one node. Constants are left out, and arguments are only counted.
 """
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ..bindings import IrOperation, IrValue, walk
 from ..composites import composite_name
+from ..errors import SizeError, UnsupportedOperationError
 from ..module import Module
+from ..passes.flatten_calls import flatten_calls
 from ..symbols import COMPOSITE, body, functions, is_private
 
 
@@ -62,8 +65,31 @@ class _Operation:
     outputs: int = 0
 
 
+@dataclass(frozen=True)
+class Flow:
+    """All edges between composites, or plain operations, of two names."""
+
+    source: str
+    target: str
+    count: int
+
+
+def flows(graph: Graph) -> tuple[Flow, ...]:
+    """A graph that is too large to be drawn, summed up; the most frequent flows first."""
+    names = [node.label if node.composite else "plain operations" for node in graph.nodes]
+    counts = Counter((names[edge.source], names[edge.target]) for edge in graph.edges)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(Flow(source, target, count) for (source, target), count in ordered)
+
+
 def dataflow_graph(module: Module) -> Graph:
-    """The graph of the module's first public function; empty if there is none."""
+    """The graph of the module's first public function; empty if there is none.
+
+    Calls are inlined, since torch_xla prints each composite inside one; not where this makes too
+    many operations.
+    """
+    with suppress(SizeError, UnsupportedOperationError):
+        module = flatten_calls(module)
     for name, function in functions(module.ir).items():
         if not is_private(function) and body(function) is not None:
             operations = _read(body(function))

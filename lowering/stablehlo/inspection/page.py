@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from ..module import Module
-from .graph import Edge, Graph, Node, dataflow_graph
+from .graph import Edge, Graph, Node, dataflow_graph, flows
 from .report import inspect
 from .table import caption, cells
 
@@ -13,6 +13,8 @@ _ROW_HEIGHT = 64
 _BOX_HEIGHT = 30
 _GAP = 18
 _BOW = 110  # space on the right for edges that bow around boxes
+_MOST_BOXES = 400
+"""Of the graph, and rows of tables. A page of 20,000 calls cannot be read."""
 _CHARACTER = 7.2  # width of one character of the label font, with a margin
 
 
@@ -49,7 +51,8 @@ def html_page(module: Module, *, section: str = "") -> str:
 
     report, graph = inspect(module), dataflow_graph(module)
     hues = _hues({row.name for row in report.composites})
-    boxes = _place(graph, hues)
+    is_drawn = len(graph.nodes) <= _MOST_BOXES
+    boxes = _place(graph, hues) if is_drawn else []
     template = files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8")
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -57,11 +60,14 @@ def html_page(module: Module, *, section: str = "") -> str:
     return environment.from_string(template).render(
         title=f"composites of @{report.module or 'module'}",
         caption=caption(report),
-        rows=[(cells(row), hues[row.name]) for row in report.composites],
+        rows=[(cells(row), hues[row.name]) for row in report.composites[:_MOST_BOXES]],
+        more_rows=max(len(report.composites) - _MOST_BOXES, 0),
         section=section,
         function=graph.function,
         boxes=boxes,
-        curves=[_curve(edge, boxes) for edge in graph.edges],
+        curves=[_curve(edge, boxes) for edge in graph.edges] if is_drawn else [],
+        flows=() if is_drawn else flows(graph)[:_MOST_BOXES],
+        nodes=len(graph.nodes),
         width=max((box.x + box.width for box in boxes), default=0) + _BOW,
         height=max((box.y + box.height for box in boxes), default=0) + _GAP,
     )

@@ -27,7 +27,7 @@ from ..composites import (
     signature,
 )
 from ..dtypes import static_tensor
-from ..errors import BindError, StableHLOError
+from ..errors import BindError, OptionError, StableHLOError
 from ..module import Module
 from ..options import Option, PassOptions, listed, pairs
 from ..pipeline import Pass
@@ -146,7 +146,8 @@ def keyword_attributes(
         raise BindError(
             f"{call}: {callable_name(fn)} has no parameter for {names}, which the call sets "
             f"({_listed({name: given[name] for name in missing})}); give it such a keyword "
-            f"parameter, or list {names} as ignored if the result does not depend on it"
+            f"parameter, or list {names} as ignored if the result does not depend on it "
+            f"(ignored=, --ignore-attribute {call.name}={','.join(missing)})"
         )
     return given
 
@@ -260,7 +261,7 @@ def callable_name(fn: Callable[..., Any]) -> str:
 
 def _bound(given: list[str] | None, ignored: list[str] | None) -> list[Pass]:
     if not given:
-        raise StableHLOError("--ignore-attribute: no composite is named with --bind")
+        raise OptionError("--ignore-attribute: no composite is named with --bind")
     functions = {name: load_function(path) for name, path in pairs("--bind", given).items()}
     attributes = listed("--ignore-attribute", ignored or [])
     return [partial(bind, bindings=functions, ignored=attributes)]

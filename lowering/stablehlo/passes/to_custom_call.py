@@ -20,7 +20,7 @@ from ..composites import (
     name_and_version,
     signature,
 )
-from ..errors import StableHLOError
+from ..errors import OptionError, StableHLOError
 from ..module import Module
 from ..options import Option, PassOptions, listed, pairs
 from ..pipeline import Pass
@@ -124,7 +124,7 @@ def _row_major_layout(rank: int) -> IrAttribute:
 
 def _called(given: list[str] | None, dropped: list[str] | None) -> list[Pass]:
     if not given:
-        raise StableHLOError("--drop-attribute: no composite is named with --custom-call")
+        raise OptionError("--drop-attribute: no composite is named with --custom-call")
     targets = pairs("--custom-call", given)
     ignored = listed("--drop-attribute", dropped or [])
     return [partial(to_custom_call, targets=targets, ignored=ignored)]

@@ -1,0 +1,124 @@
+"""narrow_comparisons: compare with a constant in the type of the operand, not in f64.
+
+    compare GT, (convert %x : f32 -> f64), 0.3 : f64  =>  compare GT, %x, 0x3E999999 : f32
+
+torch_xla 2.9 compares a tensor with a Python number in f64, as in `where(x > 0.3, …)`, and in
+smooth_l1 and huber loss. LiteRT 2.3 has no such comparisons. The constant is rounded down for
+`x > c` and `x <= c`, and up for `x < c` and `x >= c`, so that the result stays. f16 and bf16, of
+which LiteRT has no comparisons either, become f32.
+"""
+
+from math import ceil, floor, isfinite, nan
+from typing import Any
+
+from ..bindings import (
+    IrModule,
+    IrOperation,
+    IrType,
+    IrValue,
+    attributes,
+    building,
+    defining_operation,
+    find_operations,
+    ir,
+    splat_value,
+)
+from ..erasing import erase_unread
+from ..in_place import in_place
+from ..insertion import attribute, constant, converted
+from ..sharding_attributes import is_sharded
+
+OPERATION = "stablehlo.compare"
+_TOTAL = "#stablehlo<comparison_type TOTALORDER>"
+_SWAPPED = {"GT": "LT", "LT": "GT", "GE": "LE", "LE": "GE", "EQ": "EQ", "NE": "NE"}
+_DOWN, _UP = ("GT", "LE"), ("LT", "GE")
+_FLOATS = ("f32", "f16", "bf16")
+_EXACT = 2**53
+"""Integers up to this one are numbers of f64, and conversion keeps the order of others."""
+
+
+@in_place
+def narrow_comparisons(module: IrModule) -> None:
+    """Narrow every comparison in f64 of a converted value with a constant. Integers that are
+    compared for equality with a number that is not one stay, as do shardings."""
+    for comparison in find_operations(module.operation, OPERATION):
+        if not is_sharded(comparison) and str(attributes(comparison).get("compare_type")) != _TOTAL:
+            _narrow(comparison)
+
+
+def _narrow(comparison: IrOperation) -> None:
+    values = [_before_conversion(operand) for operand in comparison.operands]
+    numbers = [_number(operand) for operand in comparison.operands]
+    for place, (value, number) in enumerate(zip(values, reversed(numbers), strict=True)):
+        if value is None or number is None:
+            continue
+        written = str(attributes(comparison)["comparison_direction"])
+        direction = written.removesuffix(">").rpartition(" ")[2]
+        element = str(value.type.element_type)
+        bound = _bound(_SWAPPED[direction] if place else direction, number, element)
+        if bound is None:
+            continue
+        is_float = element in _FLOATS
+        with building(comparison.context):
+            type_ = ir().F32Type.get() if is_float else value.type.element_type
+        narrow = converted(comparison, value, type_) if element in _FLOATS[1:] else value
+        wide = [*comparison.operands]
+        comparison.operands[place] = narrow
+        comparison.operands[1 - place] = constant(comparison, narrow.type, bound)
+        if "compare_type" in attributes(comparison):
+            kind = "FLOAT" if is_float else "SIGNED"
+            comparison.attributes["compare_type"] = attribute(
+                comparison, f"#stablehlo<comparison_type {kind}>"
+            )
+        erase_unread(wide, ["stablehlo.broadcast_in_dim"])
+        return
+
+
+def _before_conversion(value: IrValue) -> IrValue | None:
+    """The value that is converted to f64, if its type is one that can be compared."""
+    owner = defining_operation(value)
+    if owner is None or owner.name != "stablehlo.convert" or not _is_wide(value.type):
+        return None
+    element = str(owner.operands[0].type.element_type)
+    return owner.operands[0] if element in (*_FLOATS, "i8", "i16", "i32", "i64") else None
+
+
+def _number(value: IrValue) -> float | None:
+    """The number of f64 that all elements of a value are."""
+    owner = defining_operation(value)
+    if owner is not None and owner.name == "stablehlo.broadcast_in_dim":
+        owner = defining_operation(owner.operands[0])
+    is_constant = owner is not None and owner.name == "stablehlo.constant"
+    return splat_value(owner) if is_constant and _is_wide(value.type) else None
+
+
+def _is_wide(type_: IrType) -> bool:
+    return str(type_.element_type) == "f64"
+
+
+def _bound(direction: str, number: float, element: str) -> str | None:
+    """The constant to compare with in a type, as MLIR writes it; None if the type has none."""
+    if element in _FLOATS:
+        return _float_bound(direction, number)
+    if not isfinite(number) or abs(number) >= _EXACT:
+        return None
+    whole = ceil(number) if direction in _UP else floor(number)
+    bits = int(element.removeprefix("i"))
+    is_known = direction in (*_UP, *_DOWN) or whole == number
+    return str(whole) if is_known and -(2 ** (bits - 1)) <= whole < 2 ** (bits - 1) else None
+
+
+def _float_bound(direction: str, number: float) -> str:
+    """No number equals NaN, which stands for those that f32 does not have."""
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        near: Any = np.float32(number)
+    rounded = float(near)
+    if direction in _DOWN and rounded > number:
+        near = np.nextafter(near, np.float32(-np.inf))
+    elif direction in _UP and rounded < number:
+        near = np.nextafter(near, np.float32(np.inf))
+    elif direction not in (*_DOWN, *_UP) and rounded != number:
+        near = np.float32(nan)
+    return f"0x{near.tobytes()[::-1].hex().upper()}"

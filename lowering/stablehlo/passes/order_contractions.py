@@ -1,0 +1,65 @@
+"""order_contractions: give the dimensions that a product sums over the same order in both operands.
+
+    dot_general %x, %y, contracting_dims = [0, 2] x [1, 0]
+    =>
+    %0 = transpose %y, dims = [1, 0]
+    dot_general %x, %0, contracting_dims = [0, 2] x [0, 1]
+
+LiteRT 2.3 pairs these dimensions in the order in which each operand has them, so that it computes
+another product, without an error. Bilinear upsampling and `einsum` have such products. Elements
+are the sums of the same products.
+"""
+
+from dataclasses import replace
+
+from ..bindings import (
+    DotDimensions,
+    IrModule,
+    IrOperation,
+    building,
+    dot_dimensions,
+    dot_dimensions_attribute,
+    find_operations,
+)
+from ..in_place import in_place
+from ..insertion import inserted, integers, resized
+from ..sharding_attributes import is_sharded
+
+OPERATION = "stablehlo.dot_general"
+
+
+@in_place
+def order_contractions(module: IrModule) -> None:
+    """Transpose the second operand of each product that pairs dimensions in another order than
+    both operands have. Products with shardings stay."""
+    for product in find_operations(module.operation, OPERATION):
+        numbers = _by_first_operand(dot_dimensions(product))
+        in_order = tuple(sorted(numbers.right_contracting))
+        if numbers.right_contracting != in_order and not is_sharded(product):
+            _transpose(product, numbers.right_contracting, in_order)
+            with building(product.context):
+                attribute = dot_dimensions_attribute(replace(numbers, right_contracting=in_order))
+                product.attributes["dot_dimension_numbers"] = attribute
+
+
+def _by_first_operand(numbers: DotDimensions) -> DotDimensions:
+    """The same pairs of dimensions, in the order that the first operand has them."""
+    pairs = sorted(zip(numbers.left_contracting, numbers.right_contracting, strict=True))
+    left, right = ([pair[side] for pair in pairs] for side in (0, 1))
+    return replace(numbers, left_contracting=tuple(left), right_contracting=tuple(right))
+
+
+def _transpose(product: IrOperation, dims: tuple[int, ...], places: tuple[int, ...]) -> None:
+    """Move dimensions of the second operand to these places."""
+    operand = product.operands[1]
+    order = [*range(len(operand.type.shape))]
+    for dim, place in zip(dims, places, strict=True):
+        order[place] = dim
+    sizes = [operand.type.shape[dim] for dim in order]
+    product.operands[1] = inserted(
+        product,
+        "stablehlo.transpose",
+        resized(operand.type, sizes),
+        operand,
+        permutation=integers(product, order),
+    )

@@ -1,0 +1,57 @@
+"""order_contractions: the numbers stay, and dimensions are paired in the order that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from lowering.stablehlo import Module, order_contractions
+
+
+def product(numbers: str, left: str, right: str, result: str, attributes: str = "") -> Module:
+    types = f"(tensor<{left}xf32>, tensor<{right}xf32>) -> tensor<{result}xf32>"
+    return Module.parse(f"""
+        func.func @main(%x: tensor<{left}xf32>, %y: tensor<{right}xf32>) -> tensor<{result}xf32> {{
+          %0 = stablehlo.dot_general %x, %y, {numbers} {attributes} : {types}
+          return %0 : tensor<{result}xf32>
+        }}
+    """)
+
+
+@pytest.mark.parametrize(
+    ("module", "ordered"),
+    [
+        (
+            product("contracting_dims = [0, 2] x [1, 0]", "2x5x6", "6x2", "5"),
+            "contracting_dims = [0, 2] x [0, 1]",
+        ),
+        (
+            product("contracting_dims = [3, 1, 0] x [2, 3, 1]", "2x3x5x4", "7x2x4x3", "5x7"),
+            "contracting_dims = [0, 1, 3] x [1, 2, 3]",
+        ),
+        (  # upsampling: windows of 3x3 around each of 8x8 elements
+            product(
+                "batching_dims = [2, 0] x [4, 5], contracting_dims = [3, 1] x [1, 2]",
+                *("8x3x8x3", "1x3x3x2x8x8", "8x8x1x2"),
+            ),
+            "batching_dims = [2, 0] x [4, 5], contracting_dims = [1, 3] x [1, 2]",
+        ),
+    ],
+)
+def test_the_numbers_stay(module: Module, ordered: str, same_numbers: Callable[..., None]) -> None:
+    legal = order_contractions(module)
+    legal.verify()
+    assert f"stablehlo.dot_general %arg0, %0, {ordered} : " in legal.text
+    same_numbers(module, legal, tolerance=1e-6)
+    assert order_contractions(legal).text == legal.text
+
+
+def test_others_stay() -> None:
+    in_order = product("contracting_dims = [2, 0] x [1, 0]", "2x5x6", "2x6", "5")
+    sharded = product(
+        *("contracting_dims = [0, 2] x [1, 0]", "2x5x6", "6x2", "5"),
+        attributes='{mhlo.sharding = "{replicated}"}',
+    )
+    assert order_contractions(in_order).text == in_order.text
+    assert order_contractions(sharded).text == sharded.text
