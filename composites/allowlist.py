@@ -87,18 +87,24 @@ def _fusing(removed: Set[str], catalog: Catalog) -> set[str]:
 def named_entries(items: Iterable[str], catalog: Catalog) -> tuple[Composite, ...]:
     """The entries that items name by themselves, and their backwards.
 
-    Entries that `all` or `acme.*` turn on are left out, and so are those that come along because
-    they produce the composite of the same name.
+    Entries that `all` turns on are left out, and so are those that come along because they produce
+    the composite of the same name. `acme.*` names all entries of a vendor.
     """
-    plain = [item for item in items if item != "all" and item[-2:] != ".*" and item[:1] != "-"]
-    return tuple(
-        related
-        for item in plain
-        for entry in catalog.find(item)
-        if split_version(item)[0] in (entry.name, entry.qualified)
-        for related in (entry, catalog.backward_of(entry))
-        if related is not None
-    )
+    named: list[Composite] = []
+    for item in items:
+        if item == "all" or item.startswith("-"):
+            continue
+        if item.endswith(".*"):
+            vendors = [registry for registry in catalog.registries if not registry.builtin]
+            of_vendors = {entry.identity for registry in vendors for entry in registry.composites}
+            entries = catalog.namespace(item.removesuffix(".*"))
+            named += [entry for entry in entries if entry.identity in of_vendors]
+            continue
+        for entry in catalog.find(item):
+            if split_version(item)[0] in (entry.name, entry.qualified):
+                backward = catalog.backward_of(entry)
+                named += [entry] if backward is None else [entry, backward]
+    return tuple(named)
 
 
 def _entries(name: str, catalog: Catalog, *, every_version: bool) -> Iterable[Composite]:

@@ -345,9 +345,9 @@ class _Walk:
 
     def _members(self, function: FunctionType) -> None:
         """Add what the class has under the names that a method reads of some object."""
-        owner = self._owner
-        for name in function.__code__.co_names if owner is not None else ():
-            for base in owner.__mro__:
+        bases = () if self._owner is None else self._owner.__mro__
+        for name in function.__code__.co_names:
+            for base in bases:
                 member = vars(base).get(name)
                 if isinstance(member, (*_SIMPLE, *_CONTAINERS)) and member is not None:
                     read = functools.partial(vars(base).get, name)

@@ -193,6 +193,7 @@ class _OwnFunction(EntryFunction):
             self._statistics.fallback("an operand is explicitly sharded", types).count_call()
             return call.decomposed(operands)
         results = call.composite(operands)
+        assert self.definition.reads is not None  # the entry is of a decorator
         self.definition.reads.refuse_written(call.reads)
         self._statistics.caught += 1
         return results

@@ -166,7 +166,7 @@ class CompositeFunction:
             if any(computation.differentiable):
                 results = _differentiable(call, step, operands)
             else:
-                results = call.forward(operands)
+                results = list(call.forward(operands))
             return self._returned(results, arguments, computation)
         if self.operator is None:
             return self._stock(arguments, "torch.compile with dynamic shapes")
