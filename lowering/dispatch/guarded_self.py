@@ -102,13 +102,13 @@ def _guarded_class(
         """The object for `copy`, which reads all of `__dict__`. The copy is guarded too."""
         copying.append(True)
         try:
-            return original.__reduce_ex__(self, protocol)
+            return original.__reduce_ex__(self, protocol)  # type: ignore[call-arg]
         finally:
             copying.pop()
 
     copying: list[bool] = []
 
-    def own(self: Any) -> Mapping[str, Any]:
+    def own(self: Any) -> dict[str, Any]:
         return object.__getattribute__(self, "__dict__") if original.__dictoffset__ else {}
 
     names: dict[str, Any] = {"__getattribute__": read, "__module__": original.__module__}

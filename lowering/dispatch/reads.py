@@ -157,10 +157,13 @@ class Reads:
         Args:
             owner: the class of the object, if the function is a method.
         """
+        return self._current(owner).key
+
+    def _current(self, owner: type | None) -> _Known:
         known = self._known.get(owner)
         if known is None or not known.holds():
             known = self._known[owner] = self._read(owner)
-        return known.key
+        return known
 
     def _read(self, owner: type | None) -> _Known:
         walk = _Walk(self._function, owner, functions_only=self._functions_only)
@@ -173,8 +176,7 @@ class Reads:
         """Functions that read the variables where the function reads them, for Dynamo to trace:
         its graph is then traced again after a change. None if it cannot follow a value."""
         guards: list[FunctionType] = []
-        self.now()
-        for source in self._known[None].sources:
+        for source in self._current(None).sources:
             if source.place is not None:
                 if not source.is_constant or isinstance(source.value, torch.Tensor):
                     return None
@@ -345,9 +347,9 @@ class _Walk:
 
     def _members(self, function: FunctionType) -> None:
         """Add what the class has under the names that a method reads of some object."""
-        owner = self._owner
-        for name in function.__code__.co_names if owner is not None else ():
-            for base in owner.__mro__:
+        bases = () if self._owner is None else self._owner.__mro__
+        for name in function.__code__.co_names:
+            for base in bases:
                 member = vars(base).get(name)
                 if isinstance(member, (*_SIMPLE, *_CONTAINERS)) and member is not None:
                     read = functools.partial(vars(base).get, name)

@@ -93,7 +93,7 @@ class CompositeFunction:
         seed = random_numbers.seed() if computation.draws and random_numbers else None
         if any(computation.differentiable):
             step = self._step(arguments, computation, seed)
-            results = _differentiable(step, step, operands)
+            results: Sequence[torch.Tensor] = _differentiable(step, step, operands)
         else:
             results = computation.insert(definition, operands, seed)
         if seed is not None and random_numbers is not None:
