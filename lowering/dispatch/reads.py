@@ -79,6 +79,7 @@ _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _SETTINGS = (
     torch.get_default_dtype,
     torch.is_grad_enabled,
+    torch.is_inference_mode_enabled,
     torch.are_deterministic_algorithms_enabled,
     torch.get_float32_matmul_precision,
 )
