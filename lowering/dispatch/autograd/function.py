@@ -93,7 +93,7 @@ class CompositeFunction:
         seed = random_numbers.seed() if computation.draws and random_numbers else None
         if any(computation.differentiable):
             step = self._step(arguments, computation, seed)
-            results: Sequence[torch.Tensor] = _differentiable(step, step, operands)
+            results = _differentiable(step, step, operands)
         else:
             results = computation.insert(definition, operands, seed)
         if seed is not None and random_numbers is not None:
@@ -244,7 +244,7 @@ class CompositeFunction:
         return arguments.otherwise()
 
 
-def _differentiable(call: Differentiable, step: Step, operands: Operands) -> list[torch.Tensor]:
+def _differentiable(call: Differentiable, step: Step, operands: Operands) -> Sequence[torch.Tensor]:
     """The results of a call with gradients.
 
     Args:
