@@ -79,6 +79,7 @@ _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _SETTINGS = (
     torch.get_default_dtype,
     torch.is_grad_enabled,
+    torch.is_inference_mode_enabled,
     torch.are_deterministic_algorithms_enabled,
     torch.get_float32_matmul_precision,
 )
@@ -157,10 +158,13 @@ class Reads:
         Args:
             owner: the class of the object, if the function is a method.
         """
+        return self._current(owner).key
+
+    def _current(self, owner: type | None) -> _Known:
         known = self._known.get(owner)
         if known is None or not known.holds():
             known = self._known[owner] = self._read(owner)
-        return known.key
+        return known
 
     def _read(self, owner: type | None) -> _Known:
         walk = _Walk(self._function, owner, functions_only=self._functions_only)
@@ -173,8 +177,7 @@ class Reads:
         """Functions that read the variables where the function reads them, for Dynamo to trace:
         its graph is then traced again after a change. None if it cannot follow a value."""
         guards: list[FunctionType] = []
-        self.now()
-        for source in self._known[None].sources:
+        for source in self._current(None).sources:
             if source.place is not None:
                 if not source.is_constant or isinstance(source.value, torch.Tensor):
                     return None

@@ -180,7 +180,9 @@ class _OwnFunction(EntryFunction):
             else self._constant(name, value)
             for name, value in bound.arguments.items()
         }
-        reason = refusal(self.definition.read_now())
+        reads = self.definition.reads
+        assert reads is not None
+        reason = refusal(reads.now())
         if reason is not None:
             types = ", ".join(map(written, arrays))
             self._statistics.fallback(reason, types).count_call()
@@ -193,8 +195,7 @@ class _OwnFunction(EntryFunction):
             self._statistics.fallback("an operand is explicitly sharded", types).count_call()
             return call.decomposed(operands)
         results = call.composite(operands)
-        assert self.definition.reads is not None  # the entry is of a decorator
-        self.definition.reads.refuse_written(call.reads)
+        reads.refuse_written(call.reads)
         self._statistics.caught += 1
         return results
 

@@ -105,7 +105,7 @@ SCALED = [
     imported,
     logged,
     CELL,
-    vars(Scaled.method)["__wrapped__"].__get__(Scaled()),
+    vars(Scaled)["method"].__wrapped__.__get__(Scaled()),
 ]
 
 

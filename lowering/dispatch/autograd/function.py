@@ -246,7 +246,7 @@ class CompositeFunction:
         return arguments.otherwise()
 
 
-def _differentiable(call: Differentiable, step: Step, operands: Operands) -> list[torch.Tensor]:
+def _differentiable(call: Differentiable, step: Step, operands: Operands) -> Sequence[torch.Tensor]:
     """The results of a call with gradients.
 
     Args:
