@@ -181,7 +181,8 @@ print(tried)
 @pytest.mark.parametrize(
     ("changes", "calls"),
     [
-        (701, 401),
+        (1409, 797),
+        pytest.param(701, 401, marks=pytest.mark.slow),
         pytest.param(301, 199, marks=pytest.mark.slow),
         pytest.param(19, 7, marks=pytest.mark.exhaustive),
     ],

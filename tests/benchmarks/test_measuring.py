@@ -37,6 +37,7 @@ def test_a_ratio_is_that_of_neighbouring_blocks() -> None:
         assert (measured.verdict(1.05), measured.verdict(None)) == (verdict, "")
 
 
+@pytest.mark.slow
 def test_sides_alternate_in_turned_order_without_garbage_collection() -> None:
     calls: list[str] = []
 

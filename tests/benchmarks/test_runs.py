@@ -62,6 +62,7 @@ def test_training_steps_have_no_more_collectives_either(devices: int) -> None:
             assert "all-gather" not in ours.counts
 
 
+@pytest.mark.slow
 def test_products_with_a_wide_result_are_as_exact_as_their_accumulator() -> None:
     precision = importlib.import_module("benchmarks.precision")
     measured = precision.measure((64, 256), (1, 3))

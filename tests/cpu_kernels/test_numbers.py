@@ -296,7 +296,7 @@ SAMPLES: Mapping[str, Sample] = {
 }
 
 
-FAST = ("softmax", "max pool, padded")
+FAST = ("softmax",)
 """Each kernel is compiled when it is first used, which takes seconds."""
 WEEKLY = ("loss, large, bf16", "layer norm, two dimensions")
 

@@ -221,6 +221,7 @@ def test_schema_is_json_schema() -> None:
     assert locked["required"] == ["format", "namespace", "made_with", "contracts"]
 
 
+@pytest.mark.process
 def test_run_shows_what_was_preserved(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

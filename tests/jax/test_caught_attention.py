@@ -374,6 +374,7 @@ def _caught_of_all(change: Function) -> tuple[str, Counter[str]]:
     return text, names(text)
 
 
+@pytest.mark.slow
 def test_vmap() -> None:
     text, found = _caught_of_all(lambda one: jax.vmap(one.function, one.axes))
     assert found == Counter(f"ptxla.{one.entry}" for one in MAPPED.values())

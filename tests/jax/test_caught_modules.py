@@ -154,6 +154,7 @@ def test_a_method_that_the_program_exchanges(monkeypatch: pytest.MonkeyPatch) ->
 # ---- numbers ----
 
 
+@pytest.mark.slow
 def test_numbers_that_are_not_those_of_python_are_left_alone() -> None:
     programs: dict[str, tuple[str, Call, str]] = {}
     for norm in NORMS:

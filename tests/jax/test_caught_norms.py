@@ -355,6 +355,7 @@ LEFT_ALONE = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_is_left_alone() -> None:
     programs = {}
     for one in LEFT_ALONE:

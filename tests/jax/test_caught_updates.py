@@ -102,6 +102,7 @@ EXPECTED = {"ptxla.scale_by_adam": 3 * 9 + 2, "ptxla.scale_by_lion": 6, "ptxla.m
 ENTRIES = (ADAM, "scale_by_lion", "momentum_trace")
 
 
+@pytest.mark.slow
 def test_bits_of_three_optimizers() -> None:
     """Optimizers that are older than the block are caught, and new ones are."""
     optimizers = {name: _optimizers()[name] for name in ("nadamw", "lion", "nesterov")}
@@ -277,6 +278,7 @@ def test_divisors_of_each_model(shape: tuple[int, ...], nesterov: bool) -> None:
 # ---- what is left alone ----
 
 
+@pytest.mark.slow
 def test_what_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     import optax
 

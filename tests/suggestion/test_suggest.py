@@ -111,6 +111,7 @@ def test_turning_a_draft_on_lowers_what_is_outside(
     assert found["draft"] is None
 
 
+@pytest.mark.slow
 def test_entries_that_are_off_are_named_and_not_drafted(model: Path) -> None:
     found = data_of(f"{model}:net", "--ops", "mm")
     assert [entry["entry"] for entry in found["known"]] == ["ptxla.gelu"]

@@ -114,6 +114,7 @@ def test_rows_that_are_hard(name: str, shape: tuple[int, int], kind: str) -> Non
         compare(name, torch.rms_norm, (operands[0], [width], operands[1], 1e-6))
 
 
+@pytest.mark.slow
 @variants("kind", HARD)
 def test_images_that_are_hard(kind: str) -> None:
     torch.manual_seed(0)
