@@ -273,6 +273,30 @@ def unet_without_dropout() -> Model:
     return Model(model.module.eval(), model.batch, model.loss)
 
 
+class SegmentationNet(nn.Module):
+    """Classes of pixels, from half the size, upsampled both ways that `interpolate` aligns."""
+
+    def __init__(self, classes: int = 5) -> None:
+        super().__init__()
+        self.down = nn.Conv2d(3, 8, 3, stride=2, padding=1)
+        self.middle = nn.Conv2d(8, 8, 3, stride=2, padding=1)
+        self.up = nn.Conv2d(16, classes, 3, padding=1)
+
+    def forward(self, image: Tensor) -> Tensor:
+        x = functional.gelu(self.down(image))
+        y = functional.gelu(self.middle(x))
+        y = functional.interpolate(y, size=x.shape[-2:], mode="bilinear", align_corners=True)
+        z = self.up(torch.cat([x, y], 1))
+        return functional.interpolate(z, size=image.shape[-2:], mode="bilinear")
+
+
+def segmentation() -> Model:
+    def loss(module: nn.Module, batch: Batch) -> Tensor:
+        return functional.cross_entropy(module(**batch), batch["image"].argmax(1))
+
+    return Model(SegmentationNet(), _images(), loss)
+
+
 MODELS: Mapping[str, Callable[[], Model]] = {
     "mobilenet": mobilenet,
     "resnet": partial(architecture, "resnet"),
@@ -294,6 +318,11 @@ MODELS: Mapping[str, Callable[[], Model]] = {
     "diffusion": diffusion,
     "bert": partial(architecture, "bert"),
     "llama": partial(architecture, "llama"),
+    "segmentation": segmentation,
+    # Drawn by lot: random.Random(0).sample of the others of ARCHITECTURES, by name.
+    "gptj": partial(architecture, "gptj"),
+    "t5": partial(architecture, "t5"),
+    "hubert": partial(architecture, "hubert"),
 }
 
 
@@ -337,6 +366,7 @@ def prediction(model: Model) -> tuple[nn.Module, dict[str, Any]]:
     """The module of inference, in evaluation, and its arguments."""
     # An encoder and decoder makes the decoder's tokens of the labels.
     given = dict(model.batch)
-    decoded = "input_features" in given
+    config = getattr(model.module, "config", None)
+    decoded = getattr(config, "is_encoder_decoder", False)
     kept = {name: value for name, value in given.items() if decoded or name not in UNREAD}
     return Prediction(model).eval(), kept

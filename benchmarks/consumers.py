@@ -65,6 +65,10 @@ MODELS = (
     "diffusion",
     "bert",
     "llama",
+    "segmentation",
+    "gptj",
+    "t5",
+    "hubert",
 )
 """The names of `benchmarks.consumer_models.MODELS`, which needs torch to read."""
 PACKAGES = (

@@ -154,7 +154,7 @@ def test_commands_and_options_exist() -> None:
     assert mentioned
     for page, (command, *words) in mentioned:
         if command.startswith("-"):
-            words, options = [command], {"--version", "--help"}
+            words, options = [command], {"--version", "--help", "-h"}
         else:
             assert command in commands, f"{page}: composites {command}"
             parameters = commands[command].params
