@@ -6,7 +6,7 @@ On disk a program is a folder:
 |---|---|
 | `program.mlir` | StableHLO text |
 | `program.mlirbc` | the same as a portable StableHLO artifact |
-| `manifest.json` | names, types and meaning of inputs and outputs; values of buffers; counts of composites; hashes |
+| `manifest.json` | names, types, meaning of inputs and outputs; values of buffers; counts; hashes |
 | `weights.safetensors` | values of inputs, where they were asked for |
 """
 

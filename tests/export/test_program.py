@@ -153,7 +153,7 @@ def test_values_that_no_state_dict_has(x: torch.Tensor, tmp_path: Path) -> None:
         for each in (program, Program.load(tmp_path)):
             step = each.compile("cpu")
             for weights in (source, module.state_dict()):
-                found, state = step(step.init(weights), x)
+                found, _ = step(step.init(weights), x)
                 np.testing.assert_allclose(found["out:0"], expected, rtol=1e-5)
             given = {f"param:{name}": value for name, value in module.state_dict().items()}
             for weights in (given, each.module_weights(source)):
