@@ -368,6 +368,12 @@ def stands_for_a_tensor(tensor: torch.Tensor) -> bool:
     return isinstance(tensor, FunctionalTensor | FakeTensor)
 
 
+def is_not_persistent(module: torch.nn.Module, buffer: str) -> bool:
+    """Whether the `state_dict` of a module leaves out the buffer of this name."""
+    owner, _, leaf = buffer.rpartition(".")
+    return leaf in module.get_submodule(owner)._non_persistent_buffers_set
+
+
 def functional(tensor: torch.Tensor) -> torch.Tensor:
     """A backend's tensor, as functionalization sees it."""
     return torch._to_functional_tensor(tensor)

@@ -7,6 +7,7 @@ from typing import Any
 from composites.element_types import BY_NAME
 from composites.errors import ProgramError
 from lowering.export.manifest import Value
+from lowering.stablehlo.dtypes import numpy_dtype
 
 
 def array(name: str, value: Any) -> Any:
@@ -24,6 +25,15 @@ def array(name: str, value: Any) -> Any:
     except Exception as error:
         raise ProgramError(f"the value of {name} cannot be read: {error}") from error
     return value
+
+
+def kept_array(value: Value) -> Any:
+    """The value that a program keeps for an input, as a numpy array; None if it keeps none."""
+    import numpy as np
+
+    if value.kept is None:
+        return None
+    return np.frombuffer(value.kept, numpy_dtype(value.dtype)).reshape(value.sizes)
 
 
 def check_array(name: str, value: Any) -> None:

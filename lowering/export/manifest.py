@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import binascii
 import hashlib
 import json
+import math
+import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -14,7 +17,8 @@ from typing import Any
 from composites.errors import ExportError, ProgramError
 from lowering.export.dimensions import UNKNOWN, Dimension, Shape, is_expression, names_in
 from lowering.export.shardings import DeviceMesh, Spec
-from lowering.stablehlo import Module
+from lowering.stablehlo import Module, StableHLOError
+from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.run import function_types
 from lowering.stablehlo.symbols import functions
 
@@ -48,6 +52,9 @@ class Value:
     sharding: Spec | None = None
     """For each dimension the axes of the program's mesh that it is divided along; None if nothing
     is said about it."""
+    kept: bytes | None = field(default=None, repr=False)
+    """For an input that nobody has to give: the bytes of its value, in the order of rows. These are
+    buffers that the module's `state_dict` leaves out, and constants of an ExportedProgram."""
 
     @property
     def data(self) -> dict[str, Any]:
@@ -55,6 +62,9 @@ class Value:
         said = asdict(self)
         if self.sharding is None:
             del said["sharding"]
+        del said["kept"]
+        if self.kept is not None:
+            said["kept"] = binascii.b2a_base64(zlib.compress(self.kept), newline=False).decode()
         return said
 
     @property
@@ -164,13 +174,31 @@ def _value(item: Any, place: str) -> Value:
         raise ValueError(f"{place}.shape must be a list of sizes, not {shortened(shape)}")
     updates = None if item.get("updates", "") is None else _typed(item, "updates", str, f"{place}.")
     name, dtype = (_typed(item, key, str, f"{place}.") for key in ("name", "dtype"))
+    value = Value(name, tuple(shape), dtype, updates)
+    if "kept" in item:
+        text = _typed(item, "kept", str, f"{place}.")
+        value = replace(value, kept=_kept(value, text, f"{place}.kept"))
     sharding = item.get("sharding")
     if sharding is None:
-        return Value(name, tuple(shape), dtype, updates)
+        return value
     axes = sharding if isinstance(sharding, list) else [None]
     if not all(isinstance(a, list) and all(isinstance(n, str) for n in a) for a in axes):
         raise ValueError(f"{place}.sharding must be a list of lists of axes")
-    return Value(name, tuple(shape), dtype, updates, tuple(map(tuple, axes)))
+    return replace(value, sharding=tuple(map(tuple, axes)))
+
+
+def _kept(value: Value, text: str, place: str) -> bytes:
+    """The bytes of an input's value, of which manifest.json has the text."""
+    sizes = [size for size in value.shape if isinstance(size, int)]
+    try:
+        length = math.prod(sizes) * numpy_dtype(value.dtype).itemsize
+        compressed = binascii.a2b_base64(text, strict_mode=True)
+        content = zlib.decompressobj().decompress(compressed, length + 1)
+    except (ValueError, OverflowError, zlib.error, StableHLOError) as error:
+        raise ValueError(f"{place} cannot be read: {error}") from error
+    if len(content) != length or len(sizes) != len(value.shape):
+        raise ValueError(f"{place} is not the value of a {value.type}")
+    return content
 
 
 def _is_size(size: Any) -> bool:

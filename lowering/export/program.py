@@ -6,7 +6,7 @@ On disk a program is a folder:
 |---|---|
 | `program.mlir` | StableHLO text |
 | `program.mlirbc` | the same as a portable StableHLO artifact |
-| `manifest.json` | names, types and meaning of inputs and outputs; counts of composites; hashes |
+| `manifest.json` | names, types, meaning of inputs and outputs; values of buffers; counts; hashes |
 | `weights.safetensors` | values of inputs, where they were asked for |
 """
 
@@ -26,7 +26,7 @@ from composites.errors import MissingPackageError, ProgramError, did_you_mean
 from composites.files import replace_folder
 from composites.registry.model import KERNEL_PLATFORMS
 from lowering.export import manifest
-from lowering.export.arrays import array, check_type, dtype_name
+from lowering.export.arrays import array, check_type, dtype_name, kept_array
 from lowering.export.dimensions import Dimension, checked_sizes, evaluated, sizes_of
 from lowering.export.manifest import Manifest, Value
 from lowering.export.partitioning import DividedProgram, annotation, check_mesh
@@ -374,6 +374,7 @@ class Program:
 
     def _ordered(self, named: Mapping[str, Any]) -> Sequence[Any]:
         self._check_names(named)
+        named = {**self._kept, **named}
         missing = [value.name for value in self.inputs if value.name not in named]
         if missing:
             raise ProgramError(f"inputs are missing: {', '.join(missing)}")
@@ -411,11 +412,17 @@ class Program:
 
     def module_weights(self, module: Any) -> dict[str, Any]:
         """The values of a torch module for the parameters and buffers of this program, by input
-        name."""
+        name. Of buffers that the module lacks, such as the constants of an ExportedProgram, the
+        values at the export, as numpy arrays."""
         tensors = {f"param:{name}": value for name, value in module.named_parameters()}
         tensors |= {f"buffer:{name}": value for name, value in module.named_buffers()}
         known = {value.name for value in self.inputs}
-        return {name: value for name, value in tensors.items() if name in known}
+        return self._kept | {name: value for name, value in tensors.items() if name in known}
+
+    @property
+    def _kept(self) -> dict[str, Any]:
+        """The values that the program keeps, by input name."""
+        return {value.name: kept_array(value) for value in self.inputs if value.kept is not None}
 
 
 @dataclass(frozen=True)

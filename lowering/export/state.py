@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from composites.errors import ProgramError, did_you_mean
-from lowering.export.arrays import array, check_type
+from lowering.export.arrays import array, check_type, kept_array
 from lowering.export.manifest import Value
 from lowering.stablehlo.dtypes import numpy_dtype
 
@@ -102,6 +102,8 @@ def first_weights(
         if value.name in given:
             values[value.name] = array(value.name, given[value.name])
             check_type(value, values[value.name])
+        elif value.kept is not None:
+            values[value.name] = kept_array(value)
         elif value.name == SEED:
             values[SEED] = _seed(value, seed)
         elif value.name.startswith("state:") and _key(value.name) in _FIRST_VALUES:
@@ -118,7 +120,8 @@ def _of_module(module: Any) -> tuple[dict[str, Any], dict[str, str]]:
     given |= {f"buffer:{name}": value for name, value in module.named_buffers()}
     owners = {id(value): name for name, value in given.items()}
     names: dict[str, str] = {}
-    for name, value in module.state_dict(keep_vars=True).items():
+    state = module.state_dict  # of an ExportedProgram, the dictionary itself
+    for name, value in (state(keep_vars=True) if callable(state) else state).items():
         if not hasattr(value, "shape"):
             continue  # what a module's get_extra_state adds
         names[name] = owners.get(id(value), f"buffer:{name}")

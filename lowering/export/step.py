@@ -127,7 +127,8 @@ class Step:
     def init(self, weights: Any, *, optimizer: Any = None, seed: int = 0) -> State:
         """A state to start with: a copy of the weights, on the device.
 
-        The optimizer's state is what PyTorch starts with: zeros in most cases.
+        The optimizer's state is what PyTorch starts with: zeros in most cases. Buffers
+        that a `state_dict` leaves out are what they were at the export, unless they are given.
 
         Args:
             weights: a torch module, or a mapping from names to arrays. A name is one of the

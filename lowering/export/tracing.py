@@ -16,9 +16,10 @@ from typing import Any
 import torch
 
 from composites import torch_internals
-from composites.errors import ExportError, UnsupportedCallError
+from composites.errors import ExportError, ProgramError, UnsupportedCallError
 from composites.torch_internals import pytree
 from lowering import interrupts
+from lowering.export.arrays import array
 from lowering.export.manifest import Value
 from lowering.export.optimizers import (
     OptimizerFactory,
@@ -61,6 +62,8 @@ class Traced:
     outputs: list[Output] = field(default_factory=list)
     marks: dict[str, str] = field(default_factory=dict)
     """How inputs are divided among devices, as GSPMD's text, where the caller's tensors say so."""
+    kept: dict[str, torch.Tensor] = field(default_factory=dict)
+    """The caller's buffers that a `state_dict` leaves out, by the name of their input."""
 
     def lower(self, recording: Recording, *, located: bool = False) -> Lowered:
         """The StableHLO of the outputs, and the inputs that it reads, in the order of
@@ -76,12 +79,22 @@ class Traced:
         values = []
         for index in order:
             type_ = graph.parameters[index].type
-            values.append(Value(names[found[index]], type_.shape, type_.element_type))
+            name = names[found[index]]
+            kept = _bytes(name, self.kept[name]) if name in self.kept else None
+            values.append(Value(name, type_.shape, type_.element_type, kept=kept))
         results = tuple(
             Value(output.name, type_.shape, type_.element_type, output.updates)
             for output, type_ in zip(self.outputs, graph.results, strict=True)
         )
         return Lowered(order_inputs(graph.module, order), graph.clean, tuple(values), results)
+
+
+def _bytes(name: str, tensor: torch.Tensor) -> bytes | None:
+    """A tensor's value; None if it has none, as on the device `meta`."""
+    try:
+        return array(name, tensor).tobytes()  # type: ignore[no-any-return]
+    except ProgramError:
+        return None
 
 
 def trace_inference(
@@ -114,7 +127,12 @@ def graph_of(program: torch.export.ExportedProgram, tensors: Tensors) -> torch.n
 
     A graph names the device that it was traced on where it makes tensors and where it checks them.
     """
-    return _moved(program.module(), torch.device(tensors.device_type, 0))
+    moved = _moved(program.module(), torch.device(tensors.device_type, 0))
+    for name, tensor in list(moved.named_buffers(remove_duplicate=False)):
+        if name not in program.state_dict:
+            owner, _, leaf = name.rpartition(".")
+            moved.get_submodule(owner).register_buffer(leaf, tensor, persistent=False)
+    return moved
 
 
 def model_name(module: torch.nn.Module | torch.export.ExportedProgram) -> str:
@@ -274,6 +292,8 @@ class _Tracer:
             self.parameters[name] = torch.nn.Parameter(tensor, parameter.requires_grad)
         for name, buffer in module.named_buffers():
             self.buffers[name] = self.placeholder(f"buffer:{name}", buffer)
+            if torch_internals.is_not_persistent(module, name):
+                self.traced.kept[f"buffer:{name}"] = buffer
         positional = self._arguments("arg", tuple(args))
         keywords = self._arguments("kwarg", dict(kwargs))
         tensors: dict[str, torch.Tensor] = {**self.parameters, **self.buffers}

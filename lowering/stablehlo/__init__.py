@@ -91,6 +91,7 @@ from .passes.expand_tuples import expand_tuples
 from .passes.flatten_calls import flatten_calls
 from .passes.flatten_scatter_indices import OPTIONS as FLATTEN_SCATTER_INDICES_OPTIONS
 from .passes.flatten_scatter_indices import flatten_scatter_indices
+from .passes.join_inputs import Linear, join_inputs
 from .passes.legalize_batch_groups import OPTIONS as LEGALIZE_BATCH_GROUPS_OPTIONS
 from .passes.legalize_batch_groups import legalize_batch_groups
 from .passes.legalize_chlo import OPTIONS as LEGALIZE_CHLO_OPTIONS
@@ -169,6 +170,7 @@ __all__ = [
     "Executable",
     "Generalized",
     "Limits",
+    "Linear",
     "MissingJaxError",
     "Module",
     "OptionError",
@@ -215,6 +217,7 @@ __all__ = [
     "html_page",
     "inspect",
     "jax_function",
+    "join_inputs",
     "legalize_batch_groups",
     "legalize_chlo",
     "legalize_mhlo_custom_calls",

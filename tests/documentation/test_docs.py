@@ -154,7 +154,8 @@ def test_commands_and_options_exist() -> None:
     assert mentioned
     for page, (command, *words) in mentioned:
         if command.startswith("-"):
-            words, options = [command], {"--version", "--help", "-h"}
+            words = [command]
+            options = {"--version", "--help", "-h", "--install-completion", "--show-completion"}
         else:
             assert command in commands, f"{page}: composites {command}"
             parameters = commands[command].params

@@ -10,6 +10,8 @@ import shutil
 import stat
 import subprocess
 import sys
+import zlib
+from base64 import b64encode
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -122,6 +124,47 @@ def test_weights_are_written_on_request(small: Any, tmp_path: Path) -> None:
         for name, value in weights.items():
             expected = value.detach().numpy() if isinstance(value, torch.Tensor) else value
             np.testing.assert_array_equal(written[name], expected)
+
+
+class Scaling(torch.nn.Module):
+    """Has a buffer that its `state_dict` leaves out, and a constant that torch.export lifts."""
+
+    scales: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        self.offset = torch.tensor([1.0, 2.0, 3.0, 4.0])
+        scales = torch.tensor([2.0, 3.0, 5.0, 7.0], dtype=torch.bfloat16)
+        self.register_buffer("scales", scales, persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x) * self.scales + self.offset
+
+
+def test_values_that_no_state_dict_has(x: torch.Tensor, tmp_path: Path) -> None:
+    """The program keeps them, on disk and on the device `meta` too where they have any."""
+    module = Scaling()
+    expected = module(x).detach()
+    graph = torch.export.export(module, (x,))
+    for source in (module, graph):
+        program = composites.export(source, (x,))
+        program.save(tmp_path)
+        for each in (program, Program.load(tmp_path)):
+            step = each.compile("cpu")
+            for weights in (source, module.state_dict()):
+                found, _ = step(step.init(weights), x)
+                np.testing.assert_allclose(found["out:0"], expected, rtol=1e-5)
+            given = {f"param:{name}": value for name, value in module.state_dict().items()}
+            for weights in (given, each.module_weights(source)):
+                found = each.run(weights | {"arg:0": x})
+                np.testing.assert_allclose(found["out:0"], expected, rtol=1e-5)
+        one = step.init({**module.state_dict(), "scales": torch.ones(4, dtype=torch.bfloat16)})
+        np.testing.assert_allclose(
+            step(one, x)[0]["out:0"], (module.linear(x) + module.offset).detach(), rtol=1e-5
+        )
+    meta = composites.export(Scaling().to("meta"), (x,)).compile("cpu")
+    refused(partial(meta.init, module.state_dict()), "weights are missing: buffer:scales")
 
 
 def test_weights_in_bfloat16(tmp_path: Path) -> None:
@@ -304,6 +347,19 @@ DAMAGED = {
     "an input that is a number": (
         lambda m: m["inputs"].insert(1, 3),
         "inputs[1] must be an object, not 3",
+    ),
+    "a value that is not base64": (
+        lambda m: m["inputs"][0].update(kept="?"),
+        "inputs[0].kept cannot be read: Only base64 data is allowed",
+    ),
+    "a value that is not compressed": (
+        lambda m: m["inputs"][0].update(kept="AAAA"),
+        "inputs[0].kept cannot be read: Error -3 while decompressing data: unknown compression"
+        " method",
+    ),
+    "a value of another size": (
+        lambda m: m["inputs"][0].update(kept=b64encode(zlib.compress(b"12345")).decode()),
+        "inputs[0].kept is not the value of a tensor<4x4xf32>",
     ),
     "no updates": (lambda m: m["outputs"][0].pop("updates"), "outputs[0].updates is missing"),
     "no counts": (lambda m: m.pop("composites"), "composites is missing"),

@@ -41,6 +41,9 @@ CASES: dict[str, Callable[[Tensor], Tensor]] = {
     "rand, bf16": lambda x: torch.rand_like(x.bfloat16()),
     "rand, f16": lambda x: torch.rand_like(x.half()),
     "rand twice": lambda x: torch.rand_like(x) + 2 * torch.rand_like(x),
+    "rand, dropout, rand, dropout": lambda x: torch.stack(
+        [draw(x) for draw in (torch.rand_like, functional.dropout) * 2]
+    ),
     "uniform": lambda x: torch.empty_like(x).uniform_(2, 5),
     "uniform, bf16": lambda x: torch.empty_like(x.bfloat16()).uniform_(2, 5),
     "bernoulli of a tensor": lambda x: torch.bernoulli(x.sigmoid()),
@@ -67,6 +70,7 @@ CASES: dict[str, Callable[[Tensor], Tensor]] = {
 
 FAST = (
     *("dropout", "dropout, bf16", "alpha dropout", "rand twice", "rand, f64", "uniform"),
+    "rand, dropout, rand, dropout",
     *("bernoulli of a tensor", "integers", "a permutation", "normal, even", "normal, odd"),
     *("normal of a tensor's width", "exponential"),
 )

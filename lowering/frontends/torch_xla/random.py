@@ -58,6 +58,12 @@ def signed(state: int) -> int:
     return state - _WRAP if state >= _WRAP // 2 else state
 
 
+def advancing(times: int) -> tuple[int, int]:
+    """A factor and an offset, as int64, with which a state is advanced this number of times."""
+    offset = advanced(0, times)
+    return signed((advanced(1, times) - offset) % _WRAP), signed(offset)
+
+
 @dataclass(slots=True)
 class Generator:
     """torch_xla's random number generator of one process."""
@@ -98,11 +104,9 @@ class Generator:
             self._counts, self._last, count = {state: 0}, state, 0
         if count == 0:
             return Seed(self._root, state)
-        # After `count` advances the state is a * root + b.
-        b = advanced(0, count)
-        a = (advanced(1, count) - b) % _WRAP
+        a, b = advancing(count)
         with interrupts.deferred(), self.constants():
-            return Seed(self._root * signed(a) + signed(b), state)
+            return Seed(self._root * a + b, state)
 
     def seed_of_one_operator(self) -> Seed:
         """The current state, as an operand in torch_xla's eager mode.
@@ -193,12 +197,12 @@ def carries_mark(tensor: torch.Tensor) -> bool:
     return tensor.dtype == torch.int64 and tensor.dim() == 0 and tensor.item() == MARK
 
 
-def follows_mark(tensor: torch.Tensor) -> bool:
-    """Whether a tensor with data holds the state from which the generator started, or one to which
-    it has advanced since."""
+def advances_since_mark(tensor: torch.Tensor) -> int | None:
+    """How often the generator advanced from its start to the state that a tensor with data holds;
+    None if the tensor holds something else."""
     if tensor.dtype != torch.int64 or tensor.dim() != 0:
-        return False
-    return advances_between(MARK, int(tensor.item()) % _WRAP, limit=_MOST_KEPT) is not None
+        return None
+    return advances_between(MARK, int(tensor.item()) % _WRAP, limit=_MOST_KEPT)
 
 
 def _scalar_parameter(value: int) -> torch.Tensor:

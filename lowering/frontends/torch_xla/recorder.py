@@ -22,7 +22,7 @@ from lowering.frontends.torch_xla.labels import XlaLabels
 from lowering.frontends.torch_xla.missing_kernels import decomposed
 from lowering.frontends.torch_xla.modes import tracing_mode
 from lowering.frontends.torch_xla.printing import values_left_out
-from lowering.frontends.torch_xla.random import carries_mark, follows_mark, marked
+from lowering.frontends.torch_xla.random import advances_since_mark, advancing, marked
 from lowering.frontends.torch_xla.scans import own_graphs
 from lowering.frontends.torch_xla.tensors import has_no_value, values_of
 from lowering.frontends.torch_xla.value_guard import (
@@ -30,18 +30,12 @@ from lowering.frontends.torch_xla.value_guard import (
     values_unreadable,
 )
 from lowering.hlo.convert import to_located_stablehlo, to_stablehlo
-from lowering.stablehlo import Module, constant_inputs
+from lowering.stablehlo import Linear, Module, constant_inputs, join_inputs
 from lowering.stablehlo.dtypes import numpy_dtype, shape_and_element_type
 from lowering.stablehlo.run import function_types
 from lowering.stablehlo.symbols import functions
 
 _XLAC = torch_xla._XLAC
-
-_DRAWN_AGAIN = (
-    "a part of the module that the backward computes again draws random numbers, and torch_xla does"
-    " not say which numbers it drew first; turn on the composite of the random operator, such as"
-    " dropout, draw outside of the part, or leave out its checkpoint"
-)
 
 _OTHER_DEVICE = ("XLA tensor", "same device")
 """Every message about a tensor on another device has one of these: torch_xla 2.9's the first one,
@@ -115,16 +109,22 @@ class XlaRecording:
         # The dtype of a tensor in `data` is the signed one where the parameter is unsigned.
         types, results = _main_types(module)
         with values_readable():
-            states = [n for n in data if n not in found and follows_mark(data[n])]
-            if len(states) > 1 or not all(carries_mark(data[n]) for n in states):
-                raise ForeignDataError(_DRAWN_AGAIN)
+            counts = {n: advances_since_mark(data[n]) for n in sorted(data) if n not in found}
+            # Each composite, each other operator and each part that the backward computes again may
+            # have a parameter of its own with the generator's state.
+            states = {n: count for n, count in counts.items() if count is not None}
+            seed = min(states, key=states.__getitem__, default=None)
             for number in sorted(data):
-                if number in found or number in states:
+                if number in found or number == seed:
                     parameters.append(GraphParameter(found.get(number), types[number]))
-                else:
+                elif number not in states:
                     constants[number] = _constant(data[number], types[number])
+        kept = [number for number in sorted(data) if number not in constants]
         if constants:
             module = constant_inputs(module, constants)
+        if seed is not None and any(number != seed or count for number, count in states.items()):
+            joined = {kept.index(n): Linear(*advancing(count)) for n, count in states.items()}
+            module = join_inputs(module, kept.index(seed), joined)
         return LoweredGraph(module, clean, tuple(parameters), results)
 
     def located(self) -> AbstractContextManager[None]:
