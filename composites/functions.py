@@ -120,6 +120,12 @@ def _missing_module(module_name: str, error: ModuleNotFoundError) -> str:
     if missing != module_name and not module_name.startswith(f"{missing}."):
         return f"importing {module_name} failed: package {missing} is not installed"
     parent, _, last = missing.rpartition(".")
-    siblings = pkgutil.iter_modules(importlib.import_module(parent).__path__ if parent else None)
+    path = getattr(importlib.import_module(parent), "__path__", None) if parent else None
+    if parent and path is None:
+        return (
+            f"there is no module {missing}: {parent} is a module, not a package; a function in it"
+            f" is {parent}:FUNCTION, and a method {parent}:CLASS.METHOD"
+        )
+    siblings = pkgutil.iter_modules(path)
     hint = did_you_mean(last, [module.name for module in siblings])
     return f"there is no module {missing}{hint}"

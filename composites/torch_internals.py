@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch._C._dynamo import eval_frame
 from torch._decomp import core_aten_decompositions, decomposition_table
+from torch._functorch import pyfunctorch
 from torch._prims_common import wrappers
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -496,6 +497,28 @@ def is_transformed() -> bool:
     return (
         forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
     )
+
+
+def is_batched(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a batch that `torch.autograd.grad(…, is_grads_batched=True)` maps over.
+
+    `is_transformed` does not see this older form of vmap.
+    """
+    return torch._C._functorch.is_legacy_batchedtensor(tensor)
+
+
+@contextmanager
+def untransformed() -> Iterator[None]:
+    """A context outside all transforms of torch.func and batched gradients.
+
+    Tensors that no transform has wrapped can require gradients there, and random numbers can be
+    drawn, which vmap refuses.
+    """
+    with (
+        pyfunctorch.temporarily_clear_interpreter_stack(),
+        excluding_key(parse_key("VmapMode")),
+    ):
+        yield
 
 
 # ---- torch.compile and torch.export ----

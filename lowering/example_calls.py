@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from composites.element_types import PYTORCH_NAMES
-from composites.errors import UnusableFunctionError
+from composites.errors import LoweringError, UnusableFunctionError
 from composites.functions import find_function
 from composites.registry.model import Composite, Tensor
 from composites.registry.operators import Argument, Operator, find_operator, find_overload
@@ -69,6 +69,9 @@ def example_calls(
     """Calls that the entry claims: as its `example` says, or a guess for each element type.
 
     `function` is that of an entry under `@composite`; of other entries it is looked up.
+
+    Raises:
+        LoweringError: the entry is on, and its `adapt` does not fit its decomposition.
     """
     found = _callee(entry) if function is None else _described(entry, function)
     if isinstance(found, NoExample):
@@ -180,6 +183,8 @@ def _guess(
             call = _call(entry, function, operator, shape, dtype)
             with torch.random.fork_rng(devices=()):
                 call.run(torch.clone)
+        except LoweringError:  # the entry is on, and its adapter does not fit it
+            raise
         except Exception:  # whatever a kernel raises; the guess was wrong
             continue
         return call

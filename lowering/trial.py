@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType
 
 import torch
@@ -199,7 +199,12 @@ def _call(entry: Composite, counted: EntryStatistics) -> Iterator[str]:
     Raises:
         LoweringError: the decomposition failed.
     """
-    if not entry.example and (entry.op is None or entry.adapt is not None):
+    if entry.op is None and entry.adapt is not None:
+        if not entry.functions:
+            return
+        # The arguments of the function are not those of the decomposition, which `example` has.
+        entry = replace(entry, adapt=None, example=())
+    elif entry.op is None and not entry.example:
         return
     calls = example_calls(entry)
     if isinstance(calls, NoExample):

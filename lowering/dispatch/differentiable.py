@@ -8,6 +8,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+"""The types of tensors that a composite takes: no subclass, which may compute something else."""
+
 TensorMeta = tuple[torch.Size, torch.dtype]
 """Shape and dtype of a tensor."""
 

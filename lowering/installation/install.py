@@ -8,6 +8,7 @@ replacing it; see `patches`.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -22,7 +23,9 @@ import torch
 from composites import torch_internals
 from composites.errors import (
     AllowlistError,
+    CompositesError,
     DecompositionError,
+    LoweringError,
     MissingPackageError,
     UnsupportedCallError,
     UnusableFunctionError,
@@ -420,9 +423,24 @@ class _Installer:
         return Replacement(checked, traced_while_unchanged)
 
     def _adapter(self, entry: Composite) -> Kernel:
-        """The entry's `adapt` function, with the composite as its first argument."""
+        """The entry's `adapt` function, with the composite as its first argument.
+
+        Calls of a Python function with arguments that `adapt` does not take are declined, since
+        they may be mistakes of the program. Other arguments that do not fit are a LoweringError.
+        """
         assert entry.adapt is not None
-        adapt = partial(find_function(entry.adapt), self.as_function(entry, _decline))
+        place = f"{entry.location}: {entry.qualified}: adapt: {entry.adapt}"
+        composite = _fitting(
+            self.as_function(entry, _decline),
+            LoweringError,
+            f"{place} passes arguments that {entry.decomposition} does not have",
+        )
+        called = entry.op or ", ".join(entry.functions) or "the backward"
+        adapt = _fitting(
+            partial(find_function(entry.adapt), composite),
+            UnsupportedCallError if entry.functions else LoweringError,
+            f"{place} does not take the arguments of {called}",
+        )
         return _writing(adapt, self.frontend.write)
 
     def _traced_adapter(self, entry: Composite) -> Kernel:
@@ -552,6 +570,23 @@ def _tried(function: Kernel, otherwise: Kernel) -> Kernel:
             return otherwise(*arguments, **keywords)
 
     return kernel
+
+
+def _fitting(function: Kernel, refusal: type[CompositesError], text: str) -> Kernel:
+    """A function that raises `refusal`, with this text and the reason, for arguments that it does
+    not have."""
+
+    def called(*arguments: Any, **keywords: Any) -> Any:
+        try:
+            return function(*arguments, **keywords)
+        except TypeError as error:
+            try:
+                inspect.signature(function).bind(*arguments, **keywords)
+            except TypeError as mismatch:
+                raise refusal(f"{text}: {mismatch}") from error
+            raise
+
+    return called
 
 
 def _writing(adapt: Kernel, write: Callable[[InPlace], None]) -> Kernel:

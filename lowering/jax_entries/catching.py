@@ -151,9 +151,14 @@ class CaughtComposite:
 
         Raises:
             UnsupportedCallError: the entry does not have such a call.
+            UnusableFunctionError: the entry does not have such arguments.
         """
         claim = self.claim
-        bound = signature_of(claim.definition).bind(*arguments, **keywords)
+        try:
+            bound = signature_of(claim.definition).bind(*arguments, **keywords)
+        except TypeError as error:
+            problem = f"it passes arguments that the entry does not have: {error}"
+            raise self._unusable(problem) from error
         bound.apply_defaults()
         given = [leaf for leaf in jax.tree.leaves(list(bound.arguments.values())) if is_array(leaf)]
         for array in given:
@@ -260,11 +265,15 @@ class CaughtComposite:
         elif orders is not None:
             problem = _problem_of(orders, types, made)
         if problem is not None:
-            entry, adapter = self.claim.entry, self.claim.adapter
-            raise UnusableFunctionError(
-                f"{entry.qualified} ({entry.location}): jax:"
-                f" {adapter.__module__}:{adapter.__qualname__}: {problem}"
-            )
+            raise self._unusable(problem)
+
+    def _unusable(self, problem: str) -> UnusableFunctionError:
+        """The error that the adapter cannot be used as it is."""
+        entry, adapter = self.claim.entry, self.claim.adapter
+        return UnusableFunctionError(
+            f"{entry.qualified} ({entry.location}): jax:"
+            f" {adapter.__module__}:{adapter.__qualname__}: {problem}"
+        )
 
     def _checked(
         self,

@@ -49,6 +49,24 @@ def test_each_entry_is_an_attribute() -> None:
     assert composites.jax.gelu is composites.jax.entry("ptxla.gelu")
 
 
+def test_private_operators_have_the_arguments_of_public_functions() -> None:
+    x = jnp.arange(12.0).reshape(3, 4)
+    pairs = {
+        "softmax": (composites.jax.softmax(x), jax.nn.softmax(x)),
+        "softmax, dim 0": (composites.jax.softmax(x, 0), jax.nn.softmax(x, 0)),
+        "log_softmax": (composites.jax.log_softmax(x, dim=-1), jax.nn.log_softmax(x)),
+        "weight_norm": (composites.jax.weight_norm(x, jnp.ones((3, 1))), x / _norms(x)),
+        "fft_r2c": (composites.jax.fft_r2c(x, [1], 0), jnp.fft.rfft(x)),
+        "fft_c2c": (composites.jax.fft_c2c(x + 0j, [1], 0), jnp.fft.fft(x)),
+    }
+    for name, (found, expected) in pairs.items():
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def _norms(x: jax.Array) -> jax.Array:
+    return jnp.linalg.norm(x, axis=1, keepdims=True)
+
+
 def test_unknown_names_have_a_hint() -> None:
     with pytest.raises(AttributeError, match="did you mean 'gelu'"):
         composites.jax.gelo  # noqa: B018
@@ -144,7 +162,7 @@ def test_symbolic_sizes_leave_the_decomposition() -> None:
     x = jax.ShapeDtypeStruct((batch, 6), jnp.float32)
     for ours, plain in (
         (lambda x: composites.jax.gelu(x, approximate="tanh"), jax.nn.gelu),
-        (jax.vmap(lambda x: composites.jax.softmax(x, 0, False)), jax.nn.softmax),
+        (jax.vmap(lambda x: composites.jax.softmax(x, 0)), jax.nn.softmax),
     ):
         exported = export.export(jax.jit(ours))(x)
         assert "stablehlo.composite" not in exported.mlir_module()

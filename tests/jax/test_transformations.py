@@ -153,7 +153,7 @@ def test_the_gradient_of_a_composite_of_tangents() -> None:
 
 
 def test_the_attribute_moves_with_the_dimension() -> None:
-    text = jax.jit(jax.vmap(lambda x: composites.jax.softmax(x, 0, False))).lower(MANY).as_text()
+    text = jax.jit(jax.vmap(lambda x: composites.jax.softmax(x, 0))).lower(MANY).as_text()
     assert "{dim = 1 : i64}" in text
 
 

@@ -71,6 +71,8 @@ MISTAKES = {
     "orders=(((0, 1, 2),), (None,))": "orders has (0, 1, 2) of arrays, for 2 dimensions",
     "many='rows'": "many is 'rows', and can be 'merged' or 'stacked'",
     "many='merged', orders=((None,), (None,))": "many and orders cannot both be given",
+    "further=3": "it passes arguments that the entry does not have: got an unexpected keyword"
+    " argument 'further'",
 }
 PROGRAM = f"""
 import acme_jax, composites.jax, jax, jax.numpy as jnp, json

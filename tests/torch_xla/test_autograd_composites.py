@@ -631,6 +631,36 @@ def test_torch_func(same_as_stock: SameAsStock) -> None:
         torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3, msg=name)
 
 
+def test_gradients_that_are_not_plain_tensors_are_those_of_stock() -> None:
+    """Batched gradients, and a subclass of Tensor as the gradient of a result."""
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    calls: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "layer_norm": lambda x: F.layer_norm(x, (6,)),
+        "rms_norm": lambda x: F.rms_norm(x, (6,)),
+        "group_norm": lambda x: F.group_norm(x[None], 2),
+        "attention": lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None]),
+        "cross_entropy": lambda x: F.cross_entropy(x, classes(2), reduction="none"),
+        "dropout": lambda x: F.dropout(x, 0.5),
+    }
+    results: dict[str, list[torch.Tensor]] = {}
+    for name, call in calls.items():
+        with composites.enabled("all"):
+            x = values(2, 6).requires_grad_()
+            y = call(x)
+            grads = torch.eye(y.numel()).view(-1, *y.shape).to("xla")
+            pull = partial(torch.autograd.grad, y, x, retain_graph=True)
+            (batched,) = pull(grads, is_grads_batched=True)
+            (mapped,) = torch.vmap(pull)(grads)
+            (pair,) = pull(TwoTensor(grads[0], grads[0]))
+            results[name] = [torch.cat([pull(grad)[0] for grad in grads]), batched, mapped, pair]
+    torch_xla.sync()
+    for name, (expected, batched, mapped, pair) in results.items():
+        rows = expected.view_as(batched).cpu()
+        for found, due in ((batched, rows), (mapped, rows), (pair, rows[0])):
+            torch.testing.assert_close(found.cpu(), due, msg=name)
+
+
 # Random numbers
 
 

@@ -157,6 +157,50 @@ def test_examples_that_their_entries_do_not_claim(
         assert line.startswith(f"{file}:{4 + number}: a{number}: example: {problem}")
 
 
+ADAPTERS = """
+def more(composite, self, *, approximate="none"):
+    return composite(self, 3)
+
+def fewer(composite):
+    return composite()
+
+def of_function(composite, x: Tensor):
+    return composite(x, x)
+
+def called(x: Tensor):
+    return x
+
+def meaning(self: Tensor):
+    return self
+"""
+WRONG_ARGUMENTS = {
+    "op: aten::gelu, adapt: 'adapters:more'": "adapt: adapters:more passes arguments that"
+    " adapters:meaning does not have: too many positional arguments",
+    "op: aten::gelu, adapt: 'adapters:fewer'": "adapt: adapters:fewer does not take the arguments"
+    " of aten::gelu: too many positional arguments",
+    "function: 'adapters:called', adapt: 'adapters:of_function'": "adapt: adapters:of_function"
+    " passes arguments that adapters:meaning does not have: too many positional arguments",
+}
+
+
+def test_adapters_that_pass_or_take_other_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "adapters", raising=False)
+    (tmp_path / "adapters.py").write_text("from torch import Tensor\n" + ADAPTERS)
+    lines = "".join(
+        f"  a{n}: {{{entry}, decomposition: 'adapters:meaning'}}\n"
+        for n, entry in enumerate(WRONG_ARGUMENTS)
+    )
+    file = write(tmp_path, lines)
+    result = check(file)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        f"{file}:{4 + n}: a{n}: {problem}" for n, problem in enumerate(WRONG_ARGUMENTS.values())
+    ]
+
+
 def test_an_example_that_this_machine_cannot_call(tmp_path: Path) -> None:
     """An operator without a kernel for the CPU, and a function whose package is missing."""
     lists = "example: {self: 2x3xbf16, mat2: 3x2xbf16, out_dtype: f32}"

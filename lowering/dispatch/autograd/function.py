@@ -30,7 +30,7 @@ from lowering.dispatch.autograd.step import Step
 from lowering.dispatch.backend import condition_holds
 from lowering.dispatch.computations import NotNowError, remember
 from lowering.dispatch.decomposition import Call
-from lowering.dispatch.differentiable import Differentiable
+from lowering.dispatch.differentiable import PLAIN, Differentiable
 from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.keys import UNKNOWN
 from lowering.dispatch.operand_lists import ungrouped
@@ -39,8 +39,6 @@ from lowering.dispatch.statistics import Fallback, written_operands
 from lowering.frontends.protocols import Kernel, Seed
 
 __all__ = ["Arguments", "CompositeFunction", "OwnOperator"]
-
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 _UNKNOWN = (
     "an argument is neither a number, a string, a dtype, None nor a list of these; no composite can"
@@ -82,7 +80,7 @@ class CompositeFunction:
             return arguments.otherwise()
         if torch_internals.is_transformed():
             return self._stock(arguments, "it is inside a transform of torch.func")
-        if not all(t is None or (type(t) in _PLAIN and owns(t)) for t in operands):
+        if not all(t is None or (type(t) in PLAIN and owns(t)) for t in operands):
             if arguments.is_flat:
                 return self._compiled(arguments)
             return self._of_lists(arguments)
@@ -342,7 +340,7 @@ def _wanted(operands: Operands) -> tuple[bool, ...] | None:
 
 def _is_traced(tensor: torch.Tensor) -> bool:
     """Whether it is a real tensor, or one of torch.compile's stand-ins, and no other subclass."""
-    return type(tensor) in _PLAIN or torch_internals.stands_for_a_tensor(tensor)
+    return type(tensor) in PLAIN or torch_internals.stands_for_a_tensor(tensor)
 
 
 def _has_fixed_shape(tensor: torch.Tensor) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from composites import torch_internals
 from composites.intermediates import Handler
 from composites.torch_internals import pytree
 from lowering.dispatch.differentiable import Gradients
@@ -34,7 +35,7 @@ def gradients_of(
         One gradient for each operand, of its shape and dtype; None if it was not requested. It is
         zero if the results do not depend on the operand.
     """
-    with torch.enable_grad():  # type: ignore[no-untyped-call]
+    with torch_internals.untransformed(), torch.enable_grad():  # type: ignore[no-untyped-call]
         inputs = [_leaf(t, asked, create_graph) for t, asked in zip(operands, wanted, strict=True)]
         results = pytree.tree_leaves(function(*inputs))
     pairs = [

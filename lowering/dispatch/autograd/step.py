@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from composites import attribute_types
+from composites import attribute_types, torch_internals
 from composites.errors import LoweringError
 from composites.intermediates import Handler, handled
 from composites.registry.model import Alternative, Decomposition
@@ -44,7 +44,7 @@ from lowering.dispatch.decomposition import (
     lower_function,
     lower_jax_function,
 )
-from lowering.dispatch.differentiable import Gradients, TensorMeta
+from lowering.dispatch.differentiable import PLAIN, Gradients, TensorMeta
 from lowering.dispatch.operand_lists import Groups, regrouped
 from lowering.dispatch.reads import Key
 from lowering.dispatch.saving import saved_intermediates
@@ -137,6 +137,13 @@ class _Backward:
         explicit = definition.backward
         if torch.is_grad_enabled():
             return self._stock("the backward is differentiated too (`create_graph=True`)")
+        if torch_internals.is_transformed():
+            return self._stock("it is inside a transform of torch.func")
+        grads = [grad for grad in self.grads if grad is not None]
+        if any(map(torch_internals.is_batched, grads)):
+            return self._stock("the gradients are batched (`is_grads_batched=True`)")
+        if not all(type(grad) in PLAIN for grad in grads):
+            return self._stock("a gradient is a subclass of Tensor")
         if explicit is None and not definition.entry.derives:
             return self._stock("the entry has no backward")
         if explicit is None:
@@ -209,13 +216,15 @@ class _Backward:
             )
 
         random_numbers = definition.frontend.random_numbers
-        with (
-            definition.lowering.raised(),
-            random_numbers.random_state(self.step.seed) if random_numbers else nullcontext(),
-            interrupts.allowed(),
-        ):
+
+        def run(*operands: torch.Tensor | None) -> Any:
+            state = random_numbers.random_state(self.step.seed) if random_numbers else nullcontext()
+            with state:
+                return self.step.run(*operands)
+
+        with definition.lowering.raised(), interrupts.allowed():
             return gradients_of(
-                self.step.run,
+                run,
                 inputs,
                 self.wanted,
                 self.grads,

@@ -42,7 +42,7 @@ SUBJECTS = (
     ),
     Subject(
         "ptxla.softmax",
-        lambda x: composites.jax.softmax(x, -1, False),
+        lambda x: composites.jax.softmax(x, -1),
         lambda x: jax.nn.softmax(x, -1),
     ),
     Subject(
