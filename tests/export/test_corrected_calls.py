@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,8 @@ SCALARS: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "index_select": lambda x: x.index_select(0, torch.zeros_like(x).long().reshape(1)),
     "scatter": lambda x: torch.zeros_like(x).scatter(0, torch.zeros_like(x).long(), x),
 }
-"""With a dimension, of a tensor that has none."""
+"""With a dimension, of a tensor that has none. The rules of JAX without torch_xla refuse most."""
+LIVE = find_spec("torch_xla") is not None
 
 
 class Differentiated(torch.nn.Module):
@@ -81,7 +83,8 @@ class Differentiated(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         normed = [norm(self.first(x)).square().sum() for norm in self.norms]
-        numbers = [call(self.number) * (n + 1) for n, call in enumerate(SCALARS.values())]
+        calls = SCALARS if LIVE else {"exp": torch.exp}
+        numbers = [call(self.number) * (n + 1) for n, call in enumerate(calls.values())]
         assert all(number.dim() == 0 for number in numbers)
         return torch.stack([*normed, *numbers]).sum()
 
