@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
+from types import ModuleType
 from typing import Any, TypeAlias
 
 import torch
@@ -156,11 +157,36 @@ def register_python_backend(name: str) -> bool:
 def offer_random_states(name: str, read: Callable[[], Any], write: Callable[[Any], object]) -> None:
     """Have `torch.random.fork_rng` and `torch.utils.checkpoint` keep the state of a registered
     device's random numbers. They ask the device's module (torch 2.15.0)."""
-    module = torch.get_device_module(name)
+    _offer_random_states(torch.get_device_module(name), read, write)
+
+
+def _offer_random_states(
+    module: Any, read: Callable[[], Any], write: Callable[[Any], object]
+) -> None:
     module.get_rng_state = lambda device=None: read()
     module.set_rng_state = lambda state, device=None: write(state)
     module.device = lambda device: nullcontext()
     module._initialized = True
+
+
+@contextmanager
+def random_states_offered(
+    name: str, read: Callable[[], Any], write: Callable[[Any], object]
+) -> Iterator[None]:
+    """A context in which `offer_random_states` holds for a device of which `torch` has no module.
+
+    `torch.get_device_module` keeps what it returned first, so the module is not asked for there.
+    """
+    if hasattr(torch, name):
+        yield
+        return
+    module = ModuleType(f"torch.{name}")
+    _offer_random_states(module, read, write)
+    setattr(torch, name, module)
+    try:
+        yield
+    finally:
+        delattr(torch, name)
 
 
 @contextmanager

@@ -11,22 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import composites
 
-LIVE = find_spec("torch_xla") is not None
-if LIVE:
-    # torch.utils.checkpoint asks for `torch.xla`, which there is not.
-    from torch_xla.utils.checkpoint import checkpoint
+CHECKPOINTS: list[Callable[..., Any]] = [
+    partial(checkpoint, use_reentrant=False),
+    partial(checkpoint, use_reentrant=True),
+]
+if find_spec("torch_xla") is not None:
+    from torch_xla.utils.checkpoint import checkpoint as checkpoint_of_torch_xla
 
-    CHECKPOINTS: list[Callable[..., Any]] = [checkpoint]
-else:
-    from torch.utils.checkpoint import checkpoint
-
-    CHECKPOINTS = [
-        partial(checkpoint, use_reentrant=False),
-        partial(checkpoint, use_reentrant=True),
-    ]
+    CHECKPOINTS.append(checkpoint_of_torch_xla)
 
 
 class Blocks(torch.nn.Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,70 @@ CALLS: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "masked_fill with a complex number": lambda x: torch.complex(x, x).masked_fill(x > 0, 3j),
     "cumsum to i32": lambda x: x.to(torch.int16).cumsum(1, dtype=torch.int32),
 }
+
+
+SCALARS: Mapping[str, Callable[[torch.Tensor], Any]] = {
+    "softmax": lambda x: x.softmax(0),
+    "log_softmax": lambda x: torch.log_softmax(x, -1),
+    "cumsum": lambda x: x.cumsum(0),
+    "cumprod": lambda x: x.cumprod(0),
+    "cummax": lambda x: x.cummax(0)[0],
+    "sum": lambda x: x.sum(0, keepdim=True),
+    "mean": lambda x: x.mean(-1),
+    "amax": lambda x: x.amax(0),
+    "max": lambda x: x.max(0)[0],
+    "median": lambda x: x.median(0)[0],
+    "argmax": lambda x: x * (x.argmax(0) + 1),
+    "var_mean": lambda x: torch.var_mean(x, 0, correction=0)[1],
+    "sort": lambda x: x.sort(0)[0],
+    "topk": lambda x: x.topk(1, 0)[0],
+    "prod": lambda x: x.prod(0),
+    "all": lambda x: x * (x > 0).all(0),
+    "flip": lambda x: x.flip(0),
+    "normalize": lambda x: torch.nn.functional.normalize(x, dim=0),
+    "gather": lambda x: x.gather(0, torch.zeros_like(x).long()),
+    "index_select": lambda x: x.index_select(0, torch.zeros_like(x).long().reshape(1)),
+    "scatter": lambda x: torch.zeros_like(x).scatter(0, torch.zeros_like(x).long(), x),
+}
+"""With a dimension, of a tensor that has none. The rules of JAX without torch_xla refuse most."""
+LIVE = find_spec("torch_xla") is not None
+
+
+class Differentiated(torch.nn.Module):
+    """Sums functions of a parameter without dimensions, and squares of frozen batch norms."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number = torch.nn.Parameter(torch.tensor(2.0))
+        self.first = torch.nn.Linear(4, 4)
+        self.norms = torch.nn.ModuleList(
+            torch.nn.BatchNorm1d(3, affine=affine).eval() for affine in (True, False)
+        )
+        for buffer in self.norms.buffers():
+            buffer.add_(1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        normed = [norm(self.first(x)).square().sum() for norm in self.norms]
+        calls = SCALARS if LIVE else {"exp": torch.exp}
+        numbers = [call(self.number) * (n + 1) for n, call in enumerate(calls.values())]
+        assert all(number.dim() == 0 for number in numbers)
+        return torch.stack([*normed, *numbers]).sum()
+
+
+@pytest.mark.parametrize("ops", [[], None], ids=["stock", "composites"])
+def test_gradients_are_those_of_pytorch(ops: Any) -> None:
+    """Of tensors without dimensions, and of batch norm in evaluation."""
+    module, x = Differentiated(), torch.linspace(-1, 1, 24).reshape(2, 3, 4).sin()
+    loss = module(x)
+    loss.backward()
+    program = composites.export(module, (x,), train=True, ops=ops)
+    results = program.run(program.module_weights(module) | {"arg:0": x})
+    np.testing.assert_allclose(results["loss"], loss.detach(), rtol=1e-5)
+    for name, parameter in module.named_parameters():
+        assert parameter.grad is not None
+        np.testing.assert_allclose(
+            results[f"grad:{name}"], parameter.grad, rtol=1e-4, atol=1e-5, err_msg=name
+        )
 
 
 class All(torch.nn.Module):

@@ -6,6 +6,9 @@
   which sums overflow.
 - `count_nonzero`: PyTorch gives i64, torch_xla i32 that claims its operand's dtype and, with `dim`,
   its shape.
+- Operators with a dimension of tensors that have none, as `torch.softmax(x, 0)`: torch_xla refuses
+  them.
+- The gradient of batch norm in evaluation: torch_xla reads the mean and the deviation of a batch.
 - `masked_fill` with a complex number: torch_xla drops its imaginary part.
 
 A running program has torch_xla's results. Kernels here belong to the dispatch key of
@@ -19,6 +22,7 @@ from typing import Any
 
 import torch
 
+from composites.torch_internals import decompositions
 from lowering.frontends.protocols import Kernel
 from lowering.frontends.torch_xla.value_guard import complex_number
 
@@ -42,6 +46,47 @@ _REDUCTIONS = {
 _EMPTY_BY_DEFAULT = frozenset([_ATEN.amax.default, _ATEN.amin.default])
 """Those whose `dim` is an empty list if it is not given. That of the others is None."""
 
+WITH_DIMENSION = (
+    _ATEN._log_softmax.default,
+    _ATEN._log_softmax_backward_data.default,
+    _ATEN._softmax.default,
+    _ATEN._softmax_backward_data.default,
+    _ATEN.all.dim,
+    _ATEN.amax.default,
+    _ATEN.amin.default,
+    _ATEN.any.dim,
+    _ATEN.argmax.default,
+    _ATEN.argmin.default,
+    _ATEN.cummax.default,
+    _ATEN.cumprod.default,
+    _ATEN.cumsum.default,
+    _ATEN.flip.default,
+    _ATEN.gather.default,
+    _ATEN.index_add.default,
+    _ATEN.index_select.default,
+    _ATEN.kthvalue.default,
+    _ATEN.linalg_vector_norm.default,
+    _ATEN.logsumexp.default,
+    _ATEN.max.dim,
+    _ATEN.mean.dim,
+    _ATEN.median.dim,
+    _ATEN.min.dim,
+    _ATEN.norm.ScalarOpt_dim,
+    _ATEN.prod.dim_int,
+    _ATEN.scatter.src,
+    _ATEN.scatter.value,
+    _ATEN.scatter_add.default,
+    _ATEN.sort.default,
+    _ATEN.sort.stable,
+    _ATEN.std.correction,
+    _ATEN.std_mean.correction,
+    _ATEN.sum.dim_IntList,
+    _ATEN.topk.default,
+    _ATEN.var.correction,
+    _ATEN.var_mean.correction,
+)
+"""Operators with a dimension. Their results have none where the first operand has none."""
+
 _COUNTS = (_ATEN.count_nonzero.dim_IntList, _ATEN.count_nonzero.default)
 
 
@@ -54,6 +99,17 @@ def corrections() -> Iterator[tuple[Any, Callable[[Redispatch], Kernel]]]:
     for overload in _COUNTS:
         yield overload, _count
     yield _ATEN.masked_fill.Scalar, _filling
+    yield _ATEN.native_batch_norm_backward.default, _normalization
+
+
+def _normalization(redispatch: Redispatch) -> Kernel:
+    overload = _ATEN.native_batch_norm_backward.default
+
+    def kernel(*arguments: Any) -> Any:
+        train = arguments[7]
+        return redispatch(*arguments) if train else decompositions()[overload](*arguments)
+
+    return kernel
 
 
 def _reduction(place: int, default: tuple[int, ...] | None) -> Callable[[Redispatch], Kernel]:

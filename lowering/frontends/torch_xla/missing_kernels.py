@@ -23,7 +23,7 @@ from lowering.frontends.autocast import autocast
 from lowering.frontends.errors import NoKernelError, ValueReadError
 from lowering.frontends.protocols import Kernel
 from lowering.frontends.torch_xla import DISPATCH_KEY
-from lowering.frontends.torch_xla.corrected_calls import Redispatch, corrections
+from lowering.frontends.torch_xla.corrected_calls import WITH_DIMENSION, Redispatch, corrections
 from lowering.frontends.torch_xla.tensors import DEVICE_TYPE
 from lowering.frontends.torch_xla.value_guard import (
     values_unreadable,
@@ -84,6 +84,9 @@ def _register() -> tuple[torch.library.Library, ...]:
             if _may_lack_lowering(overload.name())
         }
         kernels |= {overload: _correcting(overload, correct) for overload, correct in corrections()}
+        for overload in WITH_DIMENSION:
+            below = kernels.get(overload) or _correcting(overload, lambda redispatch: redispatch)
+            kernels[overload] = _taking_scalars(below)
         for overload, kernel in kernels.items():
             name = overload.name().removeprefix("aten::")
             operators.impl(name, kernel, _KEY_NAME, with_keyset=True)
@@ -116,6 +119,22 @@ def _correcting(overload: Any, correction: Callable[[Redispatch], Kernel]) -> Ke
         if torch_internals.in_python_dispatcher():
             return _asking_no_more(below, arguments, keywords)
         return correction(below)(*arguments, **keywords)
+
+    return kernel
+
+
+def _taking_scalars(below: Kernel) -> Kernel:
+    """A kernel for which tensors without dimensions have one."""
+
+    def widened(value: Any) -> Any:
+        is_scalar = isinstance(value, torch.Tensor) and value.dim() == 0
+        return value.reshape(1) if is_scalar else value
+
+    def kernel(keys: DispatchKeySet, self: Any, *others: Any, **keywords: Any) -> Any:
+        if self.dim() > 0 or torch_internals.in_python_dispatcher():
+            return below(keys, self, *others, **keywords)
+        results = below(keys, *map(widened, (self, *others)), **keywords)
+        return pytree.tree_map_only(torch.Tensor, lambda result: result.reshape(()), results)
 
     return kernel
 

@@ -17,10 +17,12 @@ import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
 
+from composites import torch_internals
 from lowering import interrupts
 from lowering.frontends.protocols import Seed
 from lowering.frontends.random_states import INCREMENT, MULTIPLIER, following
 from lowering.frontends.torch_xla.modes import tracing_mode
+from lowering.frontends.torch_xla.tensors import DEVICE_TYPE
 from lowering.frontends.torch_xla.value_guard import values_readable
 
 _XLAC = torch_xla._XLAC
@@ -179,6 +181,12 @@ def state_now() -> int:
 
 MARK = 0x5EED_C0DE_0F_5EED
 """A state that is used for nothing else. It identifies the parameter that carries it."""
+
+
+def states_offered() -> AbstractContextManager[None]:
+    """A context in which parts that `torch.utils.checkpoint` computes again draw the same numbers
+    as before. torch_xla's own checkpoint needs no such context."""
+    return torch_internals.random_states_offered(DEVICE_TYPE, xm.get_rng_state, xm.set_rng_state)
 
 
 @contextmanager

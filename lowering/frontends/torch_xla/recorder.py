@@ -22,7 +22,12 @@ from lowering.frontends.torch_xla.labels import XlaLabels
 from lowering.frontends.torch_xla.missing_kernels import decomposed
 from lowering.frontends.torch_xla.modes import tracing_mode
 from lowering.frontends.torch_xla.printing import values_left_out
-from lowering.frontends.torch_xla.random import advances_since_mark, advancing, marked
+from lowering.frontends.torch_xla.random import (
+    advances_since_mark,
+    advancing,
+    marked,
+    states_offered,
+)
 from lowering.frontends.torch_xla.scans import own_graphs
 from lowering.frontends.torch_xla.tensors import has_no_value, values_of
 from lowering.frontends.torch_xla.value_guard import (
@@ -59,6 +64,7 @@ class XlaRecording:
             with (
                 tracing_mode(),
                 marked(),
+                states_offered(),
                 self._graph.recorded(shared=shared),
                 values_unreadable(),
                 decomposed(),
