@@ -194,8 +194,8 @@ def _warn_of_exports_only(stacklevel: int) -> None:
         return
     warnings.warn(
         "composites are on for composites.export only, which records programs without"
-        " torch_xla; programs that run with composites need it, in an environment of its own:"
-        f" {installing('torch-xla')}",
+        " torch_xla; programs that run with composites need it:"
+        f" {installing('torch-xla')}, and an environment of its own",
         CompositesWarning,
         stacklevel=stacklevel,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
@@ -211,16 +212,26 @@ def test_a_trace_leaves_the_numbers_of_other_threads_alone() -> None:
     assert texts[0] == stock
 
 
+TRACED = logging.getLogger("tests.traced")
+
+
 def test_a_sync_beside_a_trace_waits_for_it() -> None:
     tracing, synced = threading.Event(), threading.Event()
+    waited: list[bool] = []
+
+    class Waiting(logging.Handler):
+        """Waits inside the trace, whose function may not read what changes, such as an event."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            before = synced.is_set()
+            tracing.set()
+            time.sleep(0.3)
+            waited.append(synced.is_set() == before)
 
     @composites.composite("acme.slow")
     def slow(x: torch.Tensor) -> torch.Tensor:
         y = x + 1
-        before = synced.is_set()
-        tracing.set()
-        time.sleep(0.3)
-        assert synced.is_set() == before
+        TRACED.warning("traced")
         return y * 2
 
     x = torch.ones(3).to("xla")
@@ -231,7 +242,13 @@ def test_a_sync_beside_a_trace_waits_for_it() -> None:
         torch_xla.sync()
         synced.set()
 
-    run(sync, lambda: results.append(slow(x)))
+    handler = Waiting()
+    TRACED.addHandler(handler)
+    try:
+        run(sync, lambda: results.append(slow(x)))
+    finally:
+        TRACED.removeHandler(handler)
+    assert waited == [True]
     assert torch.equal(results[0].cpu(), torch.full((3,), 4.0))
 
 

@@ -408,6 +408,6 @@ def test_against_a_lock_needs_no_torch(tmp_path: Path) -> None:
 def test_against_goes_with_no_other_report(tmp_path: Path) -> None:
     result = invoke("inspect", os.devnull, "--against", "a.lock", "--casts")
     assert (result.exit_code, result.stderr) == (
-        1,
+        2,
         "error: --against goes with neither --casts nor --html\n",
     )

@@ -49,6 +49,7 @@ def use(
 
     The module `umbra_ops` has the functions: the source `FUNCTIONS` of the test's file.
     """
+    sys.modules.pop("umbra_ops", None)  # another file's
     (tmp_path / "umbra_ops.py").write_text(getattr(request.module, "FUNCTIONS", ""))
     monkeypatch.syspath_prepend(str(tmp_path))
 
