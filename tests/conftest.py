@@ -1,5 +1,6 @@
 """What all tests share: their environment, which is set before anything reads it."""
 
+import gc
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -39,6 +40,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     about_it = [item for item in items if item.get_closest_marker("torch_xla") is not None]
     config.hook.pytest_deselected(items=about_it)
     items[:] = [item for item in items if item not in about_it]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_tensors_without_data(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Free what a recording that failed left in cycles of tracebacks. Its tensors have no data, and
+    the next `torch_xla.sync()` of the process would execute their graphs."""
+    yield
+    if request.path.parent.name in ("export", "suggestion", "verification"):
+        gc.collect()
 
 
 @pytest.fixture(autouse=True)
