@@ -81,6 +81,8 @@ class Computation:
     """What was a list among the operands; None if nothing was."""
     structure: TreeSpec
     """How the function returns its results."""
+    same_as: tuple[int, ...]
+    """For each result, the first one that is the same tensor. The composite has both."""
     differentiable: tuple[bool, ...]
     """For each result, whether it has a gradient in the stock lowering."""
     reached: tuple[frozenset[int], ...]
@@ -227,7 +229,7 @@ def _lower_stock(
 ) -> Computation | Fallback:
     """The computation with the entry's own decomposition."""
     entry, frontend = definition.entry, definition.frontend
-    traced: list[tuple[TreeSpec, tuple[bool, ...], tuple[frozenset[int], ...]]] = []
+    traced: list[tuple[TreeSpec, list[int], tuple[bool, ...], tuple[frozenset[int], ...]]] = []
     autocast = frontend.tracing.autocast_dtype()
     enabled = torch.is_grad_enabled()
 
@@ -241,10 +243,11 @@ def _lower_stock(
         require_tensors(flat)
         if any(_shares_memory(result, tensors) for result in flat):
             raise UnsupportedCallError("a result is an operand, or a view of one")
-        if len({id(result) for result in flat}) < len(flat):
-            raise UnsupportedCallError("two results are one tensor")
+        identities = [id(result) for result in flat]
+        same_as = [identities.index(identity) for identity in identities]
         differentiable = tuple(result.requires_grad for result in flat)
-        traced[:] = [(spec, differentiable, tuple(leaves_of(result, tensors) for result in flat))]
+        reached = tuple(leaves_of(result, tensors) for result in flat)
+        traced[:] = [(spec, same_as, differentiable, reached)]
         extra = further_values(entry, arguments.call, tensors, named) if wanted else []
         require_tensors(extra)
         return [result.detach() for result in (*flat, *extra)]
@@ -268,11 +271,11 @@ def _lower_stock(
         return lowered
     types = _metas(lowered, frontend)
     if traced:
-        spec, differentiable, reached = traced[0]
+        spec, same_as, differentiable, reached = traced[0]
     else:  # autograd does not see a JAX function
         has_backward = definition.backward is not None or entry.derives
         count = len(types) - (len(entry.saved) if wanted else 0)
-        spec = _structure(count)
+        spec, same_as = _structure(count), list(range(count))
         differentiable = tuple(
             has_backward and wanted is not None and (dtype.is_floating_point or dtype.is_complex)
             for _, dtype in types[:count]
@@ -288,6 +291,7 @@ def _lower_stock(
         names=names,
         groups=arguments.groups,
         structure=spec,
+        same_as=tuple(same_as),
         differentiable=differentiable,
         reached=reached,
         taken=_taken(definition, names, results),

@@ -137,7 +137,8 @@ class CompositeFunction:
         entry = self.definition.entry
         if entry.results:
             return tuple(entry.completed(results, arguments.otherwise))
-        return pytree.tree_unflatten(list(results), computation.structure)
+        identical = [results[number] for number in computation.same_as]
+        return pytree.tree_unflatten(identical, computation.structure)
 
     def _compiled(self, arguments: Arguments) -> Any:
         """Handle a call with torch.compile's tensors: it becomes one of this project's own
