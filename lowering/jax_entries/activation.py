@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import jax
 
-from composites.allowlist import resolve
+from composites.allowlist import named_entries, resolve
 from composites.errors import AllowlistError, UnusableFunctionError
 from composites.functions import find_function
 from composites.registry.model import BUILTIN_NAMESPACE, Composite
@@ -194,6 +194,8 @@ def _change(requested: Callable[[Requests], Requests]) -> None:
 
 def _resolved(names: Sequence[str]) -> Names:
     found = resolve(names, catalog())
+    for entry in named_entries(names, catalog()):
+        statistics.of(entry).named = True
     if found and not any(entry.jax for entry in found):
         able = ", ".join(entry.name for entry in catalog() if entry.jax)
         raise AllowlistError(

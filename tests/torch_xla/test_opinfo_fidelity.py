@@ -68,6 +68,12 @@ def is_scalar_with_dim(sample: SampleInput) -> bool:
     return is_scalar(sample) and sample.kwargs.get("dim") is not None
 
 
+def has_a_wide_sum(number: int, sample: SampleInput) -> bool:
+    """Entries leave sums in a narrow type of integers to stock."""
+    narrow = (torch.bool, torch.uint8)
+    return sample.input.dtype not in narrow or sample.kwargs.get("dtype") is not None
+
+
 def is_complex(sample: SampleInput) -> bool:
     return bool(sample.input.is_complex())
 
@@ -127,6 +133,7 @@ OPERATORS = (
         "nn.functional.rms_norm",
         ("rms_norm",),
         ("rms_norm_backward",),
+        FLOATS[:3],  # in f64, sums over several dimensions have other last bits
         refuses=is_complex,
     ),
     Reaches("nn.functional.dropout", (), (), may=("dropout", "dropout_backward")),
@@ -238,7 +245,7 @@ OPERATORS = (
     Reaches("var_mean", ("var_mean",), (), refuses=is_complex),
     Reaches("topk", ("topk",), (), refuses=is_scalar),
     # The gradient of a cumsum is another.
-    Reaches("cumsum", ("cumsum",), (), refuses=is_scalar),
+    Reaches("cumsum", ("cumsum",), (), refuses=is_scalar, takes=has_a_wide_sum),
     Reaches("sort", (), (), may=("sort",), refuses=is_scalar),
     Reaches("msort", ("sort",), (), ONE, refuses=is_scalar),
     Reaches("argsort", (), (), ONE, may=("sort",), refuses=is_scalar),
