@@ -978,7 +978,7 @@ def cumsum(_lowering: EntryLowering, self: Tensor, dim: int, *, dtype: torch.dty
     _key = (self.shape, self.dtype, dim, dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
         _key,
-        unmet=('`where: dtype is not None or self.dtype not in (i1, ui8, i8, i16, i32)` does not hold' if not (dtype is not None or self.dtype not in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32)) else '`where: dtype not in (i1, ui8, i8, i16, i32)` does not hold' if not (dtype not in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32)) else None),
+        unmet=('`where: dtype is not None or self.dtype not in (i1, ui8, i8, i16, i32)` does not hold' if not (dtype is not None or self.dtype not in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32)) else None),
         operands=(self,),
         attributes=lambda: {
             'dim': _attr.i64(_attr.dim(dim, self.dim())),

@@ -13,9 +13,9 @@ import torch
 from lowering.emission import hlo_proto
 from lowering.emission.linking import name_of
 from lowering.emission.types import TensorType
-from lowering.frontends.aten_in_jax.dtypes import torch_dtype
 from lowering.frontends.aten_in_jax.table import RULES
 from lowering.frontends.fx import capture
+from lowering.frontends.tensor_types import DTYPE_OF
 from lowering.frontends.thread_flag import ThreadFlag
 from lowering.stablehlo.dtypes import numpy_dtype
 
@@ -74,9 +74,7 @@ class FxGraph:
         """See `lowering.frontends.protocols.Graph`."""
         given = [capture.traced(operand) for operand in operands]
         described = [
-            torch.empty(
-                type_.shape, dtype=torch_dtype(numpy_dtype(type_.element_type)), device="meta"
-            )
+            torch.empty(type_.shape, dtype=DTYPE_OF[type_.element_type], device="meta")
             for type_ in computation.results
         ]
         results = capture.node(call_module, (given, computation), {}, described, symbol)
