@@ -13,6 +13,13 @@ def installing(extra: str) -> str:
     return f"pip install '.[{extra}]' in a clone of torch-xla-composites"
 
 
+def listed(names: Sequence[str], most: int, empty: str) -> str:
+    """Names as a message lists them: the first `most`, and how many more there are."""
+    more = len(names) - most
+    written = ", ".join(names[:most]) or empty
+    return f"{written} and {more} more" if more > 0 else written
+
+
 class CompositesError(Exception):
     """Base class of all errors that the user can fix."""
 

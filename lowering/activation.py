@@ -23,6 +23,7 @@ from composites.errors import (
     CompositesWarning,
     DecompositionError,
     installing,
+    listed,
 )
 from composites.registry.catalog import Catalog, load_catalog
 from composites.registry.model import STOCK, Alternative, Composite, for_target, without_target
@@ -105,7 +106,8 @@ class _Active:
                 if self.installation is not new:
                     new.remove()
                 raise
-            log.info("active: %s", _listed([entry.identity for entry in entries]))
+            names = [entry.identity for entry in entries]
+            log.info("active: %s", listed(names, 12, "none"))
             if words:
                 chosen = (f"{entry}={without_target(word)}" for entry, word in words)
                 log.info("decompositions: %s", ", ".join(chosen))
@@ -115,17 +117,6 @@ class _Active:
             self.outdated.pop()
         if _backend.cache_info().currsize:
             _backend().frontend.dispatching.tidy()
-
-
-_LISTED = 12
-"""Number of names that a message lists."""
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Names as a message lists them; of many only the first ones and the number."""
-    if len(names) <= _LISTED:
-        return ", ".join(names) or "none"
-    return f"{', '.join(names[:_LISTED])}, and {len(names) - _LISTED} others"
 
 
 _active = _Active()

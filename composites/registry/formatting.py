@@ -74,13 +74,13 @@ def formatted(text: str, source: str) -> str:
 
 def _comments(text: str) -> list[int]:
     """The positions of all comments: each `#` between tokens."""
-    found: list[int] = []
+    positions: list[int] = []
     end = 0
     for token in yaml.scan(text, yaml.SafeLoader):
         for line in re.finditer(r"#.*", text[end : token.start_mark.index]):
-            found.append(end + line.start())
+            positions.append(end + line.start())
         end = max(end, token.end_mark.index)
-    return found
+    return positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class _Editor:
         return key.end_mark.column + len(": ") + len(text) <= WIDTH
 
     def has_comment(self, key: yaml.Node, value: yaml.Node) -> bool:
-        """Whether there is a comment inside of a value, or behind its last line if it has
+        """Return whether a comment is inside of a value, or behind its last line if it has
         several."""
         end = self.end(value)
         if "\n" in self.text[key.start_mark.index : end]:
@@ -160,8 +160,8 @@ class _Editor:
         return self.text.rfind("\n", 0, position) + 1
 
     def line_end(self, position: int) -> int:
-        found = self.text.find("\n", position)
-        return len(self.text) if found < 0 else found + 1
+        newline = self.text.find("\n", position)
+        return len(self.text) if newline < 0 else newline + 1
 
     def end(self, node: yaml.Node) -> int:
         """The position behind a node. PyYAML puts the end of a block behind the comments and the
@@ -194,13 +194,13 @@ class _Editor:
         return self.in_line(node)
 
     def pairs(self, node: yaml.Node) -> list[str] | None:
-        found: list[str] = []
+        pairs: list[str] = []
         for key, value in node.value:
             names, values = self.in_line(key), self.in_line(value)
             if names is None or values is None:
                 return None
-            found.append(f"{names}: {values}")
-        return found
+            pairs.append(f"{names}: {values}")
+        return pairs
 
     def remove_line(self, key: yaml.Node, value: yaml.Node) -> bool:
         """Remove a key in a line of its own, unless a comment is beside or above it."""
@@ -310,7 +310,7 @@ class _Entry:
         return True
 
     def _is_default(self, key: yaml.Node, value: yaml.Node) -> bool:
-        """Whether leaving a key out means the same."""
+        """Return whether leaving a key out means the same."""
         match key.value:
             case "version":
                 named = split_version(self.name.value)[1]
@@ -327,7 +327,7 @@ class _Entry:
         return self.entries[self.name.value]
 
     def _needs_null(self) -> bool:
-        """Whether the entry has no backward, and would have one by its name."""
+        """Return whether the entry has no backward, and would have one by its name."""
         default_name = default_backward(self.name.value, self.versions)
         written = isinstance(self.node, yaml.MappingNode) and any(
             key.value == "backward" for key, _ in self.node.value
@@ -407,7 +407,7 @@ class _Entry:
 
 
 def _is_block(node: yaml.Node) -> bool:
-    """Whether a node is a mapping or a list with a line for each item."""
+    """Return whether a node is a mapping or a list with a line for each item."""
     return isinstance(node, yaml.CollectionNode) and not node.flow_style
 
 
@@ -421,7 +421,7 @@ def _depth(node: yaml.Node) -> int:
 
 
 def _is_name(item: str) -> bool:
-    """Whether an attribute in a list is a name alone."""
+    """Return whether an attribute in a list is a name alone."""
     return ":" not in item
 
 

@@ -81,7 +81,7 @@ class EntryStatistics:
     always_on: bool = False
     """Whether it is a function under `@composite`."""
     named: bool = False
-    """Whether the entry, or its forward, was turned on by its own name, not by `all`."""
+    """True if the entry, or its forward, was turned on by its own name, not by `all`."""
     logged: set[str] = field(default_factory=set)
     """Call sites for which a message has been logged."""
     decompositions: dict[str, int] = field(default_factory=dict)

@@ -145,7 +145,7 @@ class Graph(Protocol):
 
     @property
     def is_decomposition(self) -> bool:
-        """Whether this thread traces a decomposition. Calls are then not those of the program."""
+        """True while this thread traces a decomposition, whose calls are not the program's."""
 
     @property
     def guards_products(self) -> bool:

@@ -30,7 +30,7 @@ def report_at_exit() -> None:
 def _explain() -> None:
     idle = set(stats().idle)
     for counted in activation.statistics.entries.values():
-        if catalog().label(counted.entry) in idle:
+        if counted.named and catalog().label(counted.entry) in idle:
             for target, _ in counted.entry.jax:
                 module = target.partition(":")[0]
                 if module not in sys.modules:

@@ -52,7 +52,7 @@ class EntryStats:
     composite: str = ""
     """Name of the composite that the calls become."""
     named: bool = True
-    """Whether the entry, or its forward, was turned on by its own name, not by `all`."""
+    """True if the entry, or its forward, was turned on by its own name, not by `all`."""
 
 
 @dataclass(frozen=True, slots=True)

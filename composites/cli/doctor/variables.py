@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from composites.cli.doctor.findings import Finding, one_line
 from composites.cli.doctor.registries import ReadRegistries
-from composites.errors import did_you_mean
+from composites.errors import did_you_mean, listed
 from composites.log import LEVELS
 from composites.settings import (
     ALLOWLIST,
@@ -62,7 +62,8 @@ def allowlist_findings(text: str, read: ReadRegistries) -> Iterator[Finding]:
         advice = f"correct {ALLOWLIST.name}={text}; the program stops at `import torch_xla`"
         yield Finding("problem", ALLOWLIST.name, one_line(reason), advice)
     if text and not read.wrong_names:
-        yield Finding("ok", ALLOWLIST.name, f"{text} turns on {_listed(read.named)}")
+        names = listed(read.named, 6, "nothing")
+        yield Finding("ok", ALLOWLIST.name, f"{text} turns on {names}")
 
 
 def decomposition_findings(text: str, allowlist: str, read: ReadRegistries) -> Iterator[Finding]:
@@ -76,9 +77,3 @@ def decomposition_findings(text: str, allowlist: str, read: ReadRegistries) -> I
         yield Finding("warning", name, f"chooses {text}, and no composite is on", advice)
     elif text:
         yield Finding("ok", name, f"chooses {text}")
-
-
-def _listed(names: Sequence[str], most: int = 6) -> str:
-    more = len(names) - most
-    written = ", ".join(names[:most]) or "nothing"
-    return f"{written} and {more} more" if more > 0 else written

@@ -252,9 +252,12 @@ def _differentiable(call: Differentiable, step: Step, operands: Operands) -> Seq
         call: the step itself, or its representation in a compiled graph.
     """
     constant: list[torch.Tensor] = []
-    found = iter(_Differentiable.apply(call, step, constant, *operands))  # type: ignore[no-untyped-call]
+    differentiable = iter(_Differentiable.apply(call, step, constant, *operands))  # type: ignore[no-untyped-call]
     others = iter(constant)
-    return [next(found) if has_one else next(others) for has_one in step.computation.differentiable]
+    return [
+        next(differentiable) if has_one else next(others)
+        for has_one in step.computation.differentiable
+    ]
 
 
 class _Differentiable(torch.autograd.Function):
@@ -290,8 +293,8 @@ class _Differentiable(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
-        given = iter(grads)
-        grads = tuple(next(given) if d else None for d in ctx.computation.differentiable)
+        present = iter(grads)
+        grads = tuple(next(present) if d else None for d in ctx.computation.differentiable)
         asked = zip(ctx.needs_input_grad[3:], ctx.computation.reaches(grads), strict=True)
         output_mask = tuple(is_asked and is_reached for is_asked, is_reached in asked)
         if not any(output_mask):
