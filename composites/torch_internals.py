@@ -396,7 +396,7 @@ def stands_for_a_tensor(tensor: torch.Tensor) -> bool:
 
 
 def is_not_persistent(module: torch.nn.Module, buffer: str) -> bool:
-    """Whether the `state_dict` of a module leaves out the buffer of this name."""
+    """Return whether the `state_dict` of a module leaves out the buffer of this name."""
     owner, _, leaf = buffer.rpartition(".")
     return leaf in module.get_submodule(owner)._non_persistent_buffers_set
 
@@ -526,7 +526,7 @@ def is_transformed() -> bool:
 
 
 def is_batched(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is a batch that `torch.autograd.grad(…, is_grads_batched=True)` maps over.
+    """Return whether a tensor is a batch of `torch.autograd.grad(…, is_grads_batched=True)`.
 
     `is_transformed` does not see this older form of vmap.
     """

@@ -37,7 +37,7 @@ def print_table(table: Table) -> None:
 
 
 def _is_readable(table: Table, console: Console) -> bool:
-    """Whether columns of numbers fit the width, and those of text with a few characters each."""
+    """Return whether numbers fit in their columns, and a few characters in those of text."""
     needed = 1
     for column in table.columns:
         texts = [column.header, *column.cells]

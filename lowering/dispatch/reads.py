@@ -1,5 +1,5 @@
-"""What a Python function reads besides its arguments: variables of modules and of enclosing
-functions, and settings of PyTorch.
+"""Values that a Python function reads besides its arguments: variables of modules and of
+enclosing functions, and settings of PyTorch.
 
 A composite is traced once, and holds the values that its function read then. These values are
 therefore a part of the key of a call: after a change, the function is traced again. The code of the
@@ -139,7 +139,7 @@ class _Path:
 
 
 class Reads:
-    """What one function reads, with its values now.
+    """The variables that one function reads, with their values now.
 
     Args:
         function: the function, with what it calls.
@@ -249,7 +249,7 @@ class _Source:
     value: Any
     key: Hashable
     is_constant: bool
-    """Whether the value itself cannot change."""
+    """True if the value itself cannot change."""
 
 
 def _guard(source: _Source) -> FunctionType:
@@ -266,7 +266,7 @@ def _guard(source: _Source) -> FunctionType:
 
 
 class _Known:
-    """What was read, and from where."""
+    """A value that was read, and its place."""
 
     def __init__(self, key: Key, sources: Sequence[_Source]) -> None:
         self.key = key
@@ -275,7 +275,7 @@ class _Known:
         self._others = [(s.read, s.key) for s in sources if not s.is_constant]
 
     def holds(self) -> bool:
-        """Whether reading again would give the same."""
+        """Return whether reading again would give the same."""
         for read, value in self._constants:
             if read() is not value:
                 return False
@@ -324,7 +324,7 @@ class _Walk:
                     self.follow(vars(owner).get(name))
 
     def _counts(self, value: Any) -> bool:
-        """Whether a function, class or module is of the user, or of the package of the function."""
+        """Return whether an object is of the user, or of the package of the function."""
         package, file = _origin(value)
         if package in _LIBRARIES:
             return value is self._root
@@ -462,7 +462,7 @@ def _read_by(code: CodeType, free: frozenset[str]) -> Iterator[_Path]:
 
 
 def _steps(following: Sequence[dis.Instruction]) -> tuple[list[tuple[bool, Any]], int]:
-    """What code reads of a value that it has just loaded, and how many instructions say so."""
+    """The part of a loaded value that code reads, and how many instructions say so."""
     first, *others = following
     second = others[0] if others else None
     constant = second is not None and second.opname in _CONSTANTS

@@ -77,7 +77,7 @@ class Definition:
 
     @lock_free_property
     def reads(self) -> Reads | None:
-        """What the function under the decorator reads from outside."""
+        """Variables that the function under the decorator reads from outside."""
         return None if self.own is None else Reads(self.own)
 
     def read_now(self) -> Key:

@@ -61,7 +61,7 @@ class Definition:
     chosen: tuple[Alternative, ...] = ()
     """The alternatives that may take calls."""
     reads: Reads | None = None
-    """What the function under `@composite` reads from outside; None for the entry of a registry."""
+    """Variables that the function under `@composite` reads; None for the entry of a registry."""
     lowering: ThreadFlag = field(default_factory=ThreadFlag)
     """Whether this thread is inside the entry's decomposition. Calls of its operator or function
     then go to the stock kernel or the original function."""
@@ -84,7 +84,7 @@ class Definition:
         return f"{self.entry.namespace}::{self.entry.composite}"
 
     def read_now(self, key: Sequence[Hashable]) -> Key:
-        """What the function reads from outside; `key` is that of the call's arguments."""
+        """The values that the function reads from outside; `key` is the key of the arguments."""
         return () if self.reads is None else self.reads.now(_owner(key))
 
     def check_reads(self, key: Sequence[Hashable], before: Key) -> None:

@@ -186,7 +186,7 @@ _ALIKE = "composites: for all platforms alike"
 
 
 def _differs(jaxpr: Any, module: Any) -> bool:
-    """Whether an operation of a jaxpr is lowered in another way for one of the platforms."""
+    """Return whether an operation of a jaxpr is lowered in another way for one platform."""
     rules = [_platform_specific_lowerings[platform] for platform in module.platforms]
     return any(
         equation.primitive.name == "platform_index"

@@ -116,7 +116,7 @@ def next_id() -> int:
 def existed_before(
     first: int, others: Sequence[torch.Tensor | None]
 ) -> Callable[[torch.Tensor], bool]:
-    """Whether a tensor is older than the `next_id` of a moment, and is none of some others."""
+    """Return whether a tensor is older than an earlier `next_id`, and is none of some others."""
     own = {_XLAC._xla_get_tensor_id(tensor) for tensor in others if tensor is not None}
 
     def is_older(tensor: torch.Tensor) -> bool:

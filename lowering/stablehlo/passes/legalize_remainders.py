@@ -66,7 +66,7 @@ def legalize_remainders(module: IrModule) -> None:
 
 
 def _is_opposite(value: IrValue) -> bool:
-    """Whether a value is the lesser one of a number and its opposite, or is selected from it."""
+    """Return whether a value is `min(x, -x)` of a number, or is selected from it."""
     owner = defining_operation(value)
     if owner is not None and owner.name == "stablehlo.select":
         owner = defining_operation(owner.operands[2])
