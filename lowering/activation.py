@@ -30,7 +30,6 @@ from composites.registry.model import STOCK, Alternative, Composite, for_target,
 from composites.registry.operators import find_operator
 from composites.settings import ALLOWLIST, DECOMPOSITION, warn_of_late_allowlist
 from lowering import interrupts
-from lowering.dispatch import wide_products
 from lowering.dispatch.computations import Computations
 from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.statistics import Statistics
@@ -455,7 +454,7 @@ def _backend() -> Backend:
     compiled_calls.implement(frontend.dispatching.dispatch_key)
     if frontend.dynamic_sizes is not None:
         frontend.dynamic_sizes.before_each(_off_where_sizes_vary)
-    return Backend(frontend, compiled_calls, wide_products.implement(frontend))
+    return Backend(frontend, compiled_calls, tuple(frontend.own_operators()))
 
 
 def _off_where_sizes_vary() -> None:

@@ -31,8 +31,7 @@ from lowering.dispatch.decomposition import (
     require_tensors,
 )
 from lowering.dispatch.statistics import EntryStatistics, written_operands
-from lowering.emission.types import DecompositionHlo
-from lowering.frontends.protocols import Frontend
+from lowering.frontends.protocols import Frontend, TracedFunction
 
 log = logging.getLogger("composites")
 
@@ -232,8 +231,8 @@ def lower_alternative(
     autocast: Any = None,
     *,
     as_stock: bool,
-) -> DecompositionHlo:
-    """The HLO of a function of the operands that runs an alternative.
+) -> TracedFunction:
+    """Trace a function of the operands that runs an alternative.
 
     Args:
         changed: the entry with the alternative; see `as_entry`.

@@ -37,9 +37,8 @@ from lowering.dispatch.computations import TRANSIENT, NotNowError, remember
 from lowering.dispatch.decomposition import Call, Decomposer
 from lowering.dispatch.operand_lists import grouped, ungrouped
 from lowering.dispatch.statistics import EntryStatistics, Fallback, written_operands
-from lowering.emission.composite import CompositeHlo, emit_composite
-from lowering.emission.types import SEED_TYPE, DecompositionHlo, TensorType
-from lowering.frontends.protocols import Frontend, Kernel
+from lowering.emission.types import TensorType
+from lowering.frontends.protocols import TracedFunction, EmittedComposite, Frontend, Kernel
 from lowering.frontends.thread_flag import ThreadFlag
 
 log = logging.getLogger("composites")
@@ -169,9 +168,9 @@ class EntryLowering:
         call: Call,
     ) -> Any:
         def lowered_as(
-            entry: Composite, decompose: Callable[[], DecompositionHlo]
+            entry: Composite, decompose: Callable[[], TracedFunction]
         ) -> Lowered | Fallback:
-            def check(composite: CompositeHlo) -> None:
+            def check(composite: EmittedComposite) -> None:
                 if entry.decomposition.kind != "native":
                     self._check_results(entry, composite, operands, call)
 
@@ -215,7 +214,7 @@ class EntryLowering:
         call: Call,
         operands: Sequence[torch.Tensor | None],
         as_stock: bool,
-    ) -> Callable[[], DecompositionHlo]:
+    ) -> Callable[[], TracedFunction]:
         function = forward_of(changed, changed.decomposition, call, saved=False)
         return lambda: lower_alternative(
             changed, self.frontend, function, operands, as_stock=as_stock
@@ -227,7 +226,7 @@ class EntryLowering:
     def _check_results(
         self,
         entry: Composite,
-        composite: CompositeHlo,
+        composite: EmittedComposite,
         operands: Sequence[torch.Tensor | None],
         call: Call,
     ) -> None:
@@ -280,8 +279,8 @@ def lower_composite(
     frontend: Frontend,
     operands: Sequence[torch.Tensor | None],
     attributes: Callable[[], Mapping[str, str | None]],
-    decompose: Callable[[], DecompositionHlo],
-    check: Callable[[CompositeHlo], None] | None = None,
+    decompose: Callable[[], TracedFunction],
+    check: Callable[[EmittedComposite], None] | None = None,
 ) -> Lowered | Fallback:
     """The composite for a call, or why the call falls back to the stock lowering.
 
@@ -299,26 +298,12 @@ def lower_composite(
         NotNowError: the call falls back, but the next one may not.
     """
     present: list[TensorType] = []
-    graph = frontend.graph
     try:
         present.extend(frontend.tensors.type_of(t) for t in operands if t is not None)
         written = attributes()
         with handled(None):  # names inside a composite are its own
             decomposition = decompose()
-        seed = decomposition.seed
-        composite = emit_composite(
-            name,
-            entry.version,
-            written,
-            present if seed is None else [*present, SEED_TYPE],
-            decomposition,
-            guard_products=graph.guards_products,
-            separate_batches=graph.is_partitioned,
-            keep_roundings=graph.drops_roundings,
-            is_shared=graph.is_shared,
-            # A partitioner may divide each use of a value in its own way, so equal values stay.
-            is_copied=graph.copies_computations and not graph.is_partitioned,
-        )
+        composite = frontend.graph.composite(name, entry.version, written, present, decomposition)
     except (LoweringError, InvalidCallError, KeyboardInterrupt):
         raise
     except Exception as error:
@@ -349,8 +334,7 @@ def lower_composite(
         return statistics.fallback(reason, written_operands(operands), of_platform=True)
     log.debug("%s for %s", name, ", ".join(map(str, present)))
     statistics.lowered += 1
-    handle = graph.computation(name, composite.module)
-    return Lowered(handle, decomposition.draws, tuple(composite.results), written)
+    return Lowered(composite.handle, decomposition.draws, composite.results, written)
 
 
 def make_lowering(

@@ -1,4 +1,4 @@
-"""An entry's decomposition as HLO: the stock lowering, a PyTorch function or a JAX function."""
+"""An entry's decomposition, traced: the stock lowering, a PyTorch function or a JAX function."""
 
 from __future__ import annotations
 
@@ -20,8 +20,13 @@ from composites.registry.model import Composite
 from lowering import interrupts
 from lowering.dispatch.guarded_self import UnlistedReadError
 from lowering.dispatch.saving import further_values
-from lowering.emission.types import DecompositionHlo
-from lowering.frontends.protocols import Frontend, GraphRunError, Kernel, WrittenOperandError
+from lowering.frontends.protocols import (
+    Frontend,
+    GraphRunError,
+    Kernel,
+    TracedFunction,
+    WrittenOperandError,
+)
 
 Call = Callable[..., Any]
 """`call(function, *operands)` calls a function that has the operator's signature. It passes the
@@ -40,8 +45,8 @@ class Decomposer:
     stock_dispatches: bool
     """Whether the stock kernel is above PyTorch's decompositions and dispatches again."""
 
-    def lower(self, call: Call, operands: Sequence[Any]) -> DecompositionHlo:
-        """The HLO of the decomposition.
+    def lower(self, call: Call, operands: Sequence[Any]) -> TracedFunction:
+        """Trace the decomposition.
 
         Args:
             call: see `Call`.
@@ -78,8 +83,8 @@ def lower_jax(
     operands: Sequence[Any],
     *,
     saved: bool = False,
-) -> DecompositionHlo:
-    """The HLO of an entry's JAX function.
+) -> TracedFunction:
+    """Trace an entry's JAX function.
 
     Args:
         saved: whether further results for a backward come last.
@@ -125,16 +130,16 @@ def jax_frontend() -> Any:
 
 def lower_jax_function(
     entry: Composite, frontend: Frontend, function: Callable[..., Any], operands: Sequence[Any]
-) -> DecompositionHlo:
-    """The HLO of a function of arrays that runs an entry's decomposition.
+) -> TracedFunction:
+    """Trace a function of arrays that runs an entry's decomposition.
 
     Raises: see `lower_jax`.
     """
-    jax = jax_frontend()
+    jax_frontend()
     types = [None if t is None else frontend.tensors.type_of(t) for t in operands]
     try:
         with interrupts.allowed():
-            return jax.lower_function(function, types)  # type: ignore[no-any-return]
+            return frontend.tracing.trace_arrays(function, types)
     except (UnsupportedCallError, InvalidCallError, LoweringError):
         raise
     except (Exception, SystemExit) as error:
@@ -158,8 +163,8 @@ def lower_function(
     whole_dispatch: bool = True,
     autocast: Any = None,
     as_stock: bool = False,
-) -> DecompositionHlo:
-    """The HLO of a function of the operands that runs an entry's decomposition.
+) -> TracedFunction:
+    """Trace a function of the operands that runs an entry's decomposition.
 
     Args:
         whole_dispatch, autocast: see `Tracing.trace`.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from lowering.emission.dependence import parameters_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +40,16 @@ class DecompositionHlo:
     """Parameters that are Python numbers, and their values (0-d numpy arrays)."""
     hides_numbers: bool = False
     """Whether XLA must not compute with their values. In stock graphs they are data."""
+
+    def reads(self) -> tuple[bool, ...]:
+        """See `lowering.frontends.protocols.TracedFunction`."""
+        read = parameters_read(self.module)
+        return tuple(number in read for number in self.parameters)
+
+    def without_last(self, count: int) -> DecompositionHlo | None:
+        """See `lowering.frontends.protocols.TracedFunction`. A parameter that an instruction has as
+        an operand cannot be left out."""
+        kept = len(self.parameters) - count
+        if any(number is not None for number in self.parameters[kept:]):
+            return None
+        return replace(self, parameters=self.parameters[:kept])

@@ -6,14 +6,14 @@ second frontend implements the others only if they apply to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from composites.in_place import InPlace
 from composites.registry.operators import Operator
-from lowering.emission.types import DecompositionHlo, TensorType
+from lowering.emission.types import TensorType
 from lowering.stablehlo import Module
 
 Kernel = Callable[..., Any]
@@ -132,6 +132,30 @@ class CompiledGraphs(Protocol):
 # ---- graphs: used by hooks ----
 
 
+class TracedFunction(Protocol):
+    """A traced function, in a form that belongs to the frontend."""
+
+    @property
+    def draws(self) -> int:
+        """How often the function advances the state of the random number generator. If it does,
+        the state before the call is one more operand."""
+
+    def reads(self) -> Sequence[bool]:
+        """For each operand that is present, whether a result depends on its value."""
+
+    def without_last(self, count: int) -> TracedFunction | None:
+        """The same function without its last operands, on which no result depends. None if it has
+        to be traced again for this."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedComposite:
+    """A composite that is ready to be inserted into a graph."""
+
+    handle: Any
+    results: tuple[TensorType, ...]
+
+
 class Graph(Protocol):
     """The graph that the frontend builds."""
 
@@ -148,43 +172,40 @@ class Graph(Protocol):
         """True while this thread traces a decomposition, whose calls are not the program's."""
 
     @property
-    def guards_products(self) -> bool:
-        """Whether the graph's compiler needs a barrier after a product of narrow operands with a
-        wide result."""
-
-    @property
-    def is_partitioned(self) -> bool:
-        """Whether a partitioner may divide the graph among devices. This is asked where a
-        composite is made; a mode that changes later does not change it."""
-
-    @property
     def is_shared(self) -> bool:
-        """Whether several devices share the graph. This is asked where a composite is made, too."""
+        """Whether several devices share the graph. This is asked where a composite is made."""
 
-    @property
-    def drops_roundings(self) -> bool:
-        """Whether the graph's compiler leaves out the rounding of a product to a narrow type where
-        the next instruction widens it."""
+    def composite(
+        self,
+        name: str,
+        version: int,
+        attributes: Mapping[str, str | None],
+        operands: Sequence[TensorType],
+        decomposition: TracedFunction,
+    ) -> EmittedComposite:
+        """Make a composite, which can be inserted into graphs any number of times.
 
-    @property
-    def copies_computations(self) -> bool:
-        """Whether the graph holds a copy of a computation for every call, as graphs that run do."""
-
-    def computation(self, name: str, module: bytes) -> Any:
-        """A handle for an HLO module. It can be inserted into graphs any number of times."""
+        Args:
+            name: `namespace.name`.
+            attributes: MLIR text by name, see `composites.attribute_types`.
+            operands: types of the operands that are present, in the composite's order. A
+                decomposition that draws random numbers takes the state of the generator after
+                these.
+            decomposition: what `Tracing` of the same frontend has made.
+        """
 
     @property
     def insert(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:
-        """`insert(symbol, operands, computation)` calls a computation as one node of the graph."""
+        """`insert(symbol, operands, handle)` adds the call of a composite as one node."""
 
     @property
     def insert_several(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:
-        """The same for a computation with several results. They are executed together, also where
+        """The same for a composite with several results. They are executed together, also where
         the frontend executes each tensor as it is made."""
 
 
 class Tracing(Protocol):
-    """Tracing functions of tensors to HLO."""
+    """Tracing functions, which gives decompositions."""
 
     def trace(
         self,
@@ -194,7 +215,7 @@ class Tracing(Protocol):
         whole_dispatch: bool,
         autocast: Any = None,
         as_stock: bool = False,
-    ) -> DecompositionHlo:
+    ) -> TracedFunction:
         """Trace a function of tensors like `operands` without reading their values.
 
         Args:
@@ -207,6 +228,12 @@ class Tracing(Protocol):
             as_stock: keep the bits of the stock graph. XLA does not know Python numbers there, so
                 it must not compute with them.
         """
+
+    def trace_arrays(
+        self, function: Callable[..., Any], operands: Sequence[TensorType | None]
+    ) -> TracedFunction:
+        """Trace a function of JAX arrays of these types. An operand that is None is passed as
+        None. 64-bit types are kept, as in PyTorch, whatever JAX's own setting is."""
 
     def autocast_dtype(self) -> Any:
         """The dtype of this backend's active autocast; None if autocast is off."""
@@ -372,6 +399,8 @@ class Frontend:
     tracing: Tracing
     write: Callable[[InPlace], None]
     """Gives tensors new values in place."""
+    own_operators: Callable[[], Sequence[Override]] = tuple
+    """Registers kernels of this project's own operators, for as long as the result is kept."""
     compiled_graphs: CompiledGraphs | None = None
     """None: torch.compile does not keep composites in its graphs."""
     random_numbers: RandomNumbers | None = None

@@ -11,7 +11,7 @@ from lowering.emission.types import TensorType
 DTYPE_OF: dict[str, torch.dtype] = {
     element: getattr(torch, name) for element, name in PYTORCH_NAMES.items()
 }
-_ELEMENT_TYPE_OF = {dtype: element for element, dtype in DTYPE_OF.items()}
+ELEMENT_TYPE_OF = {dtype: element for element, dtype in DTYPE_OF.items()}
 
 
 def tensor_type(tensor: torch.Tensor, whose: str) -> TensorType:
@@ -23,7 +23,7 @@ def tensor_type(tensor: torch.Tensor, whose: str) -> TensorType:
     Raises:
         UnsupportedCallError: the dtype has no element type.
     """
-    element = _ELEMENT_TYPE_OF.get(tensor.dtype)
+    element = ELEMENT_TYPE_OF.get(tensor.dtype)
     if element is None:
         raise UnsupportedCallError(f"{whose} has no tensors of {tensor.dtype}")
     return TensorType(element, tuple(tensor.shape))

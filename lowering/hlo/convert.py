@@ -6,7 +6,6 @@ several times. Here, half of the instructions are simplified away before the con
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -20,11 +19,8 @@ from lowering.hlo.simplify import ERF
 from lowering.hlo.splats import fold_splats
 from lowering.stablehlo import Module, bindings
 from lowering.stablehlo.bindings import IrModule
-from lowering.stablehlo.passes.strip_leftovers import (
-    WITH_LAYOUT,
-    strip_layout,
-    strip_module_attributes,
-)
+from lowering.stablehlo.passes.canonicalize import canonicalize
+from lowering.stablehlo.passes.strip_leftovers import strip_module_attributes
 from lowering.stablehlo.symbols import CALL, COMPOSITE, CUSTOM_CALL
 
 # What is converted to the text that torch_xla's converter gives, but for folds of a few constants.
@@ -32,36 +28,7 @@ from lowering.stablehlo.symbols import CALL, COMPOSITE, CUSTOM_CALL
 _CONVERTED = PURE | {"call", "parameter", "rng", "rng-bit-generator"}
 
 
-# As torch_xla's converter ends, which has no `dot` either.
-_PIPELINE = (
-    "builtin.module(func.func(stablehlo-legalize-deprecated-ops,canonicalize,cse),symbol-dce)"
-)
-
 _FRONTEND_ATTRIBUTES = "mhlo.frontend_attributes"
-
-# Attributes that the converter writes with their default values.
-_WINDOW = ("window_strides", "padding")
-_DEFAULTS = {
-    "stablehlo.convolution": (
-        *_WINDOW,
-        "lhs_dilation",
-        "rhs_dilation",
-        "window_reversal",
-        "precision_config",
-    ),
-    "stablehlo.dot_general": ("precision_config",),
-    "stablehlo.gather": ("indices_are_sorted",),
-    "stablehlo.reduce_window": (*_WINDOW, "base_dilations", "window_dilations"),
-    "stablehlo.select_and_scatter": _WINDOW,
-    "stablehlo.scatter": ("indices_are_sorted", "unique_indices"),
-}
-_DEFAULT_VALUE = re.compile(
-    r"false|array<i1: false(, false)*>|array<i64: 1(, 1)*>|dense<0> : tensor<\d+x2xi64>"
-    r"|\[#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>\]"
-)
-_NO_PADDING = re.compile(r"array<i64: 0(, 0)*>")
-_PAD = "stablehlo.pad"
-_EDGES = ("edge_padding_low", "edge_padding_high", "interior_padding")
 
 
 def to_stablehlo(
@@ -145,25 +112,10 @@ def convert(module: Any, converter: Callable[[bytes], bytes]) -> Module:
     _restore_composites(result.ir)
     if ERF.encode() in hlo:
         _restore_erf(result.ir)
-    bindings.run_pipeline(result.ir, _PIPELINE)
+    canonicalize.change(result.ir)
     fold_splats(result.ir)
-    _drop_default_attributes(result.ir)
     strip_module_attributes(result.ir)
     return result
-
-
-def _drop_default_attributes(module: IrModule) -> None:
-    # One walk for all: it takes longer than what is done on the way.
-    for operation in bindings.find_operations(module.operation, *_DEFAULTS, *WITH_LAYOUT, _PAD):
-        name, given = operation.name, operation.attributes
-        for key in _DEFAULTS.get(name, ()):
-            if key in given and _DEFAULT_VALUE.fullmatch(str(given[key])):
-                del given[key]
-        if name in WITH_LAYOUT:
-            strip_layout(operation)
-        elif name == _PAD and all(_NO_PADDING.fullmatch(str(given[key])) for key in _EDGES):
-            operation.results[0].replace_all_uses_with(operation.operands[0])
-            operation.erase()
 
 
 def _restore_erf(module: IrModule) -> None:

@@ -71,6 +71,7 @@ from .module import Module
 from .passes.annotate_shardings import annotate_shardings
 from .passes.bind import OPTIONS as BIND_OPTIONS
 from .passes.bind import bind
+from .passes.canonicalize import canonicalize
 from .passes.clean import OPTIONS as CLEAN_OPTIONS
 from .passes.clean import clean, clean_passes
 from .passes.compute_in_f64 import compute_in_f64
@@ -91,6 +92,7 @@ from .passes.expand_tuples import expand_tuples
 from .passes.flatten_calls import flatten_calls
 from .passes.flatten_scatter_indices import OPTIONS as FLATTEN_SCATTER_INDICES_OPTIONS
 from .passes.flatten_scatter_indices import flatten_scatter_indices
+from .passes.fold_data_movement import fold_data_movement
 from .passes.join_inputs import Linear, join_inputs
 from .passes.legalize_batch_groups import OPTIONS as LEGALIZE_BATCH_GROUPS_OPTIONS
 from .passes.legalize_batch_groups import legalize_batch_groups
@@ -190,6 +192,7 @@ __all__ = [
     "VersionError",
     "annotate_shardings",
     "bind",
+    "canonicalize",
     "cast_table",
     "casts",
     "clean",
@@ -213,6 +216,7 @@ __all__ = [
     "expand_tuples",
     "flatten_calls",
     "flatten_scatter_indices",
+    "fold_data_movement",
     "generalize",
     "html_page",
     "inspect",

@@ -22,8 +22,7 @@ from lowering.dispatch.differentiable import TensorMeta
 from lowering.dispatch.operand_lists import Groups, grouped, operand_names, ungrouped
 from lowering.dispatch.saving import further_values
 from lowering.dispatch.statistics import Fallback
-from lowering.emission.types import DecompositionHlo
-from lowering.frontends.protocols import Frontend, Seed
+from lowering.frontends.protocols import Frontend, Seed, TracedFunction
 
 Attributes = Callable[[], Mapping[str, str | None]]
 
@@ -252,7 +251,7 @@ def _lower_stock(
         require_tensors(extra)
         return [result.detach() for result in (*flat, *extra)]
 
-    def decompose() -> DecompositionHlo:
+    def decompose() -> TracedFunction:
         if entry.decomposition.kind == "jax":
             saved = wanted is not None
             return lower_jax(entry, frontend, arguments.call, arguments.operands, saved=saved)

@@ -49,10 +49,8 @@ from lowering.dispatch.operand_lists import Groups, regrouped
 from lowering.dispatch.reads import Key
 from lowering.dispatch.saving import saved_intermediates
 from lowering.dispatch.statistics import Fallback, written_operands
-from lowering.emission.composite import CompositeHlo
-from lowering.emission.dependence import parameters_read
-from lowering.emission.types import DecompositionHlo, TensorType
-from lowering.frontends.protocols import Frontend, Seed
+from lowering.emission.types import TensorType
+from lowering.frontends.protocols import EmittedComposite, Frontend, Seed, TracedFunction
 
 Pull = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 """From a forward's operands and the gradients of its results to those of the operands."""
@@ -306,34 +304,37 @@ class _Backward:
         if lowered is not None:
             return lowered
 
-        def decompose() -> DecompositionHlo:
-            given = [*operands, *unsaved]
-            taken = sum(operand is not None for operand in operands)
+        def trace(given: Operands, zeros: Sequence[Any] = ()) -> TracedFunction:
             if entry.decomposition.kind == "jax":
-                jax = jax_frontend()
-                types = [None if t is None else frontend.tensors.type_of(t) for t in given]
-                blank = [None if t is None else jax.blank(t) for t in types[len(operands) :]]
-                lowered = lower_jax_function(
-                    entry, frontend, lambda *arrays: of_arrays(*arrays, *blank), operands
+                return lower_jax_function(
+                    entry, frontend, lambda *arrays: of_arrays(*arrays, *zeros), given
                 )
-                if blank:
-                    self._refuse_unsaved(jax.reads(of_arrays, types)[taken:])
-                return lowered
             autocast = frontend.tracing.autocast_dtype()
-            lowered = lower_function(entry, frontend, of_tensors, given, autocast=autocast)
-            others = lowered.parameters[taken:]
-            if all(number is None for number in others):
-                return replace(lowered, parameters=lowered.parameters[:taken])
-            read = parameters_read(lowered.module)
-            self._refuse_unsaved(number in read for number in others)
 
-            # They are parameters, and no result depends on them: any values will do.
             def with_zeros(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
                 device = next(t.device for t in tensors if t is not None)
-                zeros = [t if t is None else torch.zeros_like(t, device=device) for t in unsaved]
-                return of_tensors(*tensors, *zeros)
+                return of_tensors(
+                    *tensors, *(t if t is None else torch.zeros_like(t, device=device) for t in zeros)
+                )
 
-            return lower_function(entry, frontend, with_zeros, operands, autocast=autocast)
+            return lower_function(entry, frontend, with_zeros, given, autocast=autocast)
+
+        def decompose() -> TracedFunction:
+            whole = trace([*operands, *unsaved])
+            extra = sum(tensor is not None for tensor in unsaved)
+            if not extra:
+                return whole
+            reads = whole.reads()
+            self._refuse_unsaved(reads[len(reads) - extra :])
+            shorter = whole.without_last(extra)
+            if shorter is not None:
+                return shorter
+            # They are parameters, and no result depends on them: any values will do.
+            if entry.decomposition.kind == "jax":
+                types = [None if t is None else frontend.tensors.type_of(t) for t in unsaved]
+                jax = jax_frontend()
+                return trace(operands, [None if t is None else jax.blank(t) for t in types])
+            return trace(operands, unsaved)
 
         return lower_composite(
             entry,
@@ -481,7 +482,7 @@ class _Backward:
         values |= {f"grad_output_{n}" if n else "grad_output": g for n, g in enumerate(given)}
         return values
 
-    def _check_gradients(self, alternative: Alternative, composite: CompositeHlo) -> None:
+    def _check_gradients(self, alternative: Alternative, composite: EmittedComposite) -> None:
         """Check the types of what an alternative's backward returns.
 
         Raises:

@@ -1,23 +1,24 @@
-"""The graph that is recorded, and the computations inserted into it."""
+"""The graph that is recorded, and the composites inserted into it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import torch
 
-from lowering.emission import hlo_proto
-from lowering.emission.linking import name_of
 from lowering.emission.types import TensorType
+from lowering.frontends.aten_in_jax.dtypes import torch_dtype
 from lowering.frontends.aten_in_jax.table import RULES
 from lowering.frontends.fx import capture
-from lowering.frontends.tensor_types import DTYPE_OF
+from lowering.frontends.fx.decomposition import FxDecomposition
+from lowering.frontends.jax.composite_call import Kind, bind
+from lowering.frontends.protocols import EmittedComposite
+from lowering.frontends.tensor_types import DTYPE_OF, ELEMENT_TYPE_OF
 from lowering.frontends.thread_flag import ThreadFlag
-from lowering.stablehlo.dtypes import numpy_dtype
+from lowering.stablehlo.run import enable_x64
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,27 +31,13 @@ class Target:
     """Whether it is recorded for several devices."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A module by its name, see `lowering.emission.linking`."""
-
-    name: str
-    results: tuple[TensorType, ...]
-
-
 class FxGraph:
     """See `lowering.frontends.protocols.Graph`."""
 
     device = "CPU"  # lowerings that depend on the device run on torch_xla only
-    guards_products = False
-    is_partitioned = True
-    drops_roundings = False
-    copies_computations = False
 
     def __init__(self) -> None:
         self.is_shared = False
-        self.referred: dict[str, bytes] = {}
-        """The modules that graphs refer to, by name."""
         self.tracing = ThreadFlag()
         """Whether this thread is tracing a decomposition."""
 
@@ -62,22 +49,32 @@ class FxGraph:
     def target(self) -> Target:
         return Target(self.tracing.active, self.is_shared)
 
-    def computation(self, name: str, module: bytes) -> Reference:
-        named = name_of(module)
-        self.referred[named] = module
-        return Reference(named, _result_types(module))
+    @staticmethod
+    def composite(
+        name: str,
+        version: int,
+        attributes: Mapping[str, str | None],
+        operands: Sequence[TensorType],
+        decomposition: FxDecomposition,
+    ) -> EmittedComposite:
+        """See `lowering.frontends.protocols.Graph`."""
+        written = tuple((key, text) for key, text in attributes.items() if text is not None)
+        with enable_x64():  # a kind is lowered under the settings that it was made with
+            kind = Kind(name, version, written, decomposition.jaxpr)
+        results = tuple(_type_of(aval) for aval in decomposition.jaxpr.out_avals)
+        return EmittedComposite(kind, results)
 
     @staticmethod
     def insert(
-        symbol: str, operands: Sequence[torch.Tensor], computation: Reference
+        symbol: str, operands: Sequence[torch.Tensor], kind: Kind
     ) -> Sequence[torch.Tensor]:
         """See `lowering.frontends.protocols.Graph`."""
-        given = [capture.traced(operand) for operand in operands]
+        traced = [capture.traced(operand) for operand in operands]
         described = [
             torch.empty(type_.shape, dtype=DTYPE_OF[type_.element_type], device="meta")
-            for type_ in computation.results
+            for type_ in map(_type_of, kind.jaxpr.out_avals)
         ]
-        results = capture.node(call_module, (given, computation), {}, described, symbol)
+        results = capture.node(call_composite, (traced, kind), {}, described, symbol)
         below = any(isinstance(operand, capture.TracedTensor) for operand in operands)
         return list(results) if below else [capture.functional(result) for result in results]
 
@@ -94,24 +91,13 @@ class FxGraph:
             self.is_shared = before
 
 
-def call_module(dtypes: Any, /, operands: Sequence[Any], computation: Reference) -> list[Any]:
-    """A custom call in the place of a module, which is put there when the graph is linked."""
-    results = [
-        jax.ShapeDtypeStruct(type_.shape, numpy_dtype(type_.element_type))
-        for type_ in computation.results
-    ]
-    one = len(results) == 1
-    found = jax.ffi.ffi_call(computation.name, results[0] if one else results)(*operands)
-    return [found] if one else list(found)
+def call_composite(dtypes: Any, /, operands: Sequence[Any], kind: Kind) -> list[Any]:
+    """One call of a composite, as a rule of `lowering.frontends.aten_in_jax`."""
+    return bind(kind, operands)
 
 
-RULES[call_module] = call_module
+RULES[call_composite] = call_composite
 
 
-def _result_types(module: bytes) -> tuple[TensorType, ...]:
-    result = hlo_proto.entry_of(hlo_proto.Module.FromString(module)).program_shape.result
-    parts = result.tuple_shapes if result.element_type == hlo_proto.TUPLE else [result]
-    return tuple(
-        TensorType(hlo_proto.ELEMENT_TYPE_NAMES[part.element_type], tuple(part.dimensions))
-        for part in parts
-    )
+def _type_of(aval: Any) -> TensorType:
+    return TensorType(ELEMENT_TYPE_OF[torch_dtype(aval.dtype)], tuple(aval.shape))

@@ -1,23 +1,20 @@
-"""From nodes of a graph to HLO: the rules of `lowering.frontends.aten_in_jax` run under JAX."""
+"""From nodes of a graph to a function of JAX arrays, which runs the rules of
+`lowering.frontends.aten_in_jax`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import torch
 
-from lowering.emission.types import DecompositionHlo, TensorType
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype
 from lowering.frontends.aten_in_jax.evaluation import result_of
 from lowering.frontends.fx import sources
 from lowering.frontends.fx.capture import TracedTensor
-from lowering.frontends.fx.tensors import FxTensors
-from lowering.frontends.jax.functions import lower_function
 
 _LITERAL = 16
 """How many numbers a constant can have that is written as numbers."""
@@ -45,14 +42,14 @@ def reached(
     return sorted(found - places.keys()), read
 
 
-def lower(
+def function_of(
     outputs: Sequence[TracedTensor], inputs: Sequence[TracedTensor], *, located: bool = False
-) -> tuple[DecompositionHlo, list[int]]:
-    """The HLO of outputs, and the positions of the inputs that it has as parameters, which are
-    those that it reads.
+) -> tuple[Callable[..., list[Any]], list[int], Sequence[torch.fx.Node]]:
+    """A function of JAX arrays that computes outputs; the positions of the inputs that it takes,
+    which are those that it reads; and its nodes.
 
     Args:
-        located: whether instructions have the sources of their nodes as metadata.
+        located: whether what JAX traces for a node is in a scope of the node's number.
 
     Raises:
         ForeignInputError: it reads an input that is not given.
@@ -76,11 +73,7 @@ def lower(
                 values[node] = result_of(node.target, node.meta["val"], given, dict(named))
         return [values[tensor.node] for tensor in outputs]
 
-    types: list[TensorType] = [FxTensors.type_of(inputs[place]) for place in read]
-    lowered = lower_function(function, types)
-    if located:
-        lowered = replace(lowered, module=sources.with_sources(lowered.module, nodes))
-    return lowered, read
+    return function, read, nodes
 
 
 def _constant(tensor: torch.Tensor) -> Any:

@@ -13,11 +13,12 @@ from lowering.frontends.autograd_threads import gradients_in_this_thread
 from lowering.frontends.errors import ForeignDataError
 from lowering.frontends.fx import capture, sources
 from lowering.frontends.fx.graph import FxGraph
-from lowering.frontends.fx.lower import ForeignInputError, lower
+from lowering.frontends.fx.lower import ForeignInputError, function_of
 from lowering.frontends.fx.random import drawing_from
+from lowering.frontends.fx.stablehlo import program
 from lowering.frontends.fx.tensors import FxTensors
+from lowering.frontends.jax import lower_to_stablehlo
 from lowering.frontends.protocols import GraphParameter, LoweredGraph
-from lowering.hlo.convert import to_located_stablehlo, to_stablehlo
 
 
 class FxRecording:
@@ -68,17 +69,17 @@ class FxRecording:
             results = [capture.traced(tensor) for tensor in outputs]
             given = [*(capture.traced(tensor) for tensor in inputs), seed]
         try:
-            lowered, read = lower(results, given, located=located)
+            function, read, nodes = function_of(results, given, located=located)
         except ForeignInputError as error:
             raise ForeignDataError(
                 "the module computes with a tensor of another export; keep none of the tensors"
                 " that a module computes while it is exported"
             ) from error
+        types = [FxTensors.type_of(given[place]) for place in read]
         if located:
-            module = to_located_stablehlo(lowered.module, self._graph.referred)
+            module = sources.with_sources(lower_to_stablehlo(function, types), nodes)
         else:
-            module = to_stablehlo(lowered.module, self._graph.referred, every=True)
-        assert module is not None, "all instructions are converted"
+            module = program(function, types)
         parameters = tuple(
             GraphParameter(None if place == len(inputs) else place, FxTensors.type_of(given[place]))
             for place in read

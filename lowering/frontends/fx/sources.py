@@ -1,12 +1,13 @@
-"""What nodes come from: the operator, and the line of Python, as metadata of HLO instructions.
+"""What nodes come from: the operator, and the line of Python, as locations of operations.
 
 a call with traced tensors -> a node with its source     within `located`
-a node under JAX -> instructions in a scope of its number
-instructions -> the same with the sources of their nodes as metadata
+a node under JAX -> operations in a scope of its number
+operations -> the same with the sources of their nodes as locations
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,12 +20,14 @@ from typing import Any
 import jax
 import torch
 
-from lowering.emission import hlo_proto
+from lowering.stablehlo import Module
 from lowering.stablehlo.bindings import innermost_line
 
 _SOURCE = "source"
 _NODE = "composites_node_"
-_SCOPE = re.compile(rf"(?:^|/){_NODE}(\d+)(?=/|$)")
+_SCOPE = re.compile(rf"/{_NODE}(\d+)(?=[/\"])")
+_LOCATION = re.compile(r"^(#loc\d* = loc\()(.*)\)$", re.MULTILINE)
+"""A line of MLIR text that defines a location."""
 _LOCATED: ContextVar[bool] = ContextVar("composites_fx_located", default=False)
 
 
@@ -65,27 +68,26 @@ def scope(number: int) -> AbstractContextManager[Any]:
     return named
 
 
-def with_sources(hlo: bytes, nodes: Sequence[torch.fx.Node]) -> bytes:
-    """A serialized module with the sources of nodes as metadata, in the place of JAX's own.
+def with_sources(module: Module, nodes: Sequence[torch.fx.Node]) -> Module:
+    """A module whose operations have the sources of nodes as locations, in the place of JAX's own.
 
     Args:
         nodes: by the numbers of their scopes.
     """
-    module = hlo_proto.Module.FromString(hlo)
-    for computation in module.computations:
-        for instruction in computation.instructions:
-            scopes = _SCOPE.findall(instruction.metadata.op_name)
-            source = nodes[int(scopes[-1])].meta.get(_SOURCE) if scopes else None
-            instruction.ClearField("metadata")
-            if source is not None:
-                # Without a name, XLA's converter leaves out the line too.
-                instruction.metadata.op_name = source.operator.replace("::", "__")
-                if source.line is not None:
-                    file, number = source.line
-                    instruction.metadata.source_file = file
-                    instruction.metadata.source_line = number
-    written: bytes = module.SerializeToString()
-    return written
+    text = module.ir.operation.get_asm(enable_debug_info=True)
+
+    def written(location: re.Match[str]) -> str:
+        scopes = _SCOPE.findall(location[2])
+        source = nodes[int(scopes[-1])].meta.get(_SOURCE) if scopes else None
+        if source is None:
+            return f"{location[1]}unknown)"
+        name = json.dumps(source.operator.replace("::", "__"))
+        if source.line is None:
+            return f"{location[1]}{name})"
+        file, number = source.line
+        return f"{location[1]}{name}({json.dumps(file)}:{number}:0))"
+
+    return Module.parse(_LOCATION.sub(written, text))
 
 
 def _stack() -> Iterator[tuple[str, int]]:

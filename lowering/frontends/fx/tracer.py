@@ -1,23 +1,23 @@
-"""Tracing a function with placeholders to HLO, which gives decompositions."""
+"""Tracing a function with placeholders, which gives decompositions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 
 import torch
 
 from composites import torch_internals
 from lowering import interrupts
-from lowering.emission.types import DecompositionHlo
+from lowering.emission.types import TensorType
 from lowering.frontends.autocast import autocast, autocast_dtype
 from lowering.frontends.captured import CapturedTensorsRefused
 from lowering.frontends.fx import capture
+from lowering.frontends.fx.decomposition import FxDecomposition, decomposition
 from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.fx.graph import FxGraph
-from lowering.frontends.fx.lower import lower
+from lowering.frontends.fx.lower import function_of
 from lowering.frontends.fx.random import drawing_from
 from lowering.frontends.fx.tensors import FxTensors, traced_placeholder
 from lowering.frontends.written import refuse_writes
@@ -43,7 +43,7 @@ class FxTracing:
         whole_dispatch: bool,
         autocast: torch.dtype | None = None,
         as_stock: bool = False,
-    ) -> DecompositionHlo:
+    ) -> FxDecomposition:
         with (
             interrupts.deferred(),
             self._graph.tracing.raised(),
@@ -55,9 +55,14 @@ class FxTracing:
         ):
             return self._traced(function, operands, whole_dispatch)
 
+    def trace_arrays(
+        self, function: Callable[..., Any], operands: Sequence[TensorType | None]
+    ) -> FxDecomposition:
+        return decomposition(function, operands, draws=0)
+
     def _traced(
         self, function: Callable[..., Any], operands: Sequence[Any], whole_dispatch: bool
-    ) -> DecompositionHlo:
+    ) -> FxDecomposition:
         inputs = [None if t is None else traced_placeholder(t) for t in operands]
         given = [t if t is None or not whole_dispatch else capture.functional(t) for t in inputs]
         blank = torch.empty((), dtype=torch.int64, device="meta")
@@ -76,14 +81,12 @@ class FxTracing:
         refuse_writes(given)
         results = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
         present = [t for t in inputs if t is not None]
-        decomposition, read = lower(
+        computed, read, _ = function_of(
             [capture.traced(result) for result in results], [*present, seed]
         )
-        numbers = {place: number for number, place in enumerate(read)}
-        draws = len(present) in numbers
-        return replace(
-            decomposition,
-            parameters=tuple(numbers.get(place) for place in range(len(present))),
-            seed=numbers.get(len(present)),
-            draws=state.draws if draws else 0,
-        )
+        draws = state.draws if len(present) in read else 0
+
+        def run(*arrays: Any) -> list[Any]:
+            return computed(*(arrays[place] for place in read))
+
+        return decomposition(run, [FxTensors.type_of(t) for t in present], draws)

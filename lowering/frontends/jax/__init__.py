@@ -1,6 +1,6 @@
 """JAX: decompositions that are written in it, and composites in programs that are.
 
-`functions` lowers `jax:` decompositions for the graphs of another frontend. `composite_call` is the
+`functions` lowers `jax:` decompositions for the graphs of a frontend. `composite_call` is the
 primitive that a composite is in a JAX program. `internals` is the only module that uses private
 interfaces of JAX.
 """
@@ -9,9 +9,10 @@ from lowering.frontends.jax.functions import (
     blank,
     gradients_of,
     leaves,
-    lower_function,
+    lower_to_hlo,
+    lower_to_jaxpr,
+    lower_to_stablehlo,
     optimization_barrier,
-    reads,
     replacement,
 )
 
@@ -19,8 +20,9 @@ __all__ = [
     "blank",
     "gradients_of",
     "leaves",
-    "lower_function",
+    "lower_to_hlo",
+    "lower_to_jaxpr",
+    "lower_to_stablehlo",
     "optimization_barrier",
-    "reads",
     "replacement",
 ]

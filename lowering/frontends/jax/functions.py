@@ -15,8 +15,11 @@ import numpy as np
 from composites.intermediates import Handler
 from lowering.emission.types import DecompositionHlo, TensorType
 from lowering.frontends.jax import internals
+from lowering.frontends.jax.composite_call import trace
+from lowering.stablehlo import Module, bindings
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.run import enable_x64
+from lowering.stablehlo.symbols import functions
 
 optimization_barrier = jax.lax.optimization_barrier
 
@@ -91,12 +94,6 @@ def leaves(results: Any) -> list[Any]:
     return list(jax.tree.leaves(results))
 
 
-def reads(function: Callable[..., Any], operands: Sequence[TensorType | None]) -> list[bool]:
-    """For each operand that is present, whether a result depends on its value."""
-    with enable_x64():
-        return internals.reads(jax.make_jaxpr(function)(*_described(operands)))
-
-
 def _described(operands: Sequence[TensorType | None]) -> list[Any]:
     return [
         None if t is None else jax.ShapeDtypeStruct(t.shape, numpy_dtype(t.element_type))
@@ -104,13 +101,10 @@ def _described(operands: Sequence[TensorType | None]) -> list[Any]:
     ]
 
 
-def lower_function(
+def lower_to_hlo(
     function: Callable[..., Any], operands: Sequence[TensorType | None]
 ) -> DecompositionHlo:
-    """Lower a function of arrays. An operand that is None is passed as None.
-
-    64-bit types are kept, as in PyTorch, whatever JAX's own setting is.
-    """
+    """Lower a function of arrays to HLO, see `Tracing.trace_arrays`."""
     with enable_x64():
         # keep_unused: parameter N is operand N even if the function does not read it.
         lowered = jax.jit(function, keep_unused=True).lower(*_described(operands))
@@ -119,3 +113,38 @@ def lower_function(
         raise RuntimeError("jax returned no HLO for this function")
     present = sum(operand is not None for operand in operands)
     return DecompositionHlo(computation.as_serialized_hlo_module_proto(), tuple(range(present)))
+
+
+def lower_to_stablehlo(
+    function: Callable[..., Any], operands: Sequence[TensorType]
+) -> Module:
+    """Lower a function of arrays to StableHLO, without JAX's notes about its own calls. Parameter N
+    is operand N."""
+    with enable_x64():
+        lowered = jax.jit(function, keep_unused=True).lower(*_described(operands))
+        module = lowered.compiler_ir(dialect="stablehlo")
+    copy = bindings.copy_into(bindings.new_context(), module)
+    for key in ("mhlo.num_partitions", "mhlo.num_replicas"):
+        del copy.operation.attributes[key]
+    main = functions(copy)["main"]
+    for key in ("arg_attrs", "res_attrs", "sym_visibility"):
+        if key in main.attributes:
+            del main.attributes[key]
+    return Module(copy)
+
+
+def lower_to_jaxpr(
+    function: Callable[..., Any], operands: Sequence[TensorType | None]
+) -> Any:
+    """Trace a function of arrays to a closed jaxpr of the operands that are present, see
+    `Tracing.trace_arrays`."""
+    described = _described(operands)
+    present = [type_ for type_ in described if type_ is not None]
+
+    def of_present(*arrays: Any) -> list[Any]:
+        rest = iter(arrays)
+        results = function(*(None if type_ is None else next(rest) for type_ in described))
+        return [jnp.asarray(result) for result in jax.tree.leaves(results)]
+
+    with enable_x64():
+        return trace(of_present, present)

@@ -86,6 +86,14 @@ def without_unused(jaxpr: Any) -> Any:
     return jaxpr.replace(jaxpr=used)
 
 
+def without_operands(jaxpr: Any, first: int, count: int) -> Any:
+    """A closed jaxpr without some of its operands, on which nothing depends."""
+    operands = jaxpr.jaxpr.invars
+    kept = [*operands[:first], *operands[first + count :]]
+    info = jaxpr.jaxpr.debug_info.with_unknown_names()
+    return jaxpr.replace(jaxpr=jaxpr.jaxpr.replace(invars=kept, debug_info=info))
+
+
 def settings_of_traces() -> Any:
     """All of JAX's settings on which the trace of a function depends. It can be compared."""
     return trace_context()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from lowering.frontends.protocols import Frontend
+from lowering.frontends.torch_xla import wide_products
 from lowering.frontends.torch_xla.dispatcher import XlaDispatching
 from lowering.frontends.torch_xla.dynamic_sizes import XlaDynamicSizes
 from lowering.frontends.torch_xla.graph import XlaGraph
@@ -34,4 +37,5 @@ def make_frontend() -> Frontend:
         running=XlaRunning(),
         labels=XlaLabels(),
         dynamic_sizes=XlaDynamicSizes(),
+        own_operators=partial(wide_products.implement, dispatching, graph),
     )

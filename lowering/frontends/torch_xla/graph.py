@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,10 @@ import torch
 import torch_xla
 from torch_xla import runtime
 
+from lowering.emission.composite import emit_composite
 from lowering.emission.linking import name_of, reference
+from lowering.emission.types import SEED_TYPE, DecompositionHlo, TensorType
+from lowering.frontends.protocols import EmittedComposite
 from lowering.frontends.thread_flag import ThreadFlag
 
 _XLAC = torch_xla._XLAC
@@ -78,26 +81,46 @@ class XlaGraph:
 
     @property
     def guards_products(self) -> bool:
-        # XLA:CPU compiles the graph as it is.
+        """Whether the graph's compiler needs a barrier after a product of narrow operands with a
+        wide result: XLA:CPU compiles the graph as it is."""
         return self.target == Target("CPU", inside=False)
-
-    @property
-    def is_partitioned(self) -> bool:
-        return self.is_recorded or runtime.is_spmd()
 
     @property
     def is_shared(self) -> bool:
         return self.is_recorded_to_share if self.is_recorded else runtime.is_spmd()
 
-    @property
-    def drops_roundings(self) -> bool:
-        return self.target.device == "CPU"
-
-    @property
-    def copies_computations(self) -> bool:
-        return not self.is_recorded
+    def composite(
+        self,
+        name: str,
+        version: int,
+        attributes: Mapping[str, str | None],
+        operands: Sequence[TensorType],
+        decomposition: DecompositionHlo,
+    ) -> EmittedComposite:
+        """See `lowering.frontends.protocols.Graph`."""
+        # A partitioner may divide the graph among devices. A mode that changes later does not
+        # change the composite.
+        is_partitioned = self.is_recorded or runtime.is_spmd()
+        emitted = emit_composite(
+            name,
+            version,
+            attributes,
+            operands if decomposition.seed is None else [*operands, SEED_TYPE],
+            decomposition,
+            guard_products=self.guards_products,
+            separate_batches=is_partitioned,
+            # XLA:CPU leaves out the rounding of a product to a narrow type where the next
+            # instruction widens it.
+            keep_roundings=self.target.device == "CPU",
+            is_shared=self.is_shared,
+            # A graph that runs holds a copy of a computation for every call. A partitioner may
+            # divide each use of a value in its own way, so equal values stay.
+            is_copied=not is_partitioned,
+        )
+        return EmittedComposite(self.computation(name, emitted.module), emitted.results)
 
     def computation(self, name: str, module: bytes) -> Any:
+        """A handle for an HLO module, which `insert` takes."""
         if self.is_recorded:
             self.referred[name_of(module)] = module
             module = reference(module)

@@ -12,7 +12,7 @@ import torch
 from composites import torch_internals
 from composites.errors import UnsupportedCallError
 from lowering import interrupts
-from lowering.emission.types import DecompositionHlo
+from lowering.emission.types import DecompositionHlo, TensorType
 from lowering.frontends.autocast import autocast, autocast_dtype
 from lowering.frontends.captured import CapturedTensorsRefused
 from lowering.frontends.torch_xla import modes
@@ -89,6 +89,13 @@ class XlaTracing:
         # torch.compile may be tracing at this point
         with interrupts.deferred(), torch_internals.without_modes():
             return self._decomposition(traced, as_stock)
+
+    def trace_arrays(
+        self, function: Callable[..., Any], operands: Sequence[TensorType | None]
+    ) -> DecompositionHlo:
+        from lowering.frontends import jax  # optional for torch_xla
+
+        return jax.lower_to_hlo(function, operands)
 
     def _dispatching(self, whole_dispatch: bool) -> AbstractContextManager[Any]:
         if not whole_dispatch:

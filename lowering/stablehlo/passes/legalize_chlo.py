@@ -1,15 +1,45 @@
 """legalize_chlo: replace CHLO with StableHLO, for consumers that do not know CHLO."""
 
+from collections.abc import Sequence
+
 from .. import bindings
-from ..bindings import IrModule
+from ..bindings import IrModule, IrOperation, building, find_operations, ir
 from ..in_place import in_place
 from ..options import switch
+from ..symbols import CUSTOM_CALL
 
 
 @in_place
-def legalize_chlo(module: IrModule) -> None:
-    """Expand every CHLO operation with the official pass `chlo-legalize-to-stablehlo`."""
+def legalize_chlo(module: IrModule, *, kept: Sequence[str] = ()) -> None:
+    """Expand CHLO operations with the official pass `chlo-legalize-to-stablehlo`.
+
+    Args:
+        kept: names of operations with one operand and without attributes that stay, such as
+            `chlo.erf`.
+    """
+    # Meanwhile they are custom calls, which the official pass leaves alone.
+    for operation in find_operations(module.operation, *kept):
+        name = ir().StringAttr.get(operation.name, operation.context)
+        _replace(operation, CUSTOM_CALL, {"call_target_name": name})
     bindings.legalize_chlo(module)
+    for call in find_operations(module.operation, CUSTOM_CALL) if kept else ():
+        name = call.attributes["call_target_name"].value
+        if name in kept:
+            _replace(call, name, {})
+
+
+def _replace(operation: IrOperation, name: str, attributes: dict[str, object]) -> None:
+    with building(operation.context):
+        made = ir().Operation.create(
+            name,
+            results=[operation.results[0].type],
+            operands=list(operation.operands),
+            attributes=attributes,
+            loc=operation.location,
+            ip=ir().InsertionPoint(operation),
+        )
+    operation.results[0].replace_all_uses_with(made.results[0])
+    operation.erase()
 
 
 OPTIONS = switch("--legalize-chlo", legalize_chlo, "Expand CHLO operations to StableHLO.")

@@ -9,32 +9,38 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lowering.dispatch.computations import remember
 from lowering.emission.types import TensorType
-from lowering.frontends.protocols import Frontend, Override
+from lowering.frontends.protocols import Dispatching, Override
+from lowering.frontends.torch_xla.graph import XlaGraph
+from lowering.frontends.torch_xla.tensors import XlaTensors
 from lowering.stablehlo.dtypes import numpy_dtype
+
+_MOST_COMPUTATIONS = 1024
+"""The number of distinct calls that are cached for each operator."""
 
 
 class _Kernel:
     """A backend kernel: the operator as a computation of one instruction, cached for each call."""
 
-    def __init__(self, frontend: Frontend, name: str, function: Callable[..., Any]) -> None:
-        self.frontend = frontend
+    def __init__(self, graph: XlaGraph, name: str, function: Callable[..., Any]) -> None:
+        self.graph = graph
         self.name = name
         self.function = function
         self.computations: dict[Any, Any] = {}
 
     def __call__(self, *arguments: Any) -> Tensor:
         *others, out_dtype = arguments[2:]
-        operands = [self.frontend.tensors.type_of(t) for t in arguments[:2]]
+        operands = [XlaTensors.type_of(t) for t in arguments[:2]]
         geometry = [tuple(o) if isinstance(o, list) else o for o in others]
-        key = (*operands, *geometry, out_dtype, self.frontend.graph.target)
+        key = (*operands, *geometry, out_dtype, self.graph.target)
         computation = self.computations.get(key)
         if computation is None:
             computation = self._computation(operands, geometry, out_dtype)
-            remember(self.computations, key, computation)
+            if len(self.computations) >= _MOST_COMPUTATIONS:
+                self.computations.clear()
+            self.computations[key] = computation
         symbol = f"composites::{self.name}"
-        (result,) = self.frontend.graph.insert(symbol, arguments[:2], computation)
+        (result,) = self.graph.insert(symbol, arguments[:2], computation)
         return result  # type: ignore[no-any-return]
 
     def _computation(
@@ -43,16 +49,15 @@ class _Kernel:
         from lowering.frontends import jax
 
         blank = torch.empty(0, dtype=out_dtype, device="meta")
-        dtype = numpy_dtype(self.frontend.tensors.type_of(blank).element_type)
+        dtype = numpy_dtype(XlaTensors.type_of(blank).element_type)
         # As in `emit_composite`, for products outside composites.
-        guarded = self.frontend.graph.guards_products and operands[0].element_type == "bf16"
+        guarded = self.graph.guards_products and operands[0].element_type == "bf16"
 
         def function(one: Any, other: Any) -> Any:
             result = self.function(one, other, *geometry, dtype)
             return jax.optimization_barrier(result) if guarded else result
 
-        lowered = jax.lower_function(function, operands)
-        return self.frontend.graph.computation(self.name, lowered.module)
+        return self.graph.computation(self.name, jax.lower_to_hlo(function, operands).module)
 
 
 def _jax_matmul(self: Any, other: Any, dtype: Any) -> Any:
@@ -116,14 +121,13 @@ def _turned(weight: Any, groups: int) -> Any:
     return swapped[(slice(None), slice(None), *[slice(None, None, -1)] * len(spatial))]
 
 
-def implement(frontend: Frontend) -> tuple[Override, ...]:
-    """Register both operators' kernels for the frontend's backend, for as long as the result is
-    kept."""
+def implement(dispatching: Dispatching, graph: XlaGraph) -> tuple[Override, ...]:
+    """Register both operators' kernels, for as long as the result is kept."""
     functions: dict[str, Callable[..., Any]] = {
         "matmul": _jax_matmul,
         "convolution": _jax_convolution,
     }
     return tuple(
-        frontend.dispatching.implement(name, _Kernel(frontend, name, function))
+        dispatching.implement(name, _Kernel(graph, name, function))
         for name, function in functions.items()
     )

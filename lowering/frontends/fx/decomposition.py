@@ -1,0 +1,42 @@
+"""A decomposition that was traced: a function of JAX arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lowering.emission.types import SEED_TYPE, TensorType
+from lowering.frontends.jax import internals, lower_to_jaxpr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FxDecomposition:
+    """See `lowering.frontends.protocols.TracedFunction`."""
+
+    jaxpr: Any
+    """A closed jaxpr without constants, of all operands that are present and, if it draws random
+    numbers, of the generator's state."""
+    draws: int = 0
+
+    def reads(self) -> tuple[bool, ...]:
+        read = internals.reads(self.jaxpr)
+        return tuple(read[:-1] if self.draws else read)
+
+    def without_last(self, count: int) -> FxDecomposition:
+        kept = len(self.jaxpr.in_avals) - count - bool(self.draws)
+        return replace(self, jaxpr=internals.without_operands(self.jaxpr, kept, count))
+
+
+def decomposition(
+    function: Callable[..., Any], operands: Sequence[TensorType | None], draws: int
+) -> FxDecomposition:
+    """Trace a function of arrays.
+
+    Args:
+        function: takes an array for each operand, and None for an absent one; if it draws random
+            numbers, the state of the generator comes last.
+        draws: how often the function advances this state.
+    """
+    types = [*operands, SEED_TYPE] if draws else list(operands)
+    return FxDecomposition(lower_to_jaxpr(function, types), draws)

@@ -1,0 +1,40 @@
+"""From a function of JAX arrays to the StableHLO of a program.
+
+JAX lowers the function, in which each composite is a primitive. What JAX writes again for each call
+is written once, in the same form as exports of torch_xla have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from lowering.emission.types import TensorType
+from lowering.frontends.jax import lower_to_stablehlo
+from lowering.stablehlo import (
+    Module,
+    canonicalize,
+    drop_unused_functions,
+    flatten_calls,
+    fold_data_movement,
+    legalize_chlo,
+    run_passes,
+    share_decompositions,
+    unmerge_batch_dimensions,
+)
+
+_PASSES = (
+    flatten_calls,
+    drop_unused_functions,
+    partial(legalize_chlo, kept=("chlo.erf",)),
+    fold_data_movement,
+    unmerge_batch_dimensions,
+    canonicalize,
+    share_decompositions,
+)
+
+
+def program(function: Callable[..., list[Any]], operands: Sequence[TensorType]) -> Module:
+    """The StableHLO of a function, which but for names has nothing for `clean` to do."""
+    return run_passes(lower_to_stablehlo(function, operands), _PASSES, verify=False)

@@ -1,0 +1,60 @@
+"""canonicalize: MLIR's canonical form, without attributes that have their default values.
+
+    %0 = dot_general %x, %y, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT]
+        =>  %0 = dot_general %x, %y, contracting_dims = [1] x [0]
+"""
+
+import re
+
+from ..bindings import IrModule, find_operations, run_pipeline
+from ..in_place import in_place
+from .strip_leftovers import WITH_LAYOUT, strip_layout
+
+# As the converter of torch_xla ends, which has no `dot` either.
+_PIPELINE = (
+    "builtin.module(func.func(stablehlo-legalize-deprecated-ops,canonicalize,cse),symbol-dce)"
+)
+
+# Attributes that XLA's converter and JAX write with their default values.
+_WINDOW = ("window_strides", "padding")
+_DEFAULTS = {
+    "stablehlo.compare": ("compare_type",),  # as the element type says
+    "stablehlo.convolution": (
+        *_WINDOW,
+        "lhs_dilation",
+        "rhs_dilation",
+        "window_reversal",
+        "precision_config",
+    ),
+    "stablehlo.dot_general": ("precision_config",),
+    "stablehlo.gather": ("indices_are_sorted",),
+    "stablehlo.reduce_window": (*_WINDOW, "base_dilations", "window_dilations"),
+    "stablehlo.select_and_scatter": _WINDOW,
+    "stablehlo.scatter": ("indices_are_sorted", "unique_indices"),
+}
+_DEFAULT_VALUE = re.compile(
+    r"false|array<i1: false(, false)*>|array<i64: 1(, 1)*>|dense<0> : tensor<\d+x2xi64>"
+    r"|\[#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>\]"
+    r"|#stablehlo<comparison_type (FLOAT|SIGNED|UNSIGNED)>"
+)
+_NO_PADDING = re.compile(r"array<i64: 0(, 0)*>")
+_PAD = "stablehlo.pad"
+_EDGES = ("edge_padding_low", "edge_padding_high", "interior_padding")
+
+
+@in_place
+def canonicalize(module: IrModule) -> None:
+    """Run MLIR's passes `canonicalize` and `cse`, and drop attributes with default values, XLA's
+    notes about layouts, and pads by nothing."""
+    run_pipeline(module, _PIPELINE)
+    # One walk for all: it takes longer than what is done on the way.
+    for operation in find_operations(module.operation, *_DEFAULTS, *WITH_LAYOUT, _PAD):
+        name, given = operation.name, operation.attributes
+        for key in _DEFAULTS.get(name, ()):
+            if key in given and _DEFAULT_VALUE.fullmatch(str(given[key])):
+                del given[key]
+        if name in WITH_LAYOUT:
+            strip_layout(operation)
+        elif name == _PAD and all(_NO_PADDING.fullmatch(str(given[key])) for key in _EDGES):
+            operation.results[0].replace_all_uses_with(operation.operands[0])
+            operation.erase()

@@ -1,0 +1,183 @@
+"""fold_data_movement: write what moves data several times as one operation.
+
+    %0 = broadcast_in_dim %b, dims = [1] : 16 -> 1x16
+    %1 = broadcast_in_dim %0, dims = [0, 1] : 1x16 -> 3x16   =>   broadcast_in_dim %b, dims = [1]
+
+    %c = constant dense<0.5> : tensor<f32>
+    %2 = broadcast_in_dim %c, dims = [] : -> 3x16            =>   constant dense<0.5> : 3x16
+
+A tracer writes every Python number as a constant that it broadcasts, and reshapes what it has
+reshaped. Every bit of the results stays.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..bindings import (
+    IrModule,
+    IrOperation,
+    IrType,
+    IrValue,
+    attributes,
+    building,
+    defining_operation,
+    find_operations,
+    ir,
+    splat_value,
+)
+from ..data_movement import CONVERT
+from ..erasing import erase_unread
+from ..in_place import in_place
+
+_BROADCAST, _RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
+_TRANSPOSE, _CONSTANT = "stablehlo.transpose", "stablehlo.constant"
+_MULTIPLY = "stablehlo.multiply"
+_MOVES = (_BROADCAST, _RESHAPE, _TRANSPOSE, CONVERT)
+
+
+@in_place
+def fold_data_movement(module: IrModule) -> None:
+    """Join broadcasts of broadcasts, reshapes of reshapes and transposes of transposes, fill
+    constants at once, and drop what changes nothing: such an operation to its operand's own type,
+    and products by one.
+
+    Operations of dynamic shape stay as they are.
+    """
+    replaced: list[IrValue] = []
+    with building(module.context):
+        for operation in find_operations(module.operation, *_MOVES, _MULTIPLY):
+            if not all(map(_is_static, (*operation.operands, *operation.results))):
+                continue
+            replacement = _RULES[operation.name](operation)
+            if replacement is not None:
+                operation.results[0].replace_all_uses_with(replacement)
+                replaced.append(operation.results[0])
+                replaced.extend(operation.operands)
+    erase_unread(replaced, (*_MOVES, _MULTIPLY, _CONSTANT))
+
+
+def _is_static(value: IrValue) -> bool:
+    return hasattr(value.type, "shape") and value.type.has_static_shape
+
+
+def _broadcast(operation: IrOperation) -> IrValue | None:
+    (operand,), (result,) = operation.operands, operation.results
+    dimensions = _integers(operation, "broadcast_dimensions")
+    filled = _filled(operand, result.type, operation)
+    if filled is not None:
+        return filled
+    if operand.type == result.type and dimensions == sorted(dimensions):
+        return operand
+    inner = defining_operation(operand)
+    if inner is not None and inner.name == _BROADCAST:
+        chosen = [dimensions[n] for n in _integers(inner, "broadcast_dimensions")]
+        return _made(operation, inner.operands[0], "broadcast_dimensions", chosen)
+    return None
+
+
+def _reshape(operation: IrOperation) -> IrValue | None:
+    (operand,), (result,) = operation.operands, operation.results
+    filled = _filled(operand, result.type, operation)
+    if filled is not None:
+        return filled
+    inner = defining_operation(operand)
+    is_reshaped = inner is not None and (inner.name == _RESHAPE or _adds_ones(inner))
+    source = inner.operands[0] if inner is not None and is_reshaped else operand
+    if source.type == result.type:
+        return source
+    return _made(operation, source) if is_reshaped else None
+
+
+def _adds_ones(operation: IrOperation) -> bool:
+    """Whether a broadcast adds dimensions of size one and nothing else."""
+    if operation.name != _BROADCAST:
+        return False
+    dimensions = _integers(operation, "broadcast_dimensions")
+    before, after = operation.operands[0].type.shape, operation.results[0].type.shape
+    kept = list(after)
+    for dimension in sorted(set(range(len(after))) - set(dimensions), reverse=True):
+        if after[dimension] != 1:
+            return False
+        del kept[dimension]
+    return dimensions == sorted(dimensions) and kept == list(before)
+
+
+def _transpose(operation: IrOperation) -> IrValue | None:
+    (operand,), (result,) = operation.operands, operation.results
+    permutation = _integers(operation, "permutation")
+    filled = _filled(operand, result.type, operation)
+    if filled is not None:
+        return filled
+    inner = defining_operation(operand)
+    source = operand
+    if inner is not None and inner.name == _TRANSPOSE:
+        source = inner.operands[0]
+        permutation = [_integers(inner, "permutation")[n] for n in permutation]
+    if permutation == sorted(permutation):
+        return source
+    return None if source is operand else _made(operation, source, "permutation", permutation)
+
+
+def _convert(operation: IrOperation) -> IrValue | None:
+    (operand,), (result,) = operation.operands, operation.results
+    return operand if operand.type == result.type else None
+
+
+def _multiply(operation: IrOperation) -> IrValue | None:
+    for one, other in (operation.operands, reversed(list(operation.operands))):
+        constant = defining_operation(one)
+        if constant is not None and constant.name == _CONSTANT and splat_value(constant) == 1:
+            return other
+    return None
+
+
+_RULES: dict[str, Callable[[IrOperation], IrValue | None]] = {
+    _BROADCAST: _broadcast,
+    _RESHAPE: _reshape,
+    _TRANSPOSE: _transpose,
+    CONVERT: _convert,
+    _MULTIPLY: _multiply,
+}
+
+
+def _integers(operation: IrOperation, name: str) -> list[int]:
+    return list(ir().DenseI64ArrayAttr(attributes(operation)[name]))
+
+
+def _filled(operand: IrValue, type_: IrType, before: IrOperation) -> IrValue | None:
+    """A constant of a type that has the operand's only number; None if the operand is another
+    value. Bindings lack complex splats."""
+    constant = defining_operation(operand)
+    if constant is None or constant.name != _CONSTANT or "complex" in str(type_):
+        return None
+    held = attributes(constant)["value"]
+    if not isinstance(held, ir().DenseElementsAttr) or not held.is_splat:
+        return None
+    value = ir().DenseElementsAttr.get_splat(type_, held.get_splat_value())
+    return _created(_CONSTANT, type_, (), {"value": value}, before)
+
+
+def _made(
+    operation: IrOperation, operand: IrValue, name: str = "", numbers: Sequence[int] = ()
+) -> IrValue:
+    """The result of such an operation of another operand."""
+    written = {name: ir().DenseI64ArrayAttr.get(list(numbers))} if name else {}
+    return _created(operation.name, operation.results[0].type, (operand,), written, operation)
+
+
+def _created(
+    name: str,
+    type_: IrType,
+    operands: Sequence[IrValue],
+    written: dict[str, Any],
+    before: IrOperation,
+) -> IrValue:
+    made = ir().Operation.create(
+        name,
+        results=[type_],
+        operands=list(operands),
+        attributes=written,
+        loc=before.location,
+        ip=ir().InsertionPoint(before),
+    )
+    return made.results[0]
