@@ -16,10 +16,10 @@ from lowering.emission.linking import link
 from lowering.emission.simplify import PURE
 from lowering.hlo.shrink import reachable, replace_computations, shrink
 from lowering.hlo.simplify import ERF
-from lowering.hlo.splats import fold_splats
 from lowering.stablehlo import Module, bindings
 from lowering.stablehlo.bindings import IrModule
 from lowering.stablehlo.passes.canonicalize import canonicalize
+from lowering.stablehlo.passes.fold_data_movement import fold_data_movement
 from lowering.stablehlo.passes.strip_leftovers import strip_module_attributes
 from lowering.stablehlo.symbols import CALL, COMPOSITE, CUSTOM_CALL
 
@@ -32,14 +32,12 @@ _FRONTEND_ATTRIBUTES = "mhlo.frontend_attributes"
 
 
 def to_stablehlo(
-    hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({}), *, every: bool = False
+    hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})
 ) -> Module | None:
     """The StableHLO of a serialized HLO module; None if jaxlib's converter cannot be used for it.
 
     Args:
         modules: the modules that it refers to by name, see `link`.
-        every: convert all instructions, also those that this converter and torch_xla's do not
-            convert to the same text.
 
     Decompositions are shared; but for their names, `clean` finds nothing to do.
     """
@@ -51,7 +49,7 @@ def to_stablehlo(
     computations = link(module, modules)
     shrunk = shrink(computations)
     bodies = reachable(shrunk[hlo_proto.entry_of(module).id], shrunk)
-    if not every and not all(_CONVERTED.issuperset(body.opcodes) for body in bodies):
+    if not all(_CONVERTED.issuperset(body.opcodes) for body in bodies):
         return None
     replace_computations(module, computations, bodies)
     return convert(module, converter)
@@ -113,7 +111,7 @@ def convert(module: Any, converter: Callable[[bytes], bytes]) -> Module:
     if ERF.encode() in hlo:
         _restore_erf(result.ir)
     canonicalize.change(result.ir)
-    fold_splats(result.ir)
+    fold_data_movement.change(result.ir)
     strip_module_attributes(result.ir)
     return result
 
