@@ -38,7 +38,7 @@ from lowering.dispatch.decomposition import Call, Decomposer
 from lowering.dispatch.operand_lists import grouped, ungrouped
 from lowering.dispatch.statistics import EntryStatistics, Fallback, written_operands
 from lowering.emission.types import TensorType
-from lowering.frontends.protocols import TracedFunction, EmittedComposite, Frontend, Kernel
+from lowering.frontends.protocols import EmittedComposite, Frontend, Kernel, TracedFunction
 from lowering.frontends.thread_flag import ThreadFlag
 
 log = logging.getLogger("composites")

@@ -31,9 +31,7 @@ _CONVERTED = PURE | {"call", "parameter", "rng", "rng-bit-generator"}
 _FRONTEND_ATTRIBUTES = "mhlo.frontend_attributes"
 
 
-def to_stablehlo(
-    hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})
-) -> Module | None:
+def to_stablehlo(hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})) -> Module | None:
     """The StableHLO of a serialized HLO module; None if jaxlib's converter cannot be used for it.
 
     Args:

@@ -17,8 +17,8 @@ from lowering.dispatch.autograd.definition import local_name, refuse_unsaved, re
 from lowering.dispatch.operand_lists import operand_names, regrouped
 from lowering.dispatch.reads import Key
 from lowering.frontends.aten_in_jax import is_symbolic
-from lowering.frontends.jax.composite_call import Kind, bind, trace
-from lowering.frontends.jax.internals import reads, vary_alike
+from lowering.frontends.jax.composite_call import Kind, bind, reads, trace
+from lowering.frontends.jax.internals import vary_alike
 from lowering.jax_entries import meaning
 from lowering.jax_entries.arguments import Slot, rebuilt
 from lowering.jax_entries.capturing import Captured, capture

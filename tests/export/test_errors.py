@@ -71,7 +71,10 @@ def test_what_a_target_refuses_where_no_line_is_found(monkeypatch: pytest.Monkey
         raise RuntimeError("the converter failed")
 
     recorder = f"{chosen.package().__name__}.recorder"
-    monkeypatch.setattr(f"{recorder}.to_located_stablehlo", fails)
+    converter = (
+        "lower_to_stablehlo" if recorder.endswith(".fx.recorder") else "to_located_stablehlo"
+    )
+    monkeypatch.setattr(f"{recorder}.{converter}", fails)
     module, x = InF64(composite=False), torch.randn(2, 4)
     said = refused(lambda: composites.export(module, (x,), target="litert"), RefusedOperationError)
     assert said.endswith(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -314,7 +314,8 @@ class _Backward:
             def with_zeros(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
                 device = next(t.device for t in tensors if t is not None)
                 return of_tensors(
-                    *tensors, *(t if t is None else torch.zeros_like(t, device=device) for t in zeros)
+                    *tensors,
+                    *(t if t is None else torch.zeros_like(t, device=device) for t in zeros),
                 )
 
             return lower_function(entry, frontend, with_zeros, given, autocast=autocast)

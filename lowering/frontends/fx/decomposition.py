@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lowering.emission.types import SEED_TYPE, TensorType
-from lowering.frontends.jax import internals, lower_to_jaxpr
+from lowering.frontends.jax import lower_to_jaxpr
+from lowering.frontends.jax.composite_call import reads
+from lowering.frontends.jax.internals import without_operands
+from lowering.stablehlo.run import enable_x64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,12 +23,14 @@ class FxDecomposition:
     draws: int = 0
 
     def reads(self) -> tuple[bool, ...]:
-        read = internals.reads(self.jaxpr)
+        with enable_x64():
+            read = reads(self.jaxpr)
         return tuple(read[:-1] if self.draws else read)
 
-    def without_last(self, count: int) -> FxDecomposition:
+    def without_last(self, count: int) -> FxDecomposition | None:
         kept = len(self.jaxpr.in_avals) - count - bool(self.draws)
-        return replace(self, jaxpr=internals.without_operands(self.jaxpr, kept, count))
+        jaxpr = without_operands(self.jaxpr, kept, count)
+        return None if jaxpr is None else replace(self, jaxpr=jaxpr)
 
 
 def decomposition(

@@ -31,6 +31,14 @@ class Target:
     """Whether it is recorded for several devices."""
 
 
+@dataclass(frozen=True, slots=True)
+class FxComposite:
+    """A composite that can be inserted into graphs."""
+
+    kind: Kind
+    results: tuple[TensorType, ...]
+
+
 class FxGraph:
     """See `lowering.frontends.protocols.Graph`."""
 
@@ -61,20 +69,20 @@ class FxGraph:
         written = tuple((key, text) for key, text in attributes.items() if text is not None)
         with enable_x64():  # a kind is lowered under the settings that it was made with
             kind = Kind(name, version, written, decomposition.jaxpr)
-        results = tuple(_type_of(aval) for aval in decomposition.jaxpr.out_avals)
-        return EmittedComposite(kind, results)
+            results = tuple(_type_of(aval) for aval in decomposition.jaxpr.out_avals)
+        return EmittedComposite(FxComposite(kind, results), results)
 
     @staticmethod
     def insert(
-        symbol: str, operands: Sequence[torch.Tensor], kind: Kind
+        symbol: str, operands: Sequence[torch.Tensor], composite: FxComposite
     ) -> Sequence[torch.Tensor]:
         """See `lowering.frontends.protocols.Graph`."""
         traced = [capture.traced(operand) for operand in operands]
         described = [
             torch.empty(type_.shape, dtype=DTYPE_OF[type_.element_type], device="meta")
-            for type_ in map(_type_of, kind.jaxpr.out_avals)
+            for type_ in composite.results
         ]
-        results = capture.node(call_composite, (traced, kind), {}, described, symbol)
+        results = capture.node(call_composite, (traced, composite.kind), {}, described, symbol)
         below = any(isinstance(operand, capture.TracedTensor) for operand in operands)
         return list(results) if below else [capture.functional(result) for result in results]
 

@@ -14,6 +14,7 @@ from lowering.emission.types import TensorType
 from lowering.frontends.jax import lower_to_stablehlo
 from lowering.stablehlo import (
     Module,
+    bindings,
     canonicalize,
     drop_unused_functions,
     flatten_calls,
@@ -37,4 +38,7 @@ _PASSES = (
 
 def program(function: Callable[..., list[Any]], operands: Sequence[TensorType]) -> Module:
     """The StableHLO of a function, which but for names has nothing for `clean` to do."""
-    return run_passes(lower_to_stablehlo(function, operands), _PASSES, verify=False)
+    module = lower_to_stablehlo(function, operands)
+    # The lines of rules, which JAX notes, mean nothing to the reader of the program.
+    bindings.run_pipeline(module.ir, "builtin.module(strip-debuginfo)")
+    return run_passes(module, _PASSES, verify=False)

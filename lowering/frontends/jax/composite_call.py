@@ -33,6 +33,7 @@ from lowering.frontends.jax.internals import (
     is_empty,
     is_sharded,
     parse_attributes_of,
+    results_read,
     run_equation,
     transposed,
     vary_alike,
@@ -246,9 +247,19 @@ def constant(array: Any) -> Any:
     return jnp.concatenate(single).reshape(values.shape)
 
 
-def _inlined(jaxpr: Any, *operands: Any) -> list[Any]:
+def reads(jaxpr: Any) -> list[bool]:
+    """For each operand of a closed jaxpr, whether a result or an effect depends on its value.
+
+    A composite inside may take an operand that its decomposition does not read, as that of a batch
+    norm takes the moving averages.
+    """
+    types = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in jaxpr.in_avals]
+    return results_read(jax.make_jaxpr(partial(_inlined, jaxpr, composites=True))(*types))
+
+
+def _inlined(jaxpr: Any, *operands: Any, composites: bool = False) -> list[Any]:
     """A traced function without the calls of jitted functions, which would be functions of the
-    module beside the decomposition."""
+    module beside the decomposition; without those of composites, too, if `composites`."""
     held = map(constant, jaxpr.consts)
     values = dict(zip(jaxpr.jaxpr.constvars, held, strict=True))
     values |= dict(zip(jaxpr.jaxpr.invars, operands, strict=True))
@@ -261,7 +272,10 @@ def _inlined(jaxpr: Any, *operands: Any) -> list[Any]:
     for equation in jaxpr.jaxpr.eqns:
         read_operands = [read(atom) for atom in equation.invars]
         if equation.primitive.name in ("jit", "pjit"):
-            results = _inlined(equation.params["jaxpr"], *read_operands)
+            results = _inlined(equation.params["jaxpr"], *read_operands, composites=composites)
+        elif composites and equation.primitive is _call_p:
+            kind = equation.params["kind"]
+            results = _inlined(kind.jaxpr, *read_operands, composites=True)
         else:
             results = run_equation(equation, read_operands)
         values |= dict(zip(equation.outvars, results, strict=True))

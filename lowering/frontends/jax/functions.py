@@ -14,7 +14,6 @@ import numpy as np
 
 from composites.intermediates import Handler
 from lowering.emission.types import DecompositionHlo, TensorType
-from lowering.frontends.jax import internals
 from lowering.frontends.jax.composite_call import trace
 from lowering.stablehlo import Module, bindings
 from lowering.stablehlo.dtypes import numpy_dtype
@@ -115,9 +114,7 @@ def lower_to_hlo(
     return DecompositionHlo(computation.as_serialized_hlo_module_proto(), tuple(range(present)))
 
 
-def lower_to_stablehlo(
-    function: Callable[..., Any], operands: Sequence[TensorType]
-) -> Module:
+def lower_to_stablehlo(function: Callable[..., Any], operands: Sequence[TensorType]) -> Module:
     """Lower a function of arrays to StableHLO, without JAX's notes about its own calls. Parameter N
     is operand N."""
     with enable_x64():
@@ -133,9 +130,7 @@ def lower_to_stablehlo(
     return Module(copy)
 
 
-def lower_to_jaxpr(
-    function: Callable[..., Any], operands: Sequence[TensorType | None]
-) -> Any:
+def lower_to_jaxpr(function: Callable[..., Any], operands: Sequence[TensorType | None]) -> Any:
     """Trace a function of arrays to a closed jaxpr of the operands that are present, see
     `Tracing.trace_arrays`."""
     described = _described(operands)

@@ -73,7 +73,7 @@ def run_equation(equation: Any, operands: Sequence[Any]) -> list[Any]:
     return list(results) if equation.primitive.multiple_results else [results]
 
 
-def reads(jaxpr: Any) -> list[bool]:
+def results_read(jaxpr: Any) -> list[bool]:
     """For each operand of a closed jaxpr, whether a result or an effect depends on its value."""
     used = partial_eval.dce_jaxpr(jaxpr.jaxpr, [True] * len(jaxpr.jaxpr.outvars))[1]
     return list(used)
@@ -86,9 +86,13 @@ def without_unused(jaxpr: Any) -> Any:
     return jaxpr.replace(jaxpr=used)
 
 
-def without_operands(jaxpr: Any, first: int, count: int) -> Any:
-    """A closed jaxpr without some of its operands, on which nothing depends."""
+def without_operands(jaxpr: Any, first: int, count: int) -> Any | None:
+    """A closed jaxpr without some of its operands; None if an operation takes one of them."""
     operands = jaxpr.jaxpr.invars
+    taken = {id(atom) for each in jaxpr.jaxpr.eqns for atom in each.invars}
+    taken.update(map(id, jaxpr.jaxpr.outvars))
+    if any(id(operand) in taken for operand in operands[first : first + count]):
+        return None
     kept = [*operands[:first], *operands[first + count :]]
     info = jaxpr.jaxpr.debug_info.with_unknown_names()
     return jaxpr.replace(jaxpr=jaxpr.jaxpr.replace(invars=kept, debug_info=info))

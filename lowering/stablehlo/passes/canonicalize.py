@@ -1,7 +1,7 @@
 """canonicalize: MLIR's canonical form, without attributes that have their default values.
 
-    %0 = dot_general %x, %y, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT]
-        =>  %0 = dot_general %x, %y, contracting_dims = [1] x [0]
+%0 = dot_general %x, %y, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT]
+    =>  %0 = dot_general %x, %y, contracting_dims = [1] x [0]
 """
 
 import re
