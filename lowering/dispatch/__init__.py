@@ -6,9 +6,8 @@
 | `autograd` | calls caught at autograd's dispatch key, forward and backward |
 | `differentiable` | a call as autograd sees it, live or in a compiled graph |
 | `dynamo` | calls that torch.compile traces |
-| `decomposition` | the decomposition of an entry as HLO |
+| `decomposition` | the decomposition of an entry, traced |
 | `computations`, `keys` | the cache of lowered computations, and the keys of calls |
 | `reads` | what a function under `@composite` reads from outside |
 | `guarded_self` | an object that replaces a method's `self` while its body is traced |
-| `wide_products` | the backend kernels of two of this project's own operators |
 """

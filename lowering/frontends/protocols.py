@@ -181,7 +181,7 @@ class Graph(Protocol):
         version: int,
         attributes: Mapping[str, str | None],
         operands: Sequence[TensorType],
-        decomposition: TracedFunction,
+        decomposition: Any,
     ) -> EmittedComposite:
         """Make a composite, which can be inserted into graphs any number of times.
 
@@ -191,7 +191,7 @@ class Graph(Protocol):
             operands: types of the operands that are present, in the composite's order. A
                 decomposition that draws random numbers takes the state of the generator after
                 these.
-            decomposition: what `Tracing` of the same frontend has made.
+            decomposition: a `TracedFunction` that `Tracing` of the same frontend has made.
         """
 
     @property

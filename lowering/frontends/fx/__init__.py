@@ -14,15 +14,18 @@ Importing this package imports neither torch nor jax.
 | `capture` | traced tensors, and the graph that records what is computed with them |
 | `tensors` | types of tensors, and placeholders |
 | `dispatcher` | kernels in PyTorch's dispatcher: stock kernels, and this project's overrides |
-| `graph` | computations inserted into the graph |
+| `graph` | composites inserted into the graph |
 | `norms`, `recurrent` | decompositions of norms, and of cells of recurrent networks |
 | `lists`, `strides` | decompositions of `_foreach_` operators, and of views by strides |
 | `autocast` | which operators `torch.autocast` casts |
 | `random` | the random number generator, whose state is an input of the program |
-| `tracer` | decompositions, found by tracing a function with placeholders |
+| `decomposition` | a decomposition as a function of JAX arrays |
+| `tracer` | decompositions, traced from functions of placeholders |
 | `recorder` | whole programs, recorded and lowered for exports |
 | `runner` | recorded calls, run with jax's CPU client |
-| `lower` | from nodes of a graph to HLO, through JAX |
+| `lower` | from nodes of a graph to a function of JAX arrays |
+| `stablehlo` | from such a function to the StableHLO of a program |
+| `sources` | the operator and the line of Python that an operation comes from |
 """
 
 EXTRA = "torch"
