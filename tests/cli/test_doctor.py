@@ -21,10 +21,10 @@ from composites_testing.processes import run_python
 from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
-from composites.cli.app import app
-from composites.cli.doctor import plugin, processes, versions
-from composites.cli.doctor.copies import copy_findings
-from composites.cli.doctor.script import script_findings
+from lowering.cli.app import app
+from lowering.cli.doctor import plugin, processes, versions
+from lowering.cli.doctor.copies import copy_findings
+from lowering.cli.doctor.script import script_findings
 
 TORCH = """
 from importlib.metadata import entry_points
@@ -399,7 +399,7 @@ WITHOUT_A_PACKAGE = """
 import sys
 sys.modules["{}"] = None
 sys.argv = ["composites", "doctor"]
-from composites.cli import main
+from lowering.cli import main
 main()
 """
 

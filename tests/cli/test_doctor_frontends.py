@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from composites.cli.doctor import plugin, versions
-from composites.cli.doctor.processes import Program, Told
+from lowering.cli.doctor import plugin, versions
+from lowering.cli.doctor.processes import Program, Told
 from lowering.frontends.torch_xla import capabilities
 
 ADVICE = "'.[{}]' in a clone of torch-xla-composites"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from composites.cli.doctor.findings import Finding
+from lowering.cli.doctor.findings import Finding
 
 # Each package has this module in it, and others of that name do not.
 _MARKS = {"composites": "allowlist.py", "lowering": "autoload.py"}

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from composites.cli.doctor.findings import ReadRegistry
 from composites.errors import AllowlistError, DecompositionError, RegistryError
 from composites.settings import ALLOWLIST, DECOMPOSITION, registry_files
+from lowering.cli.doctor.findings import ReadRegistry
 
 if TYPE_CHECKING:
     from composites.registry.catalog import Catalog

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from composites.cli.doctor.findings import Finding
 from composites.python_syntax import imports, parse_module
 from composites.settings import ALLOWLIST
+from lowering.cli.doctor.findings import Finding
 
 _IMPORTED = ("torch", "torch_xla")
 

@@ -6,19 +6,19 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from composites.cli.doctor.copies import copy_findings
-from composites.cli.doctor.findings import Examination, Finding, Level
-from composites.cli.doctor.plugin import active, plugin_findings, program_findings
-from composites.cli.doctor.processes import Told, ask
-from composites.cli.doctor.script import script_findings
-from composites.cli.doctor.variables import (
+from composites.settings import ALLOWLIST, DECOMPOSITION
+from lowering.cli.doctor.copies import copy_findings
+from lowering.cli.doctor.findings import Examination, Finding, Level
+from lowering.cli.doctor.plugin import active, plugin_findings, program_findings
+from lowering.cli.doctor.processes import Told, ask
+from lowering.cli.doctor.script import script_findings
+from lowering.cli.doctor.variables import (
     allowlist_findings,
     decomposition_findings,
     registry_findings,
     variable_findings,
 )
-from composites.cli.doctor.versions import install, version_findings
-from composites.settings import ALLOWLIST, DECOMPOSITION
+from lowering.cli.doctor.versions import install, version_findings
 
 
 def examine(script: Path | None = None) -> Examination:

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from composites.cli.doctor.findings import Finding, one_line
-from composites.cli.doctor.processes import AUTOLOAD, Program, Told
-from composites.cli.doctor.versions import (
+from composites.errors import installing
+from composites.settings import ALLOWLIST
+from lowering.cli.doctor.findings import Finding, one_line
+from lowering.cli.doctor.processes import AUTOLOAD, Program, Told
+from lowering.cli.doctor.versions import (
     for_jax_alone,
     install,
     install_torch,
     without_torch_xla,
 )
-from composites.errors import installing
-from composites.settings import ALLOWLIST
 from lowering.frontends.torch_xla import capabilities
 
 _GROUP, _NAME, _VALUE = "torch.backends", "composites", "lowering.autoload:autoload"

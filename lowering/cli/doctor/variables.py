@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from composites.cli.doctor.findings import Finding, one_line
-from composites.cli.doctor.registries import ReadRegistries
 from composites.errors import did_you_mean, listed
 from composites.log import LEVELS
 from composites.settings import (
@@ -18,6 +16,8 @@ from composites.settings import (
     VARIABLES,
     unknown_variables,
 )
+from lowering.cli.doctor.findings import Finding, one_line
+from lowering.cli.doctor.registries import ReadRegistries
 
 
 def variable_findings(environment: Mapping[str, str]) -> Iterator[Finding]:

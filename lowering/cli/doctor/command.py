@@ -11,11 +11,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from composites.cli.errors import clear_errors
-from composites.cli.output import print_table
+from lowering.cli.errors import clear_errors
+from lowering.cli.output import print_table
 
 if TYPE_CHECKING:
-    from composites.cli.doctor.findings import Examination
+    from lowering.cli.doctor.findings import Examination
 
 _STYLES = {"ok": "green", "warning": "yellow", "problem": "red"}
 
@@ -41,7 +41,7 @@ def doctor(
     Example: XLA_COMPOSITE_OP=gelu composites doctor train.py
     """
     with clear_errors():
-        from composites.cli.doctor.examination import examine
+        from lowering.cli.doctor.examination import examine
 
         found = examine(script)
     if as_json:

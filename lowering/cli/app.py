@@ -11,7 +11,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import composites
-from composites.cli import (
+from composites.settings import VARIABLES, warn_of_unknown_variables
+from lowering.cli import (
     compare,
     contracts,
     export,
@@ -22,11 +23,10 @@ from composites.cli import (
     suggest,
     verify,
 )
-from composites.cli.doctor import command as doctor
-from composites.cli.errors import clear_errors
-from composites.cli.init import command as init
-from composites.cli.output import print_table
-from composites.settings import VARIABLES, warn_of_unknown_variables
+from lowering.cli.doctor import command as doctor
+from lowering.cli.errors import clear_errors
+from lowering.cli.init import command as init
+from lowering.cli.output import print_table
 
 app = typer.Typer(
     name="composites",

@@ -12,8 +12,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from composites.cli.doctor.findings import Finding, Level
 from composites.errors import installing
+from lowering.cli.doctor.findings import Finding, Level
 
 PACKAGE = "torch-xla-composites"
 _OPTIONAL = ("models",)

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from composites.child_processes import signal_name
-from composites.cli.doctor import program
-from composites.cli.doctor.registries import ReadRegistries, from_json
 from composites.settings import LOG, STATS
+from lowering.cli.doctor import program
+from lowering.cli.doctor.registries import ReadRegistries, from_json
 
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 """PyTorch runs the plug-ins of `torch.backends` unless this is set to something else than 1."""
@@ -30,7 +30,7 @@ TIME_LIMIT = 180.0
 _REGISTRIES = (
     "import json, sys\n"
     "sys.path[:] = json.loads(sys.argv[2])\n"
-    "from composites.cli.doctor.registries import main\n"
+    "from lowering.cli.doctor.registries import main\n"
     "main(sys.argv[1])\n"
 )
 

@@ -1,6 +1,6 @@
 """`python -m composites.cli`: the command line, as `python -m composites`."""
 
-from composites.cli import main
+from lowering.cli import main
 
 if __name__ == "__main__":
     main()
