@@ -15,6 +15,7 @@ from composites.settings import VARIABLES, warn_of_unknown_variables
 from lowering.cli import (
     compare,
     contracts,
+    doctor,
     export,
     registry,
     run,
@@ -23,7 +24,6 @@ from lowering.cli import (
     suggest,
     verify,
 )
-from lowering.cli.doctor import command as doctor
 from lowering.cli.errors import clear_errors
 from lowering.cli.init import command as init
 from lowering.cli.output import print_table
