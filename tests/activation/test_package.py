@@ -48,7 +48,7 @@ try:
 except composites.MissingPackageError as error:
     print(error)
 from typer.testing import CliRunner
-from composites.cli.app import app
+from lowering.cli.app import app
 for command in (["check", "registry.yaml"], ["list"], ["codegen", "registry.yaml", "-o", "x.py"]):
     result = CliRunner().invoke(app, command)
     print(result.exit_code, result.stderr.strip())
@@ -73,7 +73,7 @@ import torch, composites
 with composites.enabled("gelu", "rms_norm"):
     program = composites.export(torch.nn.GELU(), (torch.ones(2),))
 print(program.composites, composites.__version__)
-from composites.cli import main
+from lowering.cli import main
 main()
 """
 

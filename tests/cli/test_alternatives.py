@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from composites.cli.app import app
 from composites.decompositions import choose
 from lowering import activation
+from lowering.cli.app import app
 from lowering.verification.repeat import Request, read_request
 
 FUNCTIONS = """

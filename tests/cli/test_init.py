@@ -19,8 +19,8 @@ from composites_testing.processes import Finished, run, run_python
 from typer.testing import CliRunner, Result
 
 import composites
-from composites.cli.app import app
 from composites.registry.document import json_schema
+from lowering.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 
@@ -113,7 +113,7 @@ def test_neither_torch_nor_jax_is_needed() -> None:
     done = run_python(
         "import sys\n"
         "sys.modules['torch'] = sys.modules['jax'] = sys.modules['jaxlib'] = None\n"
-        "from composites.cli.app import app\n"
+        "from lowering.cli.app import app\n"
         "app(['init', 'acme'])\n"
     )
     assert done.code == 0, done.stderr

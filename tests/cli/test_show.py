@@ -14,9 +14,9 @@ from composites_testing.packages import install, returning
 from typer.testing import CliRunner, Result
 
 import composites
-from composites.cli.app import app
 from composites.registry.catalog import builtin_registry_path
 from lowering import activation
+from lowering.cli.app import app
 from lowering.frontends.chosen import is_installed
 from lowering.generated import ptxla
 

@@ -23,7 +23,7 @@ from litert_converter.mlir import ir, passmanager
 
 import composites
 from composites import Program
-from composites.cli.factories import load_factory
+from lowering.cli.factories import load_factory
 from lowering.stablehlo import Module, composite_count, decompose
 
 SIGNATURE = "serving_default"

@@ -14,7 +14,6 @@ from composites_testing.processes import run_python
 from typer.testing import CliRunner, Result
 
 import composites
-from composites.cli.app import app
 from composites.contracts.changes import Verdict, broken, changes
 from composites.contracts.lock import lock_text, read_lock, write_lock
 from composites.contracts.model import Lock
@@ -26,6 +25,7 @@ from composites.registry.catalog import (
 )
 from composites.registry.contracts import contracts
 from lowering import activation
+from lowering.cli.app import app
 from lowering.locking import lock_of
 
 HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
@@ -105,7 +105,7 @@ def test_a_lock_is_the_same_in_every_process(write: Callable[..., str], tmp_path
     assert expected.count("sha256:") == 4  # gelu in two types, norm, and norm's backward
     output = tmp_path / "umbra.lock"
     command = ["lock", file, "-o", str(output)]
-    script = f"from composites.cli import main\nimport sys\nsys.argv[1:] = {command!r}\nmain()\n"
+    script = f"from lowering.cli import main\nimport sys\nsys.argv[1:] = {command!r}\nmain()\n"
     done = run_python(script, XLA_COMPOSITE_OP="silu", PYTHONHASHSEED="7", PJRT_DEVICE="CPU")
     assert done.code == 0, done.stderr
     assert output.read_text() == expected
@@ -400,7 +400,7 @@ def test_against_a_lock_needs_no_torch(tmp_path: Path) -> None:
         "import sys\n"
         "sys.modules['torch'] = sys.modules['torch_xla'] = None\n"
         f"sys.argv[1:] = {command!r}\n"
-        "from composites.cli import main\nmain()\n"
+        "from lowering.cli import main\nmain()\n"
     )
     assert done.stdout.startswith("all 1 composites are those of "), done.stderr
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import composites
 from benchmarks.training_steps import causal_gpt
 from composites import Program
-from composites.cli.app import app
+from lowering.cli.app import app
 from lowering.stablehlo import RunError
 from lowering.stablehlo.errors import BindError
 

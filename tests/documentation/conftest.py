@@ -25,8 +25,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from composites.cli.app import app
 from lowering import activation
+from lowering.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 _FENCE = re.compile(

@@ -13,10 +13,10 @@ from rich.table import Table
 from typer.testing import CliRunner, Result
 
 import composites
-from composites.cli.app import app
-from composites.cli.output import print_table
-from composites.cli.watch import Graph, Watched, composites_table
 from composites.registry.catalog import builtin_registry_path
+from lowering.cli.app import app
+from lowering.cli.output import print_table
+from lowering.cli.watch import Graph, Watched, composites_table
 from lowering.stablehlo import COMMAND_LINE, Module, inspect
 from lowering.stats.data import Stats
 
@@ -209,6 +209,7 @@ def test_both_modules_are_the_command_line(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["composites", "--version"])
     for module in ("composites", "composites.cli"):
+        monkeypatch.delitem(sys.modules, "composites.cli", raising=False)
         with pytest.raises(SystemExit):
             runpy.run_module(module, run_name="__main__")
         assert capsys.readouterr().out == f"composites {composites.__version__}\n"

@@ -17,8 +17,6 @@ import pytest
 import typer
 
 import composites
-from composites.cli.app import app
-from composites.cli.init.package import files_of
 from composites.errors import RegistryError
 from composites.registry.document import (
     AlternativeDocument,
@@ -28,6 +26,8 @@ from composites.registry.document import (
     RegistryDocument,
 )
 from composites.registry.validation import parse_registry
+from lowering.cli.app import app
+from lowering.cli.init.package import files_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

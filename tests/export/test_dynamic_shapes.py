@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 import composites
 from composites import ExportError, Program, ProgramError
-from composites.cli.app import app
-from composites.cli.factories import load_factory
+from lowering.cli.app import app
+from lowering.cli.factories import load_factory
 from lowering.export.dimensions import Dimension
 from lowering.export.dynamic_shapes import recorded_sizes
 from lowering.stablehlo import Module, refine

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
 from composites import Program
-from composites.cli.app import app
+from lowering.cli.app import app
 from lowering.stablehlo import Module
 
 FACTORIES = """

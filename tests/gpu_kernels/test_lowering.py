@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import composites
 from composites import Program, ProgramError, UnsupportedCallError
-from composites.cli.app import app
+from lowering.cli.app import app
 from lowering.stablehlo import RunError, decompose, jax_function
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.run import enable_x64

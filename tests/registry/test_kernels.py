@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from composites.cli.app import app
 from composites.registry.kernels import listed_in
 from composites.registry.printing import registry_yaml
 from composites.registry.validation import load_registry, parse_registry
+from lowering.cli.app import app
 
 ENTRY = """\
 schema: 1

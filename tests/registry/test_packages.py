@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 
 from composites import settings
 from composites.allowlist import resolve
-from composites.cli.app import app
 from composites.errors import AllowlistError, CompositesWarning, RegistryError
 from composites.registry import kernels
 from composites.registry.catalog import load_catalog
 from composites.registry.kernels import all_listed
 from composites.registry.model import ListedKernel
 from lowering.autoload import autoload
+from lowering.cli.app import app
 
 GOOD = "schema: 1\nnamespace: umbra\ncomposites:\n  glow: {op: aten::gelu}\n"
 KERNEL = GOOD.replace("gelu}", "gelu, kernels: {cpu: [{target: t}]}}")

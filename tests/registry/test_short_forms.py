@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from composites.cli.app import app
 from composites.errors import RegistryError
 from composites.registry.formatting import formatted
 from composites.registry.model import Registry
 from composites.registry.printing import registry_yaml
 from composites.registry.validation import parse_registry
+from lowering.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 

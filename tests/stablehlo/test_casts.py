@@ -12,7 +12,7 @@ from composites_testing.passes import composite_module
 from rich.console import Console
 from typer.testing import CliRunner
 
-from composites.cli.stablehlo import register
+from lowering.cli.stablehlo import register
 from lowering.stablehlo import Cast, Module, cast_table, casts
 
 # Two calls of @half, in one of which a composite holds another cast; @idle is called by nothing.

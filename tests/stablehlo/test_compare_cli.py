@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from composites.cli import compare, stablehlo
+from lowering.cli import compare, stablehlo
 
 DATA = Path(__file__).parent / "data"
 BLOCK = DATA / "block.mlir"

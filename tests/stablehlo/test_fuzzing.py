@@ -27,8 +27,8 @@ DATA = Path(__file__).parent / "data"
 SERVER = """
 import json, os, sys
 import typer
-from composites.cli.child import run_in_child
-from composites.cli.stablehlo import register
+from lowering.cli.child import run_in_child
+from lowering.cli.stablehlo import register
 from lowering.stablehlo import bindings
 
 bindings.new_context()  # jaxlib is loaded once, and not by every child

@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from composites.cli.stablehlo import register
+from lowering.cli.stablehlo import register
 from lowering.stablehlo import Module, bindings
 
 DATA = Path(__file__).parent / "data"

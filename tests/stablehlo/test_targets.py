@@ -11,8 +11,8 @@ import typer
 from typer.testing import CliRunner
 
 import composites
-from composites.cli.stablehlo import register
 from lowering import export
+from lowering.cli.stablehlo import register
 from lowering.stablehlo import (
     TARGETS,
     Module,

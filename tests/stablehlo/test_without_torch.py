@@ -15,7 +15,7 @@ def test_no_torch_is_imported_or_needed() -> None:
         "import sys\n"
         "sys.modules['torch'] = sys.modules['torch_xla'] = None\n"
         + MODULE
-        + "import numpy, composites.cli.stablehlo, composites.cli.compare\n"
+        + "import numpy, lowering.cli.stablehlo, lowering.cli.compare\n"
         "print(run(clean(module), numpy.ones(2, 'float32'))[0], html_page(module)[:15])\n"
     )
     assert result.code == 0, result.stderr
@@ -25,7 +25,7 @@ def test_no_torch_is_imported_or_needed() -> None:
 @pytest.mark.process
 def test_importing_loads_neither_jax_nor_jaxlib() -> None:
     result = run_python(
-        "import sys, lowering.stablehlo, composites.cli.stablehlo, composites.cli.compare\n"
+        "import sys, lowering.stablehlo, lowering.cli.stablehlo, lowering.cli.compare\n"
         "print(sorted({'jax', 'jaxlib', 'numpy', 'torch'} & sys.modules.keys()))"
     )
     assert (result.stdout, result.stderr) == ("[]\n", "")

@@ -57,7 +57,7 @@ WORTH = {
 
 SUGGEST = """
 import sys
-from composites.cli import main
+from lowering.cli import main
 sys.argv = ["composites", *{arguments!r}]
 main()
 """

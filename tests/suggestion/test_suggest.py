@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import composites
-from composites.cli.app import app
 from composites.registry.validation import load_registry
 from lowering import activation
+from lowering.cli.app import app
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ from composites_testing.packages import install, returning
 from typer.testing import CliRunner, Result
 
 import composites
-from composites.cli.app import app
 from composites.registry.catalog import builtin_registry_path
+from lowering.cli.app import app
 
 PACKAGE = Path(__file__).parent / "acme_package"
 ACME = PACKAGE / "acme" / "acme.yaml"

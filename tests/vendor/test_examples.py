@@ -12,9 +12,9 @@ from jax import lax
 from typer.testing import CliRunner
 
 import composites
-from composites.cli.app import app
 from composites.contracts.lock import write_lock
 from composites.registry.catalog import load_catalog
+from lowering.cli.app import app
 from lowering.locking import lock_of
 from lowering.verification.results import Verdict
 from lowering.verification.targets import targets_of

@@ -13,9 +13,9 @@ import torch_xla.core.xla_model as xm
 from typer.testing import CliRunner
 
 import composites
-from composites.cli.app import app
 from composites.errors import AllowlistError
 from lowering import activation
+from lowering.cli.app import app
 from lowering.codegen.source import generate, operator_name
 
 # Version 1 halves, so that numbers tell the versions apart.

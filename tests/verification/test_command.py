@@ -15,9 +15,9 @@ from typer.testing import CliRunner, Result
 
 import composites
 from composites.allowlist import resolve
-from composites.cli.app import app
 from composites.registry.catalog import load_catalog
 from lowering import activation
+from lowering.cli.app import app
 from lowering.locking import recorded
 from lowering.verification import repeat
 from lowering.verification.samples import NoSamples

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from composites import Program, export
-from composites.cli.factories import load_factory
+from lowering.cli.factories import load_factory
 from lowering.export.manifest import Value
 
 MODELS = Path(__file__).parents[3] / "examples" / "models.py"

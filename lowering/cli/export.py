@@ -10,9 +10,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from composites.cli.errors import clear_errors, fail_usage
-from composites.cli.factories import FactoryArgument, load_factory
-from composites.cli.output import print_table
+from lowering.cli.errors import clear_errors, fail_usage
+from lowering.cli.factories import FactoryArgument, load_factory
+from lowering.cli.output import print_table
 from lowering.stablehlo import TARGETS
 
 

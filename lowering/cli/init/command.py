@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from composites.cli.errors import clear_errors, fail, fail_usage
 from composites.files import replace_folder
+from lowering.cli.errors import clear_errors, fail, fail_usage
 
 
 def register(app: typer.Typer) -> None:
@@ -41,8 +41,8 @@ def init(
     Example: composites init acme
     """
     with clear_errors():
-        from composites.cli.init.name import problem_with
-        from composites.cli.init.package import files_of
+        from lowering.cli.init.name import problem_with
+        from lowering.cli.init.package import files_of
 
         problem = problem_with(name)
         if problem is not None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from composites.cli.errors import clear_errors, fail, warn
 from composites.errors import LockError
 from composites.settings import ALLOWLIST
+from lowering.cli.errors import clear_errors, fail, warn
 
 if TYPE_CHECKING:
     from composites.contracts.changes import Change

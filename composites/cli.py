@@ -1,6 +1,8 @@
 """`python -m composites.cli`: the command line, as `python -m composites`."""
 
-from composites.cli import main
+from lowering.cli import main
+
+__all__ = ["main"]
 
 if __name__ == "__main__":
     main()

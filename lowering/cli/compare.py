@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from composites.cli.errors import clear_errors, fail
-from composites.cli.output import print_table
-from composites.cli.stablehlo import bytes_of
 from composites.files import write_atomic
 from composites.functions import load_function
+from lowering.cli.errors import clear_errors, fail
+from lowering.cli.output import print_table
+from lowering.cli.stablehlo import bytes_of
 from lowering.stablehlo import (
     Limits,
     Module,

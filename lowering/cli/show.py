@@ -13,12 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from composites.attribute_types import SEGMENT_SIZES
-from composites.cli.errors import clear_errors, warn
-from composites.cli.output import print_table
 from composites.settings import ALLOWLIST
+from lowering.cli.errors import clear_errors, warn
+from lowering.cli.output import print_table
 
 if TYPE_CHECKING:
-    from composites.cli.description import DescribedAttribute, DescribedOperand, Description
+    from lowering.cli.description import DescribedAttribute, DescribedOperand, Description
 
 
 def register(app: typer.Typer) -> None:
@@ -49,9 +49,9 @@ def show(
     Example: composites show gelu
     """
     with clear_errors(), ALLOWLIST.unset():
-        from composites.cli.description import chosen, described
-        from composites.cli.listing import listed, listing_table
         from composites.registry.catalog import load_catalog
+        from lowering.cli.description import chosen, described
+        from lowering.cli.listing import listed, listing_table
 
         files = None if registry is None else [str(path) for path in registry]
         catalog = load_catalog(files, in_place=files is not None)

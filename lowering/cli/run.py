@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from composites.child_processes import signal_name
-from composites.cli.errors import clear_errors, fail
-from composites.cli.output import print_table
 from composites.python_syntax import imports, parse_module
+from lowering.cli.errors import clear_errors, fail
+from lowering.cli.output import print_table
 
 
 def register(app: typer.Typer) -> None:
@@ -31,7 +31,7 @@ def run(
 
     Example: XLA_COMPOSITE_OP=gelu,softmax composites run train.py
     """
-    from composites.cli.watch import (
+    from lowering.cli.watch import (
         composites_table,
         decompositions_table,
         fallbacks_table,

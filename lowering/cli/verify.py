@@ -16,12 +16,12 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from composites.cli.errors import clear_errors, fail_usage
-from composites.cli.output import print_table
 from composites.element_types import REGISTRY_TYPES
 from composites.errors import AllowlistError, did_you_mean
 from composites.files import write_atomic
 from composites.settings import ALLOWLIST
+from lowering.cli.errors import clear_errors, fail_usage
+from lowering.cli.output import print_table
 
 if TYPE_CHECKING:
     from lowering.verification.repeat import Request

@@ -25,8 +25,8 @@ import sys
 def main() -> None:
     """Run the command line."""
     try:
-        from composites.cli.app import app
-        from composites.cli.child import run_in_child
+        from lowering.cli.app import app
+        from lowering.cli.child import run_in_child
 
         app(obj=run_in_child)
     except ModuleNotFoundError as error:

@@ -32,7 +32,7 @@ _SCHEMA = "src/{name}/registry.schema.json"
 def files_of(name: str) -> dict[str, str]:
     """The text of each file of a package with this name, by its path."""
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("composites.cli.init"),
+        loader=jinja2.PackageLoader("lowering.cli.init"),
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )

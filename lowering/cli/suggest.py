@@ -16,10 +16,10 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 from rich.text import Text
 
-from composites.cli.errors import clear_errors, fail, fail_usage
-from composites.cli.factories import FactoryArgument, load_factory
-from composites.cli.output import print_table
 from composites.files import write_atomic
+from lowering.cli.errors import clear_errors, fail, fail_usage
+from lowering.cli.factories import FactoryArgument, load_factory
+from lowering.cli.output import print_table
 
 if TYPE_CHECKING:
     from lowering.suggestion.attribution import Amount

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from composites.cli.errors import clear_errors, fail, warn
-from composites.cli.output import print_table
 from composites.errors import MissingPackageError, Problem, RegistryError
 from composites.files import write_atomic
 from composites.settings import ALLOWLIST
+from lowering.cli.errors import clear_errors, fail, warn
+from lowering.cli.output import print_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -185,13 +185,13 @@ def list_entries(
     """
     with clear_errors():
         from composites.allowlist import resolve, split_allowlist
-        from composites.cli.listing import (
+        from composites.registry.catalog import load_catalog
+        from lowering.cli.listing import (
             kernels_table,
             listed,
             listed_kernels,
             listing_table,
         )
-        from composites.registry.catalog import load_catalog
 
         catalog = load_catalog()
         for text in catalog.warnings():

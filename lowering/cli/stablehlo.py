@@ -15,9 +15,9 @@ from typing import Annotated, Any
 
 import typer
 
-from composites.cli.errors import clear_errors, fail, fail_usage
-from composites.cli.output import print_table
 from composites.files import write_atomic
+from lowering.cli.errors import clear_errors, fail, fail_usage
+from lowering.cli.output import print_table
 from lowering.stablehlo import (
     COMMAND_LINE,
     TARGETS,

@@ -11,9 +11,11 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import composites
-from composites.cli import (
+from composites.settings import VARIABLES, warn_of_unknown_variables
+from lowering.cli import (
     compare,
     contracts,
+    doctor,
     export,
     registry,
     run,
@@ -22,11 +24,9 @@ from composites.cli import (
     suggest,
     verify,
 )
-from composites.cli.doctor import command as doctor
-from composites.cli.errors import clear_errors
-from composites.cli.init import command as init
-from composites.cli.output import print_table
-from composites.settings import VARIABLES, warn_of_unknown_variables
+from lowering.cli.errors import clear_errors
+from lowering.cli.init import command as init
+from lowering.cli.output import print_table
 
 app = typer.Typer(
     name="composites",

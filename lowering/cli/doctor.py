@@ -1,0 +1,327 @@
+"""`composites doctor`: whether composites work here, and what to do if they do not.
+
+What may end or hang a process is done in a process of its own, which takes the steps that programs
+of users take, and tells of each one before and after it.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, entry_points, metadata, requires, version
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from composites.child_processes import signal_name
+from composites.errors import installing
+from composites.python_syntax import imports, parse_module
+from composites.settings import ALLOWLIST, DECOMPOSITION, REGISTRIES, STATS
+from lowering.cli.errors import clear_errors
+from lowering.cli.output import print_table
+
+PACKAGE = "torch-xla-composites"
+TIME_LIMIT = 180.0
+"""Seconds that the steps may take. On a quiet machine they take about five."""
+Level = Literal["ok", "warning", "problem"]
+_STYLES: Mapping[Level, str] = {"ok": "green", "warning": "yellow", "problem": "red"}
+_AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+"""PyTorch runs the plug-ins of `torch.backends` unless this is set to something else than 1."""
+Steps: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""For each step its value, or its error with those that led to it; and warnings."""
+_PLUGIN = "lowering.autoload:autoload"
+_SETS_ALLOWLIST = re.compile(
+    rf"environ\[.{ALLOWLIST.name}.\] = |(environ\.(setdefault|update)|putenv)\(.*{ALLOWLIST.name}"
+)
+_ADVICE = (
+    ("RegistryError", f"correct {REGISTRIES.name}; see `composites check FILE`"),
+    ("DecompositionError", f"correct {DECOMPOSITION.name}; composites cannot be turned on"),
+    ("AllowlistError", f"correct {ALLOWLIST.name}; the program stops at `import torch_xla`"),
+    ("in place of the package", "rename it, or start the program from another folder"),
+    ("backend extension", f"correct or uninstall its package; {_AUTOLOAD}=0 leaves all out"),
+    ("No module named '(torch|torch_xla)'", f"for scripts, {installing('torch-xla,cli')}"),
+    ("_XLAC|undefined symbol", "torch and torch_xla have to be of one release; {}"),
+    ("", "install what it names anew, or all in a new environment: {}"),
+)
+"""Patterns of errors, and what to do about them. The first one that fits counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The state of a package, a variable, a file, or a step of programs."""
+
+    level: Level
+    subject: str
+    text: str
+    advice: str = ""
+    """What to do; empty if all is well."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `doctor` to an application."""
+    app.command()(doctor)
+
+
+def doctor(
+    script: Annotated[
+        Path | None,
+        typer.Argument(help="A script that is looked at too. It is not run.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Say whether composites work here: versions, the plug-in, variables, registries, and usual
+    mistakes, each with what to do.
+
+    A program that imports torch and torch_xla is started with the variables of this command. The
+    exit code is 1 if there is a problem.
+
+    Example: XLA_COMPOSITE_OP=gelu composites doctor train.py
+    """
+    with clear_errors():
+        steps = run_steps(Path.cwd() if script is None else script.absolute().parent)
+        findings = [
+            *installation_findings(frontend_works="value" in steps.get("composites on", ())),
+            *step_findings(steps),
+            *(script_findings(script) if script else ()),
+        ]
+    problems, warned = (sum(f.level == level for f in findings) for level in ("problem", "warning"))
+    if as_json:
+        facts = {"problems": problems, "warnings": warned, "findings": [*map(asdict, findings)]}
+        typer.echo(json.dumps(facts, indent=2))
+    else:
+        table = Table("", "looked at", "found")
+        for f in findings:
+            advice = (f"\n-> {f.advice}", "bold") if f.advice else ""
+            level = Text(f.level, _STYLES[f.level])
+            table.add_row(level, Text(f.subject), Text.assemble(f.text, advice))
+        print_table(table)
+        counts = ((problems, "problem"), (warned, "warning"))
+        typer.echo(", ".join(f"{n or 'no'} {noun}{'s' * (n != 1)}" for n, noun in counts))
+    if problems:
+        raise typer.Exit(1)
+
+
+def take_steps(folder: str, extra: str) -> None:
+    """Take the steps of a program in a folder, up to the first one that fails.
+
+    Another process runs the source of this function, which imports nothing of this project before
+    torch does: the folder may hold other modules of the same names.
+    """
+    import importlib.util
+    import warnings
+
+    if not sys.flags.safe_path:  # as Python does for a script
+        sys.path[0] = folder
+
+    def packages() -> str:
+        for name in ("composites", "lowering"):
+            spec = importlib.util.find_spec(name)
+            place = str(spec and spec.origin)
+            if not os.path.exists(os.path.join(os.path.dirname(place), "py.typed")):
+                raise ImportError(f"a program finds {place} in place of the package {name}")
+        return os.path.dirname(os.path.dirname(place))
+
+    def imported(name: str) -> Callable[[], str]:
+        return lambda: str(importlib.import_module(name).__file__)
+
+    def registries() -> str:
+        from composites.registry.catalog import load_catalog
+
+        catalog = load_catalog()
+        warned.extend(catalog.warnings())
+        read = (f"{r.namespace} ({len(r.composites)}), {r.source}" for r in catalog.registries)
+        return "\n".join(read)
+
+    def choices() -> str:
+        from composites import allowlist, decompositions, errors, settings
+        from composites.registry.catalog import load_catalog
+
+        items = allowlist.split_allowlist(settings.ALLOWLIST.read())
+        catalog = load_catalog()
+        names = [entry.qualified for entry in allowlist.resolve(items, catalog)]
+        decompositions.choose(settings.DECOMPOSITION.read(), catalog)
+        return f"{','.join(items) or 'it'} turns on {errors.listed(names, 6, 'nothing')}"
+
+    def active() -> str:
+        importlib.import_module("lowering.activation").backend()
+        number = len(importlib.import_module("composites").active())
+        if os.environ.get("XLA_COMPOSITE_OP", "").strip() and not number:
+            raise RuntimeError("nothing is on, as no plug-in read XLA_COMPOSITE_OP")
+        return f"{number or 'none'} in a program that imports {framework}"
+
+    framework = "torch" if extra == "torch" else "torch_xla"
+    for step, needed, take in (
+        ("packages", "sys", packages),
+        ("import torch", "sys", imported("torch")),
+        ("XLA_COMPOSITE_REGISTRY", "torch", registries),
+        ("XLA_COMPOSITE_OP", "torch", choices),
+        ("import torch_xla", "torch", imported("torch_xla")),
+        ("import jax", "sys", imported("jax")),
+        ("composites on", framework, active),
+    ):
+        if needed not in sys.modules:
+            continue
+        told: dict[str, Any] = {"step": step}
+        print("\n" + json.dumps(told), flush=True)
+        errors: list[str] = []
+        warned: list[str] = []
+        with warnings.catch_warnings(record=True) as caught:
+            try:
+                told["value"] = take()
+            except BaseException as error:
+                cause: BaseException | None = error
+                while cause is not None:
+                    errors.append(f"{type(cause).__name__}: {cause}")
+                    hidden = cause.__suppress_context__
+                    cause = cause.__cause__ or (None if hidden else cause.__context__)
+        ours = (str(w.message) for w in caught if w.category.__name__ == "CompositesWarning")
+        told |= {"errors": errors, "warnings": [*ours, *warned]}
+        print("\n" + json.dumps(told), flush=True)
+        if errors and errors[0] != f"ModuleNotFoundError: No module named {step.split()[-1]!r}":
+            break
+
+
+def run_steps(folder: Path) -> Steps:
+    """Take the steps in another process. A step that it does not survive has how it ended."""
+    source = "from __future__ import annotations\nimport json, os, sys\n"
+    call = f"take_steps({str(folder)!r}, {installed_extra()!r})"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", source + inspect.getsource(take_steps) + call],
+            env=os.environ | {STATS.name: ""},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIME_LIMIT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        output, end = error.stdout or b"", f"it did not end within {TIME_LIMIT:.0f} seconds"
+    else:
+        output, code = done.stdout, done.returncode
+        how = signal_name(-code) if code < 0 else f"exit code {code}"
+        said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        end = f"it ended with {how}: {said}".removesuffix(": ")
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith(b'{"step": ')]
+    return {line["step"]: {"errors": [end]} | line for line in lines or [{"step": "packages"}]}
+
+
+def step_findings(steps: Steps) -> Iterator[Finding]:
+    """Findings on the steps that were taken."""
+    extra = installed_extra()
+    for name, told in steps.items():
+        for text in told.get("warnings", ()):
+            yield Finding("warning", name, text)
+        if not told["errors"]:
+            yield Finding("ok", name, told["value"])
+            continue
+        missing = told["errors"][0].endswith(f"No module named {name.split()[-1]!r}")
+        spared = missing and (extra in ("torch", "jax") or not ALLOWLIST.read())
+        text = f"fails: {', caused by '.join(told['errors'])}"
+        advice = next(advice for pattern, advice in _ADVICE if re.search(pattern, text))
+        yield Finding("warning" if spared else "problem", name, text, advice.format(install(extra)))
+
+
+def installation_findings(*, frontend_works: bool) -> Iterator[Finding]:
+    """Findings on the plug-in of PyTorch, and on versions, against the metadata of this package.
+
+    Args:
+        frontend_works: torch and torch_xla have all that is needed of them. Their versions are then
+            warned of only, since vendors have releases of their own.
+    """
+    extra, models = installed_extra(), requirements("models")
+    points = [point.value for point in entry_points(group="torch.backends")]
+    if installed(PACKAGE) is None or _PLUGIN not in points:
+        text = f"is not installed, so nothing reads {ALLOWLIST.name}"
+        yield Finding("problem", PACKAGE, text, install(extra))
+        return
+    if os.environ.get(_AUTOLOAD, "1") != "1":
+        text = f"is set, so PyTorch runs no plug-in, and nothing reads {ALLOWLIST.name}"
+        advice = f"unset {_AUTOLOAD}, or call composites.enable in the program"
+        yield Finding("warning", _AUTOLOAD, text, advice)
+    python = metadata(PACKAGE)["Requires-Python"]
+    needed = {"Python": python} | requirements("", extra, "cli") | models
+    for name, specifier in needed.items():
+        found = platform.python_version() if name == "Python" else installed(name)
+        if _fits(found, specifier):
+            yield Finding("ok", name, str(found))
+        elif found or name not in models:
+            spared = name in models or (frontend_works and name in ("torch", "torch-xla"))
+            text = f"{found or 'nothing'} is installed; {specifier} is supported"
+            advice = f"pip install '{name}{specifier}'"
+            yield Finding("warning" if spared else "problem", name, text, advice)
+
+
+def installed_extra() -> str:
+    """The extra of this package that has the installed frontend; empty without PyTorch."""
+    torch = installed("torch")
+    if torch is None:
+        return ""
+    extras = ("torch", "jax") if installed("torch_xla") is None else ()
+    fitting = (e for e in extras if _fits(torch, requirements(e).get("torch", "==0")))
+    return next(fitting, "torch-xla")
+
+
+def requirements(*extras: str) -> dict[str, str]:
+    """The packages that extras of this package need, with their versions. The empty extra is the
+    package itself."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    needed: dict[str, str] = {}
+    for text in (requires(PACKAGE) or ()) if installed(PACKAGE) else ():
+        one = Requirement(text)
+        marker = one.marker
+        if "" in extras if marker is None else any(marker.evaluate({"extra": e}) for e in extras):
+            versions = sorted(map(str, one.specifier), reverse=True)  # the lower end first
+            needed[canonicalize_name(one.name)] = ",".join(versions)
+    return needed
+
+
+def installed(name: str) -> str | None:
+    """The version of an installed package."""
+    try:
+        return version(name) or None
+    except (PackageNotFoundError, KeyError):  # KeyError: metadata without a version
+        return None
+
+
+def _fits(found: str | None, specifier: str) -> bool:
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import InvalidVersion
+
+    try:
+        return found is not None and SpecifierSet(specifier).contains(found, prereleases=True)
+    except InvalidVersion:
+        return False
+
+
+def install(extra: str) -> str:
+    """How this package is installed anew, with an extra that has the frontend."""
+    return installing(f"{extra},cli" if extra else "cli")
+
+
+def script_findings(script: Path) -> Iterator[Finding]:
+    """Findings on a script, which may not be Python at all."""
+    try:
+        tree = parse_module(script.read_bytes(), str(script))
+    except (OSError, SyntaxError, ValueError) as error:
+        yield Finding("problem", str(script), f"cannot be read: {error}", "name a Python script")
+        return
+    imported = [line for name, line in imports(tree) if name in ("torch", "torch_xla")]
+    for node in ast.walk(tree):
+        sets = isinstance(node, ast.Assign | ast.Expr) and _SETS_ALLOWLIST.search(ast.unparse(node))
+        if sets and imported and node.lineno > min(imported):
+            text = f"sets {ALLOWLIST.name} after torch was imported in line {min(imported)}"
+            advice = f"set it in the shell, as in `{ALLOWLIST.name}=gelu python {script.name}`"
+            yield Finding("problem", f"{script}:{node.lineno}", text, advice)
