@@ -6,7 +6,7 @@ returns the problems that `enable`, and the first call, would report.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from types import FunctionType
@@ -66,7 +66,7 @@ def try_entries(registries: Iterable[Registry], catalog: Catalog) -> Report:
                 remarks.extend(_not_imported(entry))
                 remarks.extend(_not_copied(entry))
                 problems.extend(_not_turned_on(entry, catalog))
-            problems.extend(_unusable(registry.source, catalog))
+            problems.extend(_unusable((registry.source, registry.kernels_file), catalog))
             for kernel in (*registry.kernels, *(k for e in registry.composites for k in e.kernels)):
                 found = _missing(kernel)
                 if isinstance(found, str):
@@ -177,16 +177,16 @@ def _missing(kernel: ListedKernel) -> Problem | str | None:
     return None
 
 
-def _unusable(file: str, catalog: Catalog) -> Iterator[Problem]:
-    """Alternatives of a file whose functions do not exist or do not fit."""
+def _unusable(files: Sequence[str | None], catalog: Catalog) -> Iterator[Problem]:
+    """Alternatives of files whose functions do not exist or do not fit."""
     for entry, alternative in ((e, a) for e in catalog for a in e.alternatives):
-        if alternative.location.file != file:
+        if alternative.location.file not in files:
             continue
         try:
             import_alternative(alternative, entry)
         except DecompositionError as error:
             place = f"{alternative.location}: {entry.qualified}: "
-            text = f"alternatives: {str(error).removeprefix(place)}"
+            text = f"kernels: {str(error).removeprefix(place)}"
             yield Problem(alternative.location.file, alternative.location.line, entry.name, text)
         except MissingPackageError:
             continue  # whoever chooses it is told

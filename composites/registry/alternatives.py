@@ -27,28 +27,33 @@ from composites.registry.when import Mistake, read_when
 
 
 def mistakes_in(
-    alternative: Alternative, entry: Composite, others: Sequence[Alternative] = ()
+    alternative: Alternative,
+    entry: Composite,
+    others: Sequence[Alternative] = (),
+    *,
+    is_added: bool = False,
 ) -> Iterator[Mistake]:
     """What an alternative has that does not fit its entry, with the keys where it is. Its functions
     are not imported.
 
     Args:
         others: alternatives that the entry has besides.
+        is_added: whether another registry than that of the entry has it.
     """
     first = next((a for a in others if a.name == alternative.name), None)
     if first is not None:
         yield Mistake(f"{entry.qualified} already has it: {first.location}; take another name", ())
     goal = next((goal for goal in alternative.goals if goal in AUTOMATIC), "")
-    if alternative.is_automatic and alternative.location.file != entry.location.file:
+    if alternative.is_automatic and is_added:
         yield Mistake(
-            f"goals: {goal} is for the file that has {entry.qualified}, because nobody chooses"
-            f" such an alternative; write {' or '.join(GOALS)}",
+            f"goals: {goal} is for the registry that has {entry.qualified}, because nobody chooses"
+            f" such a kernel; write {' or '.join(GOALS)}",
             ("goals",),
         )
     for key in _consumer_keys(alternative):
         if not alternative.goals:
             yield Mistake(
-                f"{key}: is for goals, and this alternative is chosen by its name alone; write"
+                f"{key}: is for goals, and this kernel is chosen by its name alone; write"
                 f" goals ({', '.join(GOALS)}), or remove {key}",
                 (key,),
             )
@@ -68,7 +73,7 @@ def mistakes_in(
         yield Mistake(
             f"backward: {entry.qualified} has no derived backward"
             + (
-                f"; write an alternative of {entry.backward}, which is its backward"
+                f"; write a kernel of {entry.backward}, which is its backward"
                 if entry.backward
                 else ""
             ),
@@ -90,19 +95,19 @@ def _consumer_keys(alternative: Alternative) -> list[str]:
 def _mistakes_of_automatic(alternative: Alternative, goal: str) -> Iterator[Mistake]:
     if len(alternative.goals) > 1:
         yield Mistake(
-            f"goals: {goal} stands alone, because such an alternative takes calls whatever is"
+            f"goals: {goal} stands alone, because such a kernel takes calls whatever is"
             " chosen; remove the others",
             ("goals",),
         )
     for key in _consumer_keys(alternative):
         yield Mistake(
-            f"{key}: an alternative for {goal} takes calls for all consumers; remove {key}",
+            f"{key}: a kernel for {goal} takes calls for all consumers; remove {key}",
             (key,),
         )
     for key in ("tolerance", "samples"):
         if getattr(alternative, key):
             yield Mistake(
-                f"{key}: an alternative for {goal} has no row of its own; that of the entry is"
+                f"{key}: a kernel for {goal} has no row of its own; that of the entry is"
                 f" compared, with the entry's samples; remove {key}",
                 (key,),
             )

@@ -49,6 +49,8 @@ class Catalog:
     def warnings(self) -> Iterator[str]:
         """What the user should know before turning entries on."""
         yield from map(str, self.left_out)
+        for registry in self.registries:
+            yield from map(str, registry.outdated)
         packages: dict[str, dict[str, str]] = {}
         for registry in self.registries:
             if registry.package is not None:
@@ -256,10 +258,12 @@ def with_additions(
                         alternative.location.file,
                         alternative.location.line,
                         None,
-                        f"alternatives: {addition.entry}: {alternative.name}: {mistake.message}",
+                        f"kernels: {addition.entry}: {alternative.name}: {mistake.message}",
                     )
                     for alternative in addition.alternatives
-                    for mistake in mistakes_in(alternative, entry, before.alternatives)
+                    for mistake in mistakes_in(
+                        alternative, entry, before.alternatives, is_added=True
+                    )
                 ]
                 problems += [AdditionProblem(registry, problem) for problem in wrong]
                 every = (*addition.alternatives, *before.alternatives)
@@ -273,7 +277,7 @@ def with_additions(
 def _added_to(
     addition: Addition, registry: Registry, registries: Iterable[Registry]
 ) -> tuple[Composite, ...] | Problem:
-    """The entries that a name in `alternatives:` means."""
+    """The entries whose decompositions a file gives under a name of its `kernels:`."""
     name, version = split_version(addition.entry)
     others = [e for r in registries if r is not registry for e in r.composites]
     found = tuple(
@@ -281,15 +285,9 @@ def _added_to(
     )
     if found:
         return found
-    place = addition.location
-    if any(name in (entry.qualified, entry.name) for entry in registry.composites):
-        message = "is an entry of this file; write `alternatives` under the entry itself"
-    else:
-        hint = did_you_mean(addition.entry, [entry.qualified for entry in others])
-        message = (
-            f"there is no such entry{hint}; write its name with the namespace, such as ptxla.gelu"
-        )
-    return Problem(place.file, place.line, None, f"alternatives: {addition.entry}: {message}")
+    hint = did_you_mean(addition.entry, [entry.qualified for entry in others])
+    place, message = addition.location, f"kernels: {addition.entry}: there is no such entry{hint}"
+    return Problem(place.file, place.line, None, message)
 
 
 def _load_files(files: Iterable[str]) -> tuple[Registry, ...]:

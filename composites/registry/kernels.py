@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,17 @@ from composites.errors import Problem, RegistryError, did_you_mean
 from composites.registry.builtin import builtin_registry_path
 from composites.registry.condition_types import ANY, Kinds
 from composites.registry.conditions import ConditionError, compile_condition, parse_condition
-from composites.registry.document import KernelDocument
-from composites.registry.model import ListedKernel, Location, When, split_version
+from composites.registry.document import Kernels
+from composites.registry.model import (
+    DERIVE,
+    Addition,
+    Alternative,
+    Decomposition,
+    ListedKernel,
+    Location,
+    When,
+    split_version,
+)
 from composites.registry.packages import Announced, LeftOut, announced
 from composites.registry.reading import CheckedDocument, read_document
 from composites.registry.yaml_text import YamlText, read_yaml
@@ -22,40 +34,98 @@ from composites.settings import registry_files
 _TENSOR: Kinds = frozenset({"tensor"})
 
 
-def kernels_of_entry(
-    document: CheckedDocument, name: str, place: Callable[[Sequence[str | int]], Location]
-) -> tuple[ListedKernel, ...]:
-    """The kernels that an entry lists, for the composite that it produces."""
+@dataclass(frozen=True, slots=True)
+class KernelRows:
+    """The kernels under the key of a file, by the name of an entry or a composite."""
+
+    by_name: Mapping[str, Kernels]
+    text: YamlText
+    file: str
+
+
+def rows_of_file(document: CheckedDocument, source: str) -> KernelRows:
+    """The kernels under the key of a file, which may be in another file.
+
+    Raises:
+        RegistryError: the other file cannot be read, is wrong, or has another namespace.
+    """
+    if document.kernels_file is None:
+        return KernelRows(document.kernels, document.text, source)
+    path = _path_of(document.kernels_file)
+    if path is None:
+        message = f"kernels: there is no file {document.kernels_file}"
+        raise RegistryError([Problem(source, document.text.line(("kernels",)), None, message)])
+    other = checked_document(path)
+    problems = list(other.problems)
+    if not problems and other.namespace != document.namespace:
+        message = f"namespace: must be {document.namespace}, that of {source}"
+        problems.append(Problem(str(path), other.text.line(("namespace",)), None, message))
+    if other.names or other.kernels_file is not None:
+        message = f"must hold kernels alone, because {source} names it"
+        problems.append(Problem(str(path), 1, None, message))
+    if problems:
+        raise RegistryError(problems)
+    return KernelRows(other.kernels, other.text, str(path))
+
+
+def _path_of(kernels_file: str) -> Path | None:
+    """Where `package:file` is; None if there is no such package. It is not imported."""
+    package, _, name = kernels_file.partition(":")
+    try:
+        spec = find_spec(package)
+    except ImportError:  # of a package that it is in
+        spec = None
+    folders = [] if spec is None else list(spec.submodule_search_locations or ())
+    return Path(folders[0]) / name if folders else None
+
+
+def checked_document(path: Path) -> CheckedDocument:
+    """The structure of a file, with its problems.
+
+    Raises:
+        RegistryError: it cannot be read, or is not YAML.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise RegistryError([Problem(str(path), 1, None, f"cannot be read: {error}")]) from error
+    return _checked(text, str(path))
+
+
+@lru_cache(maxsize=16)  # the built-in file takes a quarter of a second
+def _checked(text: str, source: str) -> CheckedDocument:
+    return read_document(read_yaml(text, source), source)
+
+
+def kernels_of_entry(document: CheckedDocument, name: str, source: str) -> tuple[ListedKernel, ...]:
+    """The kernels for platforms that an entry lists, for the composite that it produces."""
     entry = document.entries[name]
     plain, version = split_version(name)
     composite = f"{document.namespace}.{entry.composite or plain}"
     own = entry.version if version is None else version
+    place = places(document.text, source, "composites", name, "kernels")
     return tuple(_listed(entry.kernels, composite, own, place))
 
 
-def kernels_for_others(
-    document: CheckedDocument, place: Callable[[Sequence[str | int]], Location]
-) -> tuple[ListedKernel, ...]:
-    """The kernels that a file lists for composites of other registries."""
-
-    def of(name: str) -> Callable[[Sequence[str | int]], Location]:
-        return lambda path: place((name, *path))
-
+def kernels_of_composites(rows: KernelRows) -> tuple[ListedKernel, ...]:
+    """The kernels for platforms under the key of a file."""
     return tuple(
         kernel
-        for name, kernels in document.kernels.items()
-        for kernel in _listed(kernels, *split_version(name), of(name))
+        for name, kernels in rows.by_name.items()
+        for kernel in _listed(
+            kernels, *split_version(name), places(rows.text, rows.file, "kernels", name)
+        )
     )
 
 
 def _listed(
-    kernels: Mapping[str, Sequence[KernelDocument]],
+    kernels: Kernels,
     composite: str,
     version: int | None,
     place: Callable[[Sequence[str | int]], Location],
 ) -> Iterator[ListedKernel]:
     for platform, documents in kernels.items():
-        for number, kernel in enumerate(documents):
+        for number, kernel in enumerate(documents if isinstance(documents, list) else ()):
             yield ListedKernel(
                 composite=composite,
                 version=version if kernel.version is None else kernel.version,
@@ -69,6 +139,70 @@ def _listed(
                 priority=kernel.priority,
                 location=place((platform, number)),
             )
+
+
+def alternatives_of_entry(
+    document: CheckedDocument, name: str, rows: KernelRows, source: str
+) -> tuple[Alternative, ...]:
+    """The decompositions to choose that a file has for an entry of its own, not yet checked against
+    the entry: those under the entry, then those under the key of the file."""
+    entry = document.entries[name]
+    found = list(
+        _alternatives(entry.kernels, places(document.text, source, "composites", name, "kernels"))
+    )
+    for key, kernels in rows.by_name.items():
+        if _is_entry(key, document, name):
+            found += _alternatives(kernels, places(rows.text, rows.file, "kernels", key))
+    return tuple(found)
+
+
+def additions(document: CheckedDocument, rows: KernelRows) -> tuple[Addition, ...]:
+    """The decompositions to choose that a file has for entries of other registries."""
+    found: list[Addition] = []
+    for key, kernels in rows.by_name.items():
+        if any(_is_entry(key, document, name) for name in document.names):
+            continue
+        place = places(rows.text, rows.file, "kernels", key)
+        if alternatives := tuple(_alternatives(kernels, place)):
+            found.append(Addition(key, alternatives, place(())))
+    return tuple(found)
+
+
+def _is_entry(key: str, document: CheckedDocument, name: str) -> bool:
+    """Whether a key of `kernels` is the name of an entry, perhaps with its version."""
+    wanted, version = split_version(key)
+    plain, own = split_version(name)
+    if wanted != f"{document.namespace}.{plain}":
+        return False
+    if version is None or name not in document.entries:
+        return True
+    return version == (document.entries[name].version if own is None else own)
+
+
+def _alternatives(
+    kernels: Kernels, place: Callable[[Sequence[str | int]], Location]
+) -> Iterator[Alternative]:
+    for name, document in kernels.items():
+        if not isinstance(document, list):
+            tolerance = document.tolerance.items()
+            yield Alternative(
+                name=name,
+                goals=tuple(dict.fromkeys(document.goals)),
+                not_for=tuple(dict.fromkeys(document.not_for)),
+                only_for=tuple(dict.fromkeys(document.only_for)),
+                when=when_of(document.when),
+                decomposition=_function(document.decomposition),
+                backward=_function(document.backward),
+                derives=document.backward == DERIVE,
+                gradients=tuple(document.gradients),
+                tolerance=tuple((dtype, float(limit)) for dtype, limit in tolerance),
+                samples=document.samples,
+                location=place((name,)),
+            )
+
+
+def _function(text: str | None) -> Decomposition | None:
+    return None if text is None or text == DERIVE else Decomposition.parse(text)
 
 
 def when_of(conditions: Mapping[str, Sequence[Any]]) -> When:
@@ -139,30 +273,16 @@ def _of_package(package: Announced) -> tuple[ListedKernel, ...]:
 
 
 def listed_in(path: Path) -> tuple[ListedKernel, ...]:
-    """The kernels of one file. Of its entries nothing else is checked.
+    """The kernels for platforms of one file. Of its entries nothing else is checked.
 
     Raises:
         RegistryError: the file cannot be read, or what it says of kernels is wrong.
     """
-    source = str(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise RegistryError([Problem(source, 1, None, f"cannot be read: {error}")]) from error
-    if "kernels:" not in text:  # reading a large file takes a second
-        return ()
-    yaml_text = read_yaml(text, source)
-    document = read_document(yaml_text, source)
+    document = checked_document(path)
     if document.problems:
         raise RegistryError(document.problems)
-    found = [
-        kernel
-        for name in document.entries
-        for kernel in kernels_of_entry(
-            document, name, places(yaml_text, source, "composites", name, "kernels")
-        )
-    ]
-    found += kernels_for_others(document, places(yaml_text, source, "kernels"))
+    found = [k for name in document.entries for k in kernels_of_entry(document, name, str(path))]
+    found += kernels_of_composites(rows_of_file(document, str(path)))
     problems = [
         Problem(kernel.location.file, kernel.location.line, kernel.composite, mistake)
         for kernel in found

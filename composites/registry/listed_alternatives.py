@@ -6,25 +6,22 @@ at hand, so operands that an entry does not list are found from the functions la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
-from composites.errors import Problem, RegistryError
+from composites.errors import RegistryError
 from composites.registry.builtin import builtin_registry_path
-from composites.registry.document import AlternativeDocument, CompositeDocument
-from composites.registry.kernels import places, when_of
-from composites.registry.model import (
-    DERIVE,
-    Alternative,
-    Decomposition,
-    Location,
-    split_version,
+from composites.registry.document import CompositeDocument
+from composites.registry.kernels import (
+    additions,
+    alternatives_of_entry,
+    checked_document,
+    rows_of_file,
 )
+from composites.registry.model import DERIVE, Addition, Alternative, split_version
 from composites.registry.packages import LeftOut, announced
-from composites.registry.reading import CheckedDocument, read_document
-from composites.registry.yaml_text import YamlText, read_yaml
+from composites.registry.reading import CheckedDocument
 from composites.settings import registry_files
 
 FAST = "fast"
@@ -63,8 +60,7 @@ class ListedAlternative:
 class _File:
     document: CheckedDocument
     own: tuple[ListedAlternative, ...]
-    others: tuple[tuple[str, tuple[Alternative, ...]], ...]
-    """Alternatives for entries of other registries, by the name of the entry."""
+    additions: tuple[Addition, ...]
 
 
 def fast_alternatives() -> tuple[ListedAlternative, ...]:
@@ -89,19 +85,10 @@ def fast_alternatives() -> tuple[ListedAlternative, ...]:
 
 
 def _read(path: Path) -> _File:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise RegistryError([Problem(str(path), 1, None, f"cannot be read: {error}")]) from error
-    return _parsed(text, str(path))
-
-
-@lru_cache(maxsize=16)  # the built-in file takes a quarter of a second
-def _parsed(text: str, source: str) -> _File:
-    yaml_text = read_yaml(text, source)
-    document = read_document(yaml_text, source)
+    document = checked_document(path)
     if document.problems:
         raise RegistryError(document.problems)
+    rows = rows_of_file(document, str(path))
     own = [
         listed
         for name, entry in document.entries.items()
@@ -109,22 +96,10 @@ def _parsed(text: str, source: str) -> _File:
             entry,
             document.namespace,
             name,
-            read_alternatives(
-                entry.alternatives,
-                _place(yaml_text, source, "composites", name, "alternatives"),
-            ),
+            alternatives_of_entry(document, name, rows, str(path)),
         )
     ]
-    others = [
-        (name, read_alternatives(found, _place(yaml_text, source, "alternatives", name)))
-        for name, found in document.alternatives.items()
-    ]
-    return _File(document, tuple(own), tuple(others))
-
-
-def _place(text: YamlText, source: str, *start: str) -> Callable[[str], Location]:
-    place = places(text, source, *start)
-    return lambda name: place((name,))
+    return _File(document, tuple(own), additions(document, rows))
 
 
 def _of_entry(
@@ -157,43 +132,12 @@ def _of_entry(
 
 def _added(file: _File, files: Sequence[_File]) -> Iterator[ListedAlternative]:
     """What a file adds to entries of others."""
-    for named, alternatives in file.others:
-        wanted, version = split_version(named)
+    for addition in file.additions:
+        wanted, version = split_version(addition.entry)
         for other in files:
             namespace = other.document.namespace
             for name, entry in other.document.entries.items() if other is not file else ():
                 plain, own = split_version(name)
                 found = entry.version if own is None else own
                 if f"{namespace}.{plain}" == wanted and version in (None, found):
-                    yield from _of_entry(entry, namespace, name, alternatives)
-
-
-def read_alternatives(
-    documents: Mapping[str, AlternativeDocument], place: Callable[[str], Location]
-) -> tuple[Alternative, ...]:
-    """The alternatives of one entry, not yet checked against it.
-
-    Args:
-        place: where the alternative of a name is defined.
-    """
-    return tuple(
-        Alternative(
-            name=name,
-            goals=tuple(dict.fromkeys(document.goals)),
-            not_for=tuple(dict.fromkeys(document.not_for)),
-            only_for=tuple(dict.fromkeys(document.only_for)),
-            when=when_of(document.when),
-            decomposition=_function(document.decomposition),
-            backward=_function(document.backward),
-            derives=document.backward == DERIVE,
-            gradients=tuple(document.gradients),
-            tolerance=tuple((dtype, float(limit)) for dtype, limit in document.tolerance.items()),
-            samples=document.samples,
-            location=place(name),
-        )
-        for name, document in documents.items()
-    )
-
-
-def _function(text: str | None) -> Decomposition | None:
-    return None if text is None or text == DERIVE else Decomposition.parse(text)
+                    yield from _of_entry(entry, namespace, name, addition.alternatives)

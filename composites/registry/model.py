@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from composites.errors import Problem
+
 DecompositionKind = Literal["native", "torch", "jax"]
 
 BUILTIN_NAMESPACE = "ptxla"
@@ -365,7 +367,11 @@ class Registry:
     additions: tuple[Addition, ...] = ()
     """Alternatives to entries of other registries."""
     kernels: tuple[ListedKernel, ...] = ()
-    """Kernels for composites of other registries."""
+    """Kernels for composites, under the key of the file."""
+    kernels_file: str | None = field(default=None, compare=False)
+    """The file that has what is under this key; None if it is `source`."""
+    outdated: tuple[Problem, ...] = field(default=(), compare=False)
+    """Where the file has an old key, which the next version does not read."""
 
     def get(self, name: str) -> Composite | None:
         """The entry of a name, in its highest version."""

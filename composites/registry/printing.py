@@ -26,15 +26,16 @@ def registry_yaml(registry: Registry) -> str:
         "namespace": registry.namespace,
         "composites": {registry.key(entry): entry_document(entry) for entry in registry.composites},
     }
-    if registry.additions:
-        document["alternatives"] = {
-            addition.entry: _alternatives(addition.alternatives) for addition in registry.additions
-        }
-    if registry.kernels:
-        by_name: dict[str, list[ListedKernel]] = {}
-        for kernel in registry.kernels:
-            by_name.setdefault(kernel.composite, []).append(kernel)
-        document["kernels"] = {name: _kernels(kernels) for name, kernels in by_name.items()}
+    kernels: dict[str, Any] = {
+        addition.entry: _alternatives(addition.alternatives) for addition in registry.additions
+    }
+    by_name: dict[str, list[ListedKernel]] = {}
+    for kernel in registry.kernels:
+        by_name.setdefault(kernel.composite, []).append(kernel)
+    for name, listed in by_name.items():
+        kernels[name] = kernels.get(name, {}) | _kernels(listed)
+    if kernels:
+        document["kernels"] = kernels
     return yaml.safe_dump(document, sort_keys=False, width=100)
 
 
@@ -81,10 +82,8 @@ def entry_document(entry: Composite) -> dict[str, Any]:
         document["example"] = {name: _plain(value) for name, value in entry.example}
     if entry.samples is not None:
         document["samples"] = entry.samples
-    if entry.alternatives:
-        document["alternatives"] = _alternatives(entry.alternatives)
-    if entry.kernels:
-        document["kernels"] = _kernels(entry.kernels)
+    if entry.alternatives or entry.kernels:
+        document["kernels"] = _alternatives(entry.alternatives) | _kernels(entry.kernels)
     return document
 
 

@@ -304,7 +304,7 @@ def test_a_kernel_behind_alternatives_takes_what_they_leave(registry: Any) -> No
 
 
 SOFTMAX = """
-alternatives:
+kernels:
   ptxla.softmax:
     other:
       goals: [fast]

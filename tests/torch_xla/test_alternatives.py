@@ -162,9 +162,9 @@ def enable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Enable]:
         added: str = "",
     ) -> None:
         path = tmp_path / "planted.yaml"
-        body = f"  e: {{{entry}, alternatives: {{{alternatives}}}}}\n"
+        body = f"  e: {{{entry}, kernels: {{{alternatives}}}}}\n"
         text = f"schema: 1\nnamespace: planted\ncomposites:\n{body}"
-        path.write_text(text + (f"alternatives: {{{added}}}\n" if added else ""))
+        path.write_text(text + (f"kernels: {{{added}}}\n" if added else ""))
         monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
         activation.catalog.cache_clear()
         activation._of_environment.cache_clear()
@@ -503,10 +503,10 @@ def test_an_adapted_call_and_a_backward_that_is_an_entry(
         "schema: 1\nnamespace: adapted\ncomposites:\n"
         "  e: {op: aten::pow.Tensor_Scalar, adapt: 'planted_alt:to_rows', backward: back,"
         f" decomposition: 'planted_alt:rows', attributes: {{power: power}},"
-        f" alternatives: {{a: {alternative('rows_two', condition)}}}}}\n"
+        f" kernels: {{a: {alternative('rows_two', condition)}}}}}\n"
         "  back: {gradients: [x], decomposition: 'planted_alt:rows_grad',"
         " attributes: {power: power},"
-        f" alternatives: {{b: {alternative('rows_grad_nine')}}}}}\n"
+        f" kernels: {{b: {alternative('rows_grad_nine')}}}}}\n"
     )
     monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
     activation.catalog.cache_clear()
