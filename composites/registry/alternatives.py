@@ -17,9 +17,9 @@ from composites.functions import find_function
 from composites.registry.model import (
     AUTOMATIC,
     GOALS,
-    Alternative,
     Composite,
     Decomposition,
+    Kernel,
 )
 from composites.registry.operators import Operator, find_operator
 from composites.registry.signatures import check_signature, describe_function
@@ -27,9 +27,9 @@ from composites.registry.when import Mistake, read_when
 
 
 def mistakes_in(
-    alternative: Alternative,
+    alternative: Kernel,
     entry: Composite,
-    others: Sequence[Alternative] = (),
+    others: Sequence[Kernel] = (),
     *,
     is_added: bool = False,
 ) -> Iterator[Mistake]:
@@ -88,11 +88,11 @@ def mistakes_in(
             )
 
 
-def _consumer_keys(alternative: Alternative) -> list[str]:
+def _consumer_keys(alternative: Kernel) -> list[str]:
     return [key for key in ("not_for", "only_for") if getattr(alternative, key)]
 
 
-def _mistakes_of_automatic(alternative: Alternative, goal: str) -> Iterator[Mistake]:
+def _mistakes_of_automatic(alternative: Kernel, goal: str) -> Iterator[Mistake]:
     if len(alternative.goals) > 1:
         yield Mistake(
             f"goals: {goal} stands alone, because such a kernel takes calls whatever is"
@@ -123,7 +123,7 @@ def callee_of(entry: Composite) -> Operator | None:
     return None if entry.op is None else find_operator(entry.op)
 
 
-def check_functions(alternative: Alternative, entry: Composite) -> None:
+def check_functions(alternative: Kernel, entry: Composite) -> None:
     """Import the functions that an alternative names, and check that they fit the entry.
 
     Raises:
@@ -131,8 +131,8 @@ def check_functions(alternative: Alternative, entry: Composite) -> None:
     """
     where = f"{alternative.location}: {entry.qualified}: {alternative.name}"
     try:
-        if alternative.decomposition is not None:
-            target = alternative.decomposition.target
+        if alternative.forward is not None:
+            target = alternative.forward.target
             assert target is not None
             function, callee = find_function(target), callee_of(entry)
             if callee is not None:

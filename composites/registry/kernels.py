@@ -12,26 +12,22 @@ from typing import Any
 
 from composites.element_types import REGISTRY_TYPES
 from composites.errors import Problem, RegistryError, did_you_mean
-from composites.registry.builtin import builtin_registry_path
-from composites.registry.condition_types import ANY, Kinds
+from composites.registry.condition_types import ANY, TENSOR
 from composites.registry.conditions import ConditionError, compile_condition, parse_condition
 from composites.registry.document import Kernels
 from composites.registry.model import (
     DERIVE,
-    Addition,
-    Alternative,
     Decomposition,
-    ListedKernel,
+    Kernel,
     Location,
     When,
     split_version,
 )
-from composites.registry.packages import Announced, LeftOut, announced
 from composites.registry.reading import CheckedDocument, read_document
 from composites.registry.yaml_text import YamlText, read_yaml
-from composites.settings import registry_files
 
-_TENSOR: Kinds = frozenset({"tensor"})
+Places = Callable[[Sequence[str | int]], Location]
+"""From a path below some key of a file to its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +37,10 @@ class KernelRows:
     by_name: Mapping[str, Kernels]
     text: YamlText
     file: str
+
+    def places(self, name: str) -> Places:
+        """Where the kernels of a name are."""
+        return places(self.text, self.file, "kernels", name)
 
 
 def rows_of_file(document: CheckedDocument, source: str) -> KernelRows:
@@ -97,74 +97,33 @@ def _checked(text: str, source: str) -> CheckedDocument:
     return read_document(read_yaml(text, source), source)
 
 
-def kernels_of_entry(document: CheckedDocument, name: str, source: str) -> tuple[ListedKernel, ...]:
-    """The kernels for platforms that an entry lists, for the composite that it produces."""
+def kernels_of_entry(
+    document: CheckedDocument, name: str, rows: KernelRows, source: str
+) -> tuple[Kernel, ...]:
+    """The kernels that a file has for an entry of its own, not yet checked against the entry: those
+    under the entry, then the decompositions to choose under the key of the file."""
     entry = document.entries[name]
     plain, version = split_version(name)
+    version = entry.version if version is None else version
+    named = f"{document.namespace}.{plain}"
     composite = f"{document.namespace}.{entry.composite or plain}"
-    own = entry.version if version is None else version
     place = places(document.text, source, "composites", name, "kernels")
-    return tuple(_listed(entry.kernels, composite, own, place))
-
-
-def kernels_of_composites(rows: KernelRows) -> tuple[ListedKernel, ...]:
-    """The kernels for platforms under the key of a file."""
-    return tuple(
-        kernel
-        for name, kernels in rows.by_name.items()
-        for kernel in _listed(
-            kernels, *split_version(name), places(rows.text, rows.file, "kernels", name)
-        )
-    )
-
-
-def _listed(
-    kernels: Kernels,
-    composite: str,
-    version: int | None,
-    place: Callable[[Sequence[str | int]], Location],
-) -> Iterator[ListedKernel]:
-    for platform, documents in kernels.items():
-        for number, kernel in enumerate(documents if isinstance(documents, list) else ()):
-            yield ListedKernel(
-                composite=composite,
-                version=version if kernel.version is None else kernel.version,
-                platform=platform,
-                function=kernel.function,
-                target=kernel.target,
-                library=kernel.library,
-                operands=tuple(kernel.operands),
-                when=when_of(kernel.when),
-                ignores=tuple(kernel.ignores),
-                priority=kernel.priority,
-                location=place((platform, number)),
-            )
-
-
-def alternatives_of_entry(
-    document: CheckedDocument, name: str, rows: KernelRows, source: str
-) -> tuple[Alternative, ...]:
-    """The decompositions to choose that a file has for an entry of its own, not yet checked against
-    the entry: those under the entry, then those under the key of the file."""
-    entry = document.entries[name]
-    found = list(
-        _alternatives(entry.kernels, places(document.text, source, "composites", name, "kernels"))
-    )
+    found = list(_to_choose(entry.kernels, named, version, place))
     for key, kernels in rows.by_name.items():
         if _is_entry(key, document, name):
-            found += _alternatives(kernels, places(rows.text, rows.file, "kernels", key))
-    return tuple(found)
+            found += _to_choose(kernels, named, version, rows.places(key))
+    return (*found, *_for_platforms(entry.kernels, composite, version, place))
 
 
-def additions(document: CheckedDocument, rows: KernelRows) -> tuple[Addition, ...]:
-    """The decompositions to choose that a file has for entries of other registries."""
-    found: list[Addition] = []
+def kernels_for_others(document: CheckedDocument, rows: KernelRows) -> tuple[Kernel, ...]:
+    """The kernels under the key of a file: decompositions to choose for entries of other
+    registries, and kernels for platforms."""
+    found: list[Kernel] = []
     for key, kernels in rows.by_name.items():
-        if any(_is_entry(key, document, name) for name in document.names):
-            continue
-        place = places(rows.text, rows.file, "kernels", key)
-        if alternatives := tuple(_alternatives(kernels, place)):
-            found.append(Addition(key, alternatives, place(())))
+        name, version = split_version(key)
+        if not any(_is_entry(key, document, entry) for entry in document.names):
+            found += _to_choose(kernels, name, version, rows.places(key))
+        found += _for_platforms(kernels, name, version, rows.places(key))
     return tuple(found)
 
 
@@ -179,30 +138,54 @@ def _is_entry(key: str, document: CheckedDocument, name: str) -> bool:
     return version == (document.entries[name].version if own is None else own)
 
 
-def _alternatives(
-    kernels: Kernels, place: Callable[[Sequence[str | int]], Location]
-) -> Iterator[Alternative]:
+def _to_choose(
+    kernels: Kernels, entry: str, version: int | None, place: Places
+) -> Iterator[Kernel]:
     for name, document in kernels.items():
         if not isinstance(document, list):
             tolerance = document.tolerance.items()
-            yield Alternative(
+            yield Kernel(
                 name=name,
+                composite=entry,
+                version=version,
+                forward=_function(document.decomposition),
+                when=when_of(document.when),
+                location=place((name,)),
                 goals=tuple(dict.fromkeys(document.goals)),
                 not_for=tuple(dict.fromkeys(document.not_for)),
                 only_for=tuple(dict.fromkeys(document.only_for)),
-                when=when_of(document.when),
-                decomposition=_function(document.decomposition),
                 backward=_function(document.backward),
                 derives=document.backward == DERIVE,
                 gradients=tuple(document.gradients),
                 tolerance=tuple((dtype, float(limit)) for dtype, limit in tolerance),
                 samples=document.samples,
-                location=place((name,)),
             )
 
 
 def _function(text: str | None) -> Decomposition | None:
     return None if text is None or text == DERIVE else Decomposition.parse(text)
+
+
+def _for_platforms(
+    kernels: Kernels, composite: str, version: int | None, place: Places
+) -> Iterator[Kernel]:
+    for platform, documents in kernels.items():
+        for number, document in enumerate(documents if isinstance(documents, list) else ()):
+            name = document.function or document.target
+            assert name is not None
+            yield Kernel(
+                name=name,
+                composite=composite,
+                version=version if document.version is None else document.version,
+                forward=Decomposition("jax" if document.function else "ffi", name),
+                when=when_of(document.when),
+                location=place((platform, number)),
+                platform=platform,
+                library=document.library,
+                operands=tuple(document.operands),
+                ignores=tuple(document.ignores),
+                priority=document.priority,
+            )
 
 
 def when_of(conditions: Mapping[str, Sequence[Any]]) -> When:
@@ -212,7 +195,7 @@ def when_of(conditions: Mapping[str, Sequence[Any]]) -> When:
     return When(tuple(given.items()), dtypes, ranks, where)
 
 
-def kernel_mistakes(kernel: ListedKernel, attributes: Sequence[str] | None = None) -> Iterator[str]:
+def kernel_mistakes(kernel: Kernel, attributes: Sequence[str] | None = None) -> Iterator[str]:
     """What is wrong with a kernel.
 
     Args:
@@ -229,70 +212,24 @@ def kernel_mistakes(kernel: ListedKernel, attributes: Sequence[str] | None = Non
                 )
     for text in kernel.when.where:
         try:
-            compile_where(kernel, text)
+            _check_where(kernel, text)
         except ConditionError as error:
             yield f"kernels: when: where: {error}"
 
 
-def compile_where(kernel: ListedKernel, text: str, attributes: Sequence[str] | None = None) -> str:
-    """An expression of `where` as Python. Its names are those of operands; without `attributes`,
-    which only a call has, all other names may be theirs.
+def _check_where(kernel: Kernel, text: str) -> None:
+    """Check an expression of `where`. Its names are those of operands; all others may be those of
+    attributes, which only a call has.
 
     Raises:
         ConditionError: it is no expression that conditions may have.
     """
-    names: dict[str, Kinds] = dict.fromkeys(attributes or (), ANY)
-    if attributes is None:
-        nodes = ast.walk(parse_condition(text))
-        found = {node.id for node in nodes if isinstance(node, ast.Name)}
-        names |= dict.fromkeys(found - {"len", *REGISTRY_TYPES}, ANY)
-    return compile_condition(text, names | dict.fromkeys(kernel.operands, _TENSOR))
+    nodes = ast.walk(parse_condition(text))
+    read = {node.id for node in nodes if isinstance(node, ast.Name)}
+    names = dict.fromkeys(read - {"len", *REGISTRY_TYPES}, ANY)
+    compile_condition(text, names | dict.fromkeys(kernel.operands, TENSOR))
 
 
-# ---- all files ----
-
-
-def all_listed() -> tuple[ListedKernel, ...]:
-    """The kernels of all registries: of files that the user has named, of installed packages, and
-    of the project. Packages whose file cannot be read are left out.
-
-    Raises:
-        RegistryError: with the problems of a file that the user has named.
-    """
-    found = [kernel for file in registry_files() for kernel in listed_in(Path(file))]
-    for package in announced():
-        found += [] if isinstance(package, LeftOut) else _of_package(package)
-    return (*found, *listed_in(builtin_registry_path()))
-
-
-def _of_package(package: Announced) -> tuple[ListedKernel, ...]:
-    try:
-        return listed_in(package.path)
-    except Exception:  # whatever the file causes; `composites list` says why
-        return ()
-
-
-def listed_in(path: Path) -> tuple[ListedKernel, ...]:
-    """The kernels for platforms of one file. Of its entries nothing else is checked.
-
-    Raises:
-        RegistryError: the file cannot be read, or what it says of kernels is wrong.
-    """
-    document = checked_document(path)
-    if document.problems:
-        raise RegistryError(document.problems)
-    found = [k for name in document.entries for k in kernels_of_entry(document, name, str(path))]
-    found += kernels_of_composites(rows_of_file(document, str(path)))
-    problems = [
-        Problem(kernel.location.file, kernel.location.line, kernel.composite, mistake)
-        for kernel in found
-        for mistake in kernel_mistakes(kernel)
-    ]
-    if problems:
-        raise RegistryError(problems)
-    return tuple(found)
-
-
-def places(text: YamlText, source: str, *start: str) -> Callable[[Sequence[str | int]], Location]:
+def places(text: YamlText, source: str, *start: str) -> Places:
     """Where what follows `start` is in a file."""
     return lambda path: Location(source, text.line((*start, *path)))

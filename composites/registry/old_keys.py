@@ -94,12 +94,12 @@ class _Writer:
         if not isinstance(new, dict):
             self._problem(path, entry, f"write these rows where `{NEW}` has its own")
             return new
-        merged = dict(new)
-        for name, row in old.items():
-            if name not in new:
+        merged = dict(old)
+        for name, row in new.items():
+            if name not in old:
                 merged[name] = row
             elif len(path) == 1:  # of the file: a name is that of an entry
-                merged[name] = self._merged(row, new[name], (*path, name), entry)
+                merged[name] = self._merged(old[name], row, (*path, name), entry)
             else:
                 self._problem((*path, name), entry, f"{name!r} is under `{NEW}` too")
         return merged

@@ -33,10 +33,8 @@ from composites.registry.document import (
 )
 from composites.registry.kernels import (
     KernelRows,
-    additions,
-    alternatives_of_entry,
     kernel_mistakes,
-    kernels_of_composites,
+    kernels_for_others,
     kernels_of_entry,
     rows_of_file,
 )
@@ -45,6 +43,7 @@ from composites.registry.model import (
     Attribute,
     Composite,
     Decomposition,
+    Kernel,
     Location,
     Registry,
     Tensor,
@@ -114,10 +113,11 @@ def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry
     problems.extend(_across_entries(document, yaml_text, source))
     if not problems:  # a forward that was not read has no operands
         problems.extend(_wrong_gradients(composites, document.namespace, yaml_text, source))
-    kernels = kernels_of_composites(rows)
+    kernels = kernels_for_others(document, rows)
     for kernel in kernels:
         place = kernel.location
-        problems += [Problem(place.file, place.line, None, m) for m in kernel_mistakes(kernel)]
+        mistakes = () if kernel.platform is None else kernel_mistakes(kernel)
+        problems += [Problem(place.file, place.line, None, mistake) for mistake in mistakes]
     if problems:
         raise RegistryError(problems)
     return Registry(
@@ -125,7 +125,6 @@ def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry
         document.namespace,
         tuple(composites.values()),
         builtin,
-        additions=additions(document, rows),
         kernels=kernels,
         kernels_file=None if document.kernels_file is None else rows.file,
         outdated=tuple(document.outdated),
@@ -248,8 +247,7 @@ class _EntryReader:
             example=tuple(self._example(operator)),
             samples=self.entry.samples,
             copies=tuple(dict.fromkeys(self.entry.copies)),
-            alternatives=alternatives_of_entry(self.document, self.name, self.rows, self.source),
-            kernels=kernels_of_entry(self.document, self.name, self.source),
+            kernels=kernels_of_entry(self.document, self.name, self.rows, self.source),
         )
         named = [name for name in self.entry.saves or () if isinstance(name, str)]
         for problem in problems_of_saves(named, composite.operands):
@@ -258,7 +256,6 @@ class _EntryReader:
             self._problem("gradients: an operand appears twice", "gradients")
         self._check_intermediates(composite)
         if len(self.problems) == found_before:
-            self._check_alternatives(composite)
             self._check_kernels(composite)
         return composite if len(self.problems) == found_before else None
 
@@ -660,21 +657,21 @@ class _EntryReader:
 
     def _check_kernels(self, entry: Composite) -> None:
         attributes = [attribute.name for attribute in entry.attributes]
+        before: list[Kernel] = []
         for kernel in entry.kernels:
-            for mistake in kernel_mistakes(kernel, attributes):
-                place = kernel.location
-                self.problems.append(Problem(place.file, place.line, self.name, mistake))
-
-    def _check_alternatives(self, entry: Composite) -> None:
-        for number, alternative in enumerate(entry.alternatives):
-            place = alternative.location
-            inside = ("composites", self.name, "kernels", alternative.name)
-            for mistake in mistakes_in(alternative, entry, entry.alternatives[:number]):
-                message = f"kernels: {alternative.name}: {mistake.message}"
+            place = kernel.location
+            if kernel.platform is not None:
+                for text in kernel_mistakes(kernel, attributes):
+                    self.problems.append(Problem(place.file, place.line, self.name, text))
+                continue
+            inside = ("composites", self.name, "kernels", kernel.name)
+            for mistake in mistakes_in(kernel, entry, before):
                 line = place.line
                 if place.file == self.source and inside in self.text.lines:
                     line = self.text.line((*inside, *mistake.keys))
-                self.problems.append(Problem(place.file, line, self.name, message))
+                text = f"kernels: {kernel.name}: {mistake.message}"
+                self.problems.append(Problem(place.file, line, self.name, text))
+            before.append(kernel)
 
     def _decomposition(self, operator: Operator | None, callee: Operator | None) -> Decomposition:
         decomposition = Decomposition.parse(self.entry.decomposition)

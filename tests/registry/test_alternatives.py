@@ -38,7 +38,7 @@ def test_the_printed_text_reads_back() -> None:
     registry = parse_registry(written, "acme.yaml")
     again = parse_registry(registry_yaml(registry), "acme.yaml")
     assert again.composites == registry.composites
-    assert again.additions == registry.additions
+    assert again.kernels == registry.kernels
     (e,) = registry.composites
     assert [a.name for a in e.alternatives] == ["a", "b"]
     assert e.alternatives[0].tolerance == (("f32", 0.001),)

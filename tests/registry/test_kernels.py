@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from composites.cli.app import app
-from composites.registry.kernels import listed_in
+from composites.registry.listed_kernels import listed_in
 from composites.registry.printing import registry_yaml
 from composites.registry.validation import load_registry, parse_registry
 

@@ -237,10 +237,10 @@ def test_conditions_and_order(enable: Enable) -> None:
     )
     assert gelu() == 3
     assert declined() == {
-        "a": "approximate is 'none'; it takes 'tanh'",
-        "b": "the rank of self is not 3",
-        "c": "an operand is float32",
-        "d": "`where: self.shape[0] > 9` does not hold",
+        "a": "takes approximate = tanh, not 'none'",
+        "b": "takes rank 3",
+        "c": "takes operands of bf16, not f32",
+        "d": "needs self.shape[0] > 9",
         "e": "it has no time",
     }
     assert gelu(1.0, 10, 1) == 2
@@ -261,7 +261,7 @@ def test_the_stock_decomposition_takes_the_rest(enable: Enable) -> None:
         ("broken", "", "planted_alt:broken failed for .*: ValueError: it is broken"),
         ("wide", "", r"planted_alt:wide gives tensor<2x3xf64>, but aten::gelu gives tensor<2x3xf3"),
         ("random", "", "draws random numbers, and other ones than the stock decomposition"),
-        ("two", ", when: {where: ['self.shape[7] > 1']}", r"e: a: when: where: .* IndexError"),
+        ("two", ", when: {where: ['self.shape[7] > 1']}", r"e: a: when: .* IndexError"),
     ],
 )
 def test_what_fails_says_so(enable: Enable, function: str, more: str, message: str) -> None:
