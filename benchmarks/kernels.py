@@ -100,7 +100,7 @@ from benchmarks.timing import (
     typical,
 )
 from composites.functions import find_function
-from composites.registry.kernels import all_listed
+from composites.registry.listed_kernels import all_listed
 from lowering.export.arrays import array
 from lowering.stablehlo import Module, compile_module
 from lowering.stablehlo.comparison.difference import error
@@ -316,9 +316,9 @@ def _key(call: Signature) -> tuple[object, ...]:
 def _every_kernel(call: Signature) -> list[Candidate]:
     """The kernels that are listed, also for calls that are too small for their conditions."""
     return [
-        Candidate(find_function(kernel.function), kernel.ignores, listed_as=kernel.name)
+        Candidate(find_function(kernel.name), kernel.ignores, listed_as=kernel.name)
         for kernel in all_listed()
-        if kernel.composite == call.name and kernel.platform == "cpu" and kernel.function
+        if kernel.composite == call.name and kernel.platform == "cpu" and not kernel.is_target
     ]
 
 

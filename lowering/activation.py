@@ -25,8 +25,9 @@ from composites.errors import (
     installing,
     listed,
 )
+from composites.registry import model
 from composites.registry.catalog import Catalog, load_catalog
-from composites.registry.model import STOCK, Alternative, Composite, for_target, without_target
+from composites.registry.model import STOCK, Composite, for_target, without_target
 from composites.registry.operators import find_operator
 from composites.settings import ALLOWLIST, DECOMPOSITION, warn_of_late_allowlist
 from lowering import interrupts
@@ -345,7 +346,7 @@ def _prepared(
 
 def chosen_alternatives(
     entries: Sequence[Composite], words: Words
-) -> Iterator[tuple[Composite, tuple[Alternative, ...]]]:
+) -> Iterator[tuple[Composite, tuple[model.Kernel, ...]]]:
     """Entries with the alternatives that words choose for them."""
     by_entry = dict(words)
     for entry in entries:

@@ -6,7 +6,7 @@ returns the problems that `enable`, and the first call, would report.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from types import FunctionType
@@ -25,7 +25,7 @@ from composites.errors import (
 )
 from composites.functions import find_function, import_module
 from composites.registry.catalog import Catalog
-from composites.registry.model import Composite, ListedKernel, Registry
+from composites.registry.model import Composite, Kernel, Registry
 from lowering import activation
 from lowering.copies.original import original_function
 from lowering.copies.same import is_copy
@@ -66,8 +66,11 @@ def try_entries(registries: Iterable[Registry], catalog: Catalog) -> Report:
                 remarks.extend(_not_imported(entry))
                 remarks.extend(_not_copied(entry))
                 problems.extend(_not_turned_on(entry, catalog))
-            problems.extend(_unusable(registry.source, catalog))
-            for kernel in (*registry.kernels, *(k for e in registry.composites for k in e.kernels)):
+            problems.extend(_unusable((registry.source, registry.kernels_file), catalog))
+            of_entries = (kernel for entry in registry.composites for kernel in entry.kernels)
+            for kernel in (*registry.kernels, *of_entries):
+                if kernel.platform is None:
+                    continue  # see `_unusable`
                 found = _missing(kernel)
                 if isinstance(found, str):
                     remarks.append(found)
@@ -161,11 +164,12 @@ def _not_turned_on(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
             yield _problem(str(error), entry, entries)
 
 
-def _missing(kernel: ListedKernel) -> Problem | str | None:
+def _missing(kernel: Kernel) -> Problem | str | None:
     """A kernel's function that does not exist, or a remark where its module is not here: kernels
     for other platforms may need packages that this machine has not."""
     place = kernel.location
-    for target in filter(None, (kernel.function, kernel.library)):
+    functions = [function.target for function in kernel.functions]
+    for target in filter(None, (*functions, kernel.library)):
         try:
             import_module(target.partition(":")[0])
         except UnusableFunctionError as error:
@@ -177,16 +181,16 @@ def _missing(kernel: ListedKernel) -> Problem | str | None:
     return None
 
 
-def _unusable(file: str, catalog: Catalog) -> Iterator[Problem]:
-    """Alternatives of a file whose functions do not exist or do not fit."""
+def _unusable(files: Sequence[str | None], catalog: Catalog) -> Iterator[Problem]:
+    """Alternatives of files whose functions do not exist or do not fit."""
     for entry, alternative in ((e, a) for e in catalog for a in e.alternatives):
-        if alternative.location.file != file:
+        if alternative.location.file not in files:
             continue
         try:
             import_alternative(alternative, entry)
         except DecompositionError as error:
             place = f"{alternative.location}: {entry.qualified}: "
-            text = f"alternatives: {str(error).removeprefix(place)}"
+            text = f"kernels: {str(error).removeprefix(place)}"
             yield Problem(alternative.location.file, alternative.location.line, entry.name, text)
         except MissingPackageError:
             continue  # whoever chooses it is told

@@ -17,9 +17,9 @@ from composites.functions import find_function
 from composites.registry.model import (
     AUTOMATIC,
     GOALS,
-    Alternative,
     Composite,
     Decomposition,
+    Kernel,
 )
 from composites.registry.operators import Operator, find_operator
 from composites.registry.signatures import check_signature, describe_function
@@ -27,28 +27,33 @@ from composites.registry.when import Mistake, read_when
 
 
 def mistakes_in(
-    alternative: Alternative, entry: Composite, others: Sequence[Alternative] = ()
+    alternative: Kernel,
+    entry: Composite,
+    others: Sequence[Kernel] = (),
+    *,
+    is_added: bool = False,
 ) -> Iterator[Mistake]:
     """What an alternative has that does not fit its entry, with the keys where it is. Its functions
     are not imported.
 
     Args:
         others: alternatives that the entry has besides.
+        is_added: whether another registry than that of the entry has it.
     """
     first = next((a for a in others if a.name == alternative.name), None)
     if first is not None:
         yield Mistake(f"{entry.qualified} already has it: {first.location}; take another name", ())
     goal = next((goal for goal in alternative.goals if goal in AUTOMATIC), "")
-    if alternative.is_automatic and alternative.location.file != entry.location.file:
+    if alternative.is_automatic and is_added:
         yield Mistake(
-            f"goals: {goal} is for the file that has {entry.qualified}, because nobody chooses"
-            f" such an alternative; write {' or '.join(GOALS)}",
+            f"goals: {goal} is for the registry that has {entry.qualified}, because nobody chooses"
+            f" such a kernel; write {' or '.join(GOALS)}",
             ("goals",),
         )
     for key in _consumer_keys(alternative):
         if not alternative.goals:
             yield Mistake(
-                f"{key}: is for goals, and this alternative is chosen by its name alone; write"
+                f"{key}: is for goals, and this kernel is chosen by its name alone; write"
                 f" goals ({', '.join(GOALS)}), or remove {key}",
                 (key,),
             )
@@ -68,7 +73,7 @@ def mistakes_in(
         yield Mistake(
             f"backward: {entry.qualified} has no derived backward"
             + (
-                f"; write an alternative of {entry.backward}, which is its backward"
+                f"; write a kernel of {entry.backward}, which is its backward"
                 if entry.backward
                 else ""
             ),
@@ -83,26 +88,26 @@ def mistakes_in(
             )
 
 
-def _consumer_keys(alternative: Alternative) -> list[str]:
+def _consumer_keys(alternative: Kernel) -> list[str]:
     return [key for key in ("not_for", "only_for") if getattr(alternative, key)]
 
 
-def _mistakes_of_automatic(alternative: Alternative, goal: str) -> Iterator[Mistake]:
+def _mistakes_of_automatic(alternative: Kernel, goal: str) -> Iterator[Mistake]:
     if len(alternative.goals) > 1:
         yield Mistake(
-            f"goals: {goal} stands alone, because such an alternative takes calls whatever is"
+            f"goals: {goal} stands alone, because such a kernel takes calls whatever is"
             " chosen; remove the others",
             ("goals",),
         )
     for key in _consumer_keys(alternative):
         yield Mistake(
-            f"{key}: an alternative for {goal} takes calls for all consumers; remove {key}",
+            f"{key}: a kernel for {goal} takes calls for all consumers; remove {key}",
             (key,),
         )
     for key in ("tolerance", "samples"):
         if getattr(alternative, key):
             yield Mistake(
-                f"{key}: an alternative for {goal} has no row of its own; that of the entry is"
+                f"{key}: a kernel for {goal} has no row of its own; that of the entry is"
                 f" compared, with the entry's samples; remove {key}",
                 (key,),
             )
@@ -118,7 +123,7 @@ def callee_of(entry: Composite) -> Operator | None:
     return None if entry.op is None else find_operator(entry.op)
 
 
-def check_functions(alternative: Alternative, entry: Composite) -> None:
+def check_functions(alternative: Kernel, entry: Composite) -> None:
     """Import the functions that an alternative names, and check that they fit the entry.
 
     Raises:
@@ -126,8 +131,8 @@ def check_functions(alternative: Alternative, entry: Composite) -> None:
     """
     where = f"{alternative.location}: {entry.qualified}: {alternative.name}"
     try:
-        if alternative.decomposition is not None:
-            target = alternative.decomposition.target
+        if alternative.forward is not None:
+            target = alternative.forward.target
             assert target is not None
             function, callee = find_function(target), callee_of(entry)
             if callee is not None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 from composites.errors import AllowlistError, Problem, RegistryError, did_you_mean
 from composites.registry.alternatives import mistakes_in
 from composites.registry.builtin import builtin_lock_path, builtin_registry_path
-from composites.registry.model import Addition, Composite, Registry, split_version
+from composites.registry.model import Composite, Location, Registry, split_version
 from composites.registry.packages import Announced, LeftOut, announced
 from composites.registry.validation import load_registry
 from composites.settings import registry_files, warn_of_unknown_variables
@@ -49,6 +50,8 @@ class Catalog:
     def warnings(self) -> Iterator[str]:
         """What the user should know before turning entries on."""
         yield from map(str, self.left_out)
+        for registry in self.registries:
+            yield from map(str, registry.outdated)
         packages: dict[str, dict[str, str]] = {}
         for registry in self.registries:
             if registry.package is not None:
@@ -245,25 +248,26 @@ def with_additions(
     problems: list[AdditionProblem] = []
     entries = {entry.identity: entry for r in registries for entry in r.composites}
     for registry in registries:
-        for addition in registry.additions:
-            found = _added_to(addition, registry, registries)
+        to_choose = (kernel for kernel in registry.kernels if kernel.platform is None)
+        for name, group in groupby(to_choose, lambda kernel: (kernel.composite, kernel.version)):
+            kernels = tuple(group)
+            found = _added_to(*name, kernels[0].location, registry, registries)
             if isinstance(found, Problem):
                 problems.append(AdditionProblem(registry, found))
             for entry in () if isinstance(found, Problem) else found:
                 before = entries[entry.identity]
                 wrong = [
                     Problem(
-                        alternative.location.file,
-                        alternative.location.line,
+                        kernel.location.file,
+                        kernel.location.line,
                         None,
-                        f"alternatives: {addition.entry}: {alternative.name}: {mistake.message}",
+                        f"kernels: {kernel.composite}: {kernel.name}: {mistake.message}",
                     )
-                    for alternative in addition.alternatives
-                    for mistake in mistakes_in(alternative, entry, before.alternatives)
+                    for kernel in kernels
+                    for mistake in mistakes_in(kernel, entry, before.alternatives, is_added=True)
                 ]
                 problems += [AdditionProblem(registry, problem) for problem in wrong]
-                every = (*addition.alternatives, *before.alternatives)
-                entries[entry.identity] = replace(before, alternatives=every)
+                entries[entry.identity] = replace(before, kernels=(*kernels, *before.kernels))
     merged = tuple(
         replace(r, composites=tuple(entries[e.identity] for e in r.composites)) for r in registries
     )
@@ -271,25 +275,23 @@ def with_additions(
 
 
 def _added_to(
-    addition: Addition, registry: Registry, registries: Iterable[Registry]
+    name: str,
+    version: int | None,
+    place: Location,
+    registry: Registry,
+    registries: Iterable[Registry],
 ) -> tuple[Composite, ...] | Problem:
-    """The entries that a name in `alternatives:` means."""
-    name, version = split_version(addition.entry)
+    """The entries whose decompositions a file gives under a name of its `kernels:`."""
     others = [e for r in registries if r is not registry for e in r.composites]
     found = tuple(
         e for e in others if e.qualified == name and (version is None or e.version == version)
     )
     if found:
         return found
-    place = addition.location
-    if any(name in (entry.qualified, entry.name) for entry in registry.composites):
-        message = "is an entry of this file; write `alternatives` under the entry itself"
-    else:
-        hint = did_you_mean(addition.entry, [entry.qualified for entry in others])
-        message = (
-            f"there is no such entry{hint}; write its name with the namespace, such as ptxla.gelu"
-        )
-    return Problem(place.file, place.line, None, f"alternatives: {addition.entry}: {message}")
+    written = name if version is None else f"{name}@{version}"
+    hint = did_you_mean(written, [entry.qualified for entry in others])
+    message = f"kernels: {written}: there is no such entry{hint}"
+    return Problem(place.file, place.line, None, message)
 
 
 def _load_files(files: Iterable[str]) -> tuple[Registry, ...]:

@@ -18,10 +18,10 @@ Kind = Literal["number", "text", "none", "tensor", "dtype", "numbers", "list", "
 Kinds = frozenset[Kind]
 
 ANY: Kinds = frozenset({"any"})
+TENSOR: Kinds = frozenset({"tensor"})
 _NUMBER: Kinds = frozenset({"number"})
 _LISTS: Kinds = frozenset({"numbers", "list"})
 _SIZED: Kinds = _LISTS | {"text"}
-_TENSOR: Kinds = frozenset({"tensor"})
 _NONE: Kinds = frozenset({"none"})
 
 _OF_ARGUMENT: dict[ArgumentKind, Kind] = {
@@ -67,7 +67,7 @@ class _Types:
     def truth(self, node: ast.expr) -> Kinds:
         """The kinds of a part that is used as true or false."""
         kinds = self.of(node)
-        if kinds == _TENSOR:
+        if kinds == TENSOR:
             raise self.complain(node, "is a tensor, which is neither true nor false")
         return kinds
 
@@ -118,7 +118,7 @@ class _Types:
         path = ast.unparse(node)
         if path in self.arguments:
             return self.arguments[path]
-        self._need(node.value, _TENSOR, f"is not a tensor, so it has no {node.attr}")
+        self._need(node.value, TENSOR, f"is not a tensor, so it has no {node.attr}")
         return _PROPERTIES[node.attr]
 
     def _call(self, node: ast.Call) -> Kinds:
@@ -126,9 +126,7 @@ class _Types:
             self._need(node.args[0], _SIZED, "has no length")
         else:
             assert isinstance(node.func, ast.Attribute)
-            self._need(
-                node.func.value, _TENSOR, f"is not a tensor, so it has no {node.func.attr}()"
-            )
+            self._need(node.func.value, TENSOR, f"is not a tensor, so it has no {node.func.attr}()")
         return _NUMBER
 
     def _subscript(self, node: ast.Subscript) -> Kinds:
@@ -168,8 +166,8 @@ class _Types:
                 self._need(sides[number + 1], _SIZED, "is neither a list nor text")
                 if right <= {"text"} and not left & (ANY | {"text"}):
                     raise self.complain(sides[number], "is not text")
-            elif _TENSOR in (left, right) and _NONE not in (left, right):
-                part = sides[number] if left == _TENSOR else sides[number + 1]
+            elif TENSOR in (left, right) and _NONE not in (left, right):
+                part = sides[number] if left == TENSOR else sides[number + 1]
                 raise self.complain(
                     part, "is a tensor; compare its shape or dtype, or write `is None`"
                 )

@@ -15,7 +15,9 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
     WithJsonSchema,
     model_validator,
 )
@@ -31,6 +33,7 @@ from composites.registry.model import (
     KERNEL_PLATFORMS,
     VERSION,
 )
+from composites.registry.old_keys import OLD as OLD_KEY
 from composites.registry.saves import INTERMEDIATE
 from composites.registry.short_forms import FORWARD
 
@@ -49,6 +52,7 @@ JAX_FUNCTION = re.compile(rf"{FUNCTION.pattern}(\.<locals>\.[^\W\d]\w*)?")
 
 KERNEL_TARGET = re.compile(r"\S+")
 OPERAND = re.compile(r"[a-zA-Z_]\w*", re.ASCII)
+KERNELS_FILE = re.compile(rf"{PACKAGE.pattern}:[\w.-]+\.yaml", re.ASCII)
 OTHER_COMPOSITE = re.compile(rf"{NAMESPACE.pattern}\.{ENTRY_NAME.pattern}", re.ASCII)
 
 MAX_VERSION = 2**31 - 1
@@ -63,11 +67,9 @@ Constant = Scalar | list[Scalar | list[Scalar | _Lists]]
 if TYPE_CHECKING:
     Goal = str
     Consumer = str
-    KernelPlatform = str
 else:  # pydantic and the JSON Schema need the names themselves
     Goal = Literal[(*GOALS, *AUTOMATIC)]
     Consumer = Literal[CONSUMERS]
-    KernelPlatform = Literal[KERNEL_PLATFORMS]
 
 NO_ATTRIBUTE_TYPE = "is not an attribute type"
 
@@ -152,15 +154,32 @@ def _check_backward(value: Any) -> Any:
     return value if value == DERIVE else _check_target(value)
 
 
-def _alternative_name(value: Any) -> Any:
+def _kernel_name(value: Any) -> Any:
     if isinstance(value, str) and not NAME.fullmatch(value):
-        raise ValueError(f"{value!r} is not the name of an alternative: {_LETTERS}")
+        raise ValueError(f"{value!r} is not the name of a kernel: {_LETTERS}")
     if value in (*AUTOMATIC, *GOALS):
         raise ValueError(
-            f"{value!r} cannot be the name of an alternative: it is a choice among them; take"
+            f"{value!r} cannot be the name of a kernel: it is a choice among them; take"
             " another name, and write what it is good at in `goals`"
         )
     return value
+
+
+def _check_kernels(kernels: Kernels) -> Kernels:
+    for name, kernel in kernels.items():
+        is_list = isinstance(kernel, list)
+        if is_list and name not in KERNEL_PLATFORMS:
+            known = ", ".join(KERNEL_PLATFORMS)
+            raise ValueError(
+                f"{name!r} is not a platform{did_you_mean(name, KERNEL_PLATFORMS)} (known:"
+                f" {known}); a decomposition to choose is a mapping, not a list"
+            )
+        if not is_list and name in KERNEL_PLATFORMS:
+            raise ValueError(
+                f"{name!r} is a platform, whose kernels are a list; a decomposition to choose has"
+                " another name"
+            )
+    return kernels
 
 
 def _check_tolerance(tolerance: dict[str, float]) -> dict[str, float]:
@@ -272,7 +291,7 @@ Conditions = Annotated[
 
 
 class AlternativeDocument(_Strict):
-    """Another decomposition of an entry, which some settings take."""
+    """A kernel that is another decomposition of an entry, which some settings take."""
 
     goals: Annotated[
         list[Goal], BeforeValidator(_listed, json_schema_input_type=Goal | list[Goal])
@@ -299,7 +318,7 @@ class AlternativeDocument(_Strict):
         if self.not_for and self.only_for:
             raise ValueError("write `not_for` or `only_for`, not both")
         if self.decomposition is None and self.backward is None:
-            raise ValueError("an alternative needs `decomposition`, `backward`, or both")
+            raise ValueError("a kernel needs `decomposition`, `backward`, or both")
         if self.backward == DERIVE and self.decomposition is None:
             raise ValueError(
                 "backward: derive needs `decomposition`, from which the backward is derived"
@@ -312,12 +331,8 @@ class AlternativeDocument(_Strict):
         return self
 
 
-AlternativeName = Annotated[str, BeforeValidator(_alternative_name)]
-Alternatives = dict[AlternativeName, AlternativeDocument]
-
-
 class KernelDocument(_Strict):
-    """A kernel for a composite: a JAX function, or a target of XLA's typed FFI."""
+    """A kernel for a platform: a JAX function, or a target of XLA's typed FFI."""
 
     function: FunctionName | None = None
     target: Annotated[str, _matching(KERNEL_TARGET, "an FFI target such as acme_gelu")] | None = (
@@ -341,7 +356,25 @@ class KernelDocument(_Strict):
         return self
 
 
-Kernels = dict[KernelPlatform, list[KernelDocument]]
+_OF_PLATFORM = "kernels of a platform"
+_TO_CHOOSE = "decomposition to choose"
+
+
+def _form(value: Any) -> str:
+    return _OF_PLATFORM if isinstance(value, list) else _TO_CHOOSE
+
+
+Kernels = dict[str, AlternativeDocument | list[KernelDocument]]
+"""Decompositions to choose by their names, and lists of kernels by platform."""
+
+_OneKernel = Annotated[
+    Annotated[list[KernelDocument], Tag(_OF_PLATFORM)]
+    | Annotated[AlternativeDocument, Tag(_TO_CHOOSE)],
+    Discriminator(_form),
+]
+_Kernels = Annotated[
+    dict[Annotated[str, BeforeValidator(_kernel_name)], _OneKernel], AfterValidator(_check_kernels)
+]
 
 
 class CompositeDocument(_Strict):
@@ -385,8 +418,7 @@ class CompositeDocument(_Strict):
     jax: dict[JaxFunctionName, FunctionName] = Field(default_factory=dict)
     example: dict[str, Scalar | list[Scalar] | None] = Field(default_factory=dict)
     samples: FunctionName | None = None
-    alternatives: Alternatives = Field(default_factory=dict)
-    kernels: Kernels = Field(default_factory=dict)
+    kernels: _Kernels = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_source(self) -> CompositeDocument:
@@ -408,10 +440,8 @@ class RegistryDocument(_Strict):
     schema_: Annotated[Literal[1, 2], BeforeValidator(_schema)] = Field(alias="schema")
     namespace: Namespace
     composites: dict[EntryName, CompositeDocument]
-    alternatives: dict[str, Alternatives] = Field(default_factory=dict)
-    """For entries of other registries, by name with namespace."""
-    kernels: dict[OtherComposite, Kernels] = Field(default_factory=dict)
-    """For composites of other registries, by name with namespace."""
+    kernels: dict[OtherComposite, _Kernels] = Field(default_factory=dict)
+    """For entries and composites of any registry, by name with namespace."""
 
 
 def json_schema() -> dict[str, Any]:
@@ -424,4 +454,18 @@ def json_schema() -> dict[str, Any]:
     mapping = {key: attributes.pop(key) for key in ("type", "additionalProperties")}
     listed = {"type": "array", "items": {"anyOf": [{"type": "string"}, mapping]}}
     attributes["anyOf"] = [listed, mapping, {"const": FORWARD}]
+    kernels = schema["properties"]["kernels"]
+    mapping = {key: kernels.pop(key) for key in ("type", "additionalProperties")}
+    kernels["anyOf"] = [mapping, {"type": "string", "pattern": f"^{KERNELS_FILE.pattern}$"}]
+    named = {
+        "type": "object",
+        "additionalProperties": {"$ref": "#/$defs/AlternativeDocument"},
+        "deprecated": True,
+    }
+    schema["$defs"]["CompositeDocument"]["properties"][OLD_KEY] = named
+    schema["properties"][OLD_KEY] = {
+        "type": "object",
+        "additionalProperties": named,
+        "deprecated": True,
+    }
     return schema

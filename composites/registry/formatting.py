@@ -19,6 +19,7 @@ import yaml
 from composites.errors import Problem, RegistryError
 from composites.registry.document import CompositeDocument
 from composites.registry.model import split_version
+from composites.registry.old_keys import text_with_new_keys
 from composites.registry.packages import announced
 from composites.registry.pairs import (
     Versions,
@@ -60,7 +61,7 @@ def formatted(text: str, source: str) -> str:
     registry = parse_registry(text, source)
     entries = read_document(read_yaml(text, source), source).entries
     newline = "\r\n" if "\r\n" in text else "\n"
-    text = text.replace("\r\n", "\n")
+    text = text_with_new_keys(text.replace("\r\n", "\n"), source)
     editor = _Editor(text, _comments(text), entries)
     editor.file(yaml.compose(text, yaml.SafeLoader))
     short = editor.edited().replace("\n", newline)

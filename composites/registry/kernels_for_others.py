@@ -13,7 +13,7 @@ from composites.contracts.model import Contract
 from composites.errors import Problem, did_you_mean
 from composites.registry.contracts import backward_contract, forward_contract
 from composites.registry.kernels import kernel_mistakes
-from composites.registry.model import ListedKernel, Registry
+from composites.registry.model import Kernel, Registry
 
 _Made = dict[str, dict[int, list[Callable[[], Contract]]]]
 """The contracts of composites, by name and version. Making one imports functions."""
@@ -33,11 +33,12 @@ def check_kernels_for_others(
             backward = made.setdefault(entry.backward_name, {}).setdefault(entry.version, [])
             backward.append(partial(backward_contract, entry))
     for kernel in registry.kernels:
-        if any(kernel.composite.startswith(f"{namespace}.") for namespace in namespaces):
+        is_known = any(kernel.composite.startswith(f"{namespace}.") for namespace in namespaces)
+        if kernel.platform is not None and is_known:
             yield from _check(kernel, made)
 
 
-def _check(kernel: ListedKernel, made: _Made) -> Iterator[Problem | str]:
+def _check(kernel: Kernel, made: _Made) -> Iterator[Problem | str]:
     place, versions = kernel.location, made.get(kernel.composite)
     if versions is None:
         yield f"{place}: kernels: no entry makes {kernel.composite}" + did_you_mean(

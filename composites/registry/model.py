@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-DecompositionKind = Literal["native", "torch", "jax"]
+from composites.errors import Problem
+
+DecompositionKind = Literal["native", "torch", "jax", "ffi"]
 
 BUILTIN_NAMESPACE = "ptxla"
 """The namespace of the built-in registry."""
@@ -79,11 +81,12 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Decomposition:
-    """The meaning of a composite: the stock lowering, or a PyTorch or JAX function."""
+    """What a composite computes: the stock lowering, a PyTorch or JAX function, or, of a kernel, a
+    target of XLA's typed FFI."""
 
     kind: DecompositionKind = "native"
     target: str | None = None
-    """`package.module:function`; None for the stock lowering."""
+    """`package.module:function`, or the name of the FFI target; None for the stock lowering."""
 
     @classmethod
     def parse(cls, text: str) -> Decomposition:
@@ -125,34 +128,60 @@ def without_target(word: str) -> str:
     return word.partition("@")[0]
 
 
+KERNEL_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+"""The platforms of kernels, as jax names them."""
+
+
 @dataclass(frozen=True, slots=True)
-class Alternative:
-    """Another decomposition of an entry. All else that a consumer sees of the composite stays."""
+class Kernel:
+    """Another computation of a composite, for some of its calls. All else that a consumer sees of
+    the composite stays.
+
+    With a platform, it is for steps that are compiled for this platform, which put it in the place
+    of the composite. Without one, it is a decomposition to choose, which graphs hold where the
+    entry's own would be.
+    """
 
     name: str
-    goals: tuple[str, ...]
-    """Those of GOALS for which it is taken, or one of AUTOMATIC: it takes what no other
-    alternative takes, whatever is chosen. With STOCK it has the bits of the entry's own
-    decomposition. With SHARED it takes calls in graphs that several devices share."""
-    not_for: tuple[str, ...]
-    """Those of CONSUMERS for whose programs no goal takes it."""
-    only_for: tuple[str, ...]
-    """Those of CONSUMERS for whose programs alone goals take it; for all if there are none."""
+    """As XLA_COMPOSITE_DECOMPOSITION chooses it; with a platform, the function or the target."""
+    composite: str
+    """The composite's name in StableHLO; of a decomposition to choose, the name of the entry with
+    its namespace. Several entries can produce one composite."""
+    version: int | None
+    """The version that it is written for; None for all."""
+    forward: Decomposition | None
+    """It returns the results, then the further results of `saves`. None: that of the entry."""
     when: When
     """The calls that it takes. It always takes the same ones forward and backward."""
-    decomposition: Decomposition | None
-    """It returns the results, then the further results of `saves`. None: that of the entry."""
-    backward: Decomposition | None
-    """A function of the derived backward's operands and of arguments, by name. None: the backward
-    is derived, from `decomposition` if `derives`, and otherwise from that of the entry."""
-    derives: bool
-    gradients: tuple[str, ...]
-    """The operands whose gradients `backward` returns."""
-    tolerance: tuple[tuple[str, float], ...]
-    """The greatest error against f64 that it promises, by element type."""
-    samples: str | None
-    """`package.module:function`, which yields calls that it takes, for `composites verify`."""
     location: Location = field(compare=False)
+    goals: tuple[str, ...] = ()
+    """Those of GOALS for which it is taken, or one of AUTOMATIC: it takes what no other kernel
+    takes, whatever is chosen. With STOCK it has the bits of the entry's own decomposition. With
+    SHARED it takes calls in graphs that several devices share."""
+    not_for: tuple[str, ...] = ()
+    """Those of CONSUMERS for whose programs no goal takes it."""
+    only_for: tuple[str, ...] = ()
+    """Those of CONSUMERS for whose programs alone goals take it; for all if there are none."""
+    backward: Decomposition | None = None
+    """A function of the derived backward's operands and of arguments, by name. None: the backward
+    is derived, from `forward` if `derives`, and otherwise from the entry's decomposition."""
+    derives: bool = False
+    gradients: tuple[str, ...] = ()
+    """The operands whose gradients `backward` returns."""
+    tolerance: tuple[tuple[str, float], ...] = ()
+    """The greatest error against f64 that it promises, by element type."""
+    samples: str | None = None
+    """`package.module:function`, which yields calls that it takes, for `composites verify`."""
+    platform: str | None = None
+    library: str | None = None
+    """`package.module:function`, which returns the path of the library with the FFI target. None if
+    the process has it."""
+    operands: tuple[str, ...] = ()
+    """Names of the operands, for `where`, if there is a platform."""
+    ignores: tuple[str, ...] = ()
+    """Attributes on which its result does not depend."""
+    priority: int = 0
+    """The kernel for a platform with the highest one is asked first."""
 
     @property
     def is_automatic(self) -> bool:
@@ -177,45 +206,15 @@ class Alternative:
         return target not in self.not_for and (not self.only_for or target in self.only_for)
 
     @property
-    def targets(self) -> tuple[Decomposition, ...]:
-        """The functions that it names."""
-        return tuple(d for d in (self.decomposition, self.backward) if d is not None)
-
-
-KERNEL_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
-"""The platforms of kernels, as jax names them."""
-
-
-@dataclass(frozen=True, slots=True)
-class ListedKernel:
-    """A kernel that a step may put in the place of a composite."""
-
-    composite: str
-    """The composite's name in StableHLO."""
-    version: int | None
-    """The version that it is written for; None for all."""
-    platform: str
-    function: str | None
-    """A JAX function, as `package.module:function`; None where there is a target."""
-    target: str | None
-    """A target of XLA's typed FFI."""
-    library: str | None
-    """`package.module:function`, which returns the path of the library with the target. None if the
-    process has it."""
-    operands: tuple[str, ...]
-    """Names of the operands, for `where`."""
-    when: When
-    """The calls that it takes, by operands and attributes of the composite."""
-    ignores: tuple[str, ...]
-    """Attributes on which its result does not depend."""
-    priority: int
-    """The kernel with the highest one is asked first."""
-    location: Location = field(compare=False)
+    def is_target(self) -> bool:
+        """Whether it is a target of XLA's typed FFI."""
+        return self.forward is not None and self.forward.kind == "ffi"
 
     @property
-    def name(self) -> str:
-        """What it is called in reports."""
-        return self.function or self.target or ""
+    def functions(self) -> tuple[Decomposition, ...]:
+        """The functions that it names."""
+        named = (self.forward, self.backward)
+        return tuple(d for d in named if d is not None and d.kind != "ffi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,10 +273,8 @@ class Composite:
     copies: tuple[str, ...] = ()
     """Packages in which the entry also catches every function that is a copy of one of
     `functions`; see `lowering.copies`."""
-    alternatives: tuple[Alternative, ...] = ()
-    """Other decompositions, in the order in which they are asked."""
-    kernels: tuple[ListedKernel, ...] = ()
-    """Kernels for the composite."""
+    kernels: tuple[Kernel, ...] = ()
+    """In the order in which they are asked."""
 
     @property
     def qualified(self) -> str:
@@ -322,14 +319,19 @@ class Composite:
     def derives(self) -> bool:
         return self.backward == DERIVE
 
-    def chosen(self, word: str) -> tuple[Alternative, ...]:
+    @property
+    def alternatives(self) -> tuple[Kernel, ...]:
+        """The decompositions to choose."""
+        return tuple(kernel for kernel in self.kernels if kernel.platform is None)
+
+    def chosen(self, word: str) -> tuple[Kernel, ...]:
         """The alternatives that a word means: a goal, a goal in programs for a target (see
         `for_target`), or the name of one. Nobody chooses an automatic one."""
         goal, _, target = word.partition("@")
         choices = (a for a in self.alternatives if not a.is_automatic)
         return tuple(a for a in choices if word == a.name or (goal in a.goals and a.suits(target)))
 
-    def taken(self, word: str) -> tuple[Alternative, ...]:
+    def taken(self, word: str) -> tuple[Kernel, ...]:
         """The alternatives that may take calls when a word is chosen, in the order in which they
         are asked."""
         first = tuple(a for a in self.chosen(word) if not a.is_automatic)
@@ -339,16 +341,6 @@ class Composite:
 def derived_backward(composite: str) -> str:
     """The name in StableHLO of the backward that is derived from a composite."""
     return f"{composite}_backward"
-
-
-@dataclass(frozen=True, slots=True)
-class Addition:
-    """Alternatives that a file gives to an entry of another registry."""
-
-    entry: str
-    """With its namespace, and perhaps a version."""
-    alternatives: tuple[Alternative, ...]
-    location: Location = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,10 +354,12 @@ class Registry:
     """Whether this is the project's own registry. Vendor entries may shadow its entries."""
     package: str | None = None
     """The installed package that announces it; None for other files."""
-    additions: tuple[Addition, ...] = ()
-    """Alternatives to entries of other registries."""
-    kernels: tuple[ListedKernel, ...] = ()
-    """Kernels for composites of other registries."""
+    kernels: tuple[Kernel, ...] = ()
+    """Kernels for entries of other registries and for composites, under the key of the file."""
+    kernels_file: str | None = field(default=None, compare=False)
+    """The file that has what is under this key; None if it is `source`."""
+    outdated: tuple[Problem, ...] = field(default=(), compare=False)
+    """Where the file has an old key, which the next version does not read."""
 
     def get(self, name: str) -> Composite | None:
         """The entry of a name, in its highest version."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import yaml
 
 from composites.registry.model import (
     DERIVE,
-    Alternative,
     Attribute,
     Composite,
-    ListedKernel,
+    Kernel,
     Registry,
     Tensor,
     When,
@@ -26,15 +24,14 @@ def registry_yaml(registry: Registry) -> str:
         "namespace": registry.namespace,
         "composites": {registry.key(entry): entry_document(entry) for entry in registry.composites},
     }
-    if registry.additions:
-        document["alternatives"] = {
-            addition.entry: _alternatives(addition.alternatives) for addition in registry.additions
-        }
-    if registry.kernels:
-        by_name: dict[str, list[ListedKernel]] = {}
-        for kernel in registry.kernels:
-            by_name.setdefault(kernel.composite, []).append(kernel)
-        document["kernels"] = {name: _kernels(kernels) for name, kernels in by_name.items()}
+    kernels: dict[str, Any] = {}
+    for kernel in registry.kernels:
+        name = kernel.composite
+        if kernel.platform is None and kernel.version is not None:
+            name = f"{name}@{kernel.version}"
+        _add(kernel, kernels.setdefault(name, {}))
+    if kernels:
+        document["kernels"] = kernels
     return yaml.safe_dump(document, sort_keys=False, width=100)
 
 
@@ -81,23 +78,24 @@ def entry_document(entry: Composite) -> dict[str, Any]:
         document["example"] = {name: _plain(value) for name, value in entry.example}
     if entry.samples is not None:
         document["samples"] = entry.samples
-    if entry.alternatives:
-        document["alternatives"] = _alternatives(entry.alternatives)
     if entry.kernels:
-        document["kernels"] = _kernels(entry.kernels)
+        document["kernels"] = {}
+        for kernel in entry.kernels:
+            _add(kernel, document["kernels"])
     return document
 
 
-def _kernels(kernels: Sequence[ListedKernel]) -> dict[str, Any]:
-    by_platform: dict[str, Any] = {}
-    for kernel in kernels:
-        by_platform.setdefault(kernel.platform, []).append(_kernel(kernel))
-    return by_platform
+def _add(kernel: Kernel, kernels: dict[str, Any]) -> None:
+    """Write a kernel into the mapping that has those of its entry or composite."""
+    if kernel.platform is None:
+        kernels[kernel.name] = _to_choose(kernel)
+    else:
+        kernels.setdefault(kernel.platform, []).append(_for_platform(kernel))
 
 
-def _kernel(kernel: ListedKernel) -> dict[str, Any]:
-    document: dict[str, Any] = {}
-    for key in ("function", "target", "library", "version"):
+def _for_platform(kernel: Kernel) -> dict[str, Any]:
+    document: dict[str, Any] = {"target" if kernel.is_target else "function": kernel.name}
+    for key in ("library", "version"):
         if getattr(kernel, key) is not None:
             document[key] = getattr(kernel, key)
     if kernel.operands:
@@ -111,30 +109,23 @@ def _kernel(kernel: ListedKernel) -> dict[str, Any]:
     return document
 
 
-def _alternatives(alternatives: Sequence[Alternative]) -> dict[str, Any]:
-    return {alternative.name: _alternative(alternative) for alternative in alternatives}
-
-
-def _alternative(alternative: Alternative) -> dict[str, Any]:
+def _to_choose(kernel: Kernel) -> dict[str, Any]:
     document: dict[str, Any] = {}
-    if alternative.goals:
-        document["goals"] = list(alternative.goals)
-    if alternative.not_for:
-        document["not_for"] = list(alternative.not_for)
-    if alternative.only_for:
-        document["only_for"] = list(alternative.only_for)
-    if alternative.when:
-        document["when"] = _conditions(alternative.when)
-    if alternative.decomposition is not None:
-        document["decomposition"] = str(alternative.decomposition)
-    if alternative.backward is not None or alternative.derives:
-        document["backward"] = DERIVE if alternative.derives else str(alternative.backward)
-    if alternative.gradients:
-        document["gradients"] = list(alternative.gradients)
-    if alternative.tolerance:
-        document["tolerance"] = dict(alternative.tolerance)
-    if alternative.samples is not None:
-        document["samples"] = alternative.samples
+    for key in ("goals", "not_for", "only_for"):
+        if getattr(kernel, key):
+            document[key] = list(getattr(kernel, key))
+    if kernel.when:
+        document["when"] = _conditions(kernel.when)
+    if kernel.forward is not None:
+        document["decomposition"] = str(kernel.forward)
+    if kernel.backward is not None or kernel.derives:
+        document["backward"] = DERIVE if kernel.derives else str(kernel.backward)
+    if kernel.gradients:
+        document["gradients"] = list(kernel.gradients)
+    if kernel.tolerance:
+        document["tolerance"] = dict(kernel.tolerance)
+    if kernel.samples is not None:
+        document["samples"] = kernel.samples
     return document
 
 

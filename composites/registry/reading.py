@@ -11,15 +11,16 @@ from pydantic import BaseModel, ValidationError
 from composites import attribute_types
 from composites.errors import Problem, did_you_mean
 from composites.registry.document import (
+    KERNELS_FILE,
     NO_ATTRIBUTE_TYPE,
     AlternativeDocument,
-    Alternatives,
     AttributeDocument,
     CompositeDocument,
     KernelDocument,
     Kernels,
     RegistryDocument,
 )
+from composites.registry.old_keys import with_new_keys
 from composites.registry.pairs import with_attributes_of_forwards, with_default_backwards
 from composites.registry.short_forms import spelled_out
 from composites.registry.yaml_text import Path, YamlText
@@ -37,26 +38,34 @@ class CheckedDocument:
     names: tuple[str, ...]
     """Names of all entries, including those with problems."""
     entries: dict[str, CompositeDocument]
-    alternatives: dict[str, Alternatives]
-    """For entries of other registries."""
     kernels: dict[str, Kernels]
-    """For composites of other registries."""
+    """Those under the key of the file, by the name of an entry or a composite."""
+    kernels_file: str | None
+    """`package:file`, where the key of the file names another file that has them."""
     text: YamlText
     """The text of the file, with the lines of what short forms say."""
     problems: list[Problem]
+    outdated: list[Problem]
+    """Old keys, which `composites format` replaces."""
 
 
 def read_document(text: YamlText, file: str) -> CheckedDocument:
     """Check the structure of a file. Each entry is checked on its own, so that a problem in one
     entry does not hide the problems of another."""
-    data = text.data
+    renamed = with_new_keys(text, file)
+    text, data = renamed.text, renamed.text.data
+    kernels_file = data.get("kernels") if isinstance(data, dict) else None
+    if isinstance(kernels_file, str) and KERNELS_FILE.fullmatch(kernels_file):
+        data = {key: value for key, value in data.items() if key != "kernels"}
+    else:
+        kernels_file = None
     composites = data.get("composites") if isinstance(data, dict) else None
     if isinstance(composites, dict):
         data = {**data, "composites": {name: {"op": "aten::relu"} for name in composites}}
     else:
         composites = {}
     long = spelled_out(composites, text, file)
-    text, problems = long.text, long.problems
+    text, problems = long.text, [*renamed.problems, *long.problems]
     try:
         checked = RegistryDocument.model_validate(data)
     except ValidationError as error:
@@ -79,10 +88,11 @@ def read_document(text: YamlText, file: str) -> CheckedDocument:
         namespace=checked.namespace if checked else "",
         names=tuple(composites),
         entries=entries,
-        alternatives=checked.alternatives if checked else {},
         kernels=checked.kernels if checked else {},
+        kernels_file=kernels_file,
         text=text,
         problems=problems,
+        outdated=renamed.outdated,
     )
 
 
@@ -103,7 +113,7 @@ def _model(path: Path) -> type[BaseModel]:
             return CompositeDocument
         case ("composites", _, "attributes", _, _):
             return AttributeDocument
-        case ("composites", _, "alternatives", _, _) | ("alternatives", _, _, _):
+        case ("composites", _, "kernels", _, _) | ("kernels", _, _, _):
             return AlternativeDocument
         case ("composites", _, "kernels", _, _, _) | ("kernels", _, _, _, _):
             return KernelDocument
@@ -117,7 +127,7 @@ def _problem(
     # key, and the type that it tried for a union.
     path = place
     for part in detail["loc"]:
-        if (*path, part) in text.lines or detail["type"] in ("missing", "extra_forbidden"):
+        if (*path, part) in text.lines or detail["type"] == "missing":
             path = (*path, part)
     entry = str(path[1]) if len(path) > 1 and path[0] == "composites" else None
     return Problem(file, text.line(path), entry, _message(detail, path, hints=hints))
@@ -149,8 +159,8 @@ def _message(detail: dict[str, Any], path: Path, *, hints: bool) -> str:
 
 
 def _inside_entry(path: Path) -> str:
-    if path and path[0] == "alternatives":
-        return f"{' '.join(map(str, path[:3]))}: "
+    if path and path[0] == "kernels":
+        return f"{' '.join(map(str, path[:3]))}: " if len(path) > 2 else ""
     return f"{path[2]} {path[3]}: " if len(path) > 3 else ""
 
 

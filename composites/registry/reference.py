@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from composites.functions import find_function
 from composites.registry.model import (
-    Alternative,
     Attribute,
     Composite,
-    ListedKernel,
+    Kernel,
     Registry,
     When,
 )
@@ -83,7 +82,6 @@ def _lines(entry: Composite, registry: Registry) -> Iterator[str]:
     native = "stock lowering" if entry.op else "the function's own body"
     yield f"decomposition: {native if decomposition == 'native' else f'`{decomposition}`'}"
     yield from _backward(entry, registry)
-    yield from map(_alternative, entry.alternatives)
     yield from map(_kernel, entry.kernels)
 
 
@@ -131,21 +129,17 @@ def _results(entry: Composite, callee: Operator | None) -> str:
     return ""
 
 
-def _alternative(alternative: Alternative) -> str:
-    goals = f" for {', '.join(alternative.goals)}" if alternative.goals else ""
-    under = conditions(alternative.when)
-    parts = ["forward"] * (alternative.decomposition is not None)
-    parts += ["backward"] * (alternative.derives or alternative.backward is not None)
-    when = f"; when {under}" if under else ""
-    without = f" (not for {', '.join(alternative.not_for)})" if alternative.not_for else ""
-    without += f" (only for {', '.join(alternative.only_for)})" if alternative.only_for else ""
-    return f"alternative `{alternative.name}`{goals}{without}: {' and '.join(parts)}{when}"
-
-
-def _kernel(kernel: ListedKernel) -> str:
+def _kernel(kernel: Kernel) -> str:
     under = conditions(kernel.when)
     when = f"; when {under}" if under else ""
-    return f"kernel for {kernel.platform}: `{kernel.name}`{when}"
+    if kernel.platform is not None:
+        return f"kernel for {kernel.platform}: `{kernel.name}`{when}"
+    goals = f" for {', '.join(kernel.goals)}" if kernel.goals else ""
+    parts = ["forward"] * (kernel.forward is not None)
+    parts += ["backward"] * (kernel.derives or kernel.backward is not None)
+    without = f" (not for {', '.join(kernel.not_for)})" if kernel.not_for else ""
+    without += f" (only for {', '.join(kernel.only_for)})" if kernel.only_for else ""
+    return f"alternative `{kernel.name}`{goals}{without}: {' and '.join(parts)}{when}"
 
 
 def _backward(entry: Composite, registry: Registry) -> Iterator[str]:

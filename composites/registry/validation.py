@@ -32,20 +32,18 @@ from composites.registry.document import (
     CompositeDocument,
 )
 from composites.registry.kernels import (
+    KernelRows,
     kernel_mistakes,
     kernels_for_others,
     kernels_of_entry,
-    places,
+    rows_of_file,
 )
-from composites.registry.listed_alternatives import read_alternatives
 from composites.registry.model import (
     DERIVE,
-    Addition,
-    Alternative,
     Attribute,
     Composite,
     Decomposition,
-    ListedKernel,
+    Kernel,
     Location,
     Registry,
     Tensor,
@@ -101,40 +99,36 @@ def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry
     """Check the text of a registry; `source` is the file name for error messages."""
     document = read_document(read_yaml(text, source), source)
     yaml_text, problems = document.text, document.problems
+    try:
+        rows = rows_of_file(document, source)
+    except RegistryError as error:
+        problems.extend(error.problems)
+        rows = KernelRows({}, yaml_text, source)
     composites: dict[str, Composite] = {}
     for name, entry in document.entries.items():
-        reader = _EntryReader(name, entry, document, yaml_text, source, problems)
+        reader = _EntryReader(name, entry, document, rows, yaml_text, source, problems)
         composite = reader.read()
         if composite is not None:
             composites[name] = composite
     problems.extend(_across_entries(document, yaml_text, source))
     if not problems:  # a forward that was not read has no operands
         problems.extend(_wrong_gradients(composites, document.namespace, yaml_text, source))
-    kernels = kernels_for_others(document, places(yaml_text, source, "kernels"))
+    kernels = kernels_for_others(document, rows)
     for kernel in kernels:
         place = kernel.location
-        problems += [Problem(place.file, place.line, None, m) for m in kernel_mistakes(kernel)]
+        mistakes = () if kernel.platform is None else kernel_mistakes(kernel)
+        problems += [Problem(place.file, place.line, None, mistake) for mistake in mistakes]
     if problems:
         raise RegistryError(problems)
-    additions = tuple(_additions(document, yaml_text, source))
     return Registry(
         source,
         document.namespace,
         tuple(composites.values()),
         builtin,
-        additions=additions,
         kernels=kernels,
+        kernels_file=None if document.kernels_file is None else rows.file,
+        outdated=tuple(document.outdated),
     )
-
-
-def _additions(document: CheckedDocument, text: YamlText, source: str) -> Iterator[Addition]:
-    """Alternatives to entries of other registries, which `catalog` checks against these."""
-    for entry, documents in document.alternatives.items():
-
-        def place(*names: str, entry: str = entry) -> Location:
-            return Location(source, text.line(("alternatives", entry, *names)))
-
-        yield Addition(entry, read_alternatives(documents, place), place())
 
 
 def _across_entries(document: CheckedDocument, text: YamlText, source: str) -> Iterator[Problem]:
@@ -211,6 +205,7 @@ class _EntryReader:
     name: str
     entry: CompositeDocument
     document: CheckedDocument
+    rows: KernelRows
     text: YamlText
     source: str
     problems: list[Problem]
@@ -252,8 +247,7 @@ class _EntryReader:
             example=tuple(self._example(operator)),
             samples=self.entry.samples,
             copies=tuple(dict.fromkeys(self.entry.copies)),
-            alternatives=self._alternatives(),
-            kernels=self._kernels(),
+            kernels=kernels_of_entry(self.document, self.name, self.rows, self.source),
         )
         named = [name for name in self.entry.saves or () if isinstance(name, str)]
         for problem in problems_of_saves(named, composite.operands):
@@ -262,7 +256,6 @@ class _EntryReader:
             self._problem("gradients: an operand appears twice", "gradients")
         self._check_intermediates(composite)
         if len(self.problems) == found_before:
-            self._check_alternatives(composite)
             self._check_kernels(composite)
         return composite if len(self.problems) == found_before else None
 
@@ -662,31 +655,23 @@ class _EntryReader:
             self._problem(mistake.message, "when", *mistake.keys)
         return when
 
-    def _alternatives(self) -> tuple[Alternative, ...]:
-        def place(name: str) -> Location:
-            path = ("composites", self.name, "alternatives", name)
-            return Location(self.source, self.text.line(path))
-
-        return read_alternatives(self.entry.alternatives, place)
-
-    def _kernels(self) -> tuple[ListedKernel, ...]:
-        place = places(self.text, self.source, "composites", self.name, "kernels")
-        return kernels_of_entry(self.document, self.name, place)
-
     def _check_kernels(self, entry: Composite) -> None:
         attributes = [attribute.name for attribute in entry.attributes]
+        before: list[Kernel] = []
         for kernel in entry.kernels:
-            for mistake in kernel_mistakes(kernel, attributes):
-                place = kernel.location
-                self.problems.append(Problem(place.file, place.line, self.name, mistake))
-
-    def _check_alternatives(self, entry: Composite) -> None:
-        for number, alternative in enumerate(entry.alternatives):
-            for mistake in mistakes_in(alternative, entry, entry.alternatives[:number]):
-                self._problem(
-                    f"alternatives: {alternative.name}: {mistake.message}",
-                    "alternatives", alternative.name, *mistake.keys,
-                )  # fmt: skip
+            place = kernel.location
+            if kernel.platform is not None:
+                for text in kernel_mistakes(kernel, attributes):
+                    self.problems.append(Problem(place.file, place.line, self.name, text))
+                continue
+            inside = ("composites", self.name, "kernels", kernel.name)
+            for mistake in mistakes_in(kernel, entry, before):
+                line = place.line
+                if place.file == self.source and inside in self.text.lines:
+                    line = self.text.line((*inside, *mistake.keys))
+                text = f"kernels: {kernel.name}: {mistake.message}"
+                self.problems.append(Problem(place.file, line, self.name, text))
+            before.append(kernel)
 
     def _decomposition(self, operator: Operator | None, callee: Operator | None) -> Decomposition:
         decomposition = Decomposition.parse(self.entry.decomposition)

@@ -1,6 +1,6 @@
 """Conditions of `when`, from a file's text to the frozen form, checked against what they are about.
 
-`validation` calls this for entries, and `alternatives` for alternatives.
+`validation` calls this for entries, and `alternatives` for decompositions to choose.
 """
 
 from __future__ import annotations

@@ -169,7 +169,11 @@ def described(entry: Composite, catalog: Catalog, *, copies: bool = False) -> De
         results=_results(entry),
         when=entry_document(entry).get("when", {}),
         decomposition=str(entry.decomposition),
-        alternatives=entry_document(entry).get("alternatives", {}),
+        alternatives={
+            name: kernel
+            for name, kernel in entry_document(entry).get("kernels", {}).items()
+            if isinstance(kernel, dict)
+        },
         backward=derived if explicit is None else catalog.label(explicit),
         derived=entry.derives,
         saves=saves if entry.derives else (),

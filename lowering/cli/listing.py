@@ -107,16 +107,17 @@ def listed_kernels(catalog: Catalog) -> list[Kernel]:
     first."""
     produced = {made for entry in catalog for made in _produced(entry)}
     names = {name for name, _ in produced}
-    kernels = [kernel for registry in catalog.registries for kernel in registry.kernels]
-    kernels += [kernel for entry in catalog for kernel in entry.kernels]
+    every = [kernel for registry in catalog.registries for kernel in registry.kernels]
+    every += [kernel for entry in catalog for kernel in entry.kernels]
+    kernels = [kernel for kernel in every if kernel.platform is not None]
     kernels.sort(key=lambda kernel: (kernel.composite, kernel.platform, -kernel.priority))
     return [
         Kernel(
             composite=kernel.composite,
             version=kernel.version,
-            platform=kernel.platform,
-            function=kernel.function,
-            target=kernel.target,
+            platform=kernel.platform or "",
+            function=None if kernel.is_target else kernel.name,
+            target=kernel.name if kernel.is_target else None,
             library=kernel.library,
             when=conditions(kernel.when),
             ignores=kernel.ignores,

@@ -7,21 +7,22 @@ come from the `call` that its hook passes on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from composites.contracts.model import OUTPUT_MASK
-from composites.element_types import PYTORCH_NAMES
-from composites.errors import LoweringError, did_you_mean
+from composites.element_types import NAME_OF_PYTORCH
+from composites.errors import LoweringError
 from composites.functions import find_function
 from composites.registry.alternatives import backward_parameters, callee_of
 from composites.registry.condition_types import ANY
-from composites.registry.conditions import compile_condition
-from composites.registry.model import STOCK, Alternative, Composite, Decomposition
+from composites.registry.model import STOCK, Composite, Decomposition, Kernel
 from composites.registry.operators import Operator
+from composites.registry.selection import Call as DescribedCall
+from composites.registry.selection import Operand, Selection
 from composites.registry.signatures import describe_function
 from lowering.dispatch.decomposition import (
     Call,
@@ -41,33 +42,49 @@ class Alternatives:
     """The alternatives of one entry that were chosen."""
 
     entry: Composite
-    chosen: tuple[Alternative, ...]
+    chosen: tuple[Kernel, ...]
     native: Callable[..., Any]
     """The Python function that the entry catches, if it catches one."""
     statistics: EntryStatistics
 
-    def taking(self, call: Call, operands: Sequence[Any], *, shared: bool) -> Iterator[Alternative]:
+    def asked(self, call: Call, operands: Sequence[Any], *, shared: bool) -> Selection[Kernel]:
         """Those whose conditions hold for a call, in their order.
 
         Args:
             shared: whether several devices share the graph.
 
         Raises:
-            LoweringError: a condition cannot be evaluated for the call.
+            LoweringError: when it is asked, a condition cannot be evaluated for the call.
         """
-        chosen = [a for a in self.chosen if shared or not a.is_for_shared]
-        if not chosen:
-            return
-        operator = self._signature()
-        values = arguments_of(call, operands, operator)
-        for alternative in chosen:
-            unmet = _Conditions(self.entry, alternative, operator, values, operands).unmet()
-            if unmet is None:
-                yield alternative
-            else:
-                self.decline(alternative, unmet, operands)
+        chosen = [kernel for kernel in self.chosen if shared or not kernel.is_for_shared]
+        described = self._described(call, operands) if chosen else None
 
-    def decline(self, alternative: Alternative, reason: str, operands: Sequence[Any]) -> None:
+        def refusal(kernel: Kernel) -> str | None:
+            assert described is not None
+            owner = f"{kernel.location}: {self.entry.qualified}: {kernel.name}"
+            return described.unmet(kernel.when, owner)
+
+        def declined(kernel: Kernel, reason: str) -> None:
+            self.decline(kernel, reason, operands)
+
+        return Selection(iter(chosen), refusal, declined)
+
+    def _described(self, call: Call, operands: Sequence[Any]) -> DescribedCall:
+        """A call as conditions see it."""
+        entry, operator = self.entry, self._signature()
+        values = arguments_of(call, operands, operator)
+        paths = [name for name in entry.operands if "." in name]
+        paths += [a.argument for a in entry.attributes if a.argument and "." in a.argument]
+        for path in paths:
+            root, _, attribute = path.partition(".")
+            values[path] = getattr(values[root], attribute)
+        return DescribedCall(
+            operands=[_seen(tensor) for tensor in operands if tensor is not None],
+            values={name: _seen(value) for name, value in values.items()},
+            kinds=operator.kinds | dict.fromkeys(paths, ANY),
+        )
+
+    def decline(self, alternative: Kernel, reason: str, operands: Sequence[Any]) -> None:
         """Note that a call has another decomposition, and why."""
         if alternative.is_automatic:
             return  # nobody chose it
@@ -77,7 +94,7 @@ class Alternatives:
                 self.entry.qualified, alternative.name, written_operands(operands), reason,
             )  # fmt: skip
 
-    def take(self, alternative: Alternative | None, *, backward: bool = False) -> None:
+    def take(self, alternative: Kernel | None, *, backward: bool = False) -> None:
         """Note which decomposition a computation has."""
         if all(other.is_automatic for other in self.chosen):
             return
@@ -85,7 +102,7 @@ class Alternatives:
         if alternative is not None and alternative.is_automatic:
             if backward:
                 return  # as the derived backward of a call that has no alternative
-        elif alternative is not None and (backward or alternative.decomposition):
+        elif alternative is not None and (backward or alternative.forward):
             name = alternative.name
         name = f"{name}, backward" if backward else name
         taken = self.statistics.decompositions
@@ -114,74 +131,26 @@ def arguments_of(call: Call, operands: Sequence[Any], operator: Operator) -> dic
     return call(record, *operands)  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True, slots=True)
-class _Conditions:
-    """The conditions of an alternative, for one call."""
+def _seen(value: Any) -> Any:
+    """A value of a call as conditions see it: tensors without their values, dtypes as names."""
+    if isinstance(value, torch.Tensor):
+        name = _name(value.dtype)
+        return Operand(tuple(value.shape), NAME_OF_PYTORCH.get(name, name))
+    if isinstance(value, torch.dtype):
+        return _name(value)
+    if isinstance(value, list | tuple) and any(isinstance(v, torch.Tensor) for v in value):
+        return [_seen(item) for item in value]
+    return value
 
-    entry: Composite
-    alternative: Alternative
-    operator: Operator
-    values: Mapping[str, Any]
-    operands: Sequence[Any]
 
-    def unmet(self) -> str | None:
-        """The first condition that the call does not meet; None if it meets all."""
-        when = self.alternative.when
-        for name, allowed in when.values:
-            value = self._named(name)
-            if value not in allowed:
-                return f"{name} is {value!r}; it takes {' or '.join(map(repr, allowed))}"
-        tensors = [t for t in self.operands if t is not None]
-        if when.ranks and tensors and tensors[0].dim() not in when.ranks:
-            wanted = " or ".join(map(str, when.ranks))
-            return f"the rank of {self.entry.operands[0]} is not {wanted}"
-        dtypes = {getattr(torch, PYTORCH_NAMES[name]) for name in when.dtypes}
-        for tensor in tensors if dtypes else ():
-            if tensor.dtype not in dtypes:
-                return f"an operand is {str(tensor.dtype).removeprefix('torch.')}"
-        return next((f"`where: {t}` does not hold" for t in when.where if not self._holds(t)), None)
-
-    def _named(self, path: str) -> Any:
-        """What a condition names. Of a Python function, nobody has checked that there is one."""
-        root = path.partition(".")[0]
-        if root not in self.values:
-            known = list(self.values)
-            hint = f"{did_you_mean(root, known)} (known: {', '.join(known)})"
-            reason = f"there is no argument {root!r}{hint}"
-            raise self._failed(path, reason)
-        try:
-            return self._value(path)
-        except Exception as error:
-            raise self._failed(path, f"{type(error).__name__}: {error}") from error
-
-    def _value(self, path: str) -> Any:
-        root, _, attribute = path.partition(".")
-        return getattr(self.values[root], attribute) if attribute else self.values[root]
-
-    def _holds(self, text: str) -> bool:
-        paths = [name for name in self.entry.operands if "." in name]
-        paths += [a.argument for a in self.entry.attributes if a.argument and "." in a.argument]
-        known = dict(self.values) | {name.replace(".", "_"): self._value(name) for name in paths}
-        try:
-            kinds = self.operator.kinds | dict.fromkeys(paths, ANY)
-            expression = compile_condition(text, kinds)
-            scope = {"torch": torch, "__builtins__": {"len": len}}
-            return bool(eval(expression, scope, known))
-        except Exception as error:  # also a condition that does not fit a Python function
-            raise self._failed(f"where: {text!r}", f"{type(error).__name__}: {error}") from error
-
-    def _failed(self, condition: str, reason: str) -> LoweringError:
-        return LoweringError(
-            f"{self.alternative.location}: {self.entry.qualified}: {self.alternative.name}:"
-            f" when: {condition} cannot be evaluated for {written_operands(self.operands)}:"
-            f" {reason}"
-        )
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 # ---- what an alternative computes ----
 
 
-def as_entry(entry: Composite, alternative: Alternative, decomposition: Decomposition) -> Composite:
+def as_entry(entry: Composite, alternative: Kernel, decomposition: Decomposition) -> Composite:
     """The entry with another decomposition, as what lowers it takes it. Messages name the file
     that gives the alternative."""
     # A function need not keep the bits of the one that the entry catches.
@@ -189,12 +158,12 @@ def as_entry(entry: Composite, alternative: Alternative, decomposition: Decompos
         entry,
         decomposition=decomposition,
         functions=(),
-        alternatives=(),
+        kernels=(),
         location=alternative.location,
     )
 
 
-def has_stock_bits(entry: Composite, alternative: Alternative) -> bool:
+def has_stock_bits(entry: Composite, alternative: Kernel) -> bool:
     """Whether an alternative must give the same bits as what the entry replaces."""
     return alternative.keeps_bits and keeps_stock_bits(entry)
 

@@ -24,7 +24,8 @@ from composites.errors import (
     UnsupportedCallError,
 )
 from composites.intermediates import handled
-from composites.registry.model import Alternative, Composite
+from composites.registry import model
+from composites.registry.model import Composite
 from composites.registry.operators import Operator, find_overload
 from lowering.dispatch.alternatives import (
     Alternatives,
@@ -186,16 +187,17 @@ class EntryLowering:
             )
 
         shared = self.frontend.graph.is_shared
-        for alternative in self.alternatives.taking(call, operands, shared=shared):
-            if alternative.decomposition is None:
+        asked = self.alternatives.asked(call, operands, shared=shared)
+        for alternative in asked:
+            if alternative.forward is None:
                 continue
-            changed = as_entry(self.entry, alternative, alternative.decomposition)
+            changed = as_entry(self.entry, alternative, alternative.forward)
             as_stock = has_stock_bits(self.entry, alternative)
             lowered = lowered_as(changed, self._alternative(changed, call, operands, as_stock))
             if isinstance(lowered, Lowered):
                 self.alternatives.take(alternative)
                 return lowered.handle
-            self.alternatives.decline(alternative, lowered.reason, operands)
+            asked.decline(lowered.reason)
         lowered = lowered_as(self.entry, lambda: self.decomposer.lower(call, operands))
         if isinstance(lowered, Fallback):
             return lowered
@@ -345,7 +347,7 @@ def make_lowering(
     otherwise: Kernel,
     computations: dict[Hashable, Any],
     statistics: EntryStatistics,
-    chosen: tuple[Alternative, ...] = (),
+    chosen: tuple[model.Kernel, ...] = (),
 ) -> EntryLowering:
     """The lowering of an entry, with the computations that it has already made.
 

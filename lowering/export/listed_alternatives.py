@@ -17,13 +17,12 @@ from composites.contracts.model import OUTPUT_MASK
 from composites.element_types import REGISTRY_TYPES
 from composites.errors import UnsupportedCallError, UnusableFunctionError
 from composites.functions import find_function
-from composites.registry.condition_types import ANY, Kinds
-from composites.registry.conditions import compile_condition, parse_condition
-from composites.registry.listed_alternatives import ListedAlternative, fast_alternatives
+from composites.registry.conditions import parse_condition
+from composites.registry.listed_kernels import ListedKernel, fast_kernels
 from composites.registry.model import Decomposition, derived_backward
-from lowering.export.call_conditions import Conditions, Operand, operands_of
+from composites.registry.selection import Call, Operand
 from lowering.stablehlo.composites import Signature
-from lowering.stablehlo.dtypes import static_tensor
+from lowering.stablehlo.dtypes import shape_and_element_type, static_tensor
 from lowering.stablehlo.kernels import Candidate, Candidates
 
 CPU = "cpu"
@@ -46,24 +45,24 @@ def listed_alternatives(platform: str) -> Candidates:
         RegistryError: a registry file that the user has named is wrong.
     """
     target = "" if platform == CPU else platform
-    listed = [each for each in fast_alternatives() if each.alternative.suits(target)]
+    listed = [each for each in fast_kernels() if each.kernel.suits(target)]
 
     def candidates(call: Signature) -> Sequence[Candidate]:
         found: dict[object, Candidate] = {}
         for each in listed:
             derived = each.derives and call.name == derived_backward(each.composite)
-            if derived and each.alternative.backward is None and not each.alternative.derives:
+            if derived and each.kernel.backward is None and not each.kernel.derives:
                 continue  # the backward is that of the entry
             if derived or call.name == each.composite:
                 # Entries that produce one composite have the same alternatives.
-                key = each.version, each.alternative.name, each.alternative.when
+                key = each.version, each.kernel.name, each.kernel.when
                 found.setdefault(key, _candidate(each, call, derived))
         return list(found.values())
 
     return candidates
 
 
-def _candidate(listed: ListedAlternative, call: Signature, derived: bool) -> Candidate:
+def _candidate(listed: ListedKernel, call: Signature, derived: bool) -> Candidate:
     try:
         function = _function(listed, call, derived)
     except _Refused as refused:
@@ -74,12 +73,12 @@ def _candidate(listed: ListedAlternative, call: Signature, derived: bool) -> Can
     return Candidate(function, listed_as=listed.name, is_alternative=True)
 
 
-def _function(listed: ListedAlternative, call: Signature, derived: bool) -> Callable[..., Any]:
+def _function(listed: ListedKernel, call: Signature, derived: bool) -> Callable[..., Any]:
     """An alternative as a function of a composite's operands and attributes."""
     if call.version != listed.version:
         raise _Refused(f"is for version {listed.version}")
-    alternative = listed.alternative
-    decomposition = alternative.backward if derived else alternative.decomposition
+    kernel = listed.kernel
+    decomposition = kernel.backward if derived else kernel.forward
     if decomposition is None:
         raise _Refused("its backward is derived" if derived else "it has a backward alone")
     if decomposition.kind != "jax":
@@ -98,20 +97,20 @@ def _function(listed: ListedAlternative, call: Signature, derived: bool) -> Call
     return _results(listed, names, places, arguments, call)
 
 
-def _operand_names(listed: ListedAlternative) -> tuple[str, ...]:
+def _operand_names(listed: ListedKernel) -> tuple[str, ...]:
     """The entry's operands, in the composite's order."""
     if listed.operands is not None:
         return listed.operands
     held = {argument for argument, _ in listed.arguments}
-    alternative = listed.alternative
-    if alternative.decomposition is not None:
-        return tuple(n for n in _parameters(listed, alternative.decomposition) if n not in held)
-    assert alternative.backward is not None
+    kernel = listed.kernel
+    if kernel.forward is not None:
+        return tuple(n for n in _parameters(listed, kernel.forward) if n not in held)
+    assert kernel.backward is not None
     results = [name for name in listed.saves or () if name.partition(".")[0] == "result"]
     between = {*map(_local, results), *listed.saved}
     return tuple(
         name
-        for name in _parameters(listed, alternative.backward)
+        for name in _parameters(listed, kernel.backward)
         if name not in held
         and name != OUTPUT_MASK
         and not name.startswith(GRADIENT)
@@ -119,10 +118,10 @@ def _operand_names(listed: ListedAlternative) -> tuple[str, ...]:
     )
 
 
-def _check_names(listed: ListedAlternative) -> None:
+def _check_names(listed: ListedKernel) -> None:
     """A program that is exported calls the alternative by position, where names are free. A step
     knows the composite's attributes by name, and what it could not pass would have its default."""
-    decomposition = listed.alternative.decomposition
+    decomposition = listed.kernel.forward
     if decomposition is None:
         return
     parameters = _parameters(listed, decomposition)
@@ -133,17 +132,17 @@ def _check_names(listed: ListedAlternative) -> None:
         raise _Refused(f"has no parameter {lost[0]}, and steps pass arguments by name")
 
 
-def _imported(listed: ListedAlternative, decomposition: Decomposition) -> Callable[..., Any]:
+def _imported(listed: ListedKernel, decomposition: Decomposition) -> Callable[..., Any]:
     assert decomposition.target is not None
     try:
         return find_function(decomposition.target)
     except UnusableFunctionError as error:
-        where = f"{listed.alternative.location}: {listed.name}"
+        where = f"{listed.kernel.location}: {listed.name}"
         raise UnusableFunctionError(f"{where}: {error}") from error
 
 
 def _parameters(
-    listed: ListedAlternative, decomposition: Decomposition
+    listed: ListedKernel, decomposition: Decomposition
 ) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(_imported(listed, decomposition)).parameters
 
@@ -163,9 +162,7 @@ def _places(names: Sequence[str], call: Signature) -> dict[str, int]:
     return {name: place for place, name in enumerate(names[: len(call.operands)])}
 
 
-def _places_of_saved(
-    listed: ListedAlternative, names: Sequence[str], call: Signature
-) -> dict[str, int]:
+def _places_of_saved(listed: ListedKernel, names: Sequence[str], call: Signature) -> dict[str, int]:
     """The places of gradients and of saved values among the operands of a derived backward.
 
     How many of the results have a gradient is not written, nor which operands are absent. The types
@@ -200,38 +197,40 @@ def _wanted(names: Sequence[str], call: Signature) -> list[str]:
     return [name for name, asked in zip(names, mask, strict=True) if asked]
 
 
+def operands_of(call: Signature) -> list[Operand] | None:
+    """The operands of a call as conditions see them; None if the size of one varies."""
+    types = [shape_and_element_type(type_) for type_ in call.operands]
+    operands = [Operand(*type_) for type_ in types if type_ is not None]
+    return operands if len(operands) == len(types) else None
+
+
 def _check_conditions(
-    listed: ListedAlternative,
+    listed: ListedKernel,
     names: Sequence[str],
     places: Mapping[str, int],
     arguments: Mapping[str, Any],
     call: Signature,
 ) -> None:
     """Those of `when`, for the operands of the forward."""
-    types = operands_of(call.operands)
+    types = operands_of(call)
     if types is None:
         raise _Refused("takes static shapes only")
     saves = names if listed.saves is None else listed.saves
-    found: dict[str, Operand | None] = {
+    operands: dict[str, Operand | None] = {
         name: types[places[name]] if name in places else None
         for name in names
         if name in places or name in saves
     }
-    alternative = listed.alternative
-    for text in alternative.when.where:
+    when = listed.kernel.when
+    for text in when.where:
         read = {node.id for node in ast.walk(parse_condition(text)) if isinstance(node, ast.Name)}
-        known = {*found, *arguments, *REGISTRY_TYPES, "len"}
-        lost = sorted(read - known)
+        lost = sorted(read - {*operands, *arguments, *REGISTRY_TYPES, "len"})
         if lost:
             raise _Refused(f"needs {text}, and the composite does not hold {lost[0]}")
-
-    def compiled(text: str, attributes: Sequence[str]) -> str:
-        known: dict[str, Kinds] = dict.fromkeys((*attributes, *found), ANY)
-        return compile_condition(text, known)
-
-    where = f"{alternative.location}: {listed.name}"
-    present = [operand for operand in found.values() if operand is not None]
-    unmet = Conditions(alternative.when, compiled, where).unmet(present, found, arguments)
+    present = [operand for operand in operands.values() if operand is not None]
+    absent = {name: None for name, _ in when.values}
+    described = Call(present, {**absent, **arguments, **operands})
+    unmet = described.unmet(when, f"{listed.kernel.location}: {listed.name}")
     if unmet is not None:
         raise _Refused(unmet)
 
@@ -240,15 +239,15 @@ def _check_conditions(
 
 
 def _results(
-    listed: ListedAlternative,
+    listed: ListedKernel,
     names: Sequence[str],
     places: Mapping[str, int],
     arguments: Mapping[str, Any],
     call: Signature,
 ) -> Callable[..., Any]:
     """The results of a forward, and behind them what the entry saves."""
-    assert listed.alternative.decomposition is not None
-    function = _imported(listed, listed.alternative.decomposition)
+    assert listed.kernel.forward is not None
+    function = _imported(listed, listed.kernel.forward)
     given = _passed(function, arguments, places, names)
 
     def results(*operands: Any, **_: Any) -> list[Any]:
@@ -261,32 +260,32 @@ def _results(
 
 
 def _gradients(
-    listed: ListedAlternative,
+    listed: ListedKernel,
     names: Sequence[str],
     places: Mapping[str, int],
     arguments: Mapping[str, Any],
     call: Signature,
 ) -> Callable[..., Any]:
     """The gradients that a derived backward returns."""
-    alternative = listed.alternative
-    assert alternative.backward is not None
-    function = _imported(listed, alternative.backward)
+    kernel = listed.kernel
+    assert kernel.backward is not None
+    function = _imported(listed, kernel.backward)
     wanted = _wanted(names, call)
-    unknown = [name for name in wanted if name not in alternative.gradients]
+    unknown = [name for name in wanted if name not in kernel.gradients]
     if unknown:
         raise _Refused(f"it has no gradient of {', '.join(unknown)}")
-    mask = tuple(name in wanted for name in alternative.gradients)
+    mask = tuple(name in wanted for name in kernel.gradients)
     kept = [name for name in names if listed.saves is None or name in listed.saves]
     given = _passed(function, {**arguments, OUTPUT_MASK: mask}, places, kept)
 
     def gradients(*operands: Any, **_: Any) -> list[Any]:
         found = _flat(function(**given(operands)))
-        if len(found) != len(alternative.gradients):
+        if len(found) != len(kernel.gradients):
             raise TypeError(
-                f"it returns {len(found)} gradients; return {len(alternative.gradients)}, of"
-                f" {', '.join(alternative.gradients)}"
+                f"it returns {len(found)} gradients; return {len(kernel.gradients)}, of"
+                f" {', '.join(kernel.gradients)}"
             )
-        by_name = dict(zip(alternative.gradients, found, strict=True))
+        by_name = dict(zip(kernel.gradients, found, strict=True))
         return _typed([by_name[name] for name in wanted], call)
 
     return gradients

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
-from functools import partial
 from typing import Any
 
 from composites.errors import ProgramError, did_you_mean
 from composites.functions import find_function
-from composites.registry.kernels import all_listed, compile_where
-from composites.registry.model import ListedKernel
-from lowering.export.call_conditions import Conditions, operands_of
-from lowering.export.listed_alternatives import listed_alternatives
+from composites.registry import model
+from composites.registry.condition_types import TENSOR
+from composites.registry.listed_kernels import all_listed
+from composites.registry.selection import Call
+from lowering.export.listed_alternatives import listed_alternatives, operands_of
 from lowering.stablehlo import Module, register_targets
 from lowering.stablehlo.composites import Signature
 from lowering.stablehlo.kernels import NOT_LISTED, Candidate, Candidates, Kernel, distinct
@@ -43,7 +43,7 @@ def listed_kernels(module: Module, platform: str, names: Sequence[str] | None = 
                 f" this program's composites, {', '.join(known) or 'none'} have one. A mapping"
                 " gives kernels that no registry lists"
             )
-    loaded: dict[ListedKernel, Kernel] = {}
+    loaded: dict[model.Kernel, Kernel] = {}
 
     def candidates(call: Signature) -> Sequence[Candidate]:
         found = [
@@ -72,7 +72,7 @@ def with_alternatives(kernels: Candidates, platform: str) -> Candidates:
 
 
 def _candidate(
-    kernel: ListedKernel, call: Signature, loaded: dict[ListedKernel, Kernel]
+    kernel: model.Kernel, call: Signature, loaded: dict[model.Kernel, Kernel]
 ) -> Candidate:
     refusal = _refusal(kernel, call)
     if refusal is not None:  # what it needs may not be installed
@@ -86,26 +86,29 @@ def _candidate(
     )
 
 
-def _load(kernel: ListedKernel) -> Kernel:
-    if kernel.function is not None:
-        function: Callable[..., Any] = find_function(kernel.function)
+def _load(kernel: model.Kernel) -> Kernel:
+    if not kernel.is_target:
+        function: Callable[..., Any] = find_function(kernel.name)
         return function
-    assert kernel.target is not None
     if kernel.library is not None:
+        assert kernel.platform is not None
         library = find_function(kernel.library)()
-        register_targets([kernel.target], [library], platform=kernel.platform)
-    return kernel.target
+        register_targets([kernel.name], [library], platform=kernel.platform)
+    return kernel.name
 
 
-def _refusal(kernel: ListedKernel, call: Signature) -> str | None:
+def _refusal(kernel: model.Kernel, call: Signature) -> str | None:
     """Why a kernel does not take a call; None if it does."""
     if kernel.version not in (None, call.version):
         return f"is for version {kernel.version}"
-    operands = operands_of(call.operands)
+    operands = operands_of(call)
     if operands is None:
         return "takes static shapes only"
-    conditions = Conditions(
-        kernel.when, partial(compile_where, kernel), f"{kernel.location}: {kernel.composite}"
-    )
+    absent = {name: None for name, _ in kernel.when.values}
     names = dict(zip(kernel.operands, operands, strict=False))
-    return conditions.unmet(operands, names, call.python_attributes())
+    described = Call(
+        operands,
+        {**absent, **call.python_attributes(), **names},
+        dict.fromkeys(kernel.operands, TENSOR),
+    )
+    return described.unmet(kernel.when, f"{kernel.location}: {kernel.composite}")

@@ -32,9 +32,10 @@ from composites.errors import (
 )
 from composites.functions import find_function, import_module
 from composites.in_place import InPlace
+from composites.registry import model
 from composites.registry.alternatives import check_functions
 from composites.registry.catalog import Catalog
-from composites.registry.model import STOCK, Alternative, Composite, Registry
+from composites.registry.model import STOCK, Composite, Registry
 from composites.registry.operators import (
     Operator,
     Variant,
@@ -99,14 +100,14 @@ def import_functions(entries: Sequence[Composite]) -> None:
             import_module(module)
 
 
-def import_alternative(alternative: Alternative, entry: Composite) -> None:
+def import_alternative(alternative: model.Kernel, entry: Composite) -> None:
     """Import the functions of an alternative that was chosen, and check that they fit.
 
     Raises:
         DecompositionError: they cannot be used.
         MissingPackageError: jax is not installed.
     """
-    if any(target.kind == "jax" for target in alternative.targets) and find_spec("jax") is None:
+    if any(target.kind == "jax" for target in alternative.functions) and find_spec("jax") is None:
         raise MissingPackageError(
             f"{alternative.name}, an alternative of {entry.qualified}, needs jax; pip install jax,"
             f" or write {entry.name}={STOCK}"
@@ -126,7 +127,7 @@ def install(
     compiled_calls: CompiledCalls,
     computations: Computations,
     statistics: Statistics,
-    chosen: Mapping[str, tuple[Alternative, ...]],
+    chosen: Mapping[str, tuple[model.Kernel, ...]],
 ) -> None:
     """Install the hooks of `entries`. If several claim one operator, the first one has priority.
 
@@ -197,7 +198,7 @@ class _Installer:
     """In the order in which they are asked."""
     search: Search
     """The search for copies of what the entries name."""
-    chosen: Mapping[str, tuple[Alternative, ...]]
+    chosen: Mapping[str, tuple[model.Kernel, ...]]
     """The alternatives that may take calls of an entry, by its identity."""
     overrides: list[Override]
     own_operators: dict[Composite, OwnOperator | None]

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from composites.registry.selection import Selection
+
 from .bindings import find_operations, string_value
 from .comparison.isolate import call_module
 from .composites import Signature, by_version, ignored_attributes, name_and_version, signature
@@ -181,23 +183,21 @@ def place_kernels(
         BindError: a function fails for a call, or returns other types.
         AttributeConversionError: the FFI cannot decode an attribute of a call.
     """
-    queues = {call: list(candidates(call)) for call in distinct(module)}
-    reasons: dict[Signature, list[str]] = {
-        call: [unlisted] if all(each.is_alternative for each in queue) else []
-        for call, queue in queues.items()
-    }
+    reasons: dict[Signature, list[str]] = {}
+    selections: dict[Signature, Selection[Candidate]] = {}
+    for call in distinct(module):
+        queue = candidates(call)
+        reasons[call] = [unlisted] if all(each.is_alternative for each in queue) else []
+        selections[call] = _selection(queue, reasons[call])
     taken: dict[Signature, Candidate] = {}
-    placed, asked = module, list(queues)
+    placed, asked = module, list(selections)
     while asked:
-        firsts: dict[Signature, Candidate] = {}
-        for call in asked:
-            first = _first(queues[call], reasons[call])
-            if first is not None:
-                firsts[call] = first
+        nexts = {call: next(selections[call], None) for call in asked}
+        firsts = {call: first for call, first in nexts.items() if first is not None}
         declined: list[Signature] = []
 
         def decline(call: Signature, reason: str, asked_again: Any = declined) -> None:
-            reasons[call].append(_refused(queues[call].pop(0), reason))
+            selections[call].decline(reason)
             asked_again.append(call)
 
         if firsts:
@@ -208,12 +208,13 @@ def place_kernels(
     return PlacedKernels(placed, module, taken, texts)
 
 
-def _first(queue: list[Candidate], reasons: list[str]) -> Candidate | None:
-    """The first one that may take a call. Those before it are noted, and removed."""
-    while queue and queue[0].refusal is not None:
-        refused = queue.pop(0)
-        reasons.append(_refused(refused, refused.refusal))
-    return queue[0] if queue else None
+def _selection(queue: Sequence[Candidate], reasons: list[str]) -> Selection[Candidate]:
+    """The candidates of a call, whose refusals are added to `reasons`."""
+
+    def declined(candidate: Candidate, reason: str) -> None:
+        reasons.append(f"{candidate.name}: {reason}")
+
+    return Selection(iter(queue), lambda candidate: candidate.refusal, declined)
 
 
 def put(
@@ -255,10 +256,6 @@ def put_alone(placed: PlacedKernels, call: Signature, platform: str) -> Module:
 def distinct(module: Module) -> list[Signature]:
     """The distinct calls of composites, also of those inside decompositions."""
     return list(dict.fromkeys(call for call, _ in outer_calls(module, ())))
-
-
-def _refused(candidate: Candidate, reason: str | None) -> str:
-    return f"{candidate.name}: {reason}"
 
 
 def failing_calls(placed: PlacedKernels, message: str, platform: str) -> tuple[KernelUse, ...]:

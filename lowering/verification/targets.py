@@ -12,7 +12,7 @@ from composites.decompositions import Words
 from composites.errors import UnusableFunctionError
 from composites.functions import load_function
 from composites.registry.catalog import Catalog
-from composites.registry.model import Alternative, Composite
+from composites.registry.model import Composite, Kernel
 from lowering.decorator import ENTRY
 
 
@@ -30,7 +30,7 @@ class Target:
     """Of an entry under `@composite`: the function."""
     samples: str | None = None
     """`package.module:function`, or the same with a file, which yields its samples."""
-    alternative: Alternative | None = None
+    alternative: Kernel | None = None
     """The decomposition that the entry has, if it is not its own."""
 
     @property

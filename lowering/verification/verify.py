@@ -17,7 +17,7 @@ from composites.errors import (
 )
 from composites.functions import import_module
 from composites.registry.catalog import Catalog
-from composites.registry.model import Alternative, Composite
+from composites.registry.model import Composite, Kernel
 from composites.registry.operators import find_operator
 from lowering import activation
 from lowering.dispatch.statistics import EntryStatistics, Statistics
@@ -310,7 +310,7 @@ def select(
 
 def _taken(
     target: Target,
-    alternative: Alternative,
+    alternative: Kernel,
     catalog: Catalog,
     frontend: Frontend,
     dtype: str,

@@ -13,7 +13,7 @@ from benchmarks.calls import Call, builtin_entries
 from benchmarks.decomposition_cases import ALL, ROWS, comparisons
 from benchmarks.entry_cases import CASES, NOT_MEASURED
 from benchmarks.kernel_cases import GROWING, cross_entropy
-from composites.registry.kernels import listed_in
+from composites.registry.listed_kernels import listed_in
 
 REPOSITORY = Path(__file__).parents[2]
 

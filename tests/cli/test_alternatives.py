@@ -31,7 +31,7 @@ namespace: umbra
 composites:
   e:
     op: aten::relu
-    alternatives:
+    kernels:
       a: {goals: [fast, small], decomposition: "umbra_f:two", when: {rank: 2}, tolerance: {f32: 9}}
       b: {decomposition: "umbra_f:two"}
 """
@@ -91,8 +91,8 @@ def test_show() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("umbra_f:six", "umbra.yaml:7: e: alternatives: a: module umbra_f has no function six"),
-        ("umbra_f:pair", "umbra.yaml:7: e: alternatives: a: umbra_f:pair(one, two) does not take"),
+        ("umbra_f:six", "umbra.yaml:7: e: kernels: a: module umbra_f has no function six"),
+        ("umbra_f:pair", "umbra.yaml:7: e: kernels: a: umbra_f:pair(one, two) does not take"),
     ],
 )
 def test_check(text: str, message: str) -> None:
@@ -106,12 +106,12 @@ def test_check(text: str, message: str) -> None:
 
 def test_check_of_what_a_file_adds() -> None:
     Path("umbra.yaml").write_text(
-        "schema: 1\nnamespace: umbra\ncomposites: {}\nalternatives:\n"
+        "schema: 1\nnamespace: umbra\ncomposites: {}\nkernels:\n"
         "  ptxla.silu: {a: {decomposition: 'umbra_f:pair'}}\n"
     )
     result = invoke("check", "umbra.yaml")
     assert result.exit_code == 1
-    assert "umbra.yaml:5: silu: alternatives: a: umbra_f:pair(one, two) does not" in result.stderr
+    assert "umbra.yaml:5: silu: kernels: a: umbra_f:pair(one, two) does not" in result.stderr
 
 
 @pytest.mark.process
@@ -120,7 +120,7 @@ def test_run(capfd: pytest.CaptureFixture[str]) -> None:
     result = invoke("run", "train.py", **variables)
     assert result.exit_code == 0, result.output
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines()]
-    assert ["umbra.e", "a", "2", "1: the rank of self is not 2"] in rows
+    assert ["umbra.e", "a", "2", "1: takes rank 2"] in rows
     assert ["umbra.e", "stock", "1", ""] in rows
     assert "where alternatives are chosen" not in invoke("run", "train.py").stdout
 

@@ -22,7 +22,7 @@ HEAD = "schema: 1\nnamespace: acme\ncomposites:\n"
 
 def entry(alternatives: str, more: str = "backward: derive") -> str:
     """A file whose one entry, `e`, has alternatives on line 7."""
-    return f"{HEAD}  e:\n    op: aten::gelu\n    {more}\n    alternatives: {{{alternatives}}}\n"
+    return f"{HEAD}  e:\n    op: aten::gelu\n    {more}\n    kernels: {{{alternatives}}}\n"
 
 
 F = "decomposition: 'a:f'"
@@ -34,11 +34,11 @@ def test_the_printed_text_reads_back() -> None:
         " backward: 'jax:a:b', gradients: [self], tolerance: {f32: 0.001}, samples: 'a:s'}, b:"
         f" {{{F}, backward: derive}}"
     )
-    written += f"alternatives:\n  ptxla.gelu: {{c: {{{F}}}}}\n"
+    written += f"kernels:\n  ptxla.gelu: {{c: {{{F}}}}}\n"
     registry = parse_registry(written, "acme.yaml")
     again = parse_registry(registry_yaml(registry), "acme.yaml")
     assert again.composites == registry.composites
-    assert again.additions == registry.additions
+    assert again.kernels == registry.kernels
     (e,) = registry.composites
     assert [a.name for a in e.alternatives] == ["a", "b"]
     assert e.alternatives[0].tolerance == (("f32", 0.001),)
@@ -104,7 +104,7 @@ def gelu_of(catalog: Catalog) -> Composite:
 
 
 def test_a_vendor_adds_to_a_builtin_entry(tmp_path: Path) -> None:
-    text = "schema: 1\nnamespace: acme\ncomposites: {}\nalternatives:\n"
+    text = "schema: 1\nnamespace: acme\ncomposites: {}\nkernels:\n"
     text += f"  ptxla.gelu: {{a: {{goals: fast, {F}}}, b: {{{F}}}}}\n"
     found = catalog(tmp_path, text)
     assert [a.name for a in gelu_of(found).alternatives] == ["a", "b"]
@@ -115,23 +115,71 @@ def test_a_vendor_adds_to_a_builtin_entry(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "body", "message"),
     [
-        ("ptxla.gleu", "", "alternatives: ptxla.gleu: there is no such entry; did you mean"),
-        ("gelu", "", "write its name with the namespace, such as ptxla.gelu"),
-        ("ptxla.gelu@7", "", "alternatives: ptxla.gelu@7: there is no such entry"),
-        ("acme.e", "", "is an entry of this file; write `alternatives` under the entry itself"),
+        ("ptxla.gleu", "", "kernels: ptxla.gleu: there is no such entry; did you mean"),
+        ("gelu", "", "is not a composite with its namespace, such as ptxla.gelu@1"),
+        ("ptxla.gelu@7", "", "kernels: ptxla.gelu@7: there is no such entry"),
+        ("acme.e@7", "", "kernels: acme.e@7: there is no such entry"),
         ("ptxla.gelu", ", when: {approx: none}", "has no argument 'approx'"),
         ("ptxla.gelu", ", when: {where: ['self.shape[']}", "is not an expression"),
-        ("ptxla.gelu", ", backward: derive", "ptxla.gelu has no derived backward; write an"),
+        ("ptxla.gelu", ", backward: derive", "ptxla.gelu has no derived backward; write a"),
         ("ptxla.gelu", ", goals: quick", "must be 'fast', 'small', 'shared' or"),
     ],
 )
 def test_wrong_additions(tmp_path: Path, name: str, body: str, message: str) -> None:
-    text = f"{HEAD}  e: {{op: aten::gelu}}\nalternatives:\n  {name}:\n    a: {{{F}{body}}}\n"
+    text = f"{HEAD}  e: {{op: aten::gelu}}\nkernels:\n  {name}:\n    a: {{{F}{body}}}\n"
     with pytest.raises(RegistryError) as raised:
         catalog(tmp_path, text)
     (problem,) = raised.value.problems
     assert message in problem.message
     assert problem.line in (6, 7)
+
+
+OWN = f"acme.e: {{b: {{goals: stock, {F}}}}}"
+
+
+def test_a_file_names_entries_of_its_own() -> None:
+    (e,) = parse_registry(f"{entry(f'a: {{{F}}}')}kernels: {{{OWN}}}\n", "acme.yaml").composites
+    assert [(a.name, a.location.line) for a in e.alternatives] == [("a", 7), ("b", 8)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"schema: 2\nnamespace: acme\ncomposites: {{}}\nkernels: {{{OWN}}}\n", ""),
+        (
+            f"schema: 2\nnamespace: umbra\ncomposites: {{}}\nkernels: {{{OWN}}}\n",
+            ":2: namespace: must",
+        ),
+        ("schema: 2\nnamespace: acme\ncomposites: {f: aten::silu}\n", "must hold kernels alone"),
+        ("schema: 2\n", "key 'namespace' is missing"),
+        (None, "cannot be read"),
+    ],
+)
+def test_kernels_in_a_file_of_their_own(
+    text: str | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "acme_rows"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("raise AssertionError('imported')")
+    if text is not None:
+        (folder / "kernels.yaml").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    written = f"{HEAD}  e: {{op: aten::gelu}}\nkernels: acme_rows:kernels.yaml\n"
+    if not message:
+        (e,) = parse_registry(written, "acme.yaml").composites
+        assert (e.alternatives[0].location.file, e.alternatives[0].location.line) == (
+            str(folder / "kernels.yaml"),
+            4,
+        )
+        return
+    with pytest.raises(RegistryError, match=message) as raised:
+        parse_registry(written, "acme.yaml")
+    assert raised.value.problems[0].file == str(folder / "kernels.yaml")
+
+
+def test_a_file_of_kernels_that_is_not_there() -> None:
+    with pytest.raises(RegistryError, match=r"acme\.yaml:5: kernels: there is no file no_such:k"):
+        parse_registry(f"{HEAD}  e: aten::gelu\nkernels: no_such:k.yaml\n", "acme.yaml")
 
 
 def test_two_vendors_cannot_use_one_name(tmp_path: Path) -> None:
@@ -140,7 +188,7 @@ def test_two_vendors_cannot_use_one_name(tmp_path: Path) -> None:
         path = tmp_path / f"{name}.yaml"
         path.write_text(
             f"schema: 1\nnamespace: {name}\ncomposites: {{}}\n"
-            f"alternatives: {{ptxla.gelu: {{a: {{{F}}}}}}}\n"
+            f"kernels: {{ptxla.gelu: {{a: {{{F}}}}}}}\n"
         )
         files.append(str(path))
     with pytest.raises(RegistryError, match=r"ptxla\.gelu already has it: .*acme\.yaml:4; take"):
@@ -152,8 +200,8 @@ def test_two_vendors_cannot_use_one_name(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
-    text = f"{HEAD}  e: {{op: aten::relu6, alternatives: {{a: {{goals: small, {F}}}}}}}\n"
-    text += f"alternatives:\n  ptxla.gelu: {{a: {{goals: fast, {F}}}, b: {{{F}}}}}\n"
+    text = f"{HEAD}  e: {{op: aten::relu6, kernels: {{a: {{goals: small, {F}}}}}}}\n"
+    text += f"kernels:\n  ptxla.gelu: {{a: {{goals: fast, {F}}}, b: {{{F}}}}}\n"
     return catalog(tmp_path_factory.mktemp("two"), text)
 
 
@@ -215,7 +263,7 @@ def test_a_package_with_a_wrong_addition_is_left_out(
         path = tmp_path / f"{name}.yaml"
         path.write_text(
             f"schema: 1\nnamespace: {name}\ncomposites: {{}}\n"
-            f"alternatives: {{{entry}: {{a: {{{F}}}}}, {entry}@1: {{b: {{{F}}}}}}}\n"
+            f"kernels: {{{entry}: {{a: {{{F}}}}}, {entry}@1: {{b: {{{F}}}}}}}\n"
         )
         modules[f"{name}_ops"] = returning(path)
     for name, source in modules.items():
@@ -242,13 +290,13 @@ def test_the_goal_shared_is_asked_before_stock() -> None:
     assert [alternative.is_for_shared for alternative in found.taken("b")] == [True, False]
 
 
-def test_the_goal_stock_is_for_the_file_of_the_entry(tmp_path: Path) -> None:
+def test_the_goal_stock_is_for_the_registry_of_the_entry(tmp_path: Path) -> None:
     path = tmp_path / "acme.yaml"
     path.write_text(
         "schema: 1\nnamespace: acme\ncomposites: {}\n"
-        f"alternatives:\n  ptxla.gelu: {{a: {{goals: stock, {F}}}}}\n"
+        f"kernels:\n  ptxla.gelu: {{a: {{goals: stock, {F}}}}}\n"
     )
-    with pytest.raises(RegistryError, match=r"goals: stock is for the file that has ptxla\.gelu"):
+    with pytest.raises(RegistryError, match=r"goals: stock is for the registry that has ptxla"):
         load_catalog([str(path)])
 
 
@@ -260,7 +308,7 @@ def test_a_package_that_adds_to_one_that_is_left_out(
         path = tmp_path / f"{name}.yaml"
         path.write_text(
             f"schema: 1\nnamespace: {name}\ncomposites: {{e: {{op: aten::gelu}}}}\n"
-            f"alternatives: {{{entry}: {{a: {{{F}}}}}}}\n"
+            f"kernels: {{{entry}: {{a: {{{F}}}}}}}\n"
         )
         install(tmp_path, f"{name}-ops", monkeypatch, **{f"{name}_ops": returning(path)})
     found = load_catalog([])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from composites.registry.kernels import listed_in
+from composites.registry.listed_kernels import listed_in
 from composites.registry.printing import registry_yaml
 from composites.registry.validation import load_registry, parse_registry
 from lowering.cli.app import app

@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 from composites import settings
 from composites.allowlist import resolve
 from composites.errors import AllowlistError, CompositesWarning, RegistryError
-from composites.registry import kernels
+from composites.registry import listed_kernels
 from composites.registry.catalog import load_catalog
-from composites.registry.kernels import all_listed
-from composites.registry.model import ListedKernel
+from composites.registry.listed_kernels import all_listed
+from composites.registry.reading import CheckedDocument
 from lowering.autoload import autoload
 from lowering.cli.app import app
 
@@ -93,14 +93,14 @@ def test_whatever_a_file_causes_stops_no_other(
     package: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = package(KERNEL)
-    read = kernels.listed_in
+    read = listed_kernels.checked_document
 
-    def fail(file: Path) -> tuple[ListedKernel, ...]:
+    def fail(file: Path) -> CheckedDocument:
         if file == path:
             raise TypeError("object of type 'int' has no len()")
         return read(file)
 
-    monkeypatch.setattr(kernels, "listed_in", fail)
+    monkeypatch.setattr(listed_kernels, "checked_document", fail)
     assert "umbra." not in str(all_listed())
 
 

@@ -37,7 +37,10 @@ composites:
     op: aten::gelu
     attributes: {approximate: approximate, tile: {value: [8, 128]}}
     when: {approximate: tanh, dtypes: [f32, bf16], rank: 2}
-  norm: {function: "math:sqrt", operands: [x]}
+    kernels:
+      by_tanh: {goals: fast, decomposition: "acme:gelu"}
+      cpu: [{target: acme_gelu}]
+  norm: {function: "math:sqrt", operands: [x], alternatives: {a: {decomposition: "acme:norm"}}}
   norms: {function: ["math:sqrt", "math:exp"], operands: [x]}
   silu: aten::silu
   softmax:
@@ -58,6 +61,8 @@ def accepts(schema: Any, value: Any) -> bool:
         return accepts(SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]], value)
     if "anyOf" in schema:
         return any(accepts(one, value) for one in schema["anyOf"])
+    if "oneOf" in schema:
+        return sum(accepts(one, value) for one in schema["oneOf"]) == 1
     if "enum" in schema:
         return value in schema["enum"]
     if "const" in schema:

@@ -28,6 +28,8 @@ def test_defaults_and_duplicates_go() -> None:
 
 
 def test_what_is_not_a_default_stays() -> None:
-    text = canonicalize(Module.parse(BEFORE.replace("[DEFAULT, DEFAULT]", "[HIGHEST, HIGHEST]"))).text
+    text = canonicalize(
+        Module.parse(BEFORE.replace("[DEFAULT, DEFAULT]", "[HIGHEST, HIGHEST]"))
+    ).text
     assert "precision = [HIGHEST, HIGHEST]" in text
     assert "TOTALORDER" in text

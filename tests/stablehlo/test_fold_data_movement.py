@@ -8,15 +8,18 @@ from lowering.stablehlo import Module, fold_data_movement, run
 # For each rule: operations that make %r of %x : tensor<2x3xf32>, the type of %r, and what is left.
 CASES = {
     "broadcasts of broadcasts": (
-        """%0 = stablehlo.broadcast_in_dim %x, dims = [0, 2] : (tensor<2x3xf32>) -> tensor<2x1x3xf32>
+        """%0 = stablehlo.broadcast_in_dim %x, dims = [0, 2]
+          : (tensor<2x3xf32>) -> tensor<2x1x3xf32>
         %r = stablehlo.broadcast_in_dim %0, dims = [1, 2, 3]
           : (tensor<2x1x3xf32>) -> tensor<4x2x5x3xf32>""",
         "4x2x5x3xf32",
         ["broadcast_in_dim %arg0, dims = [1, 3]"],
     ),
     "a broadcast of a broadcast in another order": (
-        """%0 = stablehlo.broadcast_in_dim %x, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
-        %r = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<3x2xf32>) -> tensor<3x2xf32>""",
+        """%0 = stablehlo.broadcast_in_dim %x, dims = [1, 0]
+          : (tensor<2x3xf32>) -> tensor<3x2xf32>
+        %r = stablehlo.broadcast_in_dim %0, dims = [0, 1]
+          : (tensor<3x2xf32>) -> tensor<3x2xf32>""",
         "3x2xf32",
         ["broadcast_in_dim %arg0, dims = [1, 0]"],
     ),
@@ -27,19 +30,22 @@ CASES = {
         ["reshape %arg0 : (tensor<2x3xf32>) -> tensor<3x2xf32>"],
     ),
     "a reshape that undoes ones": (
-        """%0 = stablehlo.broadcast_in_dim %x, dims = [1, 2] : (tensor<2x3xf32>) -> tensor<1x2x3xf32>
+        """%0 = stablehlo.broadcast_in_dim %x, dims = [1, 2]
+          : (tensor<2x3xf32>) -> tensor<1x2x3xf32>
         %r = stablehlo.reshape %0 : (tensor<1x2x3xf32>) -> tensor<2x3xf32>""",
         "2x3xf32",
         [],
     ),
     "a reshape of what repeats": (
-        """%0 = stablehlo.broadcast_in_dim %x, dims = [1, 2] : (tensor<2x3xf32>) -> tensor<2x2x3xf32>
+        """%0 = stablehlo.broadcast_in_dim %x, dims = [1, 2]
+          : (tensor<2x3xf32>) -> tensor<2x2x3xf32>
         %r = stablehlo.reshape %0 : (tensor<2x2x3xf32>) -> tensor<4x3xf32>""",
         "4x3xf32",
         ["broadcast_in_dim", "reshape"],
     ),
     "a reshape of what is transposed by a broadcast": (
-        """%0 = stablehlo.broadcast_in_dim %x, dims = [2, 1] : (tensor<2x3xf32>) -> tensor<1x3x2xf32>
+        """%0 = stablehlo.broadcast_in_dim %x, dims = [2, 1]
+          : (tensor<2x3xf32>) -> tensor<1x3x2xf32>
         %r = stablehlo.reshape %0 : (tensor<1x3x2xf32>) -> tensor<3x2xf32>""",
         "3x2xf32",
         ["broadcast_in_dim", "reshape"],

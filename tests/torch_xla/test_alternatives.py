@@ -162,9 +162,9 @@ def enable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Enable]:
         added: str = "",
     ) -> None:
         path = tmp_path / "planted.yaml"
-        body = f"  e: {{{entry}, alternatives: {{{alternatives}}}}}\n"
+        body = f"  e: {{{entry}, kernels: {{{alternatives}}}}}\n"
         text = f"schema: 1\nnamespace: planted\ncomposites:\n{body}"
-        path.write_text(text + (f"alternatives: {{{added}}}\n" if added else ""))
+        path.write_text(text + (f"kernels: {{{added}}}\n" if added else ""))
         monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
         activation.catalog.cache_clear()
         activation._of_environment.cache_clear()
@@ -237,10 +237,10 @@ def test_conditions_and_order(enable: Enable) -> None:
     )
     assert gelu() == 3
     assert declined() == {
-        "a": "approximate is 'none'; it takes 'tanh'",
-        "b": "the rank of self is not 3",
-        "c": "an operand is float32",
-        "d": "`where: self.shape[0] > 9` does not hold",
+        "a": "takes approximate = tanh, not 'none'",
+        "b": "takes rank 3",
+        "c": "takes operands of bf16, not f32",
+        "d": "needs self.shape[0] > 9",
         "e": "it has no time",
     }
     assert gelu(1.0, 10, 1) == 2
@@ -261,7 +261,7 @@ def test_the_stock_decomposition_takes_the_rest(enable: Enable) -> None:
         ("broken", "", "planted_alt:broken failed for .*: ValueError: it is broken"),
         ("wide", "", r"planted_alt:wide gives tensor<2x3xf64>, but aten::gelu gives tensor<2x3xf3"),
         ("random", "", "draws random numbers, and other ones than the stock decomposition"),
-        ("two", ", when: {where: ['self.shape[7] > 1']}", r"e: a: when: where: .* IndexError"),
+        ("two", ", when: {where: ['self.shape[7] > 1']}", r"e: a: when: .* IndexError"),
     ],
 )
 def test_what_fails_says_so(enable: Enable, function: str, more: str, message: str) -> None:
@@ -503,10 +503,10 @@ def test_an_adapted_call_and_a_backward_that_is_an_entry(
         "schema: 1\nnamespace: adapted\ncomposites:\n"
         "  e: {op: aten::pow.Tensor_Scalar, adapt: 'planted_alt:to_rows', backward: back,"
         f" decomposition: 'planted_alt:rows', attributes: {{power: power}},"
-        f" alternatives: {{a: {alternative('rows_two', condition)}}}}}\n"
+        f" kernels: {{a: {alternative('rows_two', condition)}}}}}\n"
         "  back: {gradients: [x], decomposition: 'planted_alt:rows_grad',"
         " attributes: {power: power},"
-        f" alternatives: {{b: {alternative('rows_grad_nine')}}}}}\n"
+        f" kernels: {{b: {alternative('rows_grad_nine')}}}}}\n"
     )
     monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
     activation.catalog.cache_clear()

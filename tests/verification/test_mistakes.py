@@ -269,7 +269,7 @@ def test_functions(run: Verify) -> None:
 # ---- alternatives ----
 
 BACK = ", backward: 'planted:backward', gradients: [self]"
-ALTERNATIVE = "alternatives: {a: {decomposition: 'planted:%s'%s}}"
+ALTERNATIVE = "kernels: {a: {decomposition: 'planted:%s'%s}}"
 
 
 def alternative_rows(rows: Sequence[Row]) -> list[Row]:

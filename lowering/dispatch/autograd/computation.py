@@ -11,7 +11,7 @@ import torch
 from composites import torch_internals
 from composites.errors import LoweringError, UnsupportedCallError
 from composites.intermediates import recorded
-from composites.registry.model import Alternative, Composite
+from composites.registry.model import Composite, Kernel
 from composites.torch_internals import TreeSpec, pytree
 from lowering.dispatch.alternatives import as_entry, forward_of, has_stock_bits, lower_alternative
 from lowering.dispatch.autograd.definition import Definition, Operands, local_name, result_name
@@ -97,7 +97,7 @@ class Computation:
     state."""
     attributes: Mapping[str, str | None]
     """MLIR text by name. The derived backward has the same attributes."""
-    alternative: Alternative | None = None
+    alternative: Kernel | None = None
     """The alternative that has taken the calls; None if the decomposition is that of the entry."""
 
     def reaches(self, grads: Sequence[Any]) -> list[bool]:
@@ -143,7 +143,8 @@ def lower_forward(
         return stock
     alternatives = definition.alternatives
     shared = definition.frontend.graph.is_shared
-    for alternative in alternatives.taking(arguments.call, arguments.operands, shared=shared):
+    asked = alternatives.asked(arguments.call, arguments.operands, shared=shared)
+    for alternative in asked:
         # Whether a number is drawn must not depend on the decomposition.
         changed = (
             "the entry's decomposition draws random numbers"
@@ -153,14 +154,14 @@ def lower_forward(
         if isinstance(changed, Computation):
             alternatives.take(alternative)
             return changed
-        alternatives.decline(alternative, changed, arguments.operands)
+        asked.decline(changed)
     alternatives.take(None)
     return stock
 
 
 def _with_alternative(
     stock: Computation,
-    alternative: Alternative,
+    alternative: Kernel,
     definition: Definition,
     arguments: Arguments,
     wanted: tuple[bool, ...] | None,
@@ -175,10 +176,10 @@ def _with_alternative(
     entry, frontend = definition.entry, definition.frontend
     # Where no backward follows, what has stock's bits saves nothing, and costs as much as stock's.
     saves_nothing = alternative.is_automatic and not alternative.is_for_shared and wanted is None
-    if alternative.decomposition is None or saves_nothing:
+    if alternative.forward is None or saves_nothing:
         return replace(stock, alternative=alternative)
     autocast = frontend.tracing.autocast_dtype()
-    decomposition, operands = alternative.decomposition, arguments.operands
+    decomposition, operands = alternative.forward, arguments.operands
     changed = as_entry(entry, alternative, decomposition)
     function = forward_of(entry, decomposition, arguments.call, saved=wanted is not None)
     lowered = lower_composite(

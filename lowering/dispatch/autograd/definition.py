@@ -11,7 +11,8 @@ import torch
 
 from composites.errors import LoweringError
 from composites.functions import find_function
-from composites.registry.model import Alternative, Composite
+from composites.registry import model
+from composites.registry.model import Composite
 from lowering.dispatch.alternatives import Alternatives
 from lowering.dispatch.decomposition import Call
 from lowering.dispatch.reads import Key, Reads
@@ -58,7 +59,7 @@ class Definition:
     backward: ExplicitBackward | None = None
     derived: dict[Hashable, Any] = field(default_factory=dict)
     """For a derived backward: from the key of a backward to its computation, or a Fallback."""
-    chosen: tuple[Alternative, ...] = ()
+    chosen: tuple[model.Kernel, ...] = ()
     """The alternatives that may take calls."""
     reads: Reads | None = None
     """Variables that the function under `@composite` reads; None for the entry of a registry."""

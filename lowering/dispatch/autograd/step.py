@@ -17,7 +17,7 @@ import torch
 from composites import attribute_types, torch_internals
 from composites.errors import LoweringError
 from composites.intermediates import Handler, handled
-from composites.registry.model import Alternative, Decomposition
+from composites.registry.model import Decomposition, Kernel
 from lowering import interrupts
 from lowering.dispatch.alternatives import (
     as_entry,
@@ -379,7 +379,7 @@ class _Backward:
             definition.alternatives.decline(alternative, function, operands)
             definition.alternatives.take(None, backward=True)
             return None
-        decomposition = alternative.backward or alternative.decomposition
+        decomposition = alternative.backward or alternative.forward
         assert decomposition is not None
         changed = as_entry(entry, alternative, decomposition)
         lowered = lower_composite(
@@ -406,13 +406,13 @@ class _Backward:
         definition.alternatives.take(None, backward=True)
         return None
 
-    def _backward_of(self, alternative: Alternative) -> Callable[..., list[Any]] | str:
+    def _backward_of(self, alternative: Kernel) -> Callable[..., list[Any]] | str:
         """An alternative's backward as a function of the derived backward's operands, or why it
         cannot have these gradients."""
         step, entry = self.step, self.step.definition.entry
         if alternative.derives:
-            assert alternative.decomposition is not None
-            return self._derived_from(alternative.decomposition)
+            assert alternative.forward is not None
+            return self._derived_from(alternative.forward)
         if alternative.backward is None:
             return "it has no backward, so the backward is that of the entry"
         asked = {name for name, w in zip(step.computation.names, self.wanted, strict=True) if w}
@@ -483,7 +483,7 @@ class _Backward:
         values |= {f"grad_output_{n}" if n else "grad_output": g for n, g in enumerate(given)}
         return values
 
-    def _check_gradients(self, alternative: Alternative, composite: EmittedComposite) -> None:
+    def _check_gradients(self, alternative: Kernel, composite: EmittedComposite) -> None:
         """Check the types of what an alternative's backward returns.
 
         Raises:

@@ -16,7 +16,7 @@ import composites
 from benchmarks.kernel_cases import Called
 from composites import Program
 from composites.functions import find_function
-from composites.registry.kernels import listed_in
+from composites.registry.listed_kernels import listed_in
 from lowering.export.arrays import array
 from lowering.stablehlo.kernels import distinct
 
@@ -77,9 +77,9 @@ def kernels_of(program: Program, registry: Path, module: str = "") -> dict[str, 
     """The functions that a registry file lists for the calls of a program."""
     called = {call.name: f"{call.name}@{call.version}" for call in distinct(program.module)}
     return {
-        called[kernel.composite]: find_function(kernel.function)
+        called[kernel.composite]: find_function(kernel.name)
         for kernel in listed_in(registry)
-        if kernel.composite in called and kernel.function is not None and module in kernel.function
+        if kernel.composite in called and not kernel.is_target and module in kernel.name
     }
 
 

@@ -1,0 +1,180 @@
+"""The kernels of all registry files, as a program without torch can take them.
+
+Nothing here imports torch or the functions that kernels name. An operator's signature is not at
+hand, so operands that an entry does not list are found from the functions later.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from composites.errors import CompositesWarning, Problem, RegistryError
+from composites.registry.builtin import builtin_registry_path
+from composites.registry.kernels import (
+    KernelRows,
+    checked_document,
+    kernel_mistakes,
+    kernels_for_others,
+    kernels_of_entry,
+    rows_of_file,
+)
+from composites.registry.model import DERIVE, Kernel, split_version
+from composites.registry.packages import LeftOut, announced
+from composites.registry.reading import CheckedDocument
+from composites.settings import registry_files
+
+FAST = "fast"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedKernel:
+    """A decomposition to choose, and what of its entry says how to call it."""
+
+    entry: str
+    """With its namespace."""
+    composite: str
+    """The composite's name in StableHLO."""
+    version: int
+    operands: tuple[str, ...] | None
+    """None: those arguments of the decomposition that no attribute holds."""
+    arguments: tuple[tuple[str, str], ...]
+    """Pairs of an argument and the attribute that holds it."""
+    results: tuple[int, ...]
+    """Numbers of the function's results that the composite returns; empty for all."""
+    derives: bool
+    """Whether the entry has a derived backward, a composite of its own."""
+    saves: tuple[str, ...] | None
+    """Operands and results that this takes; None for all operands."""
+    saved: tuple[str, ...]
+    """Further results that it takes."""
+    kernel: Kernel
+
+    @property
+    def name(self) -> str:
+        """As XLA_COMPOSITE_DECOMPOSITION chooses it."""
+        return f"{self.entry}={self.kernel.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: str
+    document: CheckedDocument
+    rows: KernelRows
+
+    def of_entry(self, name: str) -> tuple[Kernel, ...]:
+        return kernels_of_entry(self.document, name, self.rows, self.path)
+
+
+def all_listed() -> tuple[Kernel, ...]:
+    """The kernels for platforms of all registries: of files that the user has named, of installed
+    packages, and of the project. Packages whose file cannot be read are left out.
+
+    Raises:
+        RegistryError: with the problems of a file that the user has named.
+    """
+    return tuple(kernel for file in _all_files() for kernel in _of_platforms(file))
+
+
+def listed_in(path: Path) -> tuple[Kernel, ...]:
+    """The kernels for platforms of one file. Of its entries nothing else is checked.
+
+    Raises:
+        RegistryError: the file cannot be read, or what it says of kernels is wrong.
+    """
+    return tuple(_of_platforms(_read(path)))
+
+
+def fast_kernels() -> tuple[ListedKernel, ...]:
+    """The kernels that `decompositions="fast"` chooses from, of all registries, as `all_listed`.
+
+    Raises:
+        RegistryError: with the problems of a file that the user has named.
+    """
+    files = _all_files()
+    added = [listed for file in files for listed in _added(file, files)]
+    own = [
+        listed
+        for file in files
+        for name in file.document.entries
+        for listed in _listed(file, name, file.of_entry(name))
+    ]
+    # A kernel of a file is asked before those of the entry.
+    return (*added, *own)
+
+
+def _all_files() -> list[_File]:
+    files = [_read(Path(file)) for file in registry_files()]
+    for package in announced():
+        if not isinstance(package, LeftOut):
+            try:
+                files.append(_read(package.path))
+            except Exception:  # whatever the file causes; `composites list` says why
+                continue
+    return [*files, _read(builtin_registry_path())]
+
+
+def _read(path: Path) -> _File:
+    document = checked_document(path)
+    if document.problems:
+        raise RegistryError(document.problems)
+    for problem in document.outdated:
+        warnings.warn(str(problem), CompositesWarning, stacklevel=2)
+    file = _File(str(path), document, rows_of_file(document, str(path)))
+    problems = [
+        Problem(kernel.location.file, kernel.location.line, kernel.composite, mistake)
+        for kernel in _of_platforms(file)
+        for mistake in kernel_mistakes(kernel)
+    ]
+    if problems:
+        raise RegistryError(problems)
+    return file
+
+
+def _of_platforms(file: _File) -> Iterator[Kernel]:
+    of_entries = [kernel for name in file.document.entries for kernel in file.of_entry(name)]
+    for kernel in (*of_entries, *kernels_for_others(file.document, file.rows)):
+        if kernel.platform is not None:
+            yield kernel
+
+
+def _listed(file: _File, name: str, kernels: Sequence[Kernel]) -> Iterator[ListedKernel]:
+    """Those of an entry's kernels that are fast decompositions to choose."""
+    plain, version = split_version(name)
+    entry, namespace = file.document.entries[name], file.document.namespace
+    saves = entry.saves
+    for kernel in kernels:
+        if FAST in kernel.goals:
+            yield ListedKernel(
+                entry=f"{namespace}.{plain}",
+                composite=f"{namespace}.{entry.composite or plain}",
+                version=entry.version if version is None else version,
+                operands=None if entry.operands is None else tuple(entry.operands),
+                arguments=tuple(
+                    (attribute.from_, key)
+                    for key, attribute in entry.attributes.items()
+                    if attribute.from_ is not None
+                ),
+                results=tuple(entry.results),
+                derives=entry.backward == DERIVE,
+                saves=None if saves is None else tuple(n for n in saves if isinstance(n, str)),
+                saved=(
+                    *(key for item in saves or () if isinstance(item, dict) for key in item),
+                    *entry.intermediates,
+                ),
+                kernel=kernel,
+            )
+
+
+def _added(file: _File, files: Sequence[_File]) -> Iterator[ListedKernel]:
+    """What a file adds to entries of others."""
+    for kernel in kernels_for_others(file.document, file.rows):
+        for other in files:
+            namespace = other.document.namespace
+            for name, entry in other.document.entries.items() if other is not file else ():
+                plain, version = split_version(name)
+                own = entry.version if version is None else version
+                if f"{namespace}.{plain}" == kernel.composite and kernel.version in (None, own):
+                    yield from _listed(other, name, [kernel])

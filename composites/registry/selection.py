@@ -1,0 +1,164 @@
+"""Which kernel takes a call, and why the others do not.
+
+A call comes from one of three places: PyTorch's dispatcher, a composite in StableHLO for which a
+kernel of a platform is asked, or one for which a decomposition to choose is. Each place makes a
+`Call` of it, and asks the kernels of a `Selection` one after the other. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, Generic, TypeVar
+
+from composites.element_types import PYTORCH_NAMES
+from composites.errors import LoweringError, did_you_mean
+from composites.registry.condition_types import ANY, Kinds
+from composites.registry.conditions import compile_condition
+from composites.registry.model import When
+
+_TYPES = SimpleNamespace(**{name: name for name in PYTORCH_NAMES.values()})
+"""In place of torch in conditions: types are their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A tensor of a call, as conditions see it."""
+
+    shape: tuple[int, ...]
+    element_type: str
+
+    @property
+    def dtype(self) -> str:
+        """PyTorch's name of the element type."""
+        return PYTORCH_NAMES.get(self.element_type, self.element_type)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def dim(self) -> int:
+        return len(self.shape)
+
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+    def is_floating_point(self) -> bool:
+        return self.element_type.startswith(("f", "bf"))
+
+    def __str__(self) -> str:
+        return "x".join((*map(str, self.shape), self.element_type))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What conditions of kernels can be about."""
+
+    operands: Sequence[Operand]
+    """Those that the call has, in the composite's order."""
+    values: Mapping[str, Any]
+    """Arguments or attributes, and operands, by the names that conditions have for them, which may
+    be paths such as `self.weight`. An operand that the call does not have is None, and a dtype is
+    its name in PyTorch."""
+    kinds: Mapping[str, Kinds] = field(default_factory=dict)
+    """What the values of these names can be, where that is known."""
+
+    def unmet(self, when: When, owner: str) -> str | None:
+        """The first condition that the call does not meet; None if it meets all.
+
+        Args:
+            owner: the kernel that has the conditions, and its place, for messages.
+
+        Raises:
+            LoweringError: a condition cannot be evaluated for this call.
+        """
+        for name, allowed in when.values:
+            value = self._evaluated(name, owner, self._named)
+            if not any(_same(value, other) for other in allowed):
+                return f"takes {name} = {_either(allowed)}, not {value!r}"
+        for operand in self.operands:
+            if when.dtypes and operand.element_type not in when.dtypes:
+                return f"takes operands of {_either(when.dtypes)}, not {operand.element_type}"
+        if when.ranks and (not self.operands or self.operands[0].ndim not in when.ranks):
+            return f"takes rank {_either(when.ranks)}"
+        for text in when.where:
+            if not self._evaluated(text, owner, self._holds):
+                return f"needs {text}"
+        return None
+
+    def _evaluated(self, condition: str, owner: str, evaluate: Callable[[str], Any]) -> Any:
+        try:
+            return evaluate(condition)
+        except Exception as error:  # also a condition that does not fit a Python function
+            types = ", ".join(map(str, self.operands))
+            raise LoweringError(
+                f"{owner}: when: {condition!r} cannot be evaluated for {types}:"
+                f" {type(error).__name__}: {error}"
+            ) from error
+
+    def _named(self, path: str) -> Any:
+        """What a condition names, or an attribute of it."""
+        if path in self.values:
+            return self.values[path]
+        root, _, attribute = path.partition(".")
+        if root not in self.values:
+            known = list(self.values)
+            hint = f"{did_you_mean(root, known)} (known: {', '.join(known)})"
+            raise LookupError(f"there is no argument {root!r}{hint}")
+        return getattr(self.values[root], attribute)
+
+    def _holds(self, text: str) -> bool:
+        kinds = dict.fromkeys(self.values, ANY) | dict(self.kinds)
+        written = compile_condition(text, kinds)
+        # `compile_condition` lets nothing through that could do more than compute.
+        values = {name.replace(".", "_"): value for name, value in self.values.items()}
+        return bool(eval(written, {**values, "torch": _TYPES, "len": len, "__builtins__": {}}))
+
+
+K = TypeVar("K")
+
+
+@dataclass(slots=True)
+class Selection(Generic[K]):
+    """The kernels that may take one call, one after the other. Whoever asks goes on until one of
+    them takes the call."""
+
+    kernels: Iterator[K]
+    """In the order in which they are asked."""
+    refusal: Callable[[K], str | None]
+    """Why a kernel does not take the call, where that is known before it is asked."""
+    declined: Callable[[K, str], None]
+    """Notes that a kernel does not take the call, and why."""
+    asked: K | None = None
+    """The last one."""
+
+    def __iter__(self) -> Iterator[K]:
+        return self
+
+    def __next__(self) -> K:
+        for kernel in self.kernels:
+            reason = self.refusal(kernel)
+            if reason is None:
+                self.asked = kernel
+                return kernel
+            self.declined(kernel, reason)
+        raise StopIteration
+
+    def decline(self, reason: str) -> None:
+        """Note that the last one does not take the call."""
+        assert self.asked is not None
+        self.declined(self.asked, reason)
+
+
+def _same(found: Any, allowed: Any) -> bool:
+    """Whether a value is one of the file. Floats are attributes of 32 bits."""
+    if isinstance(found, float) and isinstance(allowed, int | float):
+        return ctypes.c_float(found).value == ctypes.c_float(allowed).value
+    return bool(found == allowed) and isinstance(found, bool) == isinstance(allowed, bool)
+
+
+def _either(values: Sequence[Any]) -> str:
+    return " or ".join(value if isinstance(value, str) else repr(value) for value in values)

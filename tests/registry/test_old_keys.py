@@ -1,0 +1,91 @@
+"""The key `alternatives`, which the next version does not read: what it means, and its new form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from composites.errors import RegistryError
+from composites.registry.catalog import load_catalog
+from composites.registry.formatting import formatted
+from composites.registry.validation import parse_registry
+from lowering.cli.app import app
+
+OLD = """\
+schema: 2
+namespace: acme
+composites:
+  e:
+    op: aten::gelu
+    alternatives:   # of e
+      a: {goals: fast, decomposition: acme_ops:gelu}   # one
+      b: {decomposition: acme_ops:gelu}
+    kernels:
+      cpu: [target: acme_gelu]
+  f: {op: aten::silu, alternatives: {a: {decomposition: acme_ops:silu}}}
+kernels:
+  ptxla.gelu@1:
+    cpu: [target: acme_gelu]
+alternatives:
+  ptxla.gelu:
+    acme: {goals: small, decomposition: acme_ops:gelu}
+"""
+NEW = """\
+schema: 2
+namespace: acme
+composites:
+  e:
+    op: aten::gelu
+    kernels:
+      a: {goals: fast, decomposition: acme_ops:gelu}   # one
+      b: {decomposition: acme_ops:gelu}
+      cpu: [target: acme_gelu]
+  f: {op: aten::silu, kernels: {a: {decomposition: acme_ops:silu}}}
+kernels:
+  ptxla.gelu: {acme: {goals: small, decomposition: acme_ops:gelu}}
+  ptxla.gelu@1:
+    cpu: [target: acme_gelu]
+"""
+
+
+def test_both_keys_mean_the_same() -> None:
+    old, new = parse_registry(OLD, "acme.yaml"), parse_registry(NEW, "acme.yaml")
+    assert old == new
+    assert [a.location.line for e in old.composites for a in e.alternatives] == [7, 8, 11]
+    assert [problem.line for problem in old.outdated] == [15, 6, 11]
+    assert not new.outdated
+
+
+def test_format_writes_the_new_key() -> None:
+    assert formatted(OLD, "acme.yaml") == NEW
+    assert formatted(NEW, "acme.yaml") == NEW
+    alone = OLD.replace("    kernels:\n      cpu: [target: acme_gelu]\n", "")
+    assert "    kernels:   # of e\n      a: {goals" in formatted(alone, "acme.yaml")
+
+
+def test_rows_that_are_written_by_hand() -> None:
+    text = OLD.replace("    kernels:\n      cpu: [target", "    kernels: {cpu: [target")
+    text = text.replace("acme_gelu]\n  f:", "acme_gelu]}\n  f:")
+    with pytest.raises(
+        RegistryError, match=r"acme\.yaml:6: write the rows of `alternatives` under"
+    ):
+        formatted(text, "acme.yaml")
+
+
+def test_one_name_under_both_keys() -> None:
+    text = OLD.replace("      cpu:", "      a: {decomposition: acme_ops:gelu}\n      cpu:")
+    with pytest.raises(RegistryError, match="e: alternatives: 'a' is under `kernels` too"):
+        parse_registry(text, "acme.yaml")
+
+
+def test_a_warning_names_the_line_and_the_command(tmp_path: Path) -> None:
+    path = tmp_path / "acme.yaml"
+    path.write_text(OLD)
+    said = "`alternatives` is now `kernels`, and is not read by the next version; run: composites"
+    assert f"{path}:6: e: {said} format {path}" in load_catalog([str(path)]).warnings()
+    runner = CliRunner(env={"XLA_COMPOSITE_REGISTRY": str(path), "COLUMNS": "300"})
+    assert said in runner.invoke(app, ["list", "--kernels"]).stderr
+    assert runner.invoke(app, ["format", str(path)]).exit_code == 0
+    assert path.read_text() == NEW
