@@ -317,7 +317,7 @@ def lower_composite(
             keep_roundings=graph.drops_roundings,
             is_shared=graph.is_shared,
             # A partitioner may divide each use of a value in its own way, so equal values stay.
-            is_copied=graph.copies_computations and not graph.is_partitioned,
+            is_copied=graph.runs and not graph.is_partitioned,
         )
     except (LoweringError, InvalidCallError, KeyboardInterrupt):
         raise

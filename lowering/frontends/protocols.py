@@ -167,8 +167,9 @@ class Graph(Protocol):
         the next instruction widens it."""
 
     @property
-    def copies_computations(self) -> bool:
-        """Whether the graph holds a copy of a computation for every call, as graphs that run do."""
+    def runs(self) -> bool:
+        """Whether the graph runs, and is not recorded. Such a graph holds a copy of a computation
+        for every call."""
 
     def computation(self, name: str, module: bytes) -> Any:
         """A handle for an HLO module. It can be inserted into graphs any number of times."""

@@ -45,7 +45,7 @@ class FxGraph:
     guards_products = False
     is_partitioned = True
     drops_roundings = False
-    copies_computations = False
+    runs = False
 
     def __init__(self) -> None:
         self.is_shared = False

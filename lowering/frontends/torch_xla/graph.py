@@ -94,7 +94,7 @@ class XlaGraph:
         return self.target.device == "CPU"
 
     @property
-    def copies_computations(self) -> bool:
+    def runs(self) -> bool:
         return not self.is_recorded
 
     def computation(self, name: str, module: bytes) -> Any:
