@@ -27,6 +27,7 @@ from lowering.export.optimizers import (
 )
 from lowering.frontends.errors import ForeignDataError, NoKernelError, ValueReadError
 from lowering.frontends.protocols import Frontend, Recording, Tensors
+from lowering.frontends.tensor_types import layout_refusal
 from lowering.stablehlo import Module, order_inputs
 
 
@@ -253,6 +254,9 @@ class _Tracer:
         kept."""
         if name in self.traced.inputs:
             raise ExportError(f"two tensors of the call have the name {name!r}; rename a key")
+        refusal = layout_refusal(like)
+        if refusal is not None:
+            raise ExportError(f"{name} cannot be an input: it {refusal}")
         try:
             self.traced.inputs[name] = self.frontend.tensors.placeholder(like)
         except UnsupportedCallError as error:
