@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _RUN = (
@@ -27,6 +29,28 @@ def command_of(module: str, *arguments: str) -> list[str]:
     folders = [folder or os.getcwd() for folder in sys.path]
     # -P: a file in the folder that the process is started in shadows nothing either.
     return [sys.executable, "-P", "-c", _RUN, root, module, *folders, "", *arguments]
+
+
+def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a process, and return its exit code.
+
+    The caller outlives the process: Ctrl-C, which a terminal sends to both, is left to the process,
+    and SIGTERM is passed on to it.
+    """
+    received: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: received.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        with subprocess.Popen(command, env=environment) as process:
+            signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number))
+            if signal.SIGTERM in received:  # while the process was started
+                process.terminate()
+            return process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def signal_name(number: int) -> str:

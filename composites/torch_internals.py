@@ -27,7 +27,11 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad, grad_mode
 from torch.utils import _pytree as pytree
 from torch.utils import backend_registration
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    _disable_current_modes,
+    _get_current_dispatch_mode_stack,
+)
 
 __all__ = ["DispatchKeySet", "TreeSpec", "pytree"]
 
@@ -295,6 +299,20 @@ def calls_through(around: Callable[..., Any]) -> AbstractContextManager[Any]:
     """A context in which `around(overload, arguments, keywords)` is asked to make each call that
     comes out of autograd and functionalization, in this thread and those that work for it."""
     return _Watching(around)
+
+
+def dispatch_mode() -> str | None:
+    """The name of a dispatch mode that is on in this thread, such as FlopCounterMode; None if none
+    is.
+
+    Modes in which PyTorch and this project trace do not count.
+    """
+    if not torch._C._len_torch_dispatch_stack():
+        return None
+    for mode in _get_current_dispatch_mode_stack():
+        if type(mode) is not _Watching and not mode.is_infra_mode():
+            return type(mode).__name__.removeprefix("_")  # its class may be private
+    return None
 
 
 def sequence_number() -> int:

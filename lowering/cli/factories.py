@@ -3,7 +3,6 @@ arguments."""
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 
 from composites.errors import CompositesError, UnusableFunctionError
 from composites.functions import load_function
+from composites.user_code import place_of
 
 FactoryArgument = Annotated[
     str,
@@ -36,7 +36,7 @@ def load_factory(target: str) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
         raise
     except Exception as error:
         raise UnusableFunctionError(
-            f"{_place(error)}{target} raised {type(error).__name__}: {error}"
+            f"{place_of(error)}{target} raised {type(error).__name__}: {error}"
         ) from error
     parts = (*made, {})[:3] if isinstance(made, tuple) and len(made) in (2, 3) else (None,) * 3
     if not (isinstance(parts[1], Sequence) and isinstance(parts[2], Mapping)):
@@ -51,9 +51,3 @@ def _described(value: Any) -> str:
     if isinstance(value, tuple):
         return f"a tuple of {', '.join(type(item).__name__ for item in value) or 'nothing'}"
     return type(value).__name__
-
-
-def _place(error: BaseException) -> str:
-    """`file:line: ` of where an error was raised."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else ""

@@ -7,7 +7,6 @@ needs no change.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -18,6 +17,7 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
+from composites.child_processes import run_to_end
 from composites.settings import STATS
 from lowering.frontends import jax_dumps
 from lowering.frontends.chosen import dumping_to, read_dump
@@ -56,9 +56,7 @@ def watch(command: Sequence[str]) -> Watched:
         stats_file = Path(folder) / "stats.jsonl"
         dumping = {**dumping_to(dump), **jax_dumps.dumping_to(jax_dump)}
         environment = os.environ | dumping | {STATS.name: str(stats_file)}
-        exit_code = subprocess.run(
-            [sys.executable, *command], env=environment, check=False
-        ).returncode
+        exit_code = run_to_end([sys.executable, *command], environment)
         stats = read_stats(stats_file)
         written = [g for file in sorted(Path(folder).glob("graphs*")) for g in read_dump(file)]
         compiled_by_jax = jax_dumps.read_dumps(jax_dump)

@@ -17,6 +17,7 @@ from composites.errors import (
 from composites.functions import find_function
 from composites.intermediates import recorded
 from composites.registry.model import Composite
+from composites.user_code import described
 from lowering import interrupts
 from lowering.dispatch.guarded_self import UnlistedReadError
 from lowering.dispatch.saving import further_values
@@ -215,5 +216,5 @@ def _failed(
     types = ["None" if t is None else str(frontend.tensors.type_of(t)) for t in operands]
     return LoweringError(
         f"{entry.location}: {entry.qualified}: decomposition {entry.decomposition.target} failed"
-        f" for {', '.join(types)}: {type(error).__name__}: {error}"
+        f" for {', '.join(types)}: {described(error)}"
     )

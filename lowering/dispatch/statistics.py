@@ -9,12 +9,11 @@ import logging
 import sys
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import FrameType
 
 import torch
 
 from composites.registry.model import Composite
+from composites.user_code import call_site
 
 log = logging.getLogger("composites")
 
@@ -26,8 +25,7 @@ MAX_WRITTEN_OPERANDS = 12
 
 _FURTHER = "further calls"
 _NO_SITE = "a backward pass"
-# Files of generated hooks, and of code that torch and importlib make. A user's may be `<stdin>`.
-_GENERATED = ("lowering.generated.", "<conditions of ", "<frozen ", "<eval_with_key>")
+"""Autograd runs the backward of XLA tensors in a thread of its own."""
 
 
 @dataclass(slots=True, eq=False)
@@ -57,7 +55,7 @@ class Fallback:
         self.calls += 1
         if not self.is_missed or (self.calls > 1 and not log.isEnabledFor(logging.INFO)):
             return  # walking the stack takes longer than all the rest
-        site = _call_site(sys._getframe(1))
+        site = call_site(sys._getframe(1)) or _NO_SITE
         self.sites[site] = self.sites.get(site, 0) + 1
         if site not in self.logged:
             self.logged.add(site)
@@ -128,27 +126,6 @@ class Statistics:
     @property
     def entries(self) -> Mapping[str, EntryStatistics]:
         return dict(self._entries)
-
-
-def _folder(module: str) -> str:
-    file = sys.modules[module].__file__
-    assert file is not None
-    return str(Path(file).parent) + "/"
-
-
-def _call_site(frame: FrameType | None) -> str:
-    """The innermost line outside torch, JAX and this project, as `file:line`."""
-    skipped = tuple(
-        _folder(name)
-        for name in ("torch", "torch_xla", "jax", "flax", "optax", "composites", "lowering")
-        if name in sys.modules
-    )
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith((*skipped, *_GENERATED)):
-            return f"{file}:{frame.f_lineno}"
-        frame = frame.f_back
-    return _NO_SITE  # autograd runs the backward of XLA tensors in a thread of its own
 
 
 def written_operands(operands: Iterable[object]) -> str:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import inspect
-import os
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,6 +14,7 @@ import torch
 from composites import torch_internals
 from composites.errors import ExportError, ProgramError, UnsupportedCallError
 from composites.torch_internals import pytree
+from composites.user_code import place_of
 from lowering import interrupts
 from lowering.export.arrays import array
 from lowering.export.manifest import Value
@@ -30,6 +27,7 @@ from lowering.export.optimizers import (
 )
 from lowering.frontends.errors import ForeignDataError, NoKernelError, ValueReadError
 from lowering.frontends.protocols import Frontend, Recording, Tensors
+from lowering.frontends.tensor_types import layout_refusal
 from lowering.stablehlo import Module, order_inputs
 
 
@@ -256,6 +254,9 @@ class _Tracer:
         kept."""
         if name in self.traced.inputs:
             raise ExportError(f"two tensors of the call have the name {name!r}; rename a key")
+        refusal = layout_refusal(like)
+        if refusal is not None:
+            raise ExportError(f"{name} cannot be an input: it {refusal}")
         try:
             self.traced.inputs[name] = self.frontend.tensors.placeholder(like)
         except UnsupportedCallError as error:
@@ -452,15 +453,15 @@ def _recording(frontend: Frontend, shared: bool) -> Iterator[_Tracer]:
         with torch_internals.exporting(), recording.recording(shared=shared):
             yield _Tracer(frontend)
     except ForeignDataError as error:
-        raise ExportError(f"{user_frame(error.__cause__ or error)}{error}") from error
+        raise ExportError(f"{place_of(error.__cause__ or error)}{error}") from error
     except NoKernelError as error:
         raise ExportError(
-            f"{user_frame(error)}{error}; use other operators, compute it before the program and"
+            f"{place_of(error)}{error}; use other operators, compute it before the program and"
             " pass the result, or write an entry with a decomposition for it"
         ) from error
     except ValueReadError as error:
         raise ExportError(
-            f"{user_frame(error)}the module reads the value of a tensor while it runs, but an"
+            f"{place_of(error)}the module reads the value of a tensor while it runs, but an"
             f" exported program takes the same path for all values ({error})"
         ) from error
 
@@ -484,18 +485,6 @@ def _clear_frames(error: BaseException) -> None:
                 one.add_note("".join(traceback.format_tb(one.__traceback__)).rstrip())
                 one.__traceback__ = None
             errors += [one.__cause__, one.__context__]
-
-
-_THIS_PROJECT = Path(__file__).parents[1], Path(torch_internals.__file__).parent
-_PACKAGES = (*_THIS_PROJECT, Path(torch.__file__).parent)
-_OURS = (*(f"{folder}{os.sep}" for folder in _PACKAGES), contextlib.__file__)
-
-
-def user_frame(error: BaseException) -> str:
-    """`file:line: ` of the innermost frame that is outside torch and this project."""
-    frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
-    outside = [frame for frame in frames if not frame.filename.startswith(_OURS)]
-    return f"{outside[-1].filename}:{outside[-1].lineno}: " if outside else ""
 
 
 def _written(path: Sequence[Any]) -> str:

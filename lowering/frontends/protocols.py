@@ -195,6 +195,10 @@ class Graph(Protocol):
         """
 
     @property
+    def runs(self) -> bool:
+        """Whether the graph runs, and is not recorded."""
+
+    @property
     def insert(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:
         """`insert(symbol, operands, handle)` adds the call of a composite as one node."""
 

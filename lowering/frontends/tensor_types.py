@@ -27,3 +27,12 @@ def tensor_type(tensor: torch.Tensor, whose: str) -> TensorType:
     if element is None:
         raise UnsupportedCallError(f"{whose} has no tensors of {tensor.dtype}")
     return TensorType(element, tuple(tensor.shape))
+
+
+def layout_refusal(tensor: torch.Tensor) -> str | None:
+    """Why no graph has such a tensor, and what to do; None for a dense one."""
+    if tensor.is_nested:
+        return "is nested; pad it with torch.nested.to_padded_tensor"
+    if tensor.layout is not torch.strided:
+        return f"has the layout {tensor.layout}; make it dense with .to_dense()"
+    return None

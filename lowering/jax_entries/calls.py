@@ -13,6 +13,7 @@ from composites import attribute_types
 from composites.attribute_types import UnsupportedValueError
 from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
 from composites.registry.operators import find_operator, find_overload
+from composites.user_code import described
 from lowering.dispatch.autograd.definition import local_name, refuse_unsaved, result_name
 from lowering.dispatch.operand_lists import operand_names, regrouped
 from lowering.dispatch.reads import Key
@@ -181,7 +182,7 @@ class Call:
             types = ", ".join("None" if t is None else written(t) for t in self._types)
             raise LoweringError(
                 f"{entry.location}: {entry.qualified}: decomposition {entry.decomposition} failed"
-                f" for {types}: {type(error).__name__}: {error}"
+                f" for {types}: {described(error)}"
             ) from error
 
     # ---- Rules: derivatives ----

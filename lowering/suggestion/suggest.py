@@ -18,13 +18,13 @@ import torch
 from composites.allowlist import resolve
 from composites.errors import CompositesError, ExportError, MissingPackageError, SuggestionError
 from composites.registry.model import Composite
+from composites.user_code import place_of
 from lowering import activation
 from lowering.export.optimizers import OptimizerFactory
 from lowering.export.tracing import (
     Traced,
     trace_inference,
     trace_training,
-    user_frame,
 )
 from lowering.suggestion.attribution import Attribution, attribute
 from lowering.suggestion.drafting import Drafting
@@ -133,7 +133,7 @@ class _Suggester:
             raise
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
-            raise SuggestionError(f"{user_frame(error)}the step failed: {said}") from error
+            raise SuggestionError(f"{place_of(error)}the step failed: {said}") from error
 
     def _stock(self) -> int | None:
         with suppress(ExportError), activation.for_export(()):

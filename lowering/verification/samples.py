@@ -17,6 +17,7 @@ from composites.errors import CompositesError, UnusableFunctionError
 from composites.functions import find_function, load_function
 from composites.registry.model import Composite
 from composites.torch_internals import pytree
+from composites.user_code import described
 from lowering.example_calls import ExampleCall, NoExample, caught, example_calls
 from lowering.verification.opinfo import samples_of
 from lowering.verification.targets import Target
@@ -149,7 +150,7 @@ def _named(target: Target, dtype: torch.dtype) -> Iterator[Sample]:
         raise
     except Exception as error:
         raise UnusableFunctionError(
-            f"{target.label}: samples: {target.samples} failed: {type(error).__name__}: {error}"
+            f"{target.label}: samples: {target.samples} failed: {described(error)}"
         ) from error
     for number, item in enumerate(items):
         if not (isinstance(item, tuple) and [type(part) for part in item] == [tuple, dict]):

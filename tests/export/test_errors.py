@@ -107,6 +107,52 @@ def test_a_loss_that_cannot_be_trained(computed: Any, x: torch.Tensor) -> None:
     )
 
 
+LAYOUTS: dict[str, tuple[Callable[[], torch.Tensor], str]] = {
+    "coo": (
+        lambda: torch.eye(4).to_sparse(),
+        "has the layout torch.sparse_coo; make it dense with .to_dense()",
+    ),
+    "csr": (
+        lambda: torch.eye(4).to_sparse_csr(),
+        "has the layout torch.sparse_csr; make it dense with .to_dense()",
+    ),
+    "strided": (
+        lambda: torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)]),
+        "is nested; pad it with torch.nested.to_padded_tensor",
+    ),
+    "jagged": (
+        lambda: torch.nested.nested_tensor(
+            [torch.ones(2, 4), torch.ones(3, 4)], layout=torch.jagged
+        ),
+        "is nested; pad it with torch.nested.to_padded_tensor",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support", "ignore:The PyTorch API of nested")
+def test_sparse_and_nested_inputs(computed: Any, x: torch.Tensor) -> None:
+    for make, advice in LAYOUTS.values():
+        module, tensor = computed(lambda self, x: self.linear(x)), make()
+        said = refused(partial(composites.export, module, (tensor,)))
+        assert said == f"arg:0 cannot be an input: it {advice}"
+        parameter = torch.nn.Parameter(tensor, requires_grad=False)
+        module = computed(lambda self, x: self.linear(x), mask=parameter)
+        said = refused(partial(composites.export, module, (x,)))
+        assert said == f"param:mask cannot be an input: it {advice}"
+
+
+def test_sparse_and_nested_tensors_inside(computed: Any, x: torch.Tensor) -> None:
+    eye = torch.eye(2).to_sparse()
+    for function, advice in (
+        (lambda self, x: eye @ x, "make it dense with .to_dense()"),
+        (lambda self, x: eye.to(x.device) @ x, "make it dense with .to_dense()"),
+        (lambda self, x: torch.nested.as_nested_tensor([x, x]), "to_padded_tensor|no rule in JAX"),
+    ):
+        said = refused(partial(composites.export, computed(function), (x,)))
+        assert said.startswith(f"{__file__}:")
+        assert re.search(advice, said)
+
+
 class Counting(torch.optim.Optimizer):
     """Counts its steps as a Python number, for each parameter as transformers' Adafactor, for each
     group, or once."""

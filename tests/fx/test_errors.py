@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import torch.nn.functional as F
 
 import composites
 from composites import ExportError, torch_internals
+from lowering import activation
 from lowering.frontends.aten_in_jax.table import RULES
 from lowering.frontends.fx import capture
 
@@ -121,3 +123,25 @@ def test_an_operator_of_a_backward_that_is_missing(monkeypatch: pytest.MonkeyPat
     for _ in range(2):
         with pytest.raises(ExportError, match="aten::sigmoid_backward has no rule in JAX"):
             composites.export(Squashed(), (torch.ones(3),), train=True, ops=[])
+
+
+def test_an_error_in_a_decomposition_names_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "umbra_on_fx.py").write_text(
+        "def gelu(self, *, approximate='none'):\n    return self.reshape(7)\n"
+    )
+    entry = "{op: aten::gelu, decomposition: umbra_on_fx:gelu}"
+    registry = tmp_path / "umbra.yaml"
+    registry.write_text(f"schema: 2\nnamespace: umbra\ncomposites:\n  gelu: {entry}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(registry))
+    activation.catalog.cache_clear()
+    with pytest.raises(composites.LoweringError) as raised:
+        composites.export(Calling(F.gelu), (torch.ones(2, 3),), ops=["umbra.gelu"])
+    monkeypatch.undo()
+    activation.catalog.cache_clear()
+    assert str(raised.value).startswith(
+        f"{registry}:4: umbra.gelu: decomposition umbra_on_fx:gelu failed for tensor<2x3xf32>:"
+        f" {tmp_path}/umbra_on_fx.py:2: RuntimeError: "
+    )

@@ -21,6 +21,8 @@ from composites_testing.processes import run_python
 from composites_testing.selection import variants
 from composites_testing.subjects import Subjects
 from composites_testing.tensors import gradient_of, values
+from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+from torch.utils.flop_counter import FlopCounterMode
 
 import composites
 
@@ -219,7 +221,43 @@ def in_a_thread() -> Named:
     return named
 
 
+def attention_and_norm(x: torch.Tensor) -> torch.Tensor:
+    others = x.detach()  # one gradient, as sums of several may have another order
+    return F.layer_norm(F.scaled_dot_product_attention(x, others, others), (8,))
+
+
+def counting_flops(*, forward: bool, backward: bool) -> Named:
+    counter = FlopCounterMode(display=False)
+    leaf = values(1, 2, 16, 8).requires_grad_()
+    with counter if forward else nullcontext():
+        result = attention_and_norm(leaf)
+    with counter if backward else nullcontext():
+        result.backward(values(1, 2, 16, 8, seed=1))
+    assert counter.get_total_flops()
+    return {"gradient": leaf.grad, "FLOPs": counter.get_total_flops()}
+
+
+def selective_checkpoint() -> Named:
+    asked: list[str] = []
+
+    def policy(context: Any, operator: Any, *arguments: Any, **keywords: Any) -> CheckpointPolicy:
+        asked.append(str(operator))
+        saved = operator is torch.ops.aten.bmm.default
+        return CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.PREFER_RECOMPUTE
+
+    leaf = values(1, 2, 16, 8).requires_grad_()
+    result = torch.utils.checkpoint.checkpoint(
+        lambda: attention_and_norm(leaf),  # torch 2.9 takes no argument on the XLA device
+        use_reentrant=False,
+        context_fn=partial(create_selective_checkpoint_contexts, policy),
+    )
+    result.backward(values(1, 2, 16, 8, seed=1))
+    assert asked.count("aten.bmm.default") == 4
+    return {"gradient": leaf.grad, "asked": " ".join(asked)}
+
+
 GELU = {"gelu", "gelu_backward"}
+SOFTMAX = {"softmax", "softmax_backward"}
 MODES: dict[str, tuple[Callable[[], Named], set[str]]] = {
     "autocast": (partial(autocast, network, torch.float32), FORWARD | BACKWARD),
     "autocast of one operator": (partial(autocast, F.gelu, torch.bfloat16), GELU),
@@ -232,6 +270,13 @@ MODES: dict[str, tuple[Callable[[], Named], set[str]]] = {
     "evaluation": (partial(dropout_and_gelu, False), GELU),
     "gradients that accumulate": (accumulated, FORWARD | BACKWARD),
     "a thread": (in_a_thread, FORWARD | BACKWARD),
+    "FLOPs": (partial(counting_flops, forward=True, backward=True), SOFTMAX),
+    "FLOPs of a forward": (partial(counting_flops, forward=True, backward=False), SOFTMAX),
+    "FLOPs of a backward": (
+        partial(counting_flops, forward=False, backward=True),
+        SOFTMAX | {"scaled_dot_product_attention"},
+    ),
+    "selective checkpointing": (selective_checkpoint, SOFTMAX),
 }
 
 
@@ -320,6 +365,13 @@ def test_modes_and_transforms(all_same_as_stock: SameAsStock) -> None:
             for name in ("gelu", "silu", "mish", "hardswish", "elu")
         ),
     )
+
+
+def test_a_fallback_names_the_dispatch_mode() -> None:
+    with composites.enabled("layer_norm"), FlopCounterMode(display=False):
+        F.layer_norm(values(2, 8), (8,))
+    fallbacks = composites.stats().entries["ptxla.layer_norm"].fallbacks
+    assert "a dispatch mode is on (FlopCounterMode)" in [f.reason for f in fallbacks]
 
 
 # Several threads, several devices

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -285,6 +288,37 @@ def test_run_says_which_signal_ended_the_script(tmp_path: Path) -> None:
     (tmp_path / "killed.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
     done = run(sys.executable, "-m", "composites", "run", "killed.py", cwd=tmp_path)
     assert (done.code, done.stderr.splitlines()[-1]) == (143, "killed.py was ended by SIGTERM")
+
+
+STOPPED = """\
+import time, torch, torch_xla
+torch.nn.functional.silu(torch.ones(2, device="xla")).cpu()
+open("started", "w").close()
+time.sleep(60)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_run_shows_what_is_known_of_a_script_that_is_stopped(tmp_path: Path, number: int) -> None:
+    (tmp_path / "train.py").write_text(STOPPED)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "composites", "run", "train.py"],
+        cwd=tmp_path,
+        env=os.environ | {"XLA_COMPOSITE_OP": "silu"},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not (tmp_path / "started").exists():
+        assert process.poll() is None
+        time.sleep(0.1)
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal does
+    else:
+        process.send_signal(number)
+    assert "ptxla.silu" in process.communicate()[0]
+    assert process.returncode == 128 + number
 
 
 @pytest.mark.process

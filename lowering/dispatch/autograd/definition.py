@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from composites import torch_internals
 from composites.errors import LoweringError
 from composites.functions import find_function
 from composites.registry import model
@@ -78,6 +79,14 @@ class Definition:
     @property
     def alternatives(self) -> Alternatives:
         return Alternatives(self.entry, self.chosen, self.native, self.statistics)
+
+    def watching_mode(self) -> str | None:
+        """Why a call that runs belongs to the stock lowering: a dispatch mode of the program, such
+        as FlopCounterMode, has to see its operators. None if no mode is on."""
+        mode = torch_internals.dispatch_mode()
+        if mode is None or not self.frontend.graph.runs:
+            return None
+        return f"a dispatch mode is on ({mode})"
 
     @property
     def symbol(self) -> str:

@@ -84,6 +84,9 @@ class CompositeFunction:
             if arguments.is_flat:
                 return self._compiled(arguments)
             return self._of_lists(arguments)
+        mode = definition.watching_mode()
+        if mode is not None:
+            return self._stock(arguments, mode)
         computation = self._computation(arguments, _wanted(operands))
         if isinstance(computation, Fallback):
             computation.count_call()

@@ -144,6 +144,16 @@ class _Backward:
             return self._stock("a gradient is a subclass of Tensor")
         if explicit is None and not definition.entry.derives:
             return self._stock("the entry has no backward")
+        mode = definition.watching_mode()
+        if mode is not None and self._refusal_of_stock(mode) is None:
+            return self._stock(mode)
+        with nullcontext() if mode is None else torch_internals.without_modes():
+            return self._as_composite()
+
+    def _as_composite(self) -> Gradients:
+        """The gradients as the composite of the backward; those of stock if that declines."""
+        definition = self.step.definition
+        explicit = definition.backward
         if explicit is None:
             return self._derived()
         groups = self.step.computation.groups
@@ -185,14 +195,9 @@ class _Backward:
         affect the second one either.
         """
         definition, types = self.step.definition, self.step.types
-        entry = definition.entry
-        if entry.decomposition.kind == "jax" and entry.adapt is not None:
-            why = reason or "the backward does not claim this call"
-            raise LoweringError(
-                f"{entry.location}: {entry.qualified}: {why}; PyTorch would have to differentiate"
-                f" {entry.decomposition}, and no operator of PyTorch has the arguments of a JAX"
-                " function behind `adapt`; write the decomposition in PyTorch for such programs"
-            )
+        refusal = self._refusal_of_stock(reason or "the backward does not claim this call")
+        if refusal is not None:
+            raise LoweringError(refusal)
         if reason is not None:
             operands = written_operands(self.grads)
             definition.statistics.fallback(f"its backward: {reason}", operands).count_call()
@@ -201,23 +206,12 @@ class _Backward:
             _blank(type_, device, wanted) if tensor is None else tensor
             for tensor, type_, wanted in zip(self.operands, types, self.wanted, strict=True)
         ]
-        names = self.step.computation.names
-        lost = dict.fromkeys(
-            name
-            for name, tensor, type_ in zip(names, self.operands, types, strict=True)
-            if tensor is None and type_ is not None
-        )
-        if lost and definition.backward is not None:
-            raise LoweringError(
-                f"{entry.location}: {entry.qualified}: this gradient is computed by the stock"
-                f" operator, which reads {', '.join(lost)}; add it to `saves`"
-            )
-
         random_numbers = definition.frontend.random_numbers
 
         def run(*operands: torch.Tensor | None) -> Any:
             state = random_numbers.random_state(self.step.seed) if random_numbers else nullcontext()
-            with state:
+            # Only the gradients are calls of the program.
+            with state, torch_internals.without_modes():
                 return self.step.run(*operands)
 
         with definition.lowering.raised(), interrupts.allowed():
@@ -228,6 +222,31 @@ class _Backward:
                 self.grads,
                 create_graph=torch.is_grad_enabled(),
             )
+
+    def _refusal_of_stock(self, reason: str) -> str | None:
+        """Why the gradients cannot be those of the stock lowering, which `reason` asks for."""
+        definition, types = self.step.definition, self.step.types
+        entry = definition.entry
+        if entry.decomposition.kind == "jax" and entry.adapt is not None:
+            return (
+                f"{entry.location}: {entry.qualified}: {reason}; PyTorch would have to"
+                f" differentiate {entry.decomposition}, and no operator of PyTorch has the"
+                " arguments of a JAX function behind `adapt`; write the decomposition in PyTorch"
+                " for such programs"
+            )
+        lost = dict.fromkeys(
+            name
+            for name, tensor, type_ in zip(
+                self.step.computation.names, self.operands, types, strict=True
+            )
+            if tensor is None and type_ is not None
+        )
+        if lost and definition.backward is not None:
+            return (
+                f"{entry.location}: {entry.qualified}: this gradient is computed by the stock"
+                f" operator, which reads {', '.join(lost)}; add it to `saves`"
+            )
+        return None
 
     def _derived(self) -> Gradients:
         step, definition = self.step, self.step.definition

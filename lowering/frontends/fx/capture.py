@@ -30,6 +30,7 @@ from lowering.frontends.fx import lists, recurrent
 from lowering.frontends.fx.device import device
 from lowering.frontends.fx.sources import keep_source
 from lowering.frontends.protocols import Kernel
+from lowering.frontends.tensor_types import layout_refusal
 
 
 class TracedTensor(torch.Tensor):
@@ -199,6 +200,10 @@ _SAME = frozenset(
 def called(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """What a call returns that came out of autograd and functionalization."""
     kernels = KERNELS.get(func)
+    for leaf in pytree.tree_leaves((arguments, keywords)):
+        refusal = layout_refusal(leaf) if isinstance(leaf, torch.Tensor) else None
+        if refusal is not None:
+            raise ForeignDataError(f"{func.name()} takes a tensor that {refusal}")
     try:
         if kernels:
             return kernels[-1](*arguments, **keywords)

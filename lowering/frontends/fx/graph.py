@@ -43,6 +43,7 @@ class FxGraph:
     """See `lowering.frontends.protocols.Graph`."""
 
     device = "CPU"  # lowerings that depend on the device run on torch_xla only
+    runs = False
 
     def __init__(self) -> None:
         self.is_shared = False

@@ -89,6 +89,10 @@ class XlaGraph:
     def is_shared(self) -> bool:
         return self.is_recorded_to_share if self.is_recorded else runtime.is_spmd()
 
+    @property
+    def runs(self) -> bool:
+        return not self.is_recorded
+
     def composite(
         self,
         name: str,

@@ -46,6 +46,10 @@ _OTHER_DEVICE = ("XLA tensor", "same device")
 """Every message about a tensor on another device has one of these: torch_xla 2.9's the first one,
 PyTorch's the second one."""
 
+_SPARSE = ("'SparseXLA'", "'SparseCsrXLA'", "new_compressed_tensor")
+_NESTED = ("NestedTensor", "NestedInt")
+"""PyTorch's messages about sparse and nested tensors have one of these."""
+
 _NOT_FAKE = "allow_non_fake_inputs"
 """AOTAutograd's message about a tensor that a function reads and is not given has this text. Scans
 trace their functions with it."""
@@ -73,7 +77,7 @@ class XlaRecording:
                 gradients_in_this_thread(),
             ):
                 yield
-        except (RuntimeError, AssertionError) as error:
+        except (RuntimeError, AssertionError, AttributeError) as error:
             message = _of_foreign_data(str(error))
             if message is None:
                 raise
@@ -157,6 +161,12 @@ def _of_foreign_data(text: str) -> str | None:
             f" ({text.splitlines()[0]}); make it on the device of the module's arguments,"
             " as in torch.ones(n, device=x.device), or register it as a buffer"
         )
+    for parts, advice in (
+        (_SPARSE, "sparse tensor; make it dense with .to_dense()"),
+        (_NESTED, "nested tensor; pad it with torch.nested.to_padded_tensor"),
+    ):
+        if any(part in text for part in parts):
+            return f"an operator takes or makes a {advice} ({text.partition('. ')[0]})"
     if _NOT_FAKE in text:
         return (
             "the function of a loop (scan, scan_layers) reads a tensor from outside; pass it to the"

@@ -16,6 +16,7 @@ from typing import Any
 
 from composites.errors import UnsupportedCallError
 from composites.functions import load_function
+from composites.user_code import described
 
 from ..bindings import IrModule, IrOperation, attributes, building, copy_into, ir
 from ..composites import (
@@ -187,7 +188,7 @@ def _lower(binding: Binding, call: Signature, platform: str | None) -> IrModule:
     except Exception as error:
         raise BindError(
             f"{call.name}: {callable_name(fn)} cannot be lowered for ({', '.join(call.operands)})"
-            f"{_shown(keywords)}: {type(error).__name__}: {error}"
+            f"{_shown(keywords)}: {described(error)}"
         ) from error
     _check_results(fn, call, function_types(functions(module)["main"])[1])
     return module
