@@ -93,8 +93,8 @@ def causal_rows_backward(
         of_weights = _product("...hgqd,...hkd->...hgqk", given, rows.keys(value))
         if rows.start == 0:
             # Of rows with few keys, both terms of the difference below nearly cancel, so that
-            # their rounding errors must cancel too.
-            subtracted = (weights * of_weights).sum(-1)
+            # their rounding errors must cancel too, and the error of `log_sum_exp`.
+            subtracted = (weights * of_weights).sum(-1) / weights.sum(-1)
         else:
             subtracted = (f32(given) * f32(rows.rows(results))).sum(-1)
         of_scores = weights * (of_weights - subtracted[..., None]) * rows.factor

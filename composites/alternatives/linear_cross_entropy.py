@@ -71,7 +71,7 @@ def in_classes(
     losses = jnp.where(rows.counted, maxima - chosen + log_sums, 0)
     loss = _reduced(losses, rows.counted, reduction)
     if label_smoothing:
-        smooth = maxima + log_sums - total / weight.shape[0]
+        smooth = maxima - total / weight.shape[0] + log_sums
         smooth = _reduced(jnp.where(rows.kept, smooth, 0), rows.kept, reduction)
         loss = (1 - label_smoothing) * loss + label_smoothing * smooth
     return loss, maxima, log_sums

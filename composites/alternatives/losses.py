@@ -45,7 +45,8 @@ def cross_entropy_in_rows(
         maxima = lax.dynamic_update_slice_in_dim(maxima, largest, start, 0)
         log_sums = lax.dynamic_update_slice_in_dim(log_sums, logs, start, 0)
         if label_smoothing:
-            found = (of_all * ((largest + logs)[:, None] - rows.astype(jnp.float32))).sum(-1)
+            below = largest[:, None] - rows.astype(jnp.float32)  # exact where logits are large
+            found = (of_all * (below + logs[:, None])).sum(-1)
             smooth = lax.dynamic_update_slice_in_dim(smooth, found, start, 0)
         return maxima, log_sums, smooth
 

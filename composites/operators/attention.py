@@ -28,7 +28,8 @@ def log_sum_exp(
     """The logarithm of the sum of the exponentials of each row of scores, in f32.
 
     With it, a backward can recompute any probability as `exp(score - log_sum_exp)`: Dao et al.,
-    "FlashAttention" (2022), section 3.
+    "FlashAttention" (2022), section 3. The rounding of a large one is a relative error of all
+    probabilities of its row, 3e-5 at 1,000, as in PyTorch's flash attention.
 
     Args:
         query: `[…, Hq, L, E]`.

@@ -35,9 +35,13 @@ class Case:
     heads: tuple[int, ...] = (2, 2)
     of_keys: tuple[int, ...] | None = None
     size: int = 8
+    wider: int = 3
+    """How much larger values are than keys; with 0, PyTorch has flash attention on the CPU."""
     mask: tuple[str, tuple[int, ...]] | None = None
     options: dict[str, Any] = field(default_factory=dict)
     dtype: torch.dtype = torch.float32
+    factors: tuple[float, ...] = (1,)
+    """What the scores of each head are multiplied with."""
 
     def operands(self) -> tuple[list[Tensor], Tensor | None, Tensor]:
         """Query, key and value; the mask; the gradient of the result."""
@@ -45,9 +49,10 @@ class Case:
         of_keys = self.heads if self.of_keys is None else self.of_keys
         query = torch.randn(*self.heads, self.length, self.size)
         key = torch.randn(*of_keys, self.keys, self.size)
-        value = torch.randn(*of_keys, self.keys, self.size + 3)
-        grad = torch.randn(*self.heads, self.length, self.size + 3)
-        rounded = [t.to(self.dtype) for t in (query, key, value)]
+        value = torch.randn(*of_keys, self.keys, self.size + self.wider)
+        grad = torch.randn(*self.heads, self.length, self.size + self.wider)
+        roots = torch.tensor(self.factors).sqrt()[:, None, None]
+        rounded = [t.to(self.dtype) for t in (query * roots, key * roots, value)]
         return rounded, self._mask(), grad.to(self.dtype)
 
     def _mask(self) -> Tensor | None:
@@ -170,6 +175,32 @@ def test_rows_of_few_keys() -> None:
     found = check(Case(512, 512, (1, 4), size=64, options=CAUSAL))
     of_query = found[1]
     assert not of_query[..., 0, :].any()  # one key: its probability is 1, whatever the query is
+
+
+@variants(
+    ("alternative", "case"),
+    [
+        ("blockwise", {"length": 256, "keys": 256}),  # one block has all keys
+        ("blockwise", {"length": 512, "keys": 512, "options": CAUSAL}),
+        ("causal_rows", {"length": 1024, "keys": 1024, "options": CAUSAL}),
+        ("blockwise", {"length": 300, "keys": 600}),
+    ],
+    ids=str,
+)
+def test_large_scores(alternative: str, case: dict[str, Any]) -> None:
+    """The errors of gradients are those of PyTorch's own f32, stock's or flash attention's, where
+    the largest scores of the heads are about 200, 2,000 and 15,000."""
+    call = Case(heads=(1, 3), size=16, wider=0, factors=(35, 350, 2800), **case)
+    right = call.run("cpu", torch.float64)
+    own = [call.run("xla"), call.run("cpu")]
+    with composites.enabled(ENTRY, decompositions=alternative):
+        found = call.run("xla")
+    for result, exact, *others in zip(found, right, *own, strict=True):
+        for head in range(3):
+            known = errors([t[0, head] for t in others], [exact[0, head]] * 2)
+            ((mean, greatest),) = errors([result[0, head]], [exact[0, head]])
+            assert mean <= 1.3 * max(known)[0]
+            assert greatest <= 1.5 * max(most for _, most in known)
 
 
 def test_sums_of_narrow_products_are_f32() -> None:

@@ -246,3 +246,14 @@ def test_rows_hold_nothing_of_the_size_of_the_logits(tmp_path: Path) -> None:
     ]
     assert len(large) == 2  # 8 MB each
     assert not [line for line in large if "temp" in line]
+
+
+def test_smoothing_of_large_logits() -> None:
+    """The rows' alternative subtracts the maximum before it adds the logarithm of the sum."""
+    logits = 15000 + torch.randn(16384, 4, generator=torch.Generator().manual_seed(0))
+    target = torch.zeros(16384, dtype=torch.int64)
+    options: dict[str, Any] = {"reduction": "none", "label_smoothing": 0.5}
+    right, _ = loss(logits.double(), target, device="cpu", **options)
+    with composites.enabled(LOSS, decompositions="rows"):
+        found, _ = loss(logits, target, **options)
+    assert float((found - right).abs().max()) < 2e-6
