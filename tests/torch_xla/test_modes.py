@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -323,37 +322,6 @@ def test_modes_and_transforms(all_same_as_stock: SameAsStock) -> None:
 
 
 # Several threads, several devices
-
-
-def test_threads_leave_the_settings_of_torch_xla_alone(
-    written_composites: Callable[[str], Counter[str]],
-) -> None:
-    """Composites are lowered with numbers as constants, a setting of the whole process."""
-    failed: list[BaseException] = []
-
-    def trace(thread: int) -> None:
-        try:
-            for rows in range(1, 40):
-                network(torch.empty(rows, thread + 1, device="xla"))
-        except BaseException as error:
-            failed.append(error)
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    before = torch_xla._XLAC._get_xla_all_numbers_special_scalars()
-    try:
-        with composites.enabled("all"):
-            threads = [threading.Thread(target=trace, args=(number,)) for number in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        after = torch_xla._XLAC._get_xla_all_numbers_special_scalars()
-    finally:
-        sys.setswitchinterval(interval)
-        torch_xla._XLAC._set_xla_all_numbers_special_scalars(before)
-    assert not failed
-    assert after == before
 
 
 SPMD = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -85,15 +84,6 @@ def test_mm_is_one_dot(given: torch.dtype, wanted: torch.dtype) -> None:
     assert_close(result, reference.to(wanted).double() if given == wanted else reference, wanted)
 
 
-@pytest.mark.parametrize(("given", "wanted"), [(BF16, F32), (I8, I32)])
-def test_bmm_is_one_dot(given: torch.dtype, wanted: torch.dtype) -> None:
-    a, b = random(2, 5, 16, dtype=given), random(2, 16, 3, dtype=given)
-    result = torch.bmm(a, b, out_dtype=wanted)
-    assert composites_of(result) == ["bmm"]
-    assert "stablehlo.convert" not in stablehlo(result)
-    assert_close(result, torch.bmm(*wide(a, b)), wanted)
-
-
 @pytest.mark.parametrize("of_result", [True, False])
 @pytest.mark.parametrize(("beta", "alpha"), [(1, 1), (0.5, 2), (0, 1)])
 def test_addmm(of_result: bool, beta: float, alpha: float) -> None:
@@ -109,14 +99,6 @@ def test_addmm_with_beta_0_does_not_read_self() -> None:
     bias = torch.full((3,), torch.nan, device="xla")
     result = torch.addmm(bias, random(5, 16), random(16, 3), out_dtype=F32, beta=0)
     assert bool(result.isfinite().all())
-
-
-def test_baddbmm() -> None:
-    bias, a, b = random(2, 5, 3, dtype=F32), random(2, 5, 16), random(2, 16, 3)
-    result = torch.baddbmm(bias, a, b, out_dtype=F32, beta=0.5)
-    assert composites_of(result) == ["baddbmm"]
-    assert products_of(result) == ["(bf16, bf16) -> f32"]
-    assert_close(result, torch.baddbmm(*wide(bias, a, b), beta=0.5), F32)
 
 
 # XLA:CPU refuses a product from bf16 to f32 that it transposes the result in.
@@ -139,13 +121,6 @@ def test_a_composite_of_several_results_may_hold_one() -> None:
     assert re.findall(r'"acme\.\w+"', stablehlo(product)) == ['"acme.product_and_sum"']
     assert_close(product.T.contiguous() * 2, torch.mm(*wide(a, b)).T * 2, F32)
     assert_close(total, wide(a)[0].sum().to(BF16).double(), BF16)
-
-
-def test_a_product_outside_of_composites_may_be_transposed() -> None:
-    from composites.operators.wide_products import matmul
-
-    a, b = random(8, 16), random(16, 5)
-    assert_close(matmul(a, b, F32).T.contiguous() + 1, torch.mm(*wide(a, b)).T + 1, F32)
 
 
 # Gradients.
@@ -269,24 +244,6 @@ OPERATORS_WITH_OUT = (
     (torch.baddbmm, ((3,), (2, 5, 16), (2, 16, 3)), "baddbmm"),
     (torch.matmul, ((2, 5, 16), (16, 3)), "mm"),
 )
-
-
-@variants(("operator", "shapes"), [case[:2] for case in OPERATORS_WITH_OUT])
-def test_compiled_operators_give_the_same_bits(
-    operator: Callable[..., torch.Tensor], shapes: tuple[tuple[int, ...], ...]
-) -> None:
-    def function(c: torch.Tensor, *operands: torch.Tensor) -> torch.Tensor:
-        operator(*operands, out=c)
-        return c * 2
-
-    operands = [random(*shape) for shape in shapes]
-    empty = torch.empty(operator(*wide(*operands)).shape)
-    into, compiled_into = empty.to("xla"), empty.to("xla")
-    eager = function(into, *operands).cpu()
-    torch._dynamo.reset()
-    compiled = torch.compile(function, backend="openxla")(compiled_into, *operands)
-    assert torch.equal(compiled.cpu(), eager)
-    assert torch.equal(compiled_into.cpu(), into.cpu())
 
 
 @variants("mode", [torch.no_grad, torch.inference_mode])
@@ -584,16 +541,6 @@ def test_single_names_turn_on_single_products() -> None:
         torch.matmul(a[None], b[None], out=c)
         assert composites_of(c) == []
     composites.enable("matmul_out_dtype")
-
-
-def test_the_group_holds_them_all() -> None:
-    names = {"mm", "bmm", "addmm", "baddbmm", "matmul_accumulate", "convolution"}
-    assert {name.removeprefix("ptxla.") for name in composites.active()} == names
-
-
-def test_every_rank_of_matmul_is_among_the_shapes() -> None:
-    ranks = {(len(left), len(right)) for left, right in SHAPES}
-    assert ranks >= set(itertools.product((1, 2), (1, 2))) | {(3, 2), (2, 3), (3, 3), (4, 3)}
 
 
 def test_nothing_is_executed_to_find_out() -> None:
