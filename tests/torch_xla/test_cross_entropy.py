@@ -1,4 +1,4 @@
-"""Cross entropy: what its forward saves, the gradient made of it, and the alternative in rows."""
+"""Cross entropy: what its forward saves, and the gradient made of it."""
 
 from __future__ import annotations
 
@@ -164,60 +164,6 @@ def test_probabilities_have_gradients_too() -> None:
             gradients = torch.autograd.grad(result, leaves)
         found[device] = [t.detach().cpu() for t in (result, *gradients)]
     torch.testing.assert_close(found["xla"], found["cpu"])
-
-
-ROWS = [
-    {},
-    {"reduction": "sum", "ignore_index": 2},
-    {"reduction": "none", "label_smoothing": 0.1},
-    {"weight": True},
-    {"weight": True, "label_smoothing": 0.2, "ignore_index": 2},
-]
-
-
-@variants("options", ROWS, ids=str)
-@pytest.mark.parametrize(
-    ("rows", "classes"), [(900, 300), (19, 5000), (17, 4096)], ids=["short", "long", "whole"]
-)
-def test_rows(rows: int, classes: int, options: dict[str, Any]) -> None:
-    """Blocks of rows, of rows and classes with a rest, and without one."""
-    call = operands(rows, classes, options.get("ignore_index", -100))
-    if options.get("weight"):
-        options = {**options, "weight": torch.linspace(0.1, 2, classes)}
-    stock = loss(*call, **options)
-    before = dict(composites.stats().entries[LOSS].decompositions) if LOSS in seen() else {}
-    with composites.enabled(LOSS, decompositions="fast"):
-        ours = loss(*call, **options)
-    after = composites.stats().entries[LOSS].decompositions
-    for name in ("rows", "rows, backward"):
-        assert after[name] == before.get(name, 0) + 1
-    wide: dict[str, Any] = {
-        k: v.double() if isinstance(v, Tensor) else v for k, v in options.items()
-    }
-    right = loss(call[0].double(), call[1], device="cpu", **wide)
-    for mine, theirs, exact in zip(ours, stock, right, strict=True):
-        # A number that both round to nearest can be off by half a unit in the last place.
-        error, stocks = ((t.double() - exact).abs().max() for t in (mine, theirs))
-        assert error <= max(1.5 * stocks, 1e-6 * exact.abs().max())
-
-
-def seen() -> set[str]:
-    return set(composites.stats().entries)
-
-
-@pytest.mark.parametrize("kind", ["probabilities", "pixels", "f64"])
-def test_what_rows_leave_to_stock(kind: str) -> None:
-    logits, target = operands(300, 300)
-    if kind == "probabilities":
-        target = logits.softmax(1)
-    elif kind == "pixels":
-        logits, target = logits.reshape(3, 300, 100), target.reshape(3, 100)
-    else:
-        logits = logits.double()
-    stock = loss(logits, target)
-    with composites.enabled(LOSS, decompositions="fast"):
-        ours = loss(logits, target)
-    assert all(map(same_bits, ours, stock))
 
 
 MEMORY = """
