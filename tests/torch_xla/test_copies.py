@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,29 +114,6 @@ def test_entries_without_copies_watch_no_imports(monkeypatch: pytest.MonkeyPatch
         assert len(watched) == 1
         assert sys.meta_path != before
     assert sys.meta_path == before
-
-
-@pytest.mark.slow
-def test_threads_that_turn_entries_on_and_off() -> None:
-    originals = {name: vars(owner)[attribute] for name, (owner, attribute) in COPIES.items()}
-    failures: list[BaseException] = []
-
-    def turn(name: str) -> None:
-        try:
-            owner, attribute = COPIES[name]
-            for _ in range(5):
-                with composites.enabled(name):
-                    assert vars(owner)[attribute].__wrapped__ is originals[name]
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=turn, args=(name,)) for name in [*COPIES, *COPIES]]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    assert originals == {name: vars(owner)[a] for name, (owner, a) in COPIES.items()}
 
 
 LATER = """

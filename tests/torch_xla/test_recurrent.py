@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch_xla
 from composites_testing.selection import variants
 from composites_testing.tensors import values
 from torch import nn
@@ -175,15 +174,3 @@ def test_compiled_cells(
         {f"ptxla.{name}_backward": 1},
     ]
     torch.testing.assert_close(ours, stock, rtol=1e-6, atol=1e-6)
-
-
-def test_stock_gathers_what_composites_slice() -> None:
-    """So the composites' graph is the smaller one."""
-    torch.manual_seed(0)
-    module = nn.LSTM(3, 4).to("xla")
-    x = values(5, 2, 3)
-    stock = torch_xla._XLAC._get_xla_tensors_hlo([module(x)[0]])
-    with composites.enabled("lstm"):
-        ours = torch_xla._XLAC._get_xla_tensors_hlo([module(x)[0]])
-    assert "gather" in stock
-    assert "gather" not in ours
