@@ -125,11 +125,14 @@ def direction(result: torch.Tensor) -> torch.Tensor:
     return values(max(result.numel(), 1), seed=7, dtype=result.dtype).reshape(result.shape)
 
 
+def with_gradients(result: torch.Tensor, inputs: list[torch.Tensor], **options: Any) -> Named:
+    found = torch.autograd.grad(result, inputs, direction(result), **options)
+    return {"result": result, **{f"gradient {n}": g for n, g in enumerate(found)}}
+
+
 def gradients(operator: Operator, dtype: torch.dtype = torch.float32) -> Named:
     inputs = leaves(operator, dtype)
-    result = operator.function(*inputs)
-    found = torch.autograd.grad(result, inputs, direction(result))
-    return {"result": result, **{f"gradient {n}": g for n, g in enumerate(found)}}
+    return with_gradients(operator.function(*inputs), inputs)
 
 
 def both(name: str) -> set[str]:
@@ -160,9 +163,7 @@ def test_one_composite_each_way(all_same_as_stock: SameAsStock, dtype: torch.dty
 
 def some_gradients(operator: Operator, asked: tuple[int, ...]) -> Named:
     inputs = [t.requires_grad_(n in asked) for n, t in enumerate(operator.make(torch.float32))]
-    result = operator.function(*inputs)
-    found = torch.autograd.grad(result, [inputs[n] for n in asked], direction(result))
-    return {"result": result, **{f"gradient {n}": g for n, g in enumerate(found)}}
+    return with_gradients(operator.function(*inputs), [inputs[n] for n in asked])
 
 
 def test_gradients_only_for_what_requires_them(all_same_as_stock: SameAsStock) -> None:
@@ -228,11 +229,8 @@ def batch_norm_of_steps(dtype: torch.dtype, affine: bool) -> Named:
     named: dict[str, Any] = {}
     for step in range(3):
         x = values(2, 5, 3, 3, seed=step).to(dtype).requires_grad_()
-        result = norm(x)
-        inputs = [x, *norm.parameters()]
-        gradients = torch.autograd.grad(result, inputs, direction(result))
-        named |= {f"gradient {n} of step {step}": g for n, g in enumerate(gradients)}
-        named[f"result {step}"] = result
+        computed = with_gradients(norm(x), [x, *norm.parameters()])
+        named |= {f"{name} {step}": tensor for name, tensor in computed.items()}
         named |= {f"{k} {step}": v.clone() for k, v in norm.state_dict().items()}
     with torch.no_grad():
         named["evaluated"] = norm.eval()(x)
@@ -256,18 +254,22 @@ def test_batch_norm_of_training_steps(same_as_stock: SameAsStock) -> None:
 def retained(operator: Operator) -> Named:
     inputs = leaves(operator)
     result = operator.function(*inputs)
-    first = torch.autograd.grad(result, inputs, direction(result), retain_graph=True)
-    second = torch.autograd.grad(result, inputs, direction(result))
-    named = {f"first {n}": g for n, g in enumerate(first)}
-    return named | {f"second {n}": g for n, g in enumerate(second)}
+    first = with_gradients(result, inputs, retain_graph=True)
+    second = with_gradients(result, inputs)
+    return {**first, **{f"second {name}": tensor for name, tensor in second.items()}}
 
 
 def under_autocast(operator: Operator) -> Named:
     inputs = leaves(operator)
     with torch.autocast("xla", dtype=torch.bfloat16):
         result = operator.function(*inputs)
-    found = torch.autograd.grad(result, inputs, direction(result))
-    return {"result": result, **{f"gradient {n}": g for n, g in enumerate(found)}}
+    return with_gradients(result, inputs)
+
+
+def backward_under_autocast(operator: Operator) -> Named:
+    inputs = leaves(operator)
+    with torch.autocast("xla", dtype=torch.bfloat16):
+        return with_gradients(operator.function(*inputs), inputs)
 
 
 def test_retained_graphs_and_autocast(all_same_as_stock: SameAsStock) -> None:
@@ -278,7 +280,7 @@ def test_retained_graphs_and_autocast(all_same_as_stock: SameAsStock) -> None:
             may=[operator.composite],
         )
         for name, operator in OPERATORS.items()
-        for run in (retained, under_autocast)
+        for run in (retained, under_autocast, backward_under_autocast)
     ]
     all_same_as_stock(*tables)
 
@@ -350,61 +352,47 @@ def test_only_what_the_backward_needs_is_kept() -> None:
     assert found == expected
 
 
-def test_dropout_does_not_keep_its_input_alive() -> None:
+def test_nothing_else_is_kept_alive() -> None:
+    """Neither the input of a dropout, nor what a backward needed before."""
     with composites.enabled("all"):
         leaf = values(4, 6).requires_grad_()
         hidden = leaf + 1
-        alive = weakref.ref(hidden)
-        result = F.dropout(hidden, 0.5)
+        dropped, normed = F.dropout(hidden, 0.5), F.layer_norm(leaf, (6,))
+        alive = [weakref.ref(hidden), weakref.ref(normed)]
         del hidden
         gc.collect()
-        assert alive() is None
-        result.sum().backward()
-        assert leaf.grad is not None
-
-
-def test_nothing_stays_after_the_backward() -> None:
-    with composites.enabled("all"):
-        leaf = values(4, 6).requires_grad_()
-        hidden = leaf + 1
-        result = F.layer_norm(hidden, (6,))
-        alive = [weakref.ref(hidden), weakref.ref(result)]
-        result.sum().backward()
-        del hidden, result
+        assert alive[0]() is None
+        (dropped.sum() + normed.sum()).backward()
+        del normed
         gc.collect()
-        assert [reference() for reference in alive] == [None, None]
+        assert alive[1]() is None
 
 
 def written_into(operator: Operator) -> Named:
     inputs = leaves(operator)
     result = operator.function(*inputs)
     result *= 2
-    found = torch.autograd.grad(result, inputs, direction(result))
-    return {"result": result, **{f"gradient {n}": g for n, g in enumerate(found)}}
+    return with_gradients(result, inputs)
 
 
-def test_results_may_be_written_into(all_same_as_stock: SameAsStock) -> None:
-    all_same_as_stock(
-        *(
-            Subjects(
-                {name: partial(written_into, OPERATORS[name])},
-                emits=both(OPERATORS[name].composite),
-            )
-            for name in ("dropout", "attention", "layer_norm")
+def written_after_dropout() -> Named:
+    leaf = values(4, 6).requires_grad_()
+    hidden = leaf + 1
+    result = F.dropout(hidden, 0.5)
+    hidden.mul_(3)
+    return with_gradients(result.sum() + hidden.sum(), [leaf])
+
+
+def test_results_and_the_input_of_dropout_may_be_written_into(
+    all_same_as_stock: SameAsStock,
+) -> None:
+    tables = [
+        Subjects(
+            {name: partial(written_into, OPERATORS[name])}, emits=both(OPERATORS[name].composite)
         )
-    )
-
-
-def test_input_of_dropout_may_be_written_into(same_as_stock: SameAsStock) -> None:
-    def run() -> Named:
-        leaf = values(4, 6).requires_grad_()
-        hidden = leaf + 1
-        result = F.dropout(hidden, 0.5)
-        hidden.mul_(3)
-        (gradient,) = torch.autograd.grad(result.sum() + hidden.sum(), leaf)
-        return {"gradient": gradient}
-
-    same_as_stock({"written": run}, emits={"dropout_backward"}, may=["dropout"])
+        for name in ("dropout", "attention", "layer_norm")
+    ]
+    all_same_as_stock(*tables, Subjects({"input": written_after_dropout}, emits=both("dropout")))
 
 
 def test_an_operand_that_was_written_into_is_an_error() -> None:
@@ -419,14 +407,12 @@ def test_an_operand_that_was_written_into_is_an_error() -> None:
 def test_saved_tensors_on_the_cpu() -> None:
     with composites.enabled("all"):
         for name in ("masked attention", "layer_norm", "cross_entropy"):
-            operator = OPERATORS[name]
-            inputs = leaves(operator)
+            inputs = leaves(OPERATORS[name])
             with torch.autograd.graph.save_on_cpu():
-                result = operator.function(*inputs)
-            found = torch.autograd.grad(result, inputs, direction(result))
-            ours = {f"gradient {n}": g.cpu() for n, g in enumerate(found)}
-            plain = {key: t.cpu() for key, t in gradients(operator).items() if key in ours}
-            torch.testing.assert_close(ours, plain, msg=name)
+                result = OPERATORS[name].function(*inputs)
+            ours, plain = with_gradients(result, inputs), gradients(OPERATORS[name])
+            for key, tensor in plain.items():
+                torch.testing.assert_close(ours[key].cpu(), tensor.cpu(), msg=name)
 
 
 # Modes
