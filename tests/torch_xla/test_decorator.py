@@ -313,8 +313,13 @@ def test_functions_without_named_arguments_are_refused() -> None:
     def function(*tensors: torch.Tensor) -> torch.Tensor:
         return tensors[0]
 
+    def hidden(_x: torch.Tensor) -> torch.Tensor:
+        return _x
+
     with pytest.raises(composites.RegistryError, match="takes \\*tensors; a composite's arguments"):
         composites.composite("acme.f")(function)
+    with pytest.raises(composites.RegistryError, match="'_x' cannot be the name of an argument"):
+        composites.composite("acme.f")(hidden)
     with pytest.raises(
         composites.RegistryError, match=r"the signature of .*sigmoid cannot be read"
     ):
@@ -363,6 +368,12 @@ class Scaled(metaclass=Described):
         return x * cls.scale
 
 
+class Shifting(Scaled):
+    @classmethod
+    def offset(cls) -> float:
+        return 7.0
+
+
 class Further(Scaled):
     scale = 5.0
 
@@ -391,7 +402,13 @@ def test_what_a_class_is_asked_for_is_listed() -> None:
     assert Scaled.scaled_too.__doc__ == "Scale."
     with pytest.raises(LoweringError, match=r"acme\.careless reads cls.scale, which is neither"):
         Scaled.careless(data(4, 3)[1])
-    assert Scaled.known == ["Further"]  # no class was made that others can see
+    assert Scaled.known == ["Shifting", "Further"]  # no class was made that others can see
+
+
+def test_classes_with_other_methods_do_not_share_a_graph() -> None:
+    a, x = data(4, 3)
+    for owner in (Scaled, Shifting):
+        torch.testing.assert_close(owner.scaled_too(x).cpu(), owner.scaled_too(a))
 
 
 class Slotted:
@@ -543,18 +560,3 @@ def test_a_captured_tensor_on_the_cpu_is_not_a_constant(function: Callable[..., 
         CAPTURED_VECTOR.fill_(3)
     (fallback,) = composites.stats().entries["acme.captured"].fallbacks
     assert "reads a CPU tensor that is not an operand (torch.float32" in fallback.reason
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda x: x * torch.tensor(2.5),
-        lambda x: x * torch.tensor(2.5).to(x.device),
-        lambda x: x.to(CAPTURED.dtype) * torch.full((), 2.5, device=CAPTURED.device),
-    ],
-)
-def test_a_number_that_the_function_makes_is_a_constant(function: Callable[..., Any]) -> None:
-    composed = composites.composite("acme.made")(function)
-    result = composed(torch.arange(3.0).to("xla"))
-    assert 'stablehlo.composite "acme.made"' in xm.get_stablehlo([result])
-    assert result.tolist() == [0.0, 2.5, 5.0]
