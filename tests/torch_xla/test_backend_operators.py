@@ -333,18 +333,6 @@ def test_an_image_whose_border_is_infinite() -> None:
     same_as_cpu(calls)
 
 
-@pytest.mark.slow
-def test_grids_that_are_not_finite() -> None:
-    grid = values(2, 3, 5, 2, seed=1)
-    grid[0, 0, 0, 0], grid[1, 1, 1], grid[1, 2, 1] = torch.nan, torch.inf, -torch.inf
-    found = [
-        {name: sample(IMAGE.to(device), grid.to(device)) for name, sample in SAMPLINGS.items()}
-        for device in ("xla", "cpu")
-    ]
-    for name, result in found[0].items():
-        close(result, found[1][name], name)
-
-
 def test_nothing_to_compute() -> None:
     def empty(*shape: int) -> torch.Tensor:
         return torch.empty(shape, requires_grad=True)
