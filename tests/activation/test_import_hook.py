@@ -47,43 +47,6 @@ def test_an_action_runs_after_each_import_of_a_package() -> None:
     assert "acme_parts.second" not in seen
 
 
-def test_a_module_that_is_executed_again_is_new() -> None:
-    seen: list[str] = []
-    module = importlib.import_module("acme_parts.first")
-    stop = after_imports(["acme_parts.first"], seen.append)
-    importlib.reload(module)
-    stop()
-    assert seen == ["acme_parts.first"]
-
-
-class OldFinder:
-    """From before Python 3.4. Until 3.11, importlib asks it in this way, and later not at all."""
-
-    def find_module(self, name: str, path: object = None) -> None:
-        return None
-
-
-@pytest.mark.filterwarnings("ignore::ImportWarning")
-def test_a_finder_without_specs_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
-    stop = after_import("acme_parts.first", lambda: seen.append("first"))
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "meta_path", [*sys.meta_path[:1], OldFinder(), *sys.meta_path[1:]])
-        importlib.import_module("acme_parts.first")
-    stop()
-    assert seen == ["first"]
-
-
-def test_looking_for_a_module_runs_nothing() -> None:
-    seen: list[str] = []
-    stop = after_imports(["acme_parts.first"], seen.append)
-    spec = importlib.util.find_spec("acme_parts.first")
-    assert spec is not None
-    assert spec.loader.get_source("acme_parts.first").startswith("def")  # type: ignore[union-attr]
-    stop()
-    assert seen == []
-
-
 def test_modules_keep_their_loaders() -> None:
     stops = [after_imports(["acme_parts"], lambda _: None) for _ in range(2)]
     stops.append(after_import("acme_parts.inner", lambda: None))

@@ -7,25 +7,8 @@ import warnings
 import pytest
 
 from composites import settings
-from composites.allowlist import named_entries
 from composites.errors import CompositesWarning
-from composites.registry.catalog import load_catalog
-from lowering.dispatch.statistics import MAX_WRITTEN_OPERANDS, written_operands
 from lowering.stats.data import EntryStats, Stats
-
-
-@pytest.mark.parametrize(
-    ("items", "names"),
-    [
-        (["all"], []),
-        (["ptxla.*", "-gelu"], []),
-        (["gelu"], ["gelu", "gelu_backward"]),
-        (["ptxla.gelu", "all"], ["gelu", "gelu_backward"]),
-        (["gelu@1"], ["gelu", "gelu_backward"]),
-    ],
-)
-def test_entries_that_are_named_by_themselves(items: list[str], names: list[str]) -> None:
-    assert [entry.name for entry in named_entries(items, load_catalog([]))] == names
 
 
 def entry(calls: int = 0, *, composite: str = "", named: bool = False) -> EntryStats:
@@ -55,12 +38,6 @@ def test_idle_entries_that_a_message_lists(entries: dict[str, EntryStats], liste
     stats = Stats(counted)
     assert stats.idle_listed() == listed
     assert Stats.from_json(stats.to_json()).idle_listed() == listed
-
-
-def test_long_lists_of_operands_are_counted() -> None:
-    assert written_operands([1, None]) == "1, None"
-    many = [0] * (MAX_WRITTEN_OPERANDS + 1)
-    assert written_operands(many) == f"0, and {MAX_WRITTEN_OPERANDS} others"
 
 
 @pytest.fixture

@@ -277,32 +277,3 @@ def test_blocks_of_several_threads_are_counted() -> None:
     after = exporting.without_block(export.key)
     assert after.names == set("xgsn")
     assert not after.exporting
-
-
-def test_the_decompositions_of_several_blocks() -> None:
-    start = Requests().with_names(frozenset("ab"), 3, {"a": "fast", "b": "fast"})
-    assert start.chosen == {"a": "fast", "b": "fast"}
-    assert start.with_names(frozenset("a"), 3).chosen == start.chosen
-    assert start.with_names(frozenset("a"), 3, {"a": "stock"}).chosen["a"] == "stock"
-    # What is turned off forgets its decomposition.
-    again = start.without_names(frozenset("a"), 3).with_names(frozenset("a"), 3)
-    assert again.chosen == {"b": "fast"}
-    # The block that was entered last decides, if it has a wish.
-    small = Block(1, frozenset("a"), words={"a": "small"})
-    none, other = Block(1, frozenset("a")), Block(2, frozenset("a"), words={"a": "x"})
-    assert start.with_block(small).chosen == {"a": "small", "b": "fast"}
-    assert start.with_block(small).with_block(none).chosen["a"] == "small"
-    both = start.with_block(small).with_block(other)
-    assert both.chosen["a"] == "x"
-    assert both.without_block(other.key).chosen["a"] == "small"
-    assert both.without_block(other.key).without_block(small.key) == start
-    inner = start.with_block(small).with_names(frozenset("b"), 1, {"b": "stock"})
-    assert inner.chosen == {"a": "small", "b": "stock"}
-    assert inner.without_names(frozenset("a"), 1).with_names(frozenset("a"), 1).chosen == {
-        "a": "fast",
-        "b": "stock",
-    }
-    # An export has its own.
-    export = Block(2, frozenset("ab"), only=True, exporting=True, words={"a": "small"})
-    assert both.with_block(export).chosen == {"a": "small"}
-    assert both.with_block(export).without_block(export.key).chosen == both.chosen

@@ -64,15 +64,6 @@ def test_small_attention_keeps_its_decomposition() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_attention_with_dropout_has_a_kernel_in_f32(dtype: torch.dtype) -> None:
-    given = torch.empty(2, 6, 128, 64, dtype=dtype)
-    program = composites.export(Attention(0.1).train(), (given,))
-    reason = reasons(program)["ptxla.scaled_dot_product_attention"]
-    assert reason is None if dtype == torch.float32 else "numbers of f32" in str(reason)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("causal", [True, False])
 def test_calls_that_drop_all_keep_their_decompositions(causal: bool) -> None:
     """They draw no random numbers, so their composites have no seed."""
@@ -121,29 +112,6 @@ GRID_SAMPLER = "ptxla.grid_sampler_2d"
 def test_grid_sampling_without_points_is_refused() -> None:
     program = composites.export(Sampled(), (torch.empty(2, 3, 4, 5), torch.empty(2, 0, 6, 2)))
     assert "takes at least one pixel and one point" in str(reasons(program)[GRID_SAMPLER])
-
-
-class Normalized(torch.nn.Module):
-    def __init__(self, *, bias: bool) -> None:
-        super().__init__()
-        self.scale = torch.nn.Parameter(torch.ones(256))
-        self.norm = torch.nn.LayerNorm(256, bias=bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.norm(x * self.scale).square().sum()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("bias", [True, False])
-def test_a_layer_norm_has_a_kernel_where_it_has_a_bias(bias: bool) -> None:
-    program = composites.export(Normalized(bias=bias), (torch.empty(64, 256),), train=True)
-    reason = reasons(program)["ptxla.layer_norm_backward"]
-    assert reason is None if bias else "takes a weight and a bias" in str(reason)
-
-
-class Convolution(torch.nn.Module):
-    def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        return functional.conv2d(x, weight, bias)
 
 
 @pytest.mark.slow
@@ -225,15 +193,6 @@ def library(registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     found.cache_clear()
 
 
-@pytest.mark.slow
-def test_a_library_is_compiled_once(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = library.compiled("pooling")
-    assert [found.name for found in path.parent.iterdir()] == [path.name]
-    monkeypatch.setattr(library, "compiler", lambda: pytest.fail("it is compiled already"))
-    monkeypatch.setattr(library, "_key", lambda *_: path.stem.removeprefix("pooling-"))
-    assert library.compiled("pooling") == path
-
-
 SLOW_COMPILER = """#!/bin/sh
 case "$*" in *--version* | *--help*) exit ;; esac
 echo run >>"$0.runs"
@@ -258,25 +217,6 @@ def test_a_process_waits_for_one_that_compiles_the_same(
     assert len((tmp_path / "compiler.runs").read_text().splitlines()) == len(set(paths)) == 2
 
 
-def test_another_compiler_or_jaxlib_has_another_key(
-    library: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    keys = {library._key("pooling", [], False), library._key("pooling", ["-O1"], False)}
-    monkeypatch.setattr(library, "version", lambda package: "0.0")
-    keys.add(library._key("pooling", [], False))
-    monkeypatch.setattr(library, "_of_compiler", lambda path: "other")
-    keys.add(library._key("pooling", [], False))
-    assert len(keys) == 4
-
-
-def test_without_a_compiler_the_error_says_what_to_do(
-    library: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CXX", "/nowhere/g++")
-    with pytest.raises(library.CompilationError, match=r"'/nowhere/g\+\+' does not run .* install"):
-        library.compiled("pooling")
-
-
 @pytest.mark.parametrize("folder", ["file", "file/folder"])
 def test_a_cache_that_cannot_be_written_is_an_error_that_says_what_to_do(
     folder: str, library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -287,18 +227,6 @@ def test_a_cache_that_cannot_be_written_is_an_error_that_says_what_to_do(
         library.compiled("pooling")
 
 
-def test_a_damaged_library_is_an_error_that_says_what_to_do(
-    library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    damaged = tmp_path / "pooling.so"
-    damaged.write_text("no library")
-    monkeypatch.setattr(library, "compiled", lambda *_, **__: damaged)
-    library.register.cache_clear()
-    with pytest.raises(library.CompilationError, match=r"cannot be loaded .*remove .*pooling\.so"):
-        library.register("pooling")
-    library.register.cache_clear()
-
-
 def test_a_step_without_a_compiler_names_composite_and_kernel(
     library: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,19 +235,4 @@ def test_a_step_without_a_compiler_names_composite_and_kernel(
     program = composites.export(Loss(), (torch.randn(5, 31), torch.randint(31, (5,))))
     with pytest.raises(BindError, match=r"ptxla\.cross_entropy_loss: cross_entropy_loss .*CXX"):
         program.compile("cpu")
-    library.register.cache_clear()
-
-
-def test_calls_without_torch_are_left_to_the_decomposition(
-    library: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    library.register.cache_clear()
-    monkeypatch.setattr(library, "find_spec", lambda name: None)
-    convolved = tuple(map(torch.empty, ((8, 16, 64, 64), (16, 16, 3, 3))))
-    for module, operands, name in (
-        (Convolution(), convolved, "cpu_kernels.conv"),
-        (Attention(), (torch.empty(2, 6, 144, 64),), "ptxla.scaled_dot_product_attention"),
-    ):
-        reason = reasons(composites.export(module, operands))[name]
-        assert "needs torch: pip install torch" in str(reason)
     library.register.cache_clear()

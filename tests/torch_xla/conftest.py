@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from composites_testing.processes import Finished, run_python
 from composites_testing.subjects import Subject, Subjects
 
 import composites
+from lowering import activation
 
 LARGEST_GRAPH = 240
 """Subjects."""
@@ -264,6 +266,23 @@ def _nothing_left_on() -> Iterator[None]:
     left_on = composites.active()
     composites.disable()
     assert not left_on
+
+
+@pytest.fixture
+def use_registry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str], None]]:
+    """Puts a registry file in use, given as text without the line of its schema."""
+
+    def use(text: str) -> None:
+        path = tmp_path / "acme.yaml"
+        path.write_text(f"schema: 1\n{text}")
+        monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
+        activation.catalog.cache_clear()
+
+    yield use
+    composites.disable()
+    activation.catalog.cache_clear()
 
 
 # Fixtures, because test files cannot import from here whatever way pytest imports them.

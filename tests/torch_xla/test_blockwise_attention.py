@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,19 +10,12 @@ import torch
 import torch.nn.functional as F
 import torch_xla.core.xla_model as xm
 from composites_testing.decompositions import decompositions_since
-from composites_testing.selection import variants
+from composites_testing.selection import exhaustive, variants
 from torch import Tensor
 
 import composites
 
 ENTRY = "ptxla.scaled_dot_product_attention"
-
-
-@pytest.fixture(autouse=True)
-def off() -> Iterator[None]:
-    composites.disable()
-    yield
-    composites.disable()
 
 
 @dataclass(frozen=True)
@@ -120,37 +112,28 @@ GROUPED = {"enable_gqa": True}
         Case(257, 300, mask=("added", (2, 257, 300))),
         Case(700, 100, options=CAUSAL),
         Case(300, 260, (1, 4), (1, 2), mask=("chosen", (1, 4, 300, 260)), options=GROUPED),
+        *exhaustive(
+            Case(257, 300, mask=("chosen", (257, 300))),
+            Case(257, 300, mask=("chosen", (2, 257, 300))),
+            Case(257, 300, mask=("added", (257, 300))),
+            Case(257, 300, mask=("added", (2, 2, 257, 300))),
+            Case(257, 300, mask=("added", (2, 1, 1, 300))),
+            Case(257, 300, mask=("added", (257, 1))),
+            Case(300, 300, mask=("added rows", (300, 300))),
+            Case(100, 700, options=CAUSAL),
+            Case(1, 70000),
+            Case(70000, 1, heads=(1, 1), options=CAUSAL),
+            Case(521, 523, heads=(1, 1)),
+            Case(300, 300, (2, 4), (2, 2), options=GROUPED),
+            Case(300, 260, (2, 4), (2, 1), options=GROUPED | CAUSAL),
+            Case(300, 260, (1, 4), (1, 2), mask=("added", (300, 260)), options=GROUPED),
+            Case(300, 300, (3,), options=CAUSAL),
+            Case(300, 300, (2, 1, 2), mask=("chosen", (1, 2, 300, 300))),
+        ),
     ],
     ids=str,
 )
-def test_main_forms(case: Case) -> None:
-    check(case)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "case",
-    [
-        Case(257, 300, mask=("chosen", (257, 300))),
-        Case(257, 300, mask=("chosen", (2, 257, 300))),
-        Case(257, 300, mask=("added", (257, 300))),
-        Case(257, 300, mask=("added", (2, 2, 257, 300))),
-        Case(257, 300, mask=("added", (2, 1, 1, 300))),
-        Case(257, 300, mask=("added", (257, 1))),
-        Case(300, 300, mask=("added rows", (300, 300))),
-        Case(100, 700, options=CAUSAL),
-        Case(1, 70000),
-        Case(70000, 1, heads=(1, 1), options=CAUSAL),
-        Case(521, 523, heads=(1, 1)),
-        Case(300, 300, (2, 4), (2, 2), options=GROUPED),
-        Case(300, 260, (2, 4), (2, 1), options=GROUPED | CAUSAL),
-        Case(300, 260, (1, 4), (1, 2), mask=("added", (300, 260)), options=GROUPED),
-        Case(300, 300, (3,), options=CAUSAL),
-        Case(300, 300, (2, 1, 2), mask=("chosen", (1, 2, 300, 300))),
-    ],
-    ids=str,
-)
-def test_all_forms(case: Case) -> None:
+def test_masks_lengths_and_heads(case: Case) -> None:
     check(case)
 
 

@@ -6,12 +6,9 @@ import ast
 from pathlib import Path
 
 import pytest
-import torch
-import torch_xla
 from composites_testing.processes import run_python
 
 import lowering.frontends.torch_xla as package
-from composites.errors import MissingPackageError
 from lowering.frontends.torch_xla import capabilities
 
 FOLDER = Path(package.__file__).parent
@@ -60,22 +57,6 @@ def test_the_list_is_what_the_frontend_reads() -> None:
 def test_nothing_is_missing_here() -> None:
     assert capabilities.missing() == ()
     capabilities.check()
-
-
-def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = {"torch_xla": ("_XLAC.a", "_XLAC.b", "device"), "torch_xla.nowhere": ("c", "d")}
-    monkeypatch.setattr(capabilities, "NEEDED", names)
-    text = r"lacks torch_xla._XLAC.a, torch_xla._XLAC.b, torch_xla.nowhere.c and 1 more,"
-    with pytest.raises(MissingPackageError, match=text):
-        capabilities.check()
-
-
-def test_each_package_is_named_with_its_own_names() -> None:
-    lacking = ("torch.library.a", "torch_xla._XLAC.b", "torch.library.c")
-    assert capabilities.sentence(lacking) == (
-        f"torch {torch.__version__} lacks torch.library.a, torch.library.c, and torch_xla"
-        f" {torch_xla.__version__} lacks torch_xla._XLAC.b, which composites need"
-    )
 
 
 @pytest.mark.process

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-import torch_xla
 from composites_testing.selection import variants
-from composites_testing.tensors import values
-from transformers import Qwen2Config
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.qwen2 import modeling_qwen2
 from transformers.models.qwen2.modeling_qwen2 import Qwen2MLP, Qwen2RMSNorm
@@ -73,33 +68,6 @@ def test_a_name_that_was_imported_before_is_replaced_too(monkeypatch: pytest.Mon
     assert vars(other)["rotate"] is original
 
 
-def test_copies_under_torch_compile() -> None:
-    config = Qwen2Config(hidden_size=16, intermediate_size=24, num_attention_heads=2)
-    modules = [Qwen2RMSNorm(16).to("xla"), Qwen2MLP(config).to("xla")]
-    x = values(2, 3, 16)
-
-    def run(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        hidden = modules[1](modules[0](x))
-        return modeling_qwen2.apply_rotary_pos_emb(hidden[:, None], x[:, None], x, x)
-
-    expected = run(x)
-    seen: list[str] = []
-
-    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
-        seen.extend(str(node.target) for node in graph.graph.nodes)
-        return graph.forward
-
-    with composites.enabled("llama_rms_norm", "swiglu", "rotary_embedding"):
-        torch._dynamo.reset()
-        found = torch.compile(run, backend=backend, fullgraph=True)(x)
-        text = torch_xla._XLAC._get_xla_tensors_text(list(found))
-    torch._dynamo.reset()
-    for name in ("rms_norm", "swiglu", "rotary_embedding"):
-        assert text.count(f"ptxla::{name}") == 1, text
-    for one, other in zip(found, expected, strict=True):
-        assert torch.equal(one.detach().cpu(), other.detach().cpu())
-
-
 def test_entries_without_copies_watch_no_imports(monkeypatch: pytest.MonkeyPatch) -> None:
     watched: list[Any] = []
 
@@ -115,29 +83,6 @@ def test_entries_without_copies_watch_no_imports(monkeypatch: pytest.MonkeyPatch
         assert len(watched) == 1
         assert sys.meta_path != before
     assert sys.meta_path == before
-
-
-@pytest.mark.slow
-def test_threads_that_turn_entries_on_and_off() -> None:
-    originals = {name: vars(owner)[attribute] for name, (owner, attribute) in COPIES.items()}
-    failures: list[BaseException] = []
-
-    def turn(name: str) -> None:
-        try:
-            owner, attribute = COPIES[name]
-            for _ in range(5):
-                with composites.enabled(name):
-                    assert vars(owner)[attribute].__wrapped__ is originals[name]
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=turn, args=(name,)) for name in [*COPIES, *COPIES]]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    assert originals == {name: vars(owner)[a] for name, (owner, a) in COPIES.items()}
 
 
 LATER = """

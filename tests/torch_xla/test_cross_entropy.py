@@ -1,10 +1,9 @@
-"""Cross entropy: what its forward saves, the gradient made of it, and the alternative in rows."""
+"""Cross entropy: what its forward saves, and the gradient made of it."""
 
 from __future__ import annotations
 
 import math
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ import torch
 import torch.nn.functional as F
 import torch_xla
 import torch_xla.core.xla_model as xm
-from composites_testing.processes import run_python
 from composites_testing.selection import variants
 from torch import Tensor
 
@@ -71,23 +69,6 @@ def test_sums_of_many_classes_have_the_bits_of_stock(
     stock = loss(logits, target, reduction=reduction)
     with composites.enabled(LOSS):
         ours = loss(logits, target, reduction=reduction)
-    assert all(map(same_bits, ours, stock))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"label_smoothing": 0.1},
-        {"weight": torch.arange(1.0, 54.0)},
-        {"weight": torch.arange(1.0, 54.0), "label_smoothing": 0.1, "reduction": "sum"},
-    ],
-    ids=["smoothed", "weights", "both"],
-)
-def test_other_calls_keep_the_bits_of_stock(options: dict[str, Any]) -> None:
-    call = operands(37, 53)
-    stock = loss(*call, **options)
-    with composites.enabled(LOSS):
-        ours = loss(*call, **options)
     assert all(map(same_bits, ours, stock))
 
 
@@ -164,88 +145,6 @@ def test_probabilities_have_gradients_too() -> None:
             gradients = torch.autograd.grad(result, leaves)
         found[device] = [t.detach().cpu() for t in (result, *gradients)]
     torch.testing.assert_close(found["xla"], found["cpu"])
-
-
-ROWS = [
-    {},
-    {"reduction": "sum", "ignore_index": 2},
-    {"reduction": "none", "label_smoothing": 0.1},
-    {"weight": True},
-    {"weight": True, "label_smoothing": 0.2, "ignore_index": 2},
-]
-
-
-@variants("options", ROWS, ids=str)
-@pytest.mark.parametrize(
-    ("rows", "classes"), [(900, 300), (19, 5000), (17, 4096)], ids=["short", "long", "whole"]
-)
-def test_rows(rows: int, classes: int, options: dict[str, Any]) -> None:
-    """Blocks of rows, of rows and classes with a rest, and without one."""
-    call = operands(rows, classes, options.get("ignore_index", -100))
-    if options.get("weight"):
-        options = {**options, "weight": torch.linspace(0.1, 2, classes)}
-    stock = loss(*call, **options)
-    before = dict(composites.stats().entries[LOSS].decompositions) if LOSS in seen() else {}
-    with composites.enabled(LOSS, decompositions="fast"):
-        ours = loss(*call, **options)
-    after = composites.stats().entries[LOSS].decompositions
-    for name in ("rows", "rows, backward"):
-        assert after[name] == before.get(name, 0) + 1
-    wide: dict[str, Any] = {
-        k: v.double() if isinstance(v, Tensor) else v for k, v in options.items()
-    }
-    right = loss(call[0].double(), call[1], device="cpu", **wide)
-    for mine, theirs, exact in zip(ours, stock, right, strict=True):
-        # A number that both round to nearest can be off by half a unit in the last place.
-        error, stocks = ((t.double() - exact).abs().max() for t in (mine, theirs))
-        assert error <= max(1.5 * stocks, 1e-6 * exact.abs().max())
-
-
-def seen() -> set[str]:
-    return set(composites.stats().entries)
-
-
-@pytest.mark.parametrize("kind", ["probabilities", "pixels", "f64"])
-def test_what_rows_leave_to_stock(kind: str) -> None:
-    logits, target = operands(300, 300)
-    if kind == "probabilities":
-        target = logits.softmax(1)
-    elif kind == "pixels":
-        logits, target = logits.reshape(3, 300, 100), target.reshape(3, 100)
-    else:
-        logits = logits.double()
-    stock = loss(logits, target)
-    with composites.enabled(LOSS, decompositions="fast"):
-        ours = loss(logits, target)
-    assert all(map(same_bits, ours, stock))
-
-
-MEMORY = """
-import torch, torch_xla, composites
-composites.enable("cross_entropy_loss", decompositions="small")
-logits = torch.randn(400, 5000, device="xla", requires_grad=True)
-target = torch.zeros(400, dtype=torch.int64, device="xla")
-torch_xla.sync()
-torch.nn.functional.cross_entropy(logits, target).backward()
-torch_xla.sync()
-print(logits.grad.shape)
-"""
-
-
-@pytest.mark.exhaustive
-def test_rows_hold_nothing_of_the_size_of_the_logits(tmp_path: Path) -> None:
-    """Beside the operand and the gradient, in XLA's own account of buffers."""
-    done = run_python(MEMORY, XLA_FLAGS=f"--xla_dump_to={tmp_path} --xla_dump_hlo_as_text")
-    assert done.stdout.strip() == "torch.Size([400, 5000])", done.stderr
-    texts = [path.read_text() for path in tmp_path.glob("*buffer-assignment.txt")]
-    (account,) = [text for text in texts if "scatter" in text and "s64[400]" in text]
-    large = [
-        line
-        for size, line in re.findall(r"^allocation \d+: size (\d+), (.*)$", account, re.MULTILINE)
-        if int(size) >= 400 * 5000
-    ]
-    assert len(large) == 2  # 8 MB each
-    assert not [line for line in large if "temp" in line]
 
 
 def test_smoothing_of_large_logits() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ import composites
 from composites import Program
 from composites.element_types import NAME_OF_PYTORCH, PYTORCH_NAMES
 from composites.errors import ExportError, ProgramError, RegistryError
-from lowering import activation
 
 ALL = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 KNOWN = [getattr(torch, name) for name in PYTORCH_NAMES.values()]
@@ -74,19 +73,14 @@ def found(*tensors: torch.Tensor) -> list[str]:
 
 
 @pytest.fixture
-def enable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+def enable(use_registry: Callable[[str], None]) -> Callable[[str], None]:
     """Turns on the entries of a registry text."""
 
     def turn_on(text: str) -> None:
-        path = tmp_path / "umbra.yaml"
-        path.write_text(f"schema: 1\nnamespace: umbra\ncomposites:\n{text}")
-        monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
-        activation.catalog.cache_clear()
+        use_registry(f"namespace: umbra\ncomposites:\n{text}")
         composites.enable("umbra.*")
 
-    yield turn_on
-    composites.disable()
-    activation.catalog.cache_clear()
+    return turn_on
 
 
 def test_the_table_has_what_torch_xla_has() -> None:

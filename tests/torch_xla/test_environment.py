@@ -291,30 +291,6 @@ def test_one_operator_on_leaves_the_others_alone(alone: None) -> None:
     assert changed == {"aten::mish", "aten::mish_backward"}
 
 
-def test_blocks_within_blocks(written_composites: Callable[[str], Counter[str]]) -> None:
-    def text() -> str:
-        x = torch.linspace(-4, 4, 8).to("xla").requires_grad_()
-        torch.nn.functional.gelu(torch.nn.functional.silu(x)).sum().backward()
-        return xm.get_stablehlo([x.grad])
-
-    def found() -> set[str]:
-        return set(written_composites(text()))
-
-    stock = text()
-    with composites.enabled("gelu"):
-        assert found() == {"ptxla.gelu_backward"}
-        with composites.enabled("silu"):
-            assert found() == {"ptxla.gelu_backward", "ptxla.silu", "ptxla.silu_backward"}
-            composites.disable("gelu")
-            assert found() == {"ptxla.silu", "ptxla.silu_backward"}
-        # What a block changed inside is undone with it.
-        assert found() == {"ptxla.gelu_backward"}
-        with composites.enabled("all"):
-            assert set(composites.active()) == EVERYTHING
-        assert found() == {"ptxla.gelu_backward"}
-    assert text() == stock
-
-
 def test_turning_on_again_changes_nothing() -> None:
     with composites.enabled("all"):
         before = torch._C._dispatch_dump_table("aten::gelu")

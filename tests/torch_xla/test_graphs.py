@@ -34,24 +34,22 @@ DIFFERENT: dict[str, tuple[Function, Function, str]] = {
         lambda x, y: x * 0.25,
         "data f32[] [0.5] is now data f32[] [0.25]",
     ),
-    "data that is a constant": (
-        lambda x, y: x + torch.ones(3, 4).to("xla"),
-        lambda x, y: x + torch.ones_like(x),
-        "data f32[3,4] [1.0, 1.0, 1.0, 1.0]… is now filled f32[3,4] [1.0]",
-    ),
     "swapped operands": (lambda x, y: x - y, lambda x, y: y - x, "data f32[3,4] ["),
     "another attribute": (
         lambda x, y: x.softmax(0),
         lambda x, y: x.softmax(1),
         "{dimensions: 1} is now",
     ),
+    "data that is a constant": (
+        lambda x, y: x + torch.ones(3, 4).to("xla"),
+        lambda x, y: x + torch.ones_like(x),
+        "data f32[3,4] [1.0, 1.0, 1.0, 1.0]… is now filled f32[3,4] [1.0]",
+    ),
     "another comparison": (
         lambda x, y: x > y,
         lambda x, y: x >= y,
         '{comparison_direction: "GT"} is now compare',
     ),
-    "another reduction": (lambda x, y: x.amax(0), lambda x, y: x.amin(0), "maximum"),
-    "another operator": (lambda x, y: x.tanh().exp(), lambda x, y: x.tanh().sin(), "exponential"),
     "an operator in the middle": (
         lambda x, y: x.tanh().exp() * y,
         lambda x, y: x.sigmoid().exp() * y,
@@ -106,30 +104,3 @@ def test_a_composite_is_its_decomposition() -> None:
         ours = numbering.graph_of([composites.composite("acme.scaled")(scaled)(x, y)])
     assert ours.results == plain.results
     assert ours.composites == {"acme.scaled": 1}  # that inside is not counted
-
-
-@pytest.mark.parametrize(
-    ("planted", "message"),
-    [
-        (lambda x, y: torch.softmax(x * 0.4 + y, -1), "[0.30000001192092896] is now data f32[] [0"),
-        (lambda x, y: torch.softmax(y * 0.3 + x, -1), "data f32[3,4] ["),
-        (lambda x, y: torch.softmax(x * 0.3 + y, 0), "dimensions: "),
-    ],
-)
-def test_a_mistake_in_a_decomposition_is_seen(planted: Function, message: str) -> None:
-    def wrong(x: Tensor, y: Tensor) -> Tensor:
-        return planted(x, y)
-
-    numbering, (one, other) = numbers(scaled, composites.composite("acme.scaled")(wrong))
-    assert one != other
-    assert message in numbering.difference(one, other)
-
-
-def test_types_of_constants() -> None:
-    def function(x: Tensor, y: Tensor) -> Tensor:
-        table = torch.complex(torch.ones(2, 2), torch.eye(2)).to("xla")
-        mask = torch.tensor([[True, False]] * 2).to("xla")
-        return (x[:2, :2] * table).real + mask * y[:2, :2].bfloat16()
-
-    numbering, (one, other) = numbers(function, composites.composite("acme.f")(function))
-    assert one == other, numbering.difference(one, other)

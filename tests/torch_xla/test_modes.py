@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -18,9 +17,8 @@ import torch.utils.checkpoint
 import torch_xla
 import torch_xla.utils.checkpoint
 from composites_testing.processes import run_python
-from composites_testing.selection import variants
 from composites_testing.subjects import Subjects
-from composites_testing.tensors import gradient_of, values
+from composites_testing.tensors import values
 from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -49,40 +47,6 @@ def forward_and_backward(function: Callable[[torch.Tensor], torch.Tensor] = netw
 
 
 # torch.compile
-
-
-def compiled(*, requires_grad: bool, rows: int = 16, dynamic: bool | None = None) -> Named:
-    torch._dynamo.reset()
-    function = torch.compile(network, backend="openxla", dynamic=dynamic)
-    leaf = values(rows, 32).requires_grad_(requires_grad)
-    result = function(leaf)
-    if requires_grad:
-        result.backward(values(rows, 32, seed=1))
-    return {
-        "result": result.detach().cpu(),
-        "gradient": gradient_of(leaf).cpu() if requires_grad else None,
-    }
-
-
-@variants("requires_grad", [True, False], ids=["forward and backward", "forward"])
-def test_torch_compile(
-    compiled_graphs: list[str],
-    same_bits: Callable[[Any, Any], bool],
-    written_composites: Callable[[str], Counter[str]],
-    requires_grad: bool,
-) -> None:
-    stock = compiled(requires_grad=requires_grad)
-    assert len(compiled_graphs) == 1 + requires_grad
-    assert not any(written_composites(graph) for graph in compiled_graphs)
-    compiled_graphs.clear()
-    with composites.enabled("all"):  # also of operators that were compiled as stock before
-        ours = compiled(requires_grad=requires_grad)
-
-    assert all(same_bits(stock[name], ours[name]) for name in stock)
-    assert len(compiled_graphs) == 1 + requires_grad
-    found = sum((written_composites(graph) for graph in compiled_graphs), Counter())
-    names = FORWARD | BACKWARD if requires_grad else FORWARD
-    assert found == {f"ptxla.{name}": 1 for name in names}
 
 
 def test_compiled_function_outlives_its_composites(
@@ -375,37 +339,6 @@ def test_a_fallback_names_the_dispatch_mode() -> None:
 
 
 # Several threads, several devices
-
-
-def test_threads_leave_the_settings_of_torch_xla_alone(
-    written_composites: Callable[[str], Counter[str]],
-) -> None:
-    """Composites are lowered with numbers as constants, a setting of the whole process."""
-    failed: list[BaseException] = []
-
-    def trace(thread: int) -> None:
-        try:
-            for rows in range(1, 40):
-                network(torch.empty(rows, thread + 1, device="xla"))
-        except BaseException as error:
-            failed.append(error)
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    before = torch_xla._XLAC._get_xla_all_numbers_special_scalars()
-    try:
-        with composites.enabled("all"):
-            threads = [threading.Thread(target=trace, args=(number,)) for number in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        after = torch_xla._XLAC._get_xla_all_numbers_special_scalars()
-    finally:
-        sys.setswitchinterval(interval)
-        torch_xla._XLAC._set_xla_all_numbers_special_scalars(before)
-    assert not failed
-    assert after == before
 
 
 SPMD = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,19 +12,6 @@ from composites_testing.selection import variants
 from torch import Tensor
 
 import composites
-from composites.alternatives.samples import norms as samples
-from composites.alternatives.samples.operands import Call
-
-CALLS: dict[str, tuple[Callable[..., Any], Callable[[torch.dtype], Iterator[Call]]]] = {
-    "layer_norm": (torch.native_layer_norm, samples.layer_norm),
-    "rms_norm": (torch.rms_norm, samples.rms_norm),
-    "batch_norm_training": (torch.batch_norm, samples.batch_norm),
-}
-MODELS = {
-    "llama_rms_norm": samples.llama_rms_norm,
-    "t5_rms_norm": samples.t5_rms_norm,
-    "olmo2_rms_norm": samples.olmo2_rms_norm,
-}
 
 
 def outcome(
@@ -82,15 +69,6 @@ def compare(name: str, call: Callable[..., Any], arguments: tuple[Any, ...]) -> 
         assert error(mine, exact) <= allowed, (known, tuple(exact.shape))
 
 
-@variants("name", CALLS)
-def test_errors_are_no_larger_than_one_and_a_half_of_stocks(name: str) -> None:
-    call, calls = CALLS[name]
-    torch.manual_seed(0)
-    for arguments, keywords in calls(torch.float32):
-        assert not keywords
-        compare(name, call, arguments)
-
-
 HARD: dict[str, Callable[[Tensor], Tensor]] = {
     "far from zero": lambda rows: rows + 1000,
     "equal": lambda rows: (100 * rows[..., :1]).expand_as(rows).contiguous(),
@@ -126,100 +104,6 @@ def test_images_that_are_hard(kind: str) -> None:
     averages = torch.zeros(8), torch.ones(8)
     operands = (hard.requires_grad_(), weight, bias, *averages)
     compare("batch_norm_training", torch.batch_norm, (*operands, True, 0.1, 1e-5, False))
-
-
-@variants("function", [torch.softmax, torch.log_softmax])
-@variants("shape", [(3, 5, 64), (40, 1000), (24, 4096), (8, 16384)])
-def test_gradients_of_softmax(function: Any, shape: tuple[int, ...]) -> None:
-    torch.manual_seed(0)
-    scores = (4 * torch.randn(*shape)).requires_grad_()
-    factor = torch.randn(*shape)
-    name = f"{function.__name__}_backward"
-
-    def gradient(device: str, dtype: torch.dtype) -> Tensor:
-        leaf = scores.detach().to(device, dtype, copy=True).requires_grad_()
-        (found,) = torch.autograd.grad(function(leaf, -1), leaf, factor.to(device, dtype))
-        return found.cpu().double()
-
-    stock = gradient("xla", torch.float32)
-    with composites.enabled(name, decompositions="fast"):
-        ours = gradient("xla", torch.float32)
-    assert "products" in taken(name)
-    exact = gradient("cpu", torch.float64)
-    known = error(stock, exact)
-    assert error(ours, exact) <= max(1.5 * known, 4 * torch.finfo(torch.float32).eps)
-
-
-@variants("function", [torch.softmax, torch.log_softmax])
-@pytest.mark.parametrize(
-    ("shape", "dim"),
-    [((0, 64), -1), ((70, 70), 0), ((70, 63), -1), ((7, 1025), -1), ((2, 32768), 1)],
-)
-def test_other_gradients_of_softmax_are_left_to_stock(
-    function: Any, shape: tuple[int, ...], dim: int
-) -> None:
-    name = f"{function.__name__}_backward"
-    before = taken(name).get("products")
-    scores = torch.randn(shape, device="xla").requires_grad_()
-    with composites.enabled(name, decompositions="fast"):
-        (found,) = torch.autograd.grad(function(scores, dim).sin().sum(), scores)
-    assert found.shape == scores.shape
-    assert taken(name).get("products") == before
-
-
-@variants("name", MODELS)
-def test_norms_of_models(name: str) -> None:
-    ((arguments, _),) = MODELS[name](torch.float32)
-    module, x = arguments
-    module = module.to("xla")
-    x = x.detach().to("xla").requires_grad_()
-
-    def called() -> list[Tensor]:
-        result = module(x)
-        return [result, *torch.autograd.grad(result.sin().sum(), [x, module.weight])]
-
-    stock = called()
-    before = taken(name)
-    with composites.enabled(name, decompositions="fast"):
-        ours = called()
-    now = taken(name)
-    for kind in ("products", "products, backward"):
-        assert now.get(kind, 0) == before.get(kind, 0) + 1
-    for mine, theirs in zip(ours, stock, strict=True):
-        torch.testing.assert_close(mine.cpu(), theirs.cpu(), rtol=1e-5, atol=1e-5)
-
-
-def images(*shape: int) -> Tensor:
-    return torch.ones(shape, device="xla", requires_grad=True)
-
-
-def batch_normed(*shape: int) -> Tensor:
-    averages = torch.zeros(shape[1], device="xla"), torch.ones(shape[1], device="xla")
-    return F.batch_norm(images(*shape), *averages, None, None, True)
-
-
-LEFT: dict[str, tuple[str, Callable[[], Tensor]]] = {
-    "short rows": ("layer_norm", lambda: F.layer_norm(images(4096, 32), [32])),
-    "few numbers": ("rms_norm", lambda: F.rms_norm(images(4, 768), [768])),
-    "half precision": ("layer_norm", lambda: F.layer_norm(images(128, 768).bfloat16(), [768])),
-    "rows that are no whole blocks": ("rms_norm", lambda: F.rms_norm(images(200, 420), [420])),
-    "very long rows": ("rms_norm", lambda: F.rms_norm(images(4, 32768), [32768])),
-    "no images": ("batch_norm_training", lambda: batch_normed(32768, 16)),
-    "large images": ("batch_norm_training", lambda: batch_normed(2, 3, 250, 250)),
-    "images that stock is good at": ("batch_norm_training", lambda: batch_normed(16, 16, 32, 32)),
-}
-
-
-@variants("case", LEFT, fast=2)
-def test_what_is_left_to_stock(case: str) -> None:
-    name, call = LEFT[case]
-    before = taken(name)
-    with composites.enabled(name, decompositions="fast"):
-        call().sum().backward()
-    now = taken(name)
-    assert now.get("stock", 0) > before.get("stock", 0)
-    for kind in ("products", "products, backward"):
-        assert now.get(kind, 0) == before.get(kind, 0)
 
 
 def test_gradients_that_nobody_needs() -> None:

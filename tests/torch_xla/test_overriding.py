@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -19,8 +19,6 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.qwen4_exp.modeling_qwen4_exp import Qwen4ExpTextRMSNorm
 
 import composites
-from lowering import activation
-from lowering.installation.overriding import guard_of
 
 NORMS = (GemmaRMSNorm, Gemma2RMSNorm)  # one that the entry names, and a copy
 
@@ -151,13 +149,6 @@ def test_a_norm_of_groups_is_no_copy() -> None:
     assert torch.equal(found.cpu(), expected)
 
 
-def test_methods_that_call_no_others_are_not_checked() -> None:
-    (llama,) = activation.catalog().find("llama_rms_norm")
-    (gemma,) = activation.catalog().find("gemma_rms_norm")
-    assert guard_of(llama, LlamaRMSNorm.forward, llama.functions[0]) is None
-    assert guard_of(gemma, GemmaRMSNorm.forward, gemma.functions[0]) is not None
-
-
 CODE = """
 import torch
 class Norm(torch.nn.Module):
@@ -179,13 +170,11 @@ def forward(self, x):
 
 
 @pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     made = ModuleType("acme_overriding")
     exec(CODE, vars(made))
     monkeypatch.setitem(sys.modules, made.__name__, made)
-    yield made
-    composites.disable()
-    activation.catalog.cache_clear()
+    return made
 
 
 OVERRIDES: dict[str, tuple[str, Any]] = {
@@ -200,23 +189,16 @@ CAUGHT = (None, "a property that the entry lists")
 @pytest.mark.parametrize("case", [None, *OVERRIDES])
 @pytest.mark.parametrize("given", [True, False])
 def test_entries_of_a_vendor(
-    module: ModuleType,
-    tmp_path: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    case: str | None,
-    given: bool,
+    module: ModuleType, use_registry: Callable[[str], None], case: str | None, given: bool
 ) -> None:
     """A given decomposition is left; the native one runs the method, with what overrides."""
-    file = tmp_path / "acme.yaml"
     lines = "decomposition: 'acme_overriding:forward'" if given else "decomposition: native"
     listed = "" if given else ", shift: self.shift"
-    file.write_text(
-        "schema: 1\nnamespace: acme\ncomposites:\n"
+    use_registry(
+        "namespace: acme\ncomposites:\n"
         "  norm: {function: 'acme_overriding:Norm.forward', operands: [x],\n"
         f"    attributes: {{factor: self.factor{listed}}}, {lines}}}\n"
     )
-    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(file))
-    activation.catalog.cache_clear()
     names = {} if case is None else dict([OVERRIDES[case]])
     norm, x = type("Other", (module.Norm,), names)(), values(2, 8)
     expected = norm(x).cpu()

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch_xla
 from composites_testing.selection import variants
 from composites_testing.tensors import values
 from torch import nn
@@ -147,43 +146,3 @@ def test_without_gradients(same_as_stock: SameAsStock) -> None:
             return {"output": module(values(5, 2, 3))[0]}
 
     same_as_stock({"no_grad": run}, emits={"lstm"})
-
-
-@variants("module", [nn.LSTMCell(3, 4), nn.GRUCell(3, 4)], ids=["lstm", "gru"])
-def test_compiled_cells(
-    compiled_graphs: list[str],
-    written_composites: Callable[[str], Mapping[str, int]],
-    module: nn.Module,
-) -> None:
-    module = module.to("xla")
-    x = values(2, 3)
-
-    def result() -> torch.Tensor:
-        found = torch.compile(module, backend="openxla", fullgraph=True)(x)
-        first: torch.Tensor = found[0] if isinstance(found, tuple) else found
-        first.sum().backward()
-        return first.detach().cpu()
-
-    stock = result()
-    compiled_graphs.clear()
-    torch._dynamo.reset()
-    name = "lstm_cell" if isinstance(module, nn.LSTMCell) else "gru_cell"
-    with composites.enabled(name):
-        ours = result()
-    assert [written_composites(graph) for graph in compiled_graphs] == [
-        {f"ptxla.{name}": 1},
-        {f"ptxla.{name}_backward": 1},
-    ]
-    torch.testing.assert_close(ours, stock, rtol=1e-6, atol=1e-6)
-
-
-def test_stock_gathers_what_composites_slice() -> None:
-    """So the composites' graph is the smaller one."""
-    torch.manual_seed(0)
-    module = nn.LSTM(3, 4).to("xla")
-    x = values(5, 2, 3)
-    stock = torch_xla._XLAC._get_xla_tensors_hlo([module(x)[0]])
-    with composites.enabled("lstm"):
-        ours = torch_xla._XLAC._get_xla_tensors_hlo([module(x)[0]])
-    assert "gather" in stock
-    assert "gather" not in ours

@@ -21,7 +21,6 @@ from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 import composites
-from composites.operators import rms_norms
 from lowering.verification.bits import same_bits
 
 F32, F64, BF16 = torch.float32, torch.float64, torch.bfloat16
@@ -191,19 +190,3 @@ def test_half_precision_saves_the_root_for_kernels_only() -> None:
     # one program, XLA merges them.
     assert found.count(" rsqrt(") == 3
     assert "f32[6,1]" in signature("ptxla.rms_norm_backward", found)
-
-
-@pytest.mark.parametrize("dims", [1, 2])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_gradients_are_those_of_pytorch(dims: int, weighted: bool) -> None:
-    x, grad = torch.randn(4, 5, 6).double(), torch.randn(4, 5, 6).double()
-    shape = list(x.shape[3 - dims :])
-    weight = torch.randn(shape).double() if weighted else None
-    leaves = [t.requires_grad_() for t in (x, weight) if t is not None]
-    expected = F.rms_norm(x, shape, weight, 0.1)
-    result, root = rms_norms.rms_norm_with_root(x, shape, weight, 0.1)
-    torch.testing.assert_close(result, expected)
-    torch.testing.assert_close(root, rms_norms.inverse_rms(x, shape, weight, 0.1))
-    found = rms_norms.rms_norm_backward(grad, x, weight, root, shape)
-    wanted = torch.autograd.grad(expected, leaves, grad)
-    torch.testing.assert_close(found[: len(wanted)], wanted)

@@ -366,14 +366,6 @@ def test_run_shows_what_is_known_of_a_script_that_fails(
 
 
 @pytest.mark.process
-def test_an_invalid_registry_is_said_once(tmp_path: Path, umbra: dict[str, str]) -> None:
-    (tmp_path / "umbra.yaml").write_text("schema: 1\n")
-    environment = umbra | {"XLA_COMPOSITE_OP": "", "XLA_COMPOSITE_LOG": "info"}
-    done = run(sys.executable, "-c", "import torch, torch_xla", **environment)
-    assert (done.code, "Traceback" in done.stderr) == (0, False)
-
-
-@pytest.mark.process
 def test_a_statistics_file_that_cannot_be_written_is_said() -> None:
     script = "import torch, torch_xla"
     done = run_python(script, XLA_COMPOSITE_STATS="/nowhere/stats", XLA_COMPOSITE_LOG="info")
@@ -407,12 +399,6 @@ def test_decompositions_of_several_processes_are_added_up() -> None:
     one = Stats({"a.b": EntryStats(True, 2, 1, {}, (), {"stock": 1, "rows": 1}, declined)})
     both = EntryStats(True, 4, 2, {}, (), {"stock": 2, "rows": 2}, (replace(declined[0], calls=4),))
     assert added_up([Stats.from_json(one.to_json()), one]) == Stats({"a.b": both})
-
-
-def test_a_line_of_an_older_version() -> None:
-    entry = {"on": True, "calls": 2, "cache_hits": 1, "cached": {}, "fallbacks": []}
-    line = json.dumps({"entries": {"a.b": entry}})
-    assert Stats.from_json(line) == Stats({"a.b": EntryStats(True, 2, 1, {}, ())})
 
 
 def test_reasons_are_bounded() -> None:

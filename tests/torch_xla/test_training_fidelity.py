@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -158,27 +157,3 @@ def test_training_is_that_of_stock(
     assert ours.tensors[f"loss {STEPS - 1}"] != ours.tensors["loss 0"]
     assert all(t.isfinite().all() for t in ours.tensors.values())
     assert 0 < ours.compilations == stock.compilations < STEPS
-
-
-def test_composites_turned_on_and_off_during_training(
-    execute: Callable[[list[torch.Tensor]], None], same_bits: Callable[[Any, Any], bool]
-) -> None:
-    """Graphs with and without may alternate; each step ends where stock would."""
-    tokens = list(batches())
-
-    def run(turn_on: Callable[[int], bool]) -> list[torch.Tensor]:
-        torch.manual_seed(0)
-        module = Transformer(layers=1).to("xla")
-        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-        for step in range(4):
-            xm.set_rng_state(step)
-            with composites.enabled("all") if turn_on(step) else nullcontext():
-                optimizer.zero_grad()
-                loss = module(tokens[step])
-            loss.backward()  # outside of the block: only the forward composites were asked for
-            optimizer.step()
-            execute([loss.detach(), *module.parameters()])
-        return [parameter.detach().cpu() for parameter in module.parameters()]
-
-    stock, alternating = run(lambda step: False), run(lambda step: step % 2 == 1)
-    assert all(same_bits(one, other) for one, other in zip(stock, alternating, strict=True))

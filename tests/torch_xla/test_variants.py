@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -14,11 +13,8 @@ import torch_xla.core.xla_model as xm
 from composites_testing.selection import exhaustive, variants
 
 import composites
-from composites.registry.operators import find_operator, find_variants
-from lowering import activation
 
 REGISTRY = """\
-schema: 1
 namespace: umbra
 composites:
   silu: {op: aten::silu, decomposition: native, backward: derive}
@@ -43,14 +39,9 @@ composites:
 
 
 @pytest.fixture(autouse=True)
-def umbra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def umbra(use_registry: Callable[[str], None]) -> None:
     """A registry with operators of each form, caught at autograd's key."""
-    (tmp_path / "umbra.yaml").write_text(REGISTRY)
-    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(tmp_path / "umbra.yaml"))
-    activation.catalog.cache_clear()
-    yield
-    composites.disable()
-    activation.catalog.cache_clear()
+    use_registry(REGISTRY)
 
 
 def into(out: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -245,19 +236,3 @@ def test_a_compiled_call_in_place_is_a_composite() -> None:
         result = _compiled(x)
         assert composites.stats().entries["umbra.silu"].calls > before
     assert torch.equal(stock.cpu(), result.cpu())
-
-
-@pytest.mark.parametrize(
-    ("operator", "variants"),
-    [
-        ("aten::silu", ["aten::silu_", "aten::silu.out"]),
-        ("aten::dropout", ["aten::dropout_"]),
-        ("aten::add.Tensor", ["aten::add_.Tensor", "aten::add.out"]),
-        ("aten::var_mean.correction", ["aten::var_mean.correction_out"]),
-        ("aten::sort", ["aten::sort.values"]),
-        ("aten::scaled_dot_product_attention", []),
-    ],
-)
-def test_the_other_forms_of_an_operator(operator: str, variants: list[str]) -> None:
-    found = find_variants(find_operator(operator))
-    assert [variant.operator.qualified for variant in found] == variants

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from composites.cli.app import app
 from typer.testing import CliRunner
 
 import composites
+from lowering.cli.app import app
 from lowering.stablehlo import BindError
 
 FUNCTIONS = """
