@@ -1,11 +1,10 @@
 """legalize_mhlo_custom_calls: what XLA hid in custom calls, by rule and by number."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
-from composites_testing.passes import stay
+from composites_testing.passes import load, stay
 
 from lowering.stablehlo import (
     Module,
@@ -14,8 +13,6 @@ from lowering.stablehlo import (
     legalize_mhlo_custom_calls,
     run,
 )
-
-Load = Callable[[str], Module]
 
 UNARY = ("acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "sinh", "tan")
 
@@ -29,7 +26,7 @@ def custom_call(target: str, attributes: str = "{}") -> Module:
     )
 
 
-def test_numbers(load: Load) -> None:
+def test_numbers() -> None:
     x = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
     x[1, 2] = np.inf
     before = legalize_mhlo_custom_calls(load("mhlo_calls"))

@@ -1,11 +1,11 @@
 """`inspect` and `lower` on the command line: outputs, errors, exit codes, no half-written file."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import typer
+from composites_testing.passes import same_numbers
 from typer.testing import CliRunner
 
 from composites.cli.stablehlo import register
@@ -45,9 +45,7 @@ def test_lower_cleans_by_default(tmp_path: Path) -> None:
     assert out.read_text() == Module.read(DATA / "wrapped_gelu.mlir").text
 
 
-def test_lower_with_every_option(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same_numbers: Callable[..., None]
-) -> None:
+def test_lower_with_every_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     out = tmp_path / "out.mlirbc"
     code, _, err = invoke(
@@ -77,7 +75,7 @@ def test_attributes_are_ignored_where_that_is_said(
     assert "backend_config = {scale = 2.000000e+00 : f32}" in out.read_text()
 
 
-def test_keep_alone_inlines_the_others(tmp_path: Path, same_numbers: Callable[..., None]) -> None:
+def test_keep_alone_inlines_the_others(tmp_path: Path) -> None:
     out = tmp_path / "out.mlir"
     assert invoke("lower", BLOCK, "-o", out, "--keep", "acme.twice")[0] == 0
     assert "ptxla.outer" not in out.read_text()
