@@ -1,8 +1,6 @@
 """Attention of `jax.nn` and flax as `dot_product_attention`, also under `jax.vmap` and with cross
 entropy: the same bits as without, and what the composites say."""
 
-from __future__ import annotations
-
 import inspect
 from collections import Counter
 from dataclasses import dataclass
@@ -176,17 +174,6 @@ def test_programs_mean_the_entry(programs: dict[str, Program]) -> None:
         jax.tree.map(close, one, theirs[name])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("lengths", [(33, 33), (64, 128)])
-def test_longer_ones(lengths: tuple[int, int]) -> None:
-    import flax.linen as nn
-
-    t, s = lengths
-    arrays = normal(0, 2, t, 4, 32), normal(1, 2, s, 4, 32), normal(2, 2, s, 4, 32)
-    caught(gradients(partial(attention, is_causal=True)), *arrays)
-    caught(gradients(nn.dot_product_attention), *arrays)
-
-
 def test_what_the_composites_say() -> None:
     def run(q: Any, k: Any, v: Any, b: Any, m: Any) -> Any:
         return gradients(partial(attention, is_causal=True, scale=0.5))(q, k, v, b, m)
@@ -216,18 +203,6 @@ def test_an_array_that_is_given_twice() -> None:
         text = jax.jit(lambda x: attention(x, x, x)).lower(x).as_text()
     inner = text.partition(f"func.func private @{ATTENTION}")[2]
     assert all(f"%arg{n}" in inner.partition("{")[2] for n in range(3))
-
-
-@pytest.mark.slow
-def test_loop_and_checkpoint() -> None:
-    def looped(q: Any, k: Any, v: Any) -> Any:
-        def step(total: Any, factor: Any) -> tuple[Any, None]:
-            return total + attention(q * factor, k, v), None
-
-        return jax.lax.scan(step, jnp.zeros_like(q), jnp.arange(3.0))[0]
-
-    assert caught(looped, *GROUPED) == {ATTENTION: 1}
-    assert caught(jax.checkpoint(attention), *GROUPED) == {ATTENTION: 1}
 
 
 @pytest.mark.slow

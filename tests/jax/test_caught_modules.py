@@ -1,9 +1,6 @@
 """Modules of flax that programs change: by subclasses, interceptors, other variables, and numbers
 that are traced. Results are those without composites, and so are errors."""
 
-from __future__ import annotations
-
-import logging
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -319,17 +316,6 @@ def test_errors_are_those_of_flax() -> None:
         )(IMAGE),
     }
     assert_same_errors(calls, *ENTRIES)
-
-
-def test_calls_that_torch_refuses_log_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    import flax.linen as nn
-
-    embed = nn.Embed(10, 4)
-    variables = jax.tree.map(lambda v: jnp.stack([v, v + 1]), embed.init(KEY, INDICES))
-    with caplog.at_level(logging.DEBUG):
-        text = with_and_without(jax.vmap(embed.apply), ENTRIES, variables, INDICES)
-    assert calls_in(text) == []
-    assert not [record for record in caplog.records if "failed while" in record.getMessage()]
 
 
 # ---- sums of what a composite returns ----

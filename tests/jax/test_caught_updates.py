@@ -1,7 +1,5 @@
 """Updates of optax as composites. The functions that make them are local to others."""
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass

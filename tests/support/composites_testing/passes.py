@@ -76,8 +76,8 @@ def same_numbers(before: Module, *afters: Module, tolerance: float = 0.0) -> Non
     inputs = random_inputs(reference.inputs)
     expected = reference(*inputs)
     for after in afters:
-        for want, found in zip(expected, compile_module(after)(*inputs), strict=True):
-            np.testing.assert_allclose(found, want, rtol=0, atol=tolerance * np.abs(want).max())
+        for want, result in zip(expected, compile_module(after)(*inputs), strict=True):
+            np.testing.assert_allclose(result, want, rtol=0, atol=tolerance * np.abs(want).max())
 
 
 def random_inputs(types: tuple[str, ...]) -> list[Any]:
