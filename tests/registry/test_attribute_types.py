@@ -1,7 +1,5 @@
 """The table of attribute types, and the page of the documentation that shows it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -11,7 +9,6 @@ from composites.attribute_types import (
     ArgumentKind,
     attribute_type,
     types_of_argument,
-    types_of_constant,
 )
 from composites.registry.printing import registry_yaml
 from composites.registry.validation import parse_registry
@@ -51,17 +48,6 @@ def test_every_type_can_be_reached() -> None:
         assert type_.default_for or type_.also_for
         assert type_.constants
         assert getattr(attribute_types, type_.write.__name__) is type_.write
-
-
-def test_types_of_constants() -> None:
-    assert types_of_constant(True) == ("bool",)
-    assert types_of_constant(1) == ("i64", "i32", "f32", "f64")
-    assert types_of_constant(1.5) == ("f32", "f64")
-    assert types_of_constant("tanh") == ("string", "type")
-    assert types_of_constant([1, 2]) == ("i64[]", "f32[]")
-    assert types_of_constant([1, 2.5]) == ("f32[]",)
-    assert types_of_constant([True]) == ("bool[]",)
-    assert types_of_constant([1, "a"]) == types_of_constant([]) == types_of_constant(["a"]) == ()
 
 
 def test_names_of_no_type() -> None:

@@ -1,7 +1,5 @@
 """Files that YAML cannot read: values, nesting and sizes that break its constructors."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

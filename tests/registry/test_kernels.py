@@ -1,7 +1,5 @@
 """`kernels:` in registry files: what is read, printed and listed, and what is wrong."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Registries of installed packages: a broken one stops its own entries and nothing else."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

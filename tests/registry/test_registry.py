@@ -1,7 +1,5 @@
 """The built-in registry, and what an entry may say."""
 
-from __future__ import annotations
-
 from composites.registry.catalog import builtin_registry
 from composites.registry.model import Attribute, Decomposition, When
 from composites.registry.printing import entry_document, registry_yaml

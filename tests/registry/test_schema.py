@@ -4,8 +4,6 @@ Yaml-language-server showed the same when it was tried by hand; what is here is 
 Schema that pydantic writes for these models.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Short forms of registry files mean what the long ones mean, and so does a formatted file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Versions of one entry side by side: how files write them, and what the allowlist's items mean."""
 
-from __future__ import annotations
-
 import pytest
 
 from composites.allowlist import resolve, split_allowlist

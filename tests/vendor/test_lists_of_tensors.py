@@ -1,7 +1,5 @@
 """Entries for operators and functions that take or return lists of tensors."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -115,9 +113,7 @@ def test_one_entry_for_any_length(enable: Enable) -> None:
         assert "operand_segment_sizes" not in text  # the number of operands tells
 
 
-def test_vectors_without_elements_do_not_count_for_dimensions(
-    enable: Enable,
-) -> None:
+def test_vectors_without_elements_do_not_count_for_dimensions(enable: Enable) -> None:
     enable(CAT % "")
     found = torch.cat([torch.empty(0, device="xla"), numbers(2, 3).to("xla")], -1)
     assert "dim = 1" in text_of(found)
@@ -126,7 +122,7 @@ def test_vectors_without_elements_do_not_count_for_dimensions(
 
 def umbra(name: str) -> Callable[..., Any]:
     """A function of FUNCTIONS, whose module is there when it is called."""
-    return lambda *given: getattr(import_module("umbra_ops"), name)(*given)
+    return lambda *arguments: getattr(import_module("umbra_ops"), name)(*arguments)
 
 
 DERIVED = "backward: derive"
@@ -191,9 +187,9 @@ CALLS: dict[str, tuple[str, Callable[..., Any], Sequence[Sequence[int]], str, st
 @pytest.mark.parametrize("case", CALLS)
 def test_calls(case: str, enable: Enable) -> None:
     entry, call, shapes, names, text = CALLS[case]
-    found = compare(call, lambda: enable(f"  {entry}\n"), *shapes)
-    assert sorted({*re.findall(r'composite "umbra\.([^"]+)"', found)}) == names.split()
-    assert text in found
+    program = compare(call, lambda: enable(f"  {entry}\n"), *shapes)
+    assert sorted({*re.findall(r'composite "umbra\.([^"]+)"', program)}) == names.split()
+    assert text in program
 
 
 def test_only_some_tensors_of_a_list_need_a_gradient(enable: Enable) -> None:
@@ -264,25 +260,8 @@ def test_a_tensor_twice_in_a_list_that_is_written(enable: Enable) -> None:
     assert torch.equal(*found)
 
 
-def test_conditions_on_lists(enable: Enable) -> None:
-    enable(
-        "  cat:\n    op: aten::cat\n    when:\n      dtypes: [f32, bf16]\n      rank: 2\n"
-        "      where: [len(tensors) == 2, 'tensors[0].shape[0] == 2']\n"
-    )
-    x, y = numbers(2, 3).to("xla"), numbers(4, 3).to("xla")
-    assert umbra_composites(torch.cat([x, y])) == ["cat"]
-    assert umbra_composites(torch.cat([y, x])) == []
-    assert umbra_composites(torch.cat([x, x, x])) == []
-    assert umbra_composites(torch.cat([x[0], x[1]])) == []
-    assert umbra_composites(torch.cat([x.half(), x.half()])) == []
-    assert umbra_composites(torch.cat([x.half(), x])) == []  # every tensor of the list counts
-    reasons = [row.reason for row in composites.stats().entries["umbra.cat"].fallbacks]
-    assert "the rank of tensors is not 2" in reasons
-    assert any("the dtype of tensors is not one" in reason for reason in reasons)
-
-
 def test_an_absent_list_is_not_an_empty_one(enable: Enable) -> None:
-    import umbra_ops
+    import umbra_ops  # type: ignore[import-not-found]
 
     enable("  weighted: {function: 'umbra_ops:weighted', operands: [x, more], backward: derive}\n")
     x = numbers(2).to("xla")
@@ -293,9 +272,7 @@ def test_an_absent_list_is_not_an_empty_one(enable: Enable) -> None:
         torch.testing.assert_close(found.cpu(), umbra_ops.weighted(x.cpu(), there))
 
 
-def test_a_list_with_something_else_takes_the_stock_lowering(
-    enable: Enable,
-) -> None:
+def test_a_list_with_something_else_takes_the_stock_lowering(enable: Enable) -> None:
     import umbra_ops
 
     enable("  bare: {function: 'umbra_ops:bare', operands: [parts, factor], backward: derive}\n")
@@ -406,25 +383,32 @@ def test_exports_and_kernels(enable: Enable) -> None:
         bind(program.module, {"umbra.add": careless})
 
 
-def test_conditions_in_compiled_graphs(enable: Enable) -> None:
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_conditions(enable: Enable, is_compiled: bool) -> None:
     import umbra_ops
 
     enable(
         "  total:\n    function: umbra_ops:total\n    operands: [tensors]\n"
-        "    attributes: {scale: scale}\n    backward: derive\n"
-        "    when: {dtypes: f32, rank: 2, where: [len(tensors) < 3]}\n"
+        "    attributes: {scale: scale}\n    backward: derive\n    when:\n"
+        "      dtypes: [f32, bf16]\n      rank: 2\n"
+        "      where: [len(tensors) == 2, 'tensors[0].shape[0] == 2']\n"
     )
 
     def run(*tensors: Tensor) -> list[str]:
         torch._dynamo.reset()
-        call = torch.compile(lambda *t: umbra_ops.total(list(t)), backend="aot_eager")
-        found: Tensor = call(*tensors)
-        made = umbra_composites(found)
-        torch.testing.assert_close(found.cpu(), sum(t.cpu() for t in tensors))
-        return made
+        call = lambda *t: umbra_ops.total(list(t))  # noqa: E731
+        total: Tensor = (torch.compile(call, backend="aot_eager") if is_compiled else call)(
+            *tensors
+        )
+        names = umbra_composites(total)
+        torch.testing.assert_close(total.cpu(), sum(t.cpu() for t in tensors))
+        return names
 
-    x = numbers(2, 3).to("xla")
+    x, y = numbers(2, 3).to("xla"), numbers(4, 3).to("xla")
     assert run(x, x) == ["total"]
-    assert run(x, x, x) == []
-    assert run(x[0], x[1]) == []
-    assert run(x.half(), x.half()) == []
+    # Every tensor of the list counts.
+    for tensors in ((y, y), (x, x, x), (x[0], x[1]), (x.half(), x.half()), (x.half(), x)):
+        assert run(*tensors) == []
+    reasons = [row.reason for row in composites.stats().entries["umbra.total"].fallbacks]
+    assert is_compiled or "the rank of tensors is not 2" in reasons
+    assert is_compiled or any("the dtype of tensors is not one" in reason for reason in reasons)

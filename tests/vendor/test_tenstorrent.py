@@ -1,8 +1,6 @@
 """The registry for tt-mlir: what each form is in StableHLO, that it computes the same, and that
 calls which tt-mlir's patterns or verifiers do not take keep the stock lowering."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
