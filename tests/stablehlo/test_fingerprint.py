@@ -1,7 +1,5 @@
 """fingerprint: a hash of what a decomposition is, and of nothing else."""
 
-from __future__ import annotations
-
 from lowering.stablehlo import Module
 from lowering.stablehlo.composites import composites_of
 from lowering.stablehlo.fingerprint import fingerprint

@@ -4,8 +4,6 @@ The default set tries a fixed small number of files, the same ones each time. Th
 tries more, chosen at random.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

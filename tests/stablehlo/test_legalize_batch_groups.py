@@ -1,7 +1,5 @@
 """legalize_batch_groups: groups of features with the same numbers, in all layouts."""
 
-from __future__ import annotations
-
 import pytest
 from composites_testing.passes import changed, same_numbers, stay
 

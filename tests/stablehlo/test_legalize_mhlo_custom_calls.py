@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from composites_testing.passes import load, stay
+from composites_testing.passes import load, program, stay
 
 from lowering.stablehlo import (
     Module,
@@ -18,11 +18,11 @@ UNARY = ("acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "sinh", "tan"
 
 
 def custom_call(target: str, attributes: str = "{}") -> Module:
-    return Module.parse(
-        "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
-        f"  %0 = stablehlo.custom_call @{target}(%x) {{mhlo.attributes = {attributes}, "
-        "mhlo.version = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32>\n"
-        "  return %0 : tensor<4xf32>\n}"
+    return program(
+        f"%r = stablehlo.custom_call @{target}(%x) {{mhlo.attributes = {attributes}, "
+        "mhlo.version = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32>",
+        "%x: tensor<4xf32>",
+        "tensor<4xf32>",
     )
 
 

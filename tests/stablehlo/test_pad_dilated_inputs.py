@@ -1,7 +1,5 @@
 """pad_dilated_inputs and its numbers, for strides, layouts and groups."""
 
-from __future__ import annotations
-
 import pytest
 from composites_testing.passes import changed, same_numbers, stay
 

@@ -1,7 +1,5 @@
 """rename_module: names that MLIR need not quote."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from composites_testing.passes import load
