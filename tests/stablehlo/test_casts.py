@@ -6,12 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
-import typer
 from composites_testing.passes import composite_module
+from composites_testing.stablehlo_commands import invoke
 from rich.console import Console
-from typer.testing import CliRunner
 
-from composites.cli.stablehlo import register
 from lowering.stablehlo import Cast, Module, cast_table, casts
 
 # Two calls of @half, in one of which a composite holds another cast; @idle is called by nothing.
@@ -124,16 +122,6 @@ func.func @main(%a: tensor<4x8xbf16>, %b: tensor<8x4xbf16>) -> (tensor<4x4xf32>,
   return %1, %4 : tensor<4x4xf32>, tensor<8x4xbf16>
 }
 """
-
-app = typer.Typer()
-register(app)
-
-
-def invoke(*arguments: str | Path) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result.exit_code, result.stdout, result.stderr
 
 
 def test_inspect_casts(tmp_path: Path) -> None:

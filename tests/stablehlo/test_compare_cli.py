@@ -6,18 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner
-
-from composites.cli import compare, stablehlo
+from composites_testing.stablehlo_commands import invoke
 
 DATA = Path(__file__).parent / "data"
 BLOCK = DATA / "block.mlir"
 RIGHT = "acme.twice=stand_ins:twice"
-
-app = typer.Typer()
-compare.register(app)
-stablehlo.register(app)  # with one command, typer leaves out its name
 
 
 @pytest.fixture(autouse=True)
@@ -25,17 +18,14 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DATA.parent))
 
 
-def invoke(*arguments: str | Path) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr."""
-    result = CliRunner().invoke(app, ["compare", *map(str, arguments)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
+def compare(*arguments: str | Path) -> tuple[int, str, str]:
+    return invoke("compare", *arguments)
 
 
 @pytest.mark.slow
 def test_json_picture_and_page(tmp_path: Path) -> None:
     svg, page = tmp_path / "a.svg", tmp_path / "a.html"
-    code, out, _ = invoke(BLOCK, "--bind", RIGHT, "--json", "--svg", svg, "--html", page)
+    code, out, _ = compare(BLOCK, "--bind", RIGHT, "--json", "--svg", svg, "--html", page)
     assert code == 0
     assert json.loads(out)["calls"][0]["kernel"] == "twice"
     assert ElementTree.parse(svg).getroot().tag.endswith("svg")
@@ -45,7 +35,7 @@ def test_json_picture_and_page(tmp_path: Path) -> None:
 def test_a_wrong_kernel_is_exit_code_1_with_the_whole_output(tmp_path: Path) -> None:
     svg = tmp_path / "a.svg"
     both = ("--bind", "acme.twice=stand_ins:wrong", "--bind", "acme.tanh=stand_ins:undecided")
-    code, out, err = invoke(BLOCK, *both, "--json", "--svg", svg)
+    code, out, err = compare(BLOCK, *both, "--json", "--svg", svg)
     assert code == 1
     assert len(json.loads(out)["calls"]) == 2
     assert svg.exists()
@@ -53,22 +43,22 @@ def test_a_wrong_kernel_is_exit_code_1_with_the_whole_output(tmp_path: Path) -> 
     assert len(lines) == 2
     assert any("wrong differs from the decomposition; its error is 2.5" in line for line in lines)
     assert any("undecided cannot be lowered" in line for line in lines)
-    assert invoke(BLOCK, "--bind", "acme.twice=stand_ins:wrong", "--tolerance", "3")[0] == 0
+    assert compare(BLOCK, "--bind", "acme.twice=stand_ins:wrong", "--tolerance", "3")[0] == 0
 
 
 @pytest.mark.slow
 def test_a_library(library: Path) -> None:
     with_library = (BLOCK, "--library", library, "--json", "--custom-call")
-    code, out, _ = invoke(*with_library, "acme.twice@0=twice_right")
+    code, out, _ = compare(*with_library, "acme.twice@0=twice_right")
     assert code == 0
     (call,) = json.loads(out)["calls"]
     assert (call["kernel"], call["numbers"]["error"]) == ("twice_right", 0.0)
-    code, _, err = invoke(*with_library, "acme.twice=twice_no_attribute")
+    code, _, err = compare(*with_library, "acme.twice=twice_no_attribute")
     assert code == 1
     assert "axis, scale" in err
     ignored = ("--ignore-attribute", "acme.twice=axis,scale")
-    assert invoke(*with_library, "acme.twice=twice_no_attribute", *ignored)[0] == 0
-    code, _, err = invoke(*with_library, "acme.twice=twice_sevenn")
+    assert compare(*with_library, "acme.twice=twice_no_attribute", *ignored)[0] == 0
+    code, _, err = compare(*with_library, "acme.twice=twice_sevenn")
     assert code == 1
     assert err.startswith("error: no library has the symbol twice_sevenn")
 
@@ -76,7 +66,7 @@ def test_a_library(library: Path) -> None:
 def test_inputs_of_the_program(tmp_path: Path) -> None:
     inputs = tmp_path / "inputs.npz"
     np.savez(inputs, np.ones((4, 8), np.float32), np.eye(8, dtype=np.float32))
-    code, out, _ = invoke(BLOCK, "--bind", RIGHT, "--inputs", inputs, "--json")
+    code, out, _ = compare(BLOCK, "--bind", RIGHT, "--inputs", inputs, "--json")
     assert code == 0
     assert json.loads(out)["calls"][0]["numbers"]["inputs"] == "given"
 
@@ -84,11 +74,11 @@ def test_inputs_of_the_program(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_folder_of_an_export_prints_a_table(tmp_path: Path) -> None:
     (tmp_path / "program.mlir").write_text(BLOCK.read_text())
-    code, out, err = invoke(tmp_path, "--bind", RIGHT)
+    code, out, err = compare(tmp_path, "--bind", RIGHT)
     assert (code, err) == (0, "")
     assert "kernels for @block" in out
     assert "acme.twice" in out
-    assert invoke("absent.mlir", "--bind", RIGHT)[0] == 1
+    assert compare("absent.mlir", "--bind", RIGHT)[0] == 1
 
 
 MISTAKES = {
@@ -106,7 +96,7 @@ MISTAKES = {
 
 def test_mistakes_are_one_line() -> None:
     for arguments, message in MISTAKES.items():
-        code, out, err = invoke(BLOCK, *arguments.split())
+        code, out, err = compare(BLOCK, *arguments.split())
         assert (code, out) == (2 if message.startswith("--") else 1, "")
         assert err.startswith("error: ")
         assert err.count("\n") == 1
