@@ -133,21 +133,6 @@ def test_interceptors_run_once(norm: Norm) -> None:
     assert called == ["__call__"]
 
 
-def test_a_method_that_the_program_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:
-    import flax.linen as nn
-
-    program, variables = _linen(LAYER)
-    plain = nn.LayerNorm.__call__
-
-    def exchanged(variables: Any, x: Any) -> Any:
-        with monkeypatch.context() as patch:
-            patch.setattr(nn.LayerNorm, "__call__", lambda self, x: 2 * plain(self, x))
-            return program(variables, x)
-
-    text = with_and_without(exchanged, ENTRIES, variables, IMAGE)
-    assert composite_names(text) == ["ptxla.layer_norm"]
-
-
 # ---- numbers ----
 
 

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from composites_testing.caught import (
-    RESULTS,
     Call,
     Function,
     all_with_and_without,
@@ -26,7 +25,7 @@ from composites_testing.caught import (
     weighted,
     with_and_without,
 )
-from composites_testing.jax_calls import bits, composite_names
+from composites_testing.jax_calls import composite_names
 
 import composites.jax
 
@@ -427,50 +426,3 @@ def test_weights_that_the_logits_have_too() -> None:
     assert composite_names(text).count("ptxla.embedding") == 2
     expected = jax.jit(composites.jax.embedding)(variables["params"]["embedding"], INDICES)
     assert (embed.apply(variables, INDICES) == expected).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("entry", ["group_norm", "batch_norm_training"])
-def test_a_network_trains_as_without(entry: str) -> None:
-    import flax.linen as nn
-    import optax
-
-    norm = {
-        "group_norm": lambda: nn.GroupNorm(4),
-        "batch_norm_training": lambda: nn.BatchNorm(use_running_average=False),
-    }[entry]
-
-    class Network(nn.Module):
-        @nn.compact
-        def __call__(self, x: Any) -> Any:
-            for features in (8, 4):
-                x = nn.silu(norm()(nn.Conv(features, (3, 3))(x)))
-            return nn.Dense(3)(x.mean((1, 2)))
-
-    network, optimizer = Network(), optax.adamw(1e-2)
-    variables = network.init(jax.random.key(0), IMAGE)
-
-    @jax.jit
-    def step(variables: Any, state: Any) -> Any:
-        def loss(parameters: Any) -> Any:
-            given = {**variables, "params": parameters}
-            logits, changed = network.apply(given, IMAGE, mutable=RESULTS)
-            return jnp.square(logits).sum(), changed
-
-        (value, changed), grads = jax.value_and_grad(loss, has_aux=True)(variables["params"])
-        updates, state = optimizer.update(grads, state, variables["params"])
-        parameters = optax.apply_updates(variables["params"], updates)
-        return {"params": parameters, **changed}, state, value
-
-    def trained() -> Any:
-        values, losses = (variables, optimizer.init(variables["params"])), []
-        for _ in range(3):
-            *values, loss = step(*values)
-            losses.append(loss)
-        return bits((values, losses))
-
-    before = trained()
-    with composites.jax.enabled(entry, "batch_norm_inference"):
-        assert trained() == before
-        text = step.lower(variables, optimizer.init(variables["params"])).as_text()
-    assert composite_names(text) == [f"ptxla.{entry}"] * 2 + backward(entry) * 2

@@ -104,16 +104,6 @@ def test_a_gradient_of_zero_in_shard_map() -> None:
     assert (found == 0).all()
 
 
-def test_linear_transpose() -> None:
-    scaled = decorator("acme.scaled")(lambda x, weight: (x * weight, 2 * x, jnp.argsort(weight)))
-    weight = jnp.arange(6.0)
-    transposed = jax.linear_transpose(lambda x: scaled(x, weight)[:2], X)
-    assert (transposed((X, X))[0] == X * weight + 2 * X).all()
-    assert (jax.jit(transposed)((X, X))[0] == X * weight + 2 * X).all()
-    first = jax.linear_transpose(lambda x: scaled(x, weight)[0], X)
-    assert (first(X)[0] == X * weight).all()
-
-
 def test_exports_for_several_platforms() -> None:
     @composites.jax.composite("acme.by_platform")
     def by_platform(x: jax.Array) -> jax.Array:

@@ -52,30 +52,6 @@ def _maker_of_two(variable: int) -> Any:
     return twice
 
 
-def _maker_with_variables_of_its_own(variable: int) -> Any:
-    def own() -> int:
-        count = variable
-
-        def increase() -> None:
-            nonlocal count
-            count += 1
-
-        increase()
-        return count
-
-    return own
-
-
-def test_a_local_function_with_variables_of_its_own() -> None:
-    """Only assignments to those of the function that makes it are lost."""
-    found = find_replaceable(f"{__name__}:_maker_with_variables_of_its_own.<locals>.own")
-    one = found.replace(lambda original, arguments, keywords: original() + 10)
-    try:
-        assert _maker_with_variables_of_its_own(1)() == 12
-    finally:
-        one.restore()
-
-
 def _maker_of_others(variable: int) -> Any:
     class Klass:
         value = variable
