@@ -1,7 +1,5 @@
 """Private interfaces stand in one module each, and packages that are imported are declared."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -3,8 +3,6 @@
 They need the extra `consumers`: pip install '.[torch-xla,models,consumers]'.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Calls of functions that only LiteRT has, converted and run; convert_to_litert.py prints them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,8 +5,6 @@ XLA_COMPOSITE_REGISTRY=… python convert_to_litert.py bert conv_net:train calls
 `:train` converts loss and gradients. `calls` are those of convert_calls_to_litert.py.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import sys

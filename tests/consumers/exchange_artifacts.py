@@ -5,8 +5,6 @@ python exchange_artifacts.py again FOLDER   write their artifacts once more, wit
 python exchange_artifacts.py read FOLDER    read what all have written, run it, compare the numbers
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """IREE compiles and runs exported programs as they are, training steps too."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial

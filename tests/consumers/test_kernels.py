@@ -1,7 +1,5 @@
 """C++ kernels in place of composites: counted as called, and the same numbers as PyTorch."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -4,8 +4,6 @@ The models are converted in a process of their own, which starts with the regist
 examples/registries, as a user's would.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Targets on the consumers: what passes replace agrees, and what is refused is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes
@@ -94,12 +92,20 @@ WINDOW = """%z = stablehlo.constant dense<0.0> : tensor<f32>
 
 def convolution(window: str, groups: int) -> str:
     return (
-        f"%r = stablehlo.convolution(%a0, %a1) dim_numbers ="
+        "stablehlo.convolution(%a0, %a1) dim_numbers ="
         f" [f, b, 0, 1]x[i, o, 0, 1]->[f, b, 0, 1], window = {{{window}}}"
         f" {{batch_group_count = {groups} : i64, feature_group_count = 1 : i64}}"
     )
 
 
+def operation(line: str, *operands: Any) -> tuple[Module, list[Any]]:
+    """A program of one operation, which ends with its type, and its operands."""
+    types, _, result = line.rpartition(" : ")[2].strip("()").rpartition(") -> ")
+    arguments = types.split(", ") if types else [result] * len(operands)
+    return program(f"%r = {line}", *arguments, result=result), list(operands)
+
+
+LEAST = -(2**31)
 CALLS: dict[str, tuple[Module, list[Any]]] = {
     "a sort": (program(SORT, X, result=X), [floats(4, 6)]),
     "top-k": (program(TOP, X, result="tensor<4x2xi32>"), [floats(4, 6)]),
@@ -109,27 +115,17 @@ CALLS: dict[str, tuple[Module, list[Any]]] = {
         [RANDOM.random((4, 6)) < 0.5],
     ),
     "all": (program(ALL, X, X, result="tensor<4xi1>"), [floats(4, 6) + 3, floats(4, 6) - 3]),
-    "a remainder": (
-        program(f"%r = stablehlo.remainder %a0, %a1 : {X}", X, X, result=X),
-        [floats(4, 6), floats(4, 6)],
+    "a remainder": operation(f"stablehlo.remainder %a0, %a1 : {X}", floats(4, 6), floats(4, 6)),
+    "a remainder of the least integer": operation(
+        "stablehlo.remainder %a0, %a1 : tensor<5xi32>",
+        np.full(5, LEAST, np.int32),
+        np.array([3, -3, 1, -1, LEAST], np.int32),
     ),
-    "a remainder of the least integer": (
-        program(
-            "%r = stablehlo.remainder %a0, %a1 : tensor<5xi32>",
-            *["tensor<5xi32>"] * 2,
-            result="tensor<5xi32>",
-        ),
-        [np.full(5, -(2**31), np.int32), np.array([3, -3, 1, -1, -(2**31)], np.int32)],
-    ),
-    "a product with dimensions in another order": (
-        program(
-            "%r = stablehlo.dot_general %a0, %a1, contracting_dims = [0, 2] x [1, 0]"
-            " : (tensor<3x4x2xf32>, tensor<2x3x5xf32>) -> tensor<4x5xf32>",
-            "tensor<3x4x2xf32>",
-            "tensor<2x3x5xf32>",
-            result="tensor<4x5xf32>",
-        ),
-        [floats(3, 4, 2), floats(2, 3, 5)],
+    "a product with dimensions in another order": operation(
+        "stablehlo.dot_general %a0, %a1, contracting_dims = [0, 2] x [1, 0]"
+        " : (tensor<3x4x2xf32>, tensor<2x3x5xf32>) -> tensor<4x5xf32>",
+        floats(3, 4, 2),
+        floats(2, 3, 5),
     ),
     "a comparison with a Python number": (
         program(
@@ -142,15 +138,10 @@ CALLS: dict[str, tuple[Module, list[Any]]] = {
         ),
         [np.array([0.3, 0.29999998, 0.30000004, -1], np.float32)],
     ),
-    "an unsigned comparison": (
-        program(
-            "%r = stablehlo.compare LT, %a0, %a1"
-            " : (tensor<4xui32>, tensor<4xui32>) -> tensor<4xi1>",
-            "tensor<4xui32>",
-            "tensor<4xui32>",
-            result="tensor<4xi1>",
-        ),
-        [np.array([0, 7, 2**32 - 1, 5], np.uint32), np.array([1, 7, 3, 2**31], np.uint32)],
+    "an unsigned comparison": operation(
+        "stablehlo.compare LT, %a0, %a1 : (tensor<4xui32>, tensor<4xui32>) -> tensor<4xi1>",
+        np.array([0, 7, 2**32 - 1, 5], np.uint32),
+        np.array([1, 7, 3, 2**31], np.uint32),
     ),
     "a maximum from zero": (
         program(
@@ -166,25 +157,17 @@ CALLS: dict[str, tuple[Module, list[Any]]] = {
         program(WINDOW, "tensor<1x2x8x8xf32>", "tensor<1x2x4x4xf32>", result="tensor<1x2x8x8xf32>"),
         [floats(1, 2, 8, 8), floats(1, 2, 4, 4)],
     ),
-    "a gradient of a depthwise kernel": (
-        program(
-            convolution("pad = [[1, 1], [1, 1]]", 4)
-            + " : (tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>) -> tensor<4x1x3x3xf32>",
-            "tensor<2x4x8x8xf32>",
-            "tensor<2x4x8x8xf32>",
-            result="tensor<4x1x3x3xf32>",
-        ),
-        [floats(2, 4, 8, 8), floats(2, 4, 8, 8)],
+    "a gradient of a depthwise kernel": operation(
+        convolution("pad = [[1, 1], [1, 1]]", 4)
+        + " : (tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>) -> tensor<4x1x3x3xf32>",
+        floats(2, 4, 8, 8),
+        floats(2, 4, 8, 8),
     ),
-    "a gradient of a convolution with strides": (
-        program(
-            convolution("pad = [[1, 2], [2, 1]], lhs_dilate = [2, 2]", 1)
-            + " : (tensor<3x2x4x4xf32>, tensor<3x5x3x3xf32>) -> tensor<5x2x8x8xf32>",
-            "tensor<3x2x4x4xf32>",
-            "tensor<3x5x3x3xf32>",
-            result="tensor<5x2x8x8xf32>",
-        ),
-        [floats(3, 2, 4, 4), floats(3, 5, 3, 3)],
+    "a gradient of a convolution with strides": operation(
+        convolution("pad = [[1, 2], [2, 1]], lhs_dilate = [2, 2]", 1)
+        + " : (tensor<3x2x4x4xf32>, tensor<3x5x3x3xf32>) -> tensor<5x2x8x8xf32>",
+        floats(3, 2, 4, 4),
+        floats(3, 5, 3, 3),
     ),
 }
 CALLS |= {
@@ -210,18 +193,11 @@ def test_what_is_replaced_agrees(name: str, consumer: Consumer) -> None:
     np.testing.assert_allclose(found, want, rtol=0, atol=1e-6 * np.abs(want).max())
 
 
-ELEMENTS = {
-    "f32": np.float32,
-    "f64": np.float64,
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "i1": np.bool_,
-    "i8": np.int8,
-    "ui8": np.uint8,
-    "i32": np.int32,
-    "ui32": np.uint32,
+ELEMENTS: dict[str, Any] = {
+    "f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
+    "i1": np.bool_, "i8": np.int8, "ui8": np.uint8, "i32": np.int32, "ui32": np.uint32,
     "i64": np.int64,
-}
+}  # fmt: skip
 FLOATS = ("f32", "f64", "f16", "bf16")
 NUMBERS = (*FLOATS, "i8", "i32", "i64")
 SIGNED = ("i8", "i32", "i64")
@@ -349,19 +325,14 @@ def _main(module: Module) -> list[Any]:
     return list(module.ir.body.operations[0].regions[0].blocks[0].operations)
 
 
-OTHERS = {
-    "litert": ["cholesky", "reduce_precision"],
-    "iree": ["cholesky"],
-}
 LINES = {
     "cholesky": "%r = stablehlo.cholesky %a0, lower = true : tensor<3x3xf32>",
     "reduce_precision": "%r = stablehlo.reduce_precision %a0, format = e5m10 : tensor<3x3xf32>",
 }
+OTHERS = (("litert", "cholesky"), ("litert", "reduce_precision"), ("iree", "cholesky"))
 
 
-@pytest.mark.parametrize(
-    ("consumer", "name"), [(each, name) for each, names in OTHERS.items() for name in names]
-)
+@pytest.mark.parametrize(("consumer", "name"), OTHERS)
 def test_others_that_are_refused(consumer: Consumer, name: str) -> None:
     type_ = "tensor<3x3xf32>"
     module = program(LINES[name], type_, result=type_)

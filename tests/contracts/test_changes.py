@@ -1,7 +1,5 @@
 """What a change of a registry means for kernels: one test for each kind."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -44,80 +42,59 @@ def attribute(name: str, **fields: object) -> dict[str, object]:
 
 
 X, Y, Z = BASE.operands
-BREAKING: dict[str, tuple[dict[str, object], str]] = {
-    "operand added": ({"operands": (*BASE.operands, Operand("w"))}, "operand w added"),
-    "optional operand added": (
-        {"operands": (*BASE.operands, Operand("w", optional=True))},
-        "operand w added",
-    ),
-    "operand removed": ({"operands": (X, Y)}, "operand z removed"),
-    "operands reordered": ({"operands": (Y, X, Z)}, "operands reordered: x, y, z -> y, x, z"),
-    "operand can be absent": (
-        {"operands": (X, Operand("y", optional=True), Z)},
-        "operand y can be absent now",
-    ),
-    "operand became a list": (
-        {"operands": (X, Operand("y", variadic=True), Z)},
-        "operand y is a list of tensors now",
-    ),
-    "attribute added": (
+OTHER = replace(CALL, decomposition="sha256:b")
+BREAKING: tuple[tuple[dict[str, object], str], ...] = (
+    ({"operands": (*BASE.operands, Operand("w"))}, "operand w added"),
+    ({"operands": (*BASE.operands, Operand("w", optional=True))}, "operand w added"),
+    ({"operands": (X, Y)}, "operand z removed"),
+    ({"operands": (Y, X, Z)}, "operands reordered: x, y, z -> y, x, z"),
+    ({"operands": (X, Operand("y", optional=True), Z)}, "operand y can be absent now"),
+    ({"operands": (X, Operand("y", variadic=True), Z)}, "operand y is a list of tensors now"),
+    (
         {"attributes": (*BASE.attributes, Attribute("eps", "f32", argument="eps"))},
         "attribute eps added",
     ),
-    "attribute removed": ({"attributes": BASE.attributes[1:]}, "attribute dim removed"),
-    "attribute type": (
-        attribute("dim", type="i32"),
-        "attribute dim was of type i64, is of type i32",
-    ),
-    "attribute can be absent": (
-        attribute("dim", optional=True),
-        "attribute dim can be absent now",
-    ),
-    "attribute not normalized": (
-        attribute("dim", normalize=False),
-        "attribute dim can be negative now",
-    ),
-    "attribute of another argument": (
+    ({"attributes": BASE.attributes[1:]}, "attribute dim removed"),
+    (attribute("dim", type="i32"), "attribute dim was of type i64, is of type i32"),
+    (attribute("dim", optional=True), "attribute dim can be absent now"),
+    (attribute("dim", normalize=False), "attribute dim can be negative now"),
+    (
         attribute("dim", argument="axis"),
         "attribute dim was the argument dim, is the argument axis",
     ),
-    "constant changed": (
+    (
         attribute("mode", value="exact"),
         "attribute mode was the constant 'fast', is the constant 'exact'",
     ),
-    "constant of another type": (
+    (
         attribute("mode", value=True),
         "attribute mode was the constant 'fast', is the constant True",
     ),
-    "constant becomes free": (
+    (
         attribute("mode", value=None, argument="mode"),
         "attribute mode was the constant 'fast', is the argument mode",
     ),
-    "results": ({"results": ("result", "result.1")}, "results: result -> result, result.1"),
-    "saved results": ({"saved": ("lse",)}, "results that a backward needs: none -> lse"),
-    "result type": (
-        {"calls": (replace(CALL, results=("tensor<2xbf16>",), decomposition="sha256:b"),)},
+    ({"results": ("result", "result.1")}, "results: result -> result, result.1"),
+    ({"saved": ("lse",)}, "results that a backward needs: none -> lse"),
+    (
+        {"calls": (replace(OTHER, results=("tensor<2xbf16>",)),)},
         "results of a call with tensor<2xf32>, tensor<2xf32> were tensor<2xf32>,"
         " are tensor<2xbf16>",
     ),
-    "decomposition changed": (
-        {"calls": (replace(CALL, decomposition="sha256:b"),)},
-        "the decomposition changed for tensor<2xf32>, tensor<2xf32> {}",
-    ),
-    "operator and decomposition": (
-        {"operator": "acme::other", "calls": (replace(CALL, decomposition="sha256:b"),)},
+    ({"calls": (OTHER,)}, "the decomposition changed for tensor<2xf32>, tensor<2xf32> {}"),
+    (
+        {"operator": "acme::other", "calls": (OTHER,)},
         "operator was acme::scale, is acme::other",
     ),
-    "another function, not compared": (
+    (
         {"decomposition": "acme.ops:other", "calls": (), "no_call": "none"},
         "`decomposition` was acme.ops:scale, is acme.ops:other; what it computes was not compared",
     ),
-}
+)
 
 
-@pytest.mark.parametrize("case", BREAKING)
-def test_a_changed_meaning_needs_a_new_version(case: str) -> None:
-    fields, what = BREAKING[case]
+@pytest.mark.parametrize(("fields", "what"), BREAKING)
+def test_a_changed_meaning_needs_a_new_version(fields: dict[str, object], what: str) -> None:
     changed = replace(BASE, **fields)  # type: ignore[arg-type]
     found = broken(changes(lock(BASE), lock(changed)))
     assert what in [change.what for change in found]
@@ -128,45 +105,32 @@ def test_a_changed_meaning_needs_a_new_version(case: str) -> None:
     assert raised[0].what == "raised from version 1"
 
 
-COMPATIBLE: dict[str, tuple[dict[str, object], str]] = {
-    "operand renamed": (
-        {"operands": (Operand("a"), Y, Z)},
-        "operands renamed or replaced: x, y, z -> a, y, z",
-    ),
-    "operand always there": ({"operands": (X, Y, Operand("z"))}, "operand z is always there now"),
-    "optional attribute removed": (
-        {"attributes": BASE.attributes[:2]},
-        "attribute scale removed",
-    ),
-    "attribute always there": (
-        attribute("scale", optional=False),
-        "attribute scale is always there now",
-    ),
-    "attribute becomes a constant": (
+COMPATIBLE: tuple[tuple[dict[str, object], str], ...] = (
+    ({"operands": (Operand("a"), Y, Z)}, "operands renamed or replaced: x, y, z -> a, y, z"),
+    ({"operands": (X, Y, Operand("z"))}, "operand z is always there now"),
+    ({"attributes": BASE.attributes[:2]}, "attribute scale removed"),
+    (attribute("scale", optional=False), "attribute scale is always there now"),
+    (
         attribute("dim", argument=None, value=1),
         "attribute dim was the argument dim, is the constant 1",
     ),
-    "condition changed": (
+    (
         {"when": Conditions({"mode": ("fast",)}, ("f32", "bf16"))},
         "conditions changed (dtypes: f32 -> f32, bf16); calls keep their meaning",
     ),
-    "operator with the same decomposition": (
-        {"operator": "acme::scale.other"},
-        "operator was acme::scale, is acme::scale.other",
-    ),
-    "function moved": (
+    ({"operator": "acme::scale.other"}, "operator was acme::scale, is acme::scale.other"),
+    (
         {"decomposition": "acme.new:scale"},
         "`decomposition` was acme.ops:scale, is acme.new:scale; what it computes is the same",
     ),
-    "functions": ({"functions": ("m:f",)}, "functions: none -> m:f"),
-}
+    ({"functions": ("m:f",)}, "functions: none -> m:f"),
+)
 
 
-@pytest.mark.parametrize("case", COMPATIBLE)
-def test_a_compatible_change(case: str) -> None:
-    fields, what = COMPATIBLE[case]
-    found = changes(lock(BASE), lock(replace(BASE, **fields)))  # type: ignore[arg-type]
-    assert [(change.what, change.verdict) for change in found] == [(what, Verdict.SAME)]
+def test_compatible_changes() -> None:
+    for fields, what in COMPATIBLE:
+        rows = changes(lock(BASE), lock(replace(BASE, **fields)))  # type: ignore[arg-type]
+        assert [(change.what, change.verdict) for change in rows] == [(what, Verdict.SAME)]
 
 
 def test_what_is_no_change() -> None:

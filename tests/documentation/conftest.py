@@ -8,8 +8,6 @@
 | `python` without a title | runs it |
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os

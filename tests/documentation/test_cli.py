@@ -1,7 +1,5 @@
 """The command line: what a user sees for each command and each likely mistake."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy
@@ -80,6 +78,7 @@ def test_check_and_env_print_json(tmp_path: Path) -> None:
 def test_help_has_all_names_in_full() -> None:
     result = invoke("-h", env={"COLUMNS": "80"})
     assert result.exit_code == 0
+    assert "codegen" in invoke().output
     assert "inspect" in result.stdout
     assert "--install-completion" in result.stdout
     assert "--widen" not in result.stdout
@@ -118,14 +117,6 @@ def test_dash_is_stdin(tmp_path: Path) -> None:
     assert wrong.stderr.startswith("error: -:1:")
 
 
-def test_a_kernel_that_is_not_registered_names_the_option() -> None:
-    block = str(ROOT / "tests/stablehlo/data/block.mlir")
-    result = invoke("compare", block, "--custom-call", "acme.tanh=nobody_registered_this")
-    assert result.exit_code == 1
-    assert "first register the library that has this target" in result.stderr
-    assert "--library" in result.stderr
-
-
 def test_narrow_terminals_get_rows_in_place_of_narrow_columns(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,11 +146,6 @@ def test_narrow_terminals_get_rows_in_place_of_narrow_columns(
     assert "acme.b" in capsys.readouterr().out.partition("share")[2]
 
 
-def test_check_of_a_good_file() -> None:
-    result = invoke("check", str(ROOT / "tests" / "codegen" / "golden" / "sample.yaml"))
-    assert (result.exit_code, result.stdout) == (0, "1 file checked, no problems found\n")
-
-
 def test_list() -> None:
     names = ["ptxla.silu", "ptxla.silu_backward"]
     result = invoke("list", env={"XLA_COMPOSITE_OP": "silu"})
@@ -168,20 +154,9 @@ def test_list() -> None:
     result = invoke("list", "--json", env={"XLA_COMPOSITE_OP": "silu"})
     entries = {entry["name"]: entry for entry in json.loads(result.stdout)["composites"]}
     assert [name for name in entries if entries[name]["on"]] == names
-    assert entries["ptxla.gelu"] | {"line": 0} == {
-        "name": "ptxla.gelu",
-        "composite": "ptxla.gelu",
-        "version": 1,
-        "op": "aten::gelu",
-        "functions": [],
-        "copies": [],
-        "attributes": ["approximate"],
-        "alternatives": {},
-        "group": None,
-        "on": False,
-        "file": str(builtin_registry_path()),
-        "line": 0,
-    }
+    gelu = entries["ptxla.gelu"]
+    assert (gelu["op"], gelu["version"], gelu["on"]) == ("aten::gelu", 1, False)
+    assert (gelu["attributes"], gelu["file"]) == (["approximate"], str(builtin_registry_path()))
     wrong = invoke("list", env={"XLA_COMPOSITE_OP": "sofmax"})
     assert wrong.exit_code == 1
     assert "there is no composite 'sofmax'; did you mean 'softmax'?" in wrong.stderr
@@ -275,8 +250,3 @@ def test_run_of_what_runs_no_graph(tmp_path: Path) -> None:
     result = invoke("run", str(script))
     assert result.exit_code == 1
     assert "ran no graph on an XLA device" in result.stderr
-
-
-def test_help() -> None:
-    for arguments in ([], ["--help"]):
-        assert "codegen" in invoke(*arguments).output

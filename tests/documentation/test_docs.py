@@ -1,7 +1,5 @@
 """Snippets and tutorials run, and what the pages say of commands, keys and files is true."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -15,6 +13,7 @@ from typing import Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 import composites
 from composites.errors import RegistryError
@@ -80,11 +79,8 @@ def test_snippets_run_and_print_what_their_comments_promise(pages: list[Path], f
     outputs = json.loads(result.stdout.splitlines()[-1])
     for snippet, (succeeded, output) in zip(snippets, outputs, strict=True):
         assert succeeded, f"{snippet}: {output}"
-        promised = [
-            name
-            for comment in re.findall(r"#(.*)", snippet.text)
-            for name in re.findall(r"\b(?:ptxla|acme)\.\w+", comment)
-        ]
+        comments = " ".join(re.findall(r"#(.*)", snippet.text))
+        promised = re.findall(r"\b(?:ptxla|acme)\.\w+", comments)
         missing = [name for name in promised if name not in output]
         assert not missing, f"{snippet}: {missing} not in\n{output}"
         if snippet.page.endswith("precision.md"):  # wide products cast nothing
@@ -195,9 +191,8 @@ def test_architecture_has_every_package_and_module() -> None:
 
 def test_public_names_are_on_the_api_page() -> None:
     text = (DOCS / "api.md").read_text(encoding="utf-8")
-    names = [name for name in composites.__all__ if not name.startswith("__")]
-    for name in names:
-        assert f"::: composites.{name}\n" in text
+    for name in composites.__all__:
+        assert name.startswith("__") or f"::: composites.{name}\n" in text
 
 
 def test_extras_that_are_mentioned_exist() -> None:
@@ -206,3 +201,22 @@ def test_extras_that_are_mentioned_exist() -> None:
         for extras in re.findall(r"'\.\[([\w,]+)\]'", page.read_text(encoding="utf-8")):
             for extra in extras.split(","):
                 assert extra in project["optional-dependencies"], f"{page.name}: {extra}"
+
+
+# ---- the README (.ci/run runs its two set-up commands) ----
+
+TEXT = README.read_text(encoding="utf-8")
+
+
+def test_the_readme_is_short_and_has_two_set_up_commands_of_one_line() -> None:
+    assert len(TEXT.splitlines()) <= 140
+    commands = re.findall(r"^```sh\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+    assert [command.count("\n") for command in commands] == [1, 1]
+
+
+def test_variables_and_links_of_the_readme_are_there() -> None:
+    result = CliRunner().invoke(app, ["env"], env={**os.environ, "COLUMNS": "200"})
+    for name in set(re.findall(r"XLA_COMPOSITE_\w+", TEXT)):
+        assert name in result.stdout
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", TEXT):
+        assert (ROOT / target).exists(), target

@@ -1,7 +1,5 @@
 """The variables of docs/usage.md with which a process keeps its memory from step to step."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

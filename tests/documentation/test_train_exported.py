@@ -1,7 +1,5 @@
 """examples/train_exported.py has PyTorch's losses, and goes on from its checkpoint."""
 
-from __future__ import annotations
-
 import copy
 import runpy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the tests of export share: the example models, and a module that computes a function."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -10,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from composites_testing.example_models import Example, compare, export_example, load_example
+from composites_testing.example_models import Example, compare, load_example
 
 import composites
-from composites import Program
 from lowering import activation
 
 
@@ -23,18 +20,6 @@ from lowering import activation
 def model(request: pytest.FixtureRequest) -> Example:
     """Each of the example models."""
     return load_example(request.param)
-
-
-@pytest.fixture(scope="session")
-def example() -> Callable[[str], Example]:
-    """An example model by name."""
-    return load_example
-
-
-@pytest.fixture(scope="session")
-def exported() -> Callable[[str, str], Program]:
-    """`exported(name, kind)`: an example as `inference`, `gradients` or `step`; made once."""
-    return export_example
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,5 @@
 """PyTorch counts devices at the first backward of a process; here that is before an export."""
 
-from __future__ import annotations
-
 import pytest
 from composites_testing.processes import run_python
 

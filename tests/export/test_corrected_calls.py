@@ -1,7 +1,5 @@
 """Exports have PyTorch's results where torch_xla takes a call in another way."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any

@@ -1,7 +1,5 @@
 """What cannot be exported, and what is said about it."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable
@@ -14,7 +12,6 @@ import torch
 
 import composites
 from composites import AllowlistError, ExportError
-from lowering.frontends import chosen
 from lowering.stablehlo import RefusedOperationError
 
 
@@ -42,44 +39,19 @@ class InF64(torch.nn.Module):
 
 
 @pytest.mark.parametrize("train", [False, True])
-@pytest.mark.parametrize(
-    ("composite", "operation", "operator", "text"),
-    [
+def test_what_a_target_refuses_has_its_line(train: bool) -> None:
+    for composite, operation, operator, text in (
         (False, "sine of f64", "aten::sin", "wide.sin()"),
         (True, "multiply of f64", "ptxla::gelu", "gelu(wide)"),
-    ],
-)
-def test_what_a_target_refuses_has_its_line(
-    composite: bool, operation: str, operator: str, text: str, train: bool
-) -> None:
-    module, x = InF64(composite=composite), torch.randn(2, 4)
-    said = refused(
-        lambda: composites.export(module, (x,), train=train, target="litert"),
-        RefusedOperationError,
-    )
-    assert f"does not take stablehlo.{operation}, " in said
-    file, line = re.findall(r", at (\S+):(\d+);", said)[0]
-    assert f", from {operator}, at {file}" in said
-    assert Path(file) == Path(__file__)
-    assert text in Path(file).read_text(encoding="utf-8").splitlines()[int(line) - 1]
-
-
-def test_what_a_target_refuses_where_no_line_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search that fails does not take the error's place."""
-
-    def fails(*_: object) -> None:
-        raise RuntimeError("the converter failed")
-
-    recorder = f"{chosen.package().__name__}.recorder"
-    converter = (
-        "lower_to_stablehlo" if recorder.endswith(".fx.recorder") else "to_located_stablehlo"
-    )
-    monkeypatch.setattr(f"{recorder}.{converter}", fails)
-    module, x = InF64(composite=False), torch.randn(2, 4)
-    said = refused(lambda: composites.export(module, (x,), target="litert"), RefusedOperationError)
-    assert said.endswith(
-        "stablehlo.sine of f64, which is in @main; replace it, or leave the target out"
-    )
+    ):
+        module = InF64(composite=composite)
+        export = partial(composites.export, module, (torch.randn(2, 4),), train=train)
+        said = refused(partial(export, target="litert"), RefusedOperationError)
+        assert f"does not take stablehlo.{operation}, " in said
+        file, line = re.findall(r", at (\S+):(\d+);", said)[0]
+        assert f", from {operator}, at {file}" in said
+        assert Path(file) == Path(__file__)
+        assert text in Path(file).read_text(encoding="utf-8").splitlines()[int(line) - 1]
 
 
 def test_a_loss_that_cannot_be_trained(computed: Any, x: torch.Tensor) -> None:
@@ -264,11 +236,7 @@ def test_an_operator_that_runs_on_the_cpu(computed: Any, x: torch.Tensor) -> Non
 def test_an_exported_program_cannot_be_trained(computed: Any, x: torch.Tensor) -> None:
     module = computed(lambda self, x: self.linear(x).sum())
     graph = torch.export.export(module, (x,))
-    choices: list[dict[str, Any]] = [
-        {"train": True},
-        {"optimizer": partial(torch.optim.SGD, lr=0.1)},
-    ]
-    for options in choices:
+    for options in ({"train": True}, {"optimizer": torch.optim.SGD}):
         assert refused(partial(composites.export, graph, (x,), **options)) == (
             "an ExportedProgram only supports inference; pass the module itself"
         )
@@ -285,26 +253,26 @@ def test_errors_of_the_module_itself_come_through(computed: Any, x: torch.Tensor
 
 
 OF_ITS_OWN = torch.nn.Parameter(torch.ones(3))
-OPTIMIZERS: dict[str, tuple[Any, str]] = {
-    "an optimizer": (
+OPTIMIZERS: tuple[tuple[Any, str], ...] = (
+    (
         torch.optim.AdamW([OF_ITS_OWN]),
         "optimizer is AdamW with parameters that are there already; pass what makes one",
     ),
-    "a name": ("torch.optim:AdamW", "not 'torch.optim:AdamW'"),
-    "nothing is made": (lambda parameters: None, "optimizer returned a NoneType; return a torch"),
-    "a closure": (torch.optim.LBFGS, "the step of LBFGS calls a closure that computes the loss"),
-    "a value is read": (torch.optim.Adagrad, "Adagrad reads the value of a tensor in its step"),
-    "other parameters": (
+    ("torch.optim:AdamW", "not 'torch.optim:AdamW'"),
+    (lambda parameters: None, "optimizer returned a NoneType; return a torch"),
+    (torch.optim.LBFGS, "the step of LBFGS calls a closure that computes the loss"),
+    (torch.optim.Adagrad, "Adagrad reads the value of a tensor in its step"),
+    (
         lambda parameters: torch.optim.SGD([OF_ITS_OWN], lr=0.1),
         "SGD has parameters that are not among those that optimizer was given",
     ),
-}
+)
 
 
 def test_what_makes_no_optimizer() -> None:
     module = torch.nn.Linear(3, 1)
     module.register_forward_hook(lambda *given: given[-1].sum())
-    for optimizer, message in OPTIMIZERS.values():
+    for optimizer, message in OPTIMIZERS:
         call = partial(composites.export, module, (torch.ones(1, 3),), optimizer=optimizer)
         assert message in refused(call)
 
@@ -320,7 +288,6 @@ def test_other_arguments_by_mistake() -> None:
     )
     for given, arguments, options, message in wrong:
         assert message in refused(partial(composites.export, given, arguments, **options))
-    assert refused(lambda: composites.export(module, (x,), ops=["gelo"]), AllowlistError) == (
-        "there is no composite 'gelo'; did you mean 'gelu'?; `composites list` prints them all"
-    )
+    said = refused(lambda: composites.export(module, (x,), ops=["gelo"]), AllowlistError)
+    assert said.startswith("there is no composite 'gelo'; did you mean 'gelu'?; ")
     assert composites.active() == ()

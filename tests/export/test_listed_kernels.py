@@ -1,7 +1,5 @@
 """Kernels that registry files list: which calls they take in a step, and why not others."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
@@ -154,34 +152,34 @@ def test_priority(program: Program, listing: Any) -> None:
     }
 
 
-FAILURES: dict[str, tuple[str, type[Exception], str]] = {
-    "no module": ("{function: nowhere:gelu}", CompositesError, "nowhere"),
-    "attribute": ("{function: MODULE:zeros}", Exception, "zeros has no parameter for approximate"),
-    "library": (
+FAILURES: tuple[tuple[str, type[Exception], str], ...] = (
+    ("{function: nowhere:gelu}", CompositesError, "nowhere"),
+    ("{function: MODULE:zeros}", Exception, "zeros has no parameter for approximate"),
+    (
         "{target: acme_gelu, library: MODULE:no_library}",
         RunError,
         r"/nowhere/kernels\.so cannot be loaded",
     ),
-    "target": (
+    (
         "{target: acme_missing}",
         RunError,
         r"the kernel that fails is acme_missing for ptxla\.gelu@1",
     ),
-    "condition": (
+    (
         "{function: MODULE:gelu, operands: [x], when: {where: ['x.shape[9] > 1']}}",
         LoweringError,
         r"acme\.yaml:\d+: ptxla\.gelu: when: 'x\.shape\[9\] > 1' .*: IndexError",
     ),
-    "name": (
+    (
         "{function: MODULE:gelu, when: {where: ['nothing > 1']}}",
         LoweringError,
         "there is no argument 'nothing'",
     ),
-}
+)
 
 
 def test_failures(program: Program, listing: Any) -> None:
-    for kernel, kind, message in FAILURES.values():
+    for kernel, kind, message in FAILURES:
         listing(f"  ptxla.gelu: {{cpu: [{kernel}]}}\n")
         with pytest.raises(kind, match=message):
             program.compile("cpu")

@@ -1,7 +1,5 @@
 """Manifests that are changed at random: loading says what is wrong, or gives the program."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator

@@ -1,15 +1,11 @@
 """Programs on disk and off it: save, load, run."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
 import re
 import shutil
 import stat
-import subprocess
-import sys
 import zlib
 from base64 import b64encode
 from collections.abc import Callable
@@ -23,12 +19,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
+from composites_testing.example_models import compare, export_example
 from safetensors.numpy import load_file
 
 import composites
 from composites import Program, ProgramError
-from lowering.export.manifest import Value
-from lowering.stablehlo import Limits, Module, RunError, VersionError
+from lowering.stablehlo import Limits, RunError, VersionError
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +35,8 @@ def small(computed: Any) -> tuple[torch.nn.Module, Program]:
     return module, composites.export(module, (torch.ones(2, 4),))
 
 
-def test_a_loaded_program_is_the_saved_one(exported: Any, tmp_path: Path) -> None:
-    program = exported("conv_net", "step")
+def test_a_loaded_program_is_the_saved_one(tmp_path: Path) -> None:
+    program = export_example("conv_net", "step")
     program.save(tmp_path / "made" / "here")
     loaded = Program.load(tmp_path / "made" / "here")
     assert loaded.mlir == program.mlir
@@ -89,23 +85,6 @@ def test_a_program_that_crashes_jaxlib(small: Any, tmp_path: Path) -> None:
         f"{tmp_path} is damaged: {tmp_path / 'program.mlir'}: jaxlib crashed on it (SIGSEGV); the"
         " file may be damaged"
     )
-
-
-def test_an_older_folder_is_read(small: Any, tmp_path: Path) -> None:
-    """Modules were called IrToHlo before they had the names of models."""
-    module, program = small
-    program.save(tmp_path)
-    old = program.mlir.replace(f"module @{program.module.name} ", "module @IrToHlo ", 1)
-    (tmp_path / "program.mlir").write_text(old)
-    (tmp_path / "program.mlirbc").write_bytes(program.module.portable("1.13.0"))
-    manifest = json.loads((tmp_path / "manifest.json").read_text())
-    manifest["sha256"]["program.mlir"] = hashlib.sha256(old.encode()).hexdigest()
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    loaded = Program.load(tmp_path)
-    assert loaded.module.name == "IrToHlo"
-    x = torch.ones(2, 4)
-    got = loaded.run({**program.module_weights(module), "arg:0": x})
-    np.testing.assert_allclose(got["out:0"], module(x).detach().numpy(), rtol=1e-5)
 
 
 def test_weights_are_written_on_request(small: Any, tmp_path: Path) -> None:
@@ -183,14 +162,14 @@ def test_weights_in_bfloat16(tmp_path: Path) -> None:
     np.testing.assert_allclose(out.astype(np.float32), expected, rtol=0, atol=2**-7)
 
 
-def test_run_takes_tensors_or_arrays_in_order_or_by_name(small: Any, agree: Any) -> None:
+def test_run_takes_tensors_or_arrays_in_order_or_by_name(small: Any) -> None:
     module, program = small
     x = torch.linspace(-2, 2, 8).reshape(2, 4)
     expected = {"out:0": module(x)}
     named = {**program.module_weights(module), "arg:0": x}
-    agree(program.run(named), expected)
-    agree(program.run(*named.values()), expected)
-    agree(program.run(*(value.detach().numpy() for value in named.values())), expected)
+    compare(program.run(named), expected)
+    compare(program.run(*named.values()), expected)
+    compare(program.run(*(value.detach().numpy() for value in named.values())), expected)
 
 
 def refused(call: Callable[[], object], message: str, kind: type[Exception] = ProgramError) -> None:
@@ -213,12 +192,7 @@ def test_a_save_that_fails_writes_nothing(small: Any, tmp_path: Path) -> None:
             {"param:linear.weight": torch.ones(4)},
             "param:linear.weight has shape (4, 4), but its value has shape (4,)",
         ),
-        (
-            {"arg:0": torch.ones(2, 4).double()},
-            "arg:0 has dtype float32, but its value has float64",
-        ),
         ({"arg:0": np.ones((2, 4))}, "arg:0 has dtype float32, but its value has float64"),
-        ({1: np.ones(4)}, "there is no input 1"),
     ):
         refused(partial(program.save, folder, weights=weights), message)
     assert not folder.exists()
@@ -273,123 +247,79 @@ def change(folder: Path, edit: Callable[[Any], object]) -> None:
     path.write_text(json.dumps(content))
 
 
-DIFFERENT = {
-    "dtype": (
+DIFFERENT: tuple[tuple[Callable[[Any], object], str], ...] = (
+    (
         lambda m: m["inputs"][0].update(dtype="f64"),
         "input 0 of @main is tensor<4x4xf32>, and 'param:linear.weight' is 'tensor<4x4xf64>'",
     ),
-    "shape": (
-        lambda m: m["outputs"][0].update(shape=[4, 2]),
-        "output 0 of @main is tensor<2x4xf32>, and 'out:0' is 'tensor<4x2xf32>'",
-    ),
-    "order": (
+    (
         lambda m: m["inputs"].reverse(),
         "input 0 of @main is tensor<4x4xf32>, and 'arg:0' is 'tensor<2x4xf32>'; "
         "input 2 of @main is tensor<2x4xf32>, and 'param:linear.weight' is 'tensor<4x4xf32>'",
     ),
-    "an input too few": (
-        lambda m: m["inputs"].pop(),
-        "@main has 3 inputs, and 2 are described",
-    ),
-    "an output too many": (
+    (lambda m: m["inputs"].pop(), "@main has 3 inputs, and 2 are described"),
+    (
         lambda m: m["outputs"].append(m["outputs"][0] | {"name": "out:1"}),
         "@main has 1 output, and 2 are described",
     ),
-    "one name twice": (
-        lambda m: m["inputs"][0].update(name="arg:0"),
-        "two inputs have the name 'arg:0'",
-    ),
-    "no such input to update": (
+    (lambda m: m["inputs"][0].update(name="arg:0"), "two inputs have the name 'arg:0'"),
+    (
         lambda m: m["outputs"][0].update(updates="arg:1"),
         "output 'out:0' updates 'arg:1', which is not an input",
     ),
-    "an input of another type to update": (
+    (
         lambda m: m["outputs"][0].update(updates="param:linear.bias"),
         "output 'out:0' is tensor<2x4xf32>, and updates 'param:linear.bias', which is"
         " tensor<4xf32>",
     ),
-    "an input that updates": (
+    (
         lambda m: m["inputs"][0].update(updates="arg:0"),
         "input 'param:linear.weight' updates 'arg:0'; only outputs update inputs",
     ),
-    "counts": (
+    (
         lambda m: m["composites"].update({"ptxla.gelu": 2, "ptxla.silu": 1}),
         "'ptxla.gelu' is called 1 time, and 2 are described; "
         "'ptxla.silu' is called 0 times, and 1 are described",
     ),
-}
-
-
-def test_a_manifest_that_does_not_describe_main(folder: Path) -> None:
-    before = (folder / "manifest.json").read_text()
-    for edit, message in DIFFERENT.values():
-        change(folder, edit)
-        refused(
-            partial(Program.load, folder),
-            f"{folder / 'manifest.json'} does not describe program.mlir: {message}",
-        )
-        (folder / "manifest.json").write_text(before)
-
-
-DAMAGED = {
-    "a name that is none": (
-        lambda m: m["inputs"][0].update(name=[]),
-        "inputs[0].name must be a string, not []",
-    ),
-    "a shape that is text": (
-        lambda m: m["inputs"][2].update(shape="24"),
-        "inputs[2].shape must be a list, not '24'",
-    ),
-    "sizes that are none": (
+)
+DAMAGED: tuple[tuple[Callable[[Any], object], str], ...] = (
+    (lambda m: m["inputs"][0].update(name=[]), "inputs[0].name must be a string, not []"),
+    (lambda m: m["inputs"][2].update(shape="24"), "inputs[2].shape must be a list, not '24'"),
+    (
         lambda m: m["outputs"][0].update(shape=[True, 4]),
         "outputs[0].shape must be a list of sizes, not [True, 4]",
     ),
-    "an input that is a number": (
-        lambda m: m["inputs"].insert(1, 3),
-        "inputs[1] must be an object, not 3",
-    ),
-    "a value that is not base64": (
+    (lambda m: m["inputs"].insert(1, 3), "inputs[1] must be an object, not 3"),
+    (
         lambda m: m["inputs"][0].update(kept="?"),
         "inputs[0].kept cannot be read: Only base64 data is allowed",
     ),
-    "a value that is not compressed": (
-        lambda m: m["inputs"][0].update(kept="AAAA"),
-        "inputs[0].kept cannot be read: Error -3 while decompressing data: unknown compression"
-        " method",
-    ),
-    "a value of another size": (
+    (
         lambda m: m["inputs"][0].update(kept=b64encode(zlib.compress(b"12345")).decode()),
         "inputs[0].kept is not the value of a tensor<4x4xf32>",
     ),
-    "no updates": (lambda m: m["outputs"][0].pop("updates"), "outputs[0].updates is missing"),
-    "no counts": (lambda m: m.pop("composites"), "composites is missing"),
-    "a count that is none": (
-        lambda m: m["composites"].update({"ptxla.gelu": True}),
-        "composites.ptxla.gelu must be an integer, not True",
-    ),
-    "a name that cannot be printed": (
+    (lambda m: m["outputs"][0].pop("updates"), "outputs[0].updates is missing"),
+    (
         lambda m: m["composites"].update({"\ud800": "x"}),
         "composites.'\\ud800' must be an integer, not 'x'",
     ),
-    "no hashes": (lambda m: m.pop("sha256"), "sha256 is missing"),
-    "a file without a hash": (
-        lambda m: m["sha256"].pop("program.mlir"),
-        "sha256.program.mlir is missing",
-    ),
-    "a file elsewhere": (
+    (lambda m: m["sha256"].pop("program.mlir"), "sha256.program.mlir is missing"),
+    (
         lambda m: m["sha256"].update({"/dev/zero": "0"}),
         "sha256 names '/dev/zero', which is not a file of a program",
     ),
-}
+)
 
 
-def test_a_manifest_that_is_damaged(folder: Path) -> None:
-    before = (folder / "manifest.json").read_text()
-    for edit, message in DAMAGED.values():
+def test_a_manifest_that_is_not_that_of_the_program(folder: Path) -> None:
+    manifest = folder / "manifest.json"
+    before = manifest.read_text()
+    different = [(e, f"does not describe program.mlir: {message}") for e, message in DIFFERENT]
+    damaged = [(e, f"is damaged: {message}") for e, message in DAMAGED]
+    for edit, message in different + damaged:
         change(folder, edit)
-        damaged = f"{folder / 'manifest.json'} is damaged: {message}"
-        refused(partial(Program.load, folder), damaged)
-        (folder / "manifest.json").write_text(before)
+        refused(partial(Program.load, folder), f"{manifest} {message}")
+        manifest.write_text(before)
 
 
 def test_a_file_that_was_changed(small: Any, tmp_path: Path) -> None:
@@ -563,21 +493,6 @@ def test_threads_save_to_one_folder(small: Any, tmp_path: Path) -> None:
     assert names(tmp_path) == ["program"]
 
 
-@pytest.mark.process
-def test_processes_save_to_one_folder(saved: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "program"
-    code = (
-        "from lowering.export.program import Program\n"
-        f"program = Program.load({str(saved)!r})\n"
-        f"for _ in range(50): program.save({str(folder)!r})\n"
-        "import sys; assert 'torch' not in sys.modules\n"
-    )
-    started = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
-    assert [process.wait() for process in started] == [0, 0]
-    Program.load(folder)
-    assert names(tmp_path) == ["program"]
-
-
 def test_a_folder_with_something_else_is_kept(small: Any, tmp_path: Path) -> None:
     _, program = small
     for number, mine in enumerate(("notes.txt", "manifest.json", "data/", "program.mlir/")):
@@ -666,15 +581,3 @@ def test_what_cannot_be_saved(small: Any, tmp_path: Path) -> None:
     with pytest.raises(VersionError, match="1 is not a StableHLO version; write it like"):
         program.save(tmp_path / "program", portable=version)
     assert not list(tmp_path.iterdir())
-
-
-def test_float8_tensors_are_run_with() -> None:
-    text = "func.func @main(%a: tensor<2xf8E4M3FN>) -> tensor<2xf32> {{ {} }}".format(
-        "%0 = stablehlo.convert %a : (tensor<2xf8E4M3FN>) -> tensor<2xf32>\n"
-        "return %0 : tensor<2xf32>"
-    )
-    program = Program(
-        Module.parse(text), (Value("a", (2,), "f8E4M3FN"),), (Value("out:0", (2,), "f32"),)
-    )
-    got = program.run(torch.tensor([0.5, 448.0]).to(torch.float8_e4m3fn))
-    np.testing.assert_array_equal(got["out:0"], [0.5, 448.0])

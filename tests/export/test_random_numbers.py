@@ -6,8 +6,6 @@ COMPOSITES_WRITE_GOLDEN=1 writes it, where torch_xla is the frontend:
     COMPOSITES_WRITE_GOLDEN=1 pytest tests/export/test_random_numbers.py
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

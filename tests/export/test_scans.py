@@ -1,7 +1,5 @@
 """Loops of torch_xla in exports: `scan`, `scan_layers` and torch.nn.GRU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest
@@ -155,18 +153,3 @@ def test_a_function_that_reads_a_tensor_from_outside() -> None:
             "the function of a loop (scan, scan_layers) reads a tensor from outside; pass it to"
             " the loop, in the carry or as an argument of the layers"
         )
-
-
-@pytest.mark.slow
-def test_an_export_leaves_no_graph_for_a_run() -> None:
-    from torch_xla.experimental import scan as of_torch_xla
-
-    torch.manual_seed(0)
-    module = Gru(scanned=True)
-    x = torch.randn(4, 3, 8)
-    kept = dict(of_torch_xla._SCAN_COMPUTATION_CACHE)
-    composites.export(module, (x,))
-    assert dict(of_torch_xla._SCAN_COMPUTATION_CACHE) == kept
-    expected = module.to("xla")(x.to("xla")).cpu()
-    with composites.enabled("scanned_gru_cell"):
-        torch.testing.assert_close(module(x.to("xla")).cpu(), expected, rtol=0, atol=0)

@@ -1,7 +1,5 @@
 """A training step on several devices, of one process and of two: the losses of one device."""
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

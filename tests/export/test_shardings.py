@@ -1,7 +1,5 @@
 """Shardings of an export: meshes and specs, what StableHLO says, and folders."""
 
-from __future__ import annotations
-
 import json
 from functools import cache, partial
 from itertools import product

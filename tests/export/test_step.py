@@ -1,12 +1,11 @@
 """`Program.compile`: a step with its state on the device, its numbers, checkpoints and errors."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -19,6 +18,7 @@ from safetensors.torch import load_file
 
 import composites
 from composites import Program, ProgramError, UnsupportedCallError
+from lowering.export.partitioning import platform_of
 from lowering.export.step import Step
 from lowering.stablehlo import BindError, RunError, StableHLOError
 
@@ -77,12 +77,6 @@ def model() -> Classifier:
 @pytest.fixture(scope="module")
 def inference() -> Program:
     return composites.export(Logits(), (X,), {"scale": torch.tensor(2.0)})
-
-
-@pytest.fixture(scope="module")
-def by_name() -> Program:
-    """Inference that is called with keywords only."""
-    return composites.export(Logits(), (), {"x": X, "scale": torch.tensor(2.0)})
 
 
 def train(model: torch.nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> list[float]:
@@ -237,22 +231,6 @@ def test_gradients_take_the_weights_of_a_step(step: Step, model: Classifier) -> 
     assert float(results["loss"]) == losses_of(step, state, 1)[0][0]
 
 
-@pytest.mark.slow
-def test_bf16(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    model = Classifier().bfloat16()
-    x = X.bfloat16()
-    step = composites.export(model, (x, LABELS), optimizer=ADAMW).compile()
-    _, state = step(step.init(model), x, LABELS)
-    step.save(state, tmp_path)
-    again = step.load(tmp_path)
-    for name, value in state.values.items():
-        assert value.dtype == again.values[name].dtype
-        assert np.asarray(value).tobytes() == np.asarray(again.values[name]).tobytes()
-    model.load_state_dict(load_file(tmp_path / "model.safetensors"))
-    assert model.first.weight.dtype == torch.bfloat16
-
-
 # ---- state ----
 
 
@@ -277,38 +255,34 @@ def test_a_state_that_is_kept(program: Program, model: Classifier) -> None:
 # ---- mistakes ----
 
 
-def with_weight(model: Classifier, value: Any) -> dict[str, Any]:
-    return model.state_dict() | {"first.bias": value}
-
-
-WRONG_WEIGHTS: dict[str, tuple[Callable[[Classifier], Any], str]] = {
-    "missing": (
+WRONG_WEIGHTS: tuple[tuple[Callable[[Classifier], Any], str], ...] = (
+    (
         lambda model: {n: v for n, v in model.state_dict().items() if n != "first.bias"},
         "weights are missing: param:first.bias",
     ),
-    "misspelled": (
+    (
         lambda model: {n.replace("t.bias", "t.bios"): v for n, v in model.state_dict().items()},
         "missing: param:first.bias; did you mean 'first.bios'",
     ),
-    "shape": (
-        lambda model: with_weight(model, torch.ones(5)),
+    (
+        lambda model: model.state_dict() | {"first.bias": torch.ones(5)},
         r"param:first.bias has shape \(4,\), but its value has shape \(5,\)",
     ),
-    "dtype": (
-        lambda model: with_weight(model, torch.ones(4).double()),
+    (
+        lambda model: model.state_dict() | {"first.bias": torch.ones(4).double()},
         "param:first.bias has dtype float32, but its value has float64",
     ),
-    "no array": (
-        lambda model: with_weight(model, "text"),
+    (
+        lambda model: model.state_dict() | {"first.bias": "text"},
         "the value of param:first.bias must be a torch tensor",
     ),
-    "no weights": (lambda model: 3, "weights must be a torch module"),
-    "no text": (lambda model: {3: model.first.bias}, "names of weights must be text, not 3"),
-}
+    (lambda model: 3, "weights must be a torch module"),
+    (lambda model: {3: model.first.bias}, "names of weights must be text, not 3"),
+)
 
 
 def test_wrong_weights(step: Step, model: Classifier) -> None:
-    for make, message in WRONG_WEIGHTS.values():
+    for make, message in WRONG_WEIGHTS:
         with pytest.raises(ProgramError, match=message):
             step.init(make(model))
     with pytest.raises(ProgramError, match="optimizer must be a torch optimizer"):
@@ -420,34 +394,39 @@ def test_a_kernel_is_what_runs(inference: Program) -> None:
         assert [(use.kernel, use.reason) for use in step.kernels] == [(None, reason)] * 2
 
 
-WRONG_KERNELS: dict[str, tuple[Any, type[Exception], str]] = {
-    "fails": ({"ptxla.gelu": fails}, BindError, r"ptxla\.gelu: fails cannot .*6x4xf32.*boom"),
-    "parameter": ({"ptxla.gelu": lambda x: x}, BindError, "no parameter for approximate"),
-    "target": (
+WRONG_KERNELS: tuple[tuple[Any, type[Exception], str], ...] = (
+    ({"ptxla.gelu": fails}, BindError, r"ptxla\.gelu: fails cannot .*6x4xf32.*boom"),
+    (
         {"ptxla.gelu": "nobody_has"},
         RunError,
         r"the kernel that fails is nobody_has for ptxla\.gelu@1\(tensor<6x4xf32>\)",
     ),
-    "composite": ({"ptxla.gell": gelu}, StableHLOError, "did you mean 'ptxla.gelu'"),
-    "version": ({"ptxla.gelu@2": gelu}, StableHLOError, r"calls ptxla\.gelu@1"),
-    "no kernel": ({"ptxla.gelu": 3}, StableHLOError, "must be a JAX function or the name"),
-    "name": (["ptxla.gelu"], ProgramError, "no kernel is listed for cpu that is for 'ptxla.gelu'"),
-    "text": ("gelu", ProgramError, "kernels must be 'auto'"),
-    "number": (3, ProgramError, "kernels must be 'auto'"),
-    "number as name": ([gelu], ProgramError, "kernels must be 'auto'"),
-}
+    ({"ptxla.gell": gelu}, StableHLOError, "did you mean 'ptxla.gelu'"),
+    ({"ptxla.gelu": 3}, StableHLOError, "must be a JAX function or the name"),
+    (["ptxla.gelu"], ProgramError, "no kernel is listed for cpu that is for 'ptxla.gelu'"),
+    ("gelu", ProgramError, "kernels must be 'auto'"),
+    ([gelu], ProgramError, "kernels must be 'auto'"),
+)
 
 
 def test_wrong_kernels(inference: Program) -> None:
-    for kernels, kind, message in WRONG_KERNELS.values():
+    for kernels, kind, message in WRONG_KERNELS:
         with pytest.raises(kind, match=message):
             inference.compile(kernels=kernels)
+
+
+def test_gpus_are_told_apart() -> None:
+    """By what jax tells of the client, since both platforms are `gpu` there."""
+    for version, platform in (("cuda 12080", "cuda"), ("rocm 60300", "rocm")):
+        client = SimpleNamespace(platform_version=version)
+        assert platform_of(SimpleNamespace(platform="gpu", client=client)) == platform
+    assert platform_of(jax.devices("cpu")[0]) == "cpu"
 
 
 # ---- profile ----
 
 
-def test_profile(step: Step, by_name: Program, model: Classifier) -> None:
+def test_profile(step: Step, model: Classifier) -> None:
     state = step.init(model)
     profile = step.profile((X, LABELS), state=state, seconds=0.001)
     assert profile.step > 0
@@ -459,6 +438,7 @@ def test_profile(step: Step, by_name: Program, model: Classifier) -> None:
     assert totals == sorted(totals, reverse=True)
     losses_of(step, state, 1)  # it is not used up
 
+    by_name = composites.export(Logits(), (), {"x": X, "scale": torch.tensor(2.0)})
     kernels = by_name.compile(kernels={"ptxla.gelu": gelu})
     profile = kernels.profile({"x": X, "scale": 1.0}, seconds=0.001)
     taken = {row.call.composite: row.call.kernel for row in profile.calls}

@@ -1,7 +1,5 @@
 """The text of exported programs: clean, without repetition, and always the same."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import inspect
@@ -12,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from composites_testing.example_models import compare, export_example, load_example
 from composites_testing.processes import run_python
 
 import composites
@@ -25,9 +24,9 @@ CALLED = re.compile(r"decomposition = @([^\s,}]+)")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_texts_of_models(kind: str, model: Any, exported: Any) -> None:
+def test_texts_of_models(kind: str, model: Any) -> None:
     """Nothing is left that a consumer would have to clean, and functions say what they are."""
-    program = exported(model.name, kind)
+    program = export_example(model.name, kind)
     assert program.module.name == type(model.module).__name__
     text = program.mlir
     for leftover in ("call @", "func.call", "mhlo.", "custom_call", "loc(", "get_tuple_element"):
@@ -57,10 +56,10 @@ def test_the_module_has_the_name_of_the_model() -> None:
     assert composites.export(odd(), (x,)).mlir.startswith("module @Gr__e_2 {\n")
 
 
-def test_signatures_share_one_function_and_different_ones_do_not(exported: Any) -> None:
+def test_signatures_share_one_function_and_different_ones_do_not() -> None:
     # Two encoder layers share one gelu; the head's has another shape, so it has another function.
     # Its three embeddings have tables of three sizes, and all its norms one shape.
-    functions = FUNCTION.findall(exported("bert", "inference").mlir)
+    functions = FUNCTION.findall(export_example("bert", "inference").mlir)
     assert sorted(functions) == [
         "ptxla.cross_entropy_loss.impl",
         "ptxla.embedding.impl",
@@ -133,8 +132,8 @@ json.dump(facts, sys.stdout)
 
 
 @pytest.mark.process
-def test_every_process_writes_the_same_bytes(exported: Any) -> None:
-    programs = [exported("bert", kind) for kind in ("inference", "step")]
+def test_every_process_writes_the_same_bytes() -> None:
+    programs = [export_example("bert", kind) for kind in ("inference", "step")]
     done = run_python(SCRIPT, PYTHONHASHSEED="1")
     found = json.loads(done.stdout)
     assert found["hashes"] == [hashes(program) for program in programs]
@@ -142,20 +141,18 @@ def test_every_process_writes_the_same_bytes(exported: Any) -> None:
     assert len({text for texts in found["hashes"] for text in texts}) == 6
 
 
-def test_exporting_again_gives_the_same_text(example: Any, exported: Any) -> None:
+def test_exporting_again_gives_the_same_text() -> None:
     """Of a module on meta too, which has no values."""
-    model = example("vit")
+    model = load_example("vit")
     module = copy.deepcopy(model.module).to("meta")
     again = composites.export(module, model.args, model.kwargs, train=True)
-    assert again.mlir == exported("vit", "gradients").mlir
+    assert again.mlir == export_example("vit", "gradients").mlir
 
 
-def test_portable_leaves_no_chlo_and_changes_no_number(
-    example: Any, exported: Any, agree: Any
-) -> None:
-    model = example("vit")
-    assert "chlo.erf" in exported("vit", "inference").mlir
+def test_portable_leaves_no_chlo_and_changes_no_number() -> None:
+    model = load_example("vit")
+    assert "chlo.erf" in export_example("vit", "inference").mlir
     program = model.export(portable=True)
     assert "chlo." not in program.mlir
-    assert program.composites == exported("vit", "inference").composites
-    agree(program.run(model.values(program)), model.outputs())
+    assert program.composites == export_example("vit", "inference").composites
+    compare(program.run(model.values(program)), model.outputs())

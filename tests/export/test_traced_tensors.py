@@ -1,8 +1,6 @@
 """Traced tensors have no values, and torch_xla ends the process where one is read. None is left
 where a user would find it after an export."""
 
-from __future__ import annotations
-
 import traceback
 
 import pytest

@@ -1,7 +1,5 @@
 """What the tests of this folder share: entries as subjects, and none that stays on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,9 +1,6 @@
 """Modules of flax that programs change: by subclasses, interceptors, other variables, and numbers
 that are traced. Results are those without composites, and so are errors."""
 
-from __future__ import annotations
-
-import logging
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -134,21 +131,6 @@ def test_interceptors_run_once(norm: Norm) -> None:
     with composites.jax.enabled(*ENTRIES):
         jax.eval_shape(intercepted, variables, IMAGE)
     assert called == ["__call__"]
-
-
-def test_a_method_that_the_program_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:
-    import flax.linen as nn
-
-    program, variables = _linen(LAYER)
-    plain = nn.LayerNorm.__call__
-
-    def exchanged(variables: Any, x: Any) -> Any:
-        with monkeypatch.context() as patch:
-            patch.setattr(nn.LayerNorm, "__call__", lambda self, x: 2 * plain(self, x))
-            return program(variables, x)
-
-    text = with_and_without(exchanged, ENTRIES, variables, IMAGE)
-    assert composite_names(text) == ["ptxla.layer_norm"]
 
 
 # ---- numbers ----
@@ -319,17 +301,6 @@ def test_errors_are_those_of_flax() -> None:
         )(IMAGE),
     }
     assert_same_errors(calls, *ENTRIES)
-
-
-def test_calls_that_torch_refuses_log_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    import flax.linen as nn
-
-    embed = nn.Embed(10, 4)
-    variables = jax.tree.map(lambda v: jnp.stack([v, v + 1]), embed.init(KEY, INDICES))
-    with caplog.at_level(logging.DEBUG):
-        text = with_and_without(jax.vmap(embed.apply), ENTRIES, variables, INDICES)
-    assert calls_in(text) == []
-    assert not [record for record in caplog.records if "failed while" in record.getMessage()]
 
 
 # ---- sums of what a composite returns ----

@@ -1,8 +1,6 @@
 """Norms and embeddings of flax as entries, most of which have channels in front: the same bits as
 without, also of gradients and of the moving averages that batch norms change."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from composites_testing.caught import (
-    RESULTS,
     Call,
     Function,
     all_with_and_without,
@@ -22,19 +19,15 @@ from composites_testing.caught import (
     backward,
     by_name,
     calls_in,
-    left_alone,
     normal,
     of_linen,
     of_nnx,
-    reasons,
-    same_without_jit,
     weighted,
     with_and_without,
 )
-from composites_testing.jax_calls import bits, composite_names
+from composites_testing.jax_calls import composite_names
 
 import composites.jax
-from lowering.frontends.jax.internals import knows_sums
 
 IMAGE = normal(0, 2, 5, 3, 8)
 BF16 = jnp.bfloat16
@@ -405,38 +398,6 @@ def test_a_number_of_numpy_says_that_averages_are_used() -> None:
 # ---- in programs ----
 
 
-@pytest.mark.slow
-def test_transformations() -> None:
-    run, parameters = _made("linen", "group_norm", *NORMS["group_norm"].cases["four groups"])
-    name, backwards = "ptxla.group_norm", backward("group_norm")
-
-    def norm(x: Any, parameters: Any) -> Any:
-        return run(parameters, x)[0]
-
-    def scanned(x: Any, parameters: Any) -> Any:
-        return jax.lax.scan(lambda x, _: (norm(x, parameters), None), x, jnp.arange(3))[0]
-
-    one = partial(weighted, norm)
-    pushed = lambda x, p: jax.jvp(lambda x: one(x, p), (x,), (jnp.ones_like(x),))  # noqa: E731
-    text = with_and_without(scanned, ("group_norm",), IMAGE, parameters)
-    assert composite_names(text) == [name]
-    many = jnp.stack([IMAGE, 2 * IMAGE])
-    text = with_and_without(jax.vmap(norm, (0, None)), ("group_norm",), many, parameters)
-    assert composite_names(text) == []
-    text = with_and_without(pushed, ("group_norm",), IMAGE, parameters)
-    assert composite_names(text).count(name) == 1
-    twice = jax.grad(lambda x, p: jnp.square(jax.grad(one)(x, p)).sum())
-    kept, expected = jax.grad(jax.checkpoint(one)), jax.grad(one)
-    for program, plain in ((twice, twice), (kept, expected)):
-        before = jax.jit(plain)(IMAGE, parameters)
-        with composites.jax.enabled("group_norm"):
-            lowered = jax.jit(program).lower(IMAGE, parameters)
-        names = composite_names(lowered.as_text())
-        assert names == [name, *backwards] if knows_sums() else set(names) <= {name}
-        after = lowered.compile()(IMAGE, parameters)
-        np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-4)
-
-
 def test_a_transposed_embedding_is_the_programs_own() -> None:
     """It is linear in the weights."""
     embed, variables = _made("linen", "embedding", INDICES, {})
@@ -465,71 +426,3 @@ def test_weights_that_the_logits_have_too() -> None:
     assert composite_names(text).count("ptxla.embedding") == 2
     expected = jax.jit(composites.jax.embedding)(variables["params"]["embedding"], INDICES)
     assert (embed.apply(variables, INDICES) == expected).all()
-
-
-@pytest.mark.slow
-def test_symbolic_sizes() -> None:
-    run, parameters = _made("linen", "group_norm", *NORMS["group_norm"].cases["four groups"])
-    (batch,) = jax.export.symbolic_shape("batch")
-    type_ = jax.ShapeDtypeStruct((batch, *IMAGE.shape[1:]), IMAGE.dtype)
-    since = left_alone()
-    with composites.jax.enabled("group_norm"):
-        exported = jax.export.export(jax.jit(lambda x, p: run(p, x)[0]))(type_, parameters)
-    assert any("a size is a symbol" in reason for reason in reasons("group_norm", since))
-    assert "stablehlo.composite" not in exported.mlir_module()
-    found, expected = exported.call(IMAGE, parameters), jax.jit(run)(parameters, IMAGE)[0]
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_outside_of_jit() -> None:
-    run, parameters = _made("linen", "group_norm", *NORMS["group_norm"].cases["four groups"])
-    same_without_jit(lambda: run(parameters, IMAGE), "group_norm")
-    same_without_jit(lambda: _with_gradients(run)(parameters, IMAGE), "group_norm")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("entry", ["group_norm", "batch_norm_training"])
-def test_a_network_trains_as_without(entry: str) -> None:
-    import flax.linen as nn
-    import optax
-
-    norm = {
-        "group_norm": lambda: nn.GroupNorm(4),
-        "batch_norm_training": lambda: nn.BatchNorm(use_running_average=False),
-    }[entry]
-
-    class Network(nn.Module):
-        @nn.compact
-        def __call__(self, x: Any) -> Any:
-            for features in (8, 4):
-                x = nn.silu(norm()(nn.Conv(features, (3, 3))(x)))
-            return nn.Dense(3)(x.mean((1, 2)))
-
-    network, optimizer = Network(), optax.adamw(1e-2)
-    variables = network.init(jax.random.key(0), IMAGE)
-
-    @jax.jit
-    def step(variables: Any, state: Any) -> Any:
-        def loss(parameters: Any) -> Any:
-            given = {**variables, "params": parameters}
-            logits, changed = network.apply(given, IMAGE, mutable=RESULTS)
-            return jnp.square(logits).sum(), changed
-
-        (value, changed), grads = jax.value_and_grad(loss, has_aux=True)(variables["params"])
-        updates, state = optimizer.update(grads, state, variables["params"])
-        parameters = optax.apply_updates(variables["params"], updates)
-        return {"params": parameters, **changed}, state, value
-
-    def trained() -> Any:
-        values, losses = (variables, optimizer.init(variables["params"])), []
-        for _ in range(3):
-            *values, loss = step(*values)
-            losses.append(loss)
-        return bits((values, losses))
-
-    before = trained()
-    with composites.jax.enabled(entry, "batch_norm_inference"):
-        assert trained() == before
-        text = step.lower(variables, optimizer.init(variables["params"])).as_text()
-    assert composite_names(text) == [f"ptxla.{entry}"] * 2 + backward(entry) * 2

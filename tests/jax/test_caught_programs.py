@@ -1,7 +1,5 @@
 """Whole programs of flax and optax, and the environment variable."""
 
-from __future__ import annotations
-
 import sys
 import tomllib
 from collections import Counter
@@ -12,7 +10,7 @@ import jax
 import pytest
 from composites_testing.caught import backward
 from composites_testing.jax_calls import bits, composite_names
-from composites_testing.processes import Finished, run, run_python
+from composites_testing.processes import run, run_python
 
 import composites.jax
 
@@ -120,26 +118,23 @@ def test_environment_variable(plugin: dict[str, str]) -> None:
     assert "ptxla.softmax" not in done.stdout
 
 
-@pytest.mark.process
-def test_misspelled_name(plugin: dict[str, str]) -> None:
-    done = run_python(TRAINING + "print('went on')", XLA_COMPOSITE_OP="gellu", **plugin)
-    assert done.code != 0
-    assert "went on" not in done.stdout
-    last = done.stderr.strip().splitlines()
-    assert any(
-        "AllowlistError: XLA_COMPOSITE_OP=gellu: there is no composite 'gellu'; did you mean"
-        in line
-        for line in last
-    )
+FAILING = {
+    "gellu": ("", "AllowlistError: XLA_COMPOSITE_OP=gellu: there is no composite 'gellu'; did you"),
+    "silu": (
+        "import sys\nsys.modules['torch'] = None\n",
+        "MissingPackageError: XLA_COMPOSITE_OP=silu: composites of JAX programs",
+    ),
+}
+"""What is on in programs that stop, how they begin, and what they say."""
 
 
 @pytest.mark.process
-def test_without_pytorch(plugin: dict[str, str]) -> None:
-    script = "import sys\nsys.modules['torch'] = None\n" + TRAINING + "print('went on')"
-    done = run_python(script, XLA_COMPOSITE_OP="silu", **plugin)
-    assert done.code != 0
-    assert "went on" not in done.stdout
-    assert "MissingPackageError: XLA_COMPOSITE_OP=silu: composites of JAX programs" in done.stderr
+def test_a_misspelled_name_and_a_missing_pytorch_stop_the_program(plugin: dict[str, str]) -> None:
+    for names, (begin, message) in FAILING.items():
+        done = run_python(f"{begin}{TRAINING}print('went on')", XLA_COMPOSITE_OP=names, **plugin)
+        assert done.code != 0
+        assert "went on" not in done.stdout
+        assert message in done.stderr
 
 
 def test_nothing_is_imported_without_the_variable(plugin: dict[str, str]) -> None:
@@ -154,15 +149,12 @@ def test_nothing_is_imported_without_the_variable(plugin: dict[str, str]) -> Non
     ]  # fmt: skip
 
 
-def composites_run(script: Path, **environment: str) -> Finished:
-    return run(sys.executable, "-m", "composites", "run", str(script), COLUMNS="160", **environment)
-
-
 @pytest.mark.process
 def test_composites_run(plugin: dict[str, str], tmp_path: Path) -> None:
     script = tmp_path / "train_jax.py"
     script.write_text(TRAINING)
-    done = composites_run(script, XLA_COMPOSITE_OP="gelu,softmax,silu", **plugin)
+    command = (sys.executable, "-m", "composites", "run", str(script))
+    done = run(*command, COLUMNS="160", XLA_COMPOSITE_OP="gelu,softmax,silu", **plugin)
     assert done.code == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines()]
     shown = {row[1]: row for row in rows if len(row) > 5 and row[1].startswith("ptxla.")}

@@ -1,8 +1,6 @@
 """Entries compute in JAX what PyTorch computes on the CPU, forward and gradient, in f32: for the
 samples that entries name, and those of PyTorch's own tests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax
@@ -21,7 +19,7 @@ TOLERANCE = 1e-4
 IN_BF16 = {"muon": 5e-2, "zeropower_via_newtonschulz": 5e-2}
 """Entries that compute in bf16."""
 OF_TORCH_XLA = ("nll_loss", "nll_loss2d", "log_sigmoid")
-"""Entries whose second result is what it is on torch_xla. `test_results_of_both.py` compares it."""
+"""Entries whose second result is that of torch_xla, which `test_programs_of_both.py` compares."""
 CALLS = 3
 FAST = (
     "gelu", "softmax", "layer_norm", "rms_norm", "cross_entropy_loss", "embedding_bag", "topk",

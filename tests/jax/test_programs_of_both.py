@@ -1,17 +1,24 @@
 """A JAX program has the same composites as the PyTorch program with the same call: names, versions,
-operands, attributes and results, forward and backward."""
-
-from __future__ import annotations
+operands, attributes and results, forward and backward. All results mean the same too, those that
+only a backward reads: a kernel of one of them runs beside the decomposition of the other."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import jax
+import numpy as np
 import pytest
 import torch
-from composites_testing.jax_calls import differentiable, signatures
-from composites_testing.jax_entries import CATALOG, ENTRIES, entry_name, example_of, some_fast
+from composites_testing.jax_calls import array_of, differentiable, signatures
+from composites_testing.jax_entries import (
+    CATALOG,
+    ENTRIES,
+    RANDOM,
+    entry_name,
+    example_of,
+    some_fast,
+)
 
 from composites.allowlist import resolve
 from lowering import activation
@@ -101,3 +108,61 @@ def test_they_have_the_same_composites(definition: Definition) -> None:
         theirs = of_pytorch(definition, example, leaves)
         assert theirs, "the example is a composite"
         assert of_jax(definition, example, leaves) == theirs
+
+
+# ---- results ----
+
+
+NO_CPU = "PyTorch has the overload on CUDA alone"
+UNLIKE = {
+    "hardtanh_backward": "at a bound torch_xla's derivative is 1, and PyTorch's is 0",
+    "log_sigmoid_backward": "the example's buffer is none of its input, and torch_xla reads it",
+    **dict.fromkeys(("mm", "bmm", "matmul_accumulate", "addmm", "baddbmm"), NO_CPU),
+    "zeropower_via_newtonschulz": "it iterates in bf16",
+}
+"""Entries that are left out, and why."""
+TOLERANCE = 1e-4
+"""Of the greatest value of a result."""
+WITH_OTHER_RESULTS = (
+    "log_sigmoid", "nll_loss", "nll_loss2d", "layer_norm", "batch_norm_training", "max_pool2d",
+)  # fmt: skip
+"""Entries of every run."""
+
+
+def called() -> list[Definition]:
+    left_out = {*RANDOM, *UNLIKE}
+    found = [d for d in ENTRIES.definitions if d.entry.op or d.entry.functions]
+    assert left_out <= {d.entry.name for d in found}
+    return [d for d in found if d.entry.name not in left_out]
+
+
+def on_torch_xla(definition: Definition, example: ExampleCall) -> list[Any]:
+    import torch_xla
+
+    if definition.entry.adapt is not None:
+        function = activation.composite_function(definition.entry, CATALOG)
+        example = replace(example, function=function)
+    device = torch_xla.device()
+    with activation.all_off(), torch.no_grad():
+        results = example.run(lambda tensor: tensor.to(device))
+    torch_xla.sync()
+    return [array_of(leaf.cpu()) for leaf in jax.tree.leaves(results)]
+
+
+def on_jax(definition: Definition, example: ExampleCall) -> list[Any]:
+    with enable_x64():
+        call, arrays = as_jax_call(ENTRIES, definition, example)
+        return list(map(np.asarray, jax.tree.leaves(jax.jit(call)(*arrays))))
+
+
+@pytest.mark.torch_xla
+@pytest.mark.parametrize("definition", some_fast(called(), *WITH_OTHER_RESULTS), ids=entry_name)
+@pytest.mark.filterwarnings("ignore")
+def test_all_results_mean_the_same(definition: Definition) -> None:
+    example = example_of(definition)
+    theirs = on_torch_xla(definition, example)
+    for ours, result in zip(on_jax(definition, example), theirs, strict=True):
+        wide = np.asarray(result).astype(np.float64 if result.dtype.kind != "c" else complex)
+        assert ours.shape == wide.shape
+        scale = max(1.0, float(np.abs(wide).max(initial=0)))
+        np.testing.assert_allclose(ours, wide, rtol=0, atol=TOLERANCE * scale)

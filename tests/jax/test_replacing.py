@@ -1,73 +1,42 @@
 """Functions that others make, replaced while they exist already: their code, for any variables."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from composites.errors import UnusableFunctionError
-from lowering.jax_entries.replacing import Replaced, find_replaceable
+from lowering.jax_entries.replacing import find_replaceable
 
 
 def _maker(variable: Any, *, other: Any = 2) -> Any:
     def made(first: Any, /, second: Any, *rest: Any, third: Any = 3, **further: Any) -> Any:
         return variable, other, first, second, rest, third, further
 
-    def plain() -> str:
-        return "plain"
-
-    return made, plain
+    return made
 
 
-@pytest.fixture
-def replaced() -> Iterator[Callable[..., Replaced]]:
-    done: list[Replaced] = []
-
-    def replace(name: str, handler: Any) -> Replaced:
-        done.append(find_replaceable(f"{__name__}:_maker.<locals>.{name}").replace(handler))
-        return done[-1]
-
-    yield replace
-    for one in reversed(done):
-        one.restore()
-
-
-def test_parameters_and_variables_of_a_local_function(
-    replaced: Callable[..., Replaced],
-) -> None:
+def test_parameters_and_variables_of_a_local_function() -> None:
     seen = []
 
     def handler(original: Any, arguments: Any, keywords: Any) -> Any:
         seen.append((arguments, keywords))
         return original(*arguments, **keywords)
 
-    before, plain = _maker("before")
+    before = _maker("before")
     code = before.__code__
-    whole = replaced("made", handler)
-    after, _ = _maker("after", other=5)
-    assert before(1, 2) == ("before", 2, 1, 2, (), 3, {})
-    assert after(1, 2, 7, third=4, x=8) == ("after", 5, 1, 2, (7,), 4, {"x": 8})
-    assert seen == [((1, 2), {"third": 3}), ((1, 2, 7), {"third": 4, "x": 8})]
-    assert plain() == "plain"
-    with pytest.raises(TypeError, match="missing 1 required positional argument: 'second'"):
-        before(1)
-    whole.restore()
-    assert before.__code__ is after.__code__ is code
-    assert _maker(0)[0].__code__ is code
+    whole = find_replaceable(f"{__name__}:_maker.<locals>.made").replace(handler)
+    try:
+        after = _maker("after", other=5)
+        assert before(1, 2) == ("before", 2, 1, 2, (), 3, {})
+        assert after(1, 2, 7, third=4, x=8) == ("after", 5, 1, 2, (7,), 4, {"x": 8})
+        assert seen == [((1, 2), {"third": 3}), ((1, 2, 7), {"third": 4, "x": 8})]
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'second'"):
+            before(1)
+    finally:
+        whole.restore()
+    assert before.__code__ is after.__code__ is _maker(0).__code__ is code
     assert len(seen) == 2
-
-
-def test_two_handlers_of_one_maker(replaced: Callable[..., Replaced]) -> None:
-    made, plain = _maker(1)
-    first = replaced("made", lambda *_: "first")
-    second = replaced("plain", lambda *_: "second")
-    assert (made(1, 2), plain()) == ("first", "second")
-    second.restore()
-    assert (made(1, 2), plain()) == ("first", "plain")
-    first.restore()
-    assert made(1, 2)[0] == 1
 
 
 def _maker_of_two(variable: int) -> Any:
@@ -81,30 +50,6 @@ def _maker_of_two(variable: int) -> Any:
             return 0
 
     return twice
-
-
-def _maker_with_variables_of_its_own(variable: int) -> Any:
-    def own() -> int:
-        count = variable
-
-        def increase() -> None:
-            nonlocal count
-            count += 1
-
-        increase()
-        return count
-
-    return own
-
-
-def test_a_local_function_with_variables_of_its_own() -> None:
-    """Only assignments to those of the function that makes it are lost."""
-    found = find_replaceable(f"{__name__}:_maker_with_variables_of_its_own.<locals>.own")
-    one = found.replace(lambda original, arguments, keywords: original() + 10)
-    try:
-        assert _maker_with_variables_of_its_own(1)() == 12
-    finally:
-        one.restore()
 
 
 def _maker_of_others(variable: int) -> Any:

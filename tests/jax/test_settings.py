@@ -1,7 +1,5 @@
 """Settings of JAX that are on around a call alone: what is made of the call later has them too."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any

@@ -1,7 +1,5 @@
 """Threads that trace programs with composites at the same time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event

@@ -1,8 +1,6 @@
 """Entries of a vendor in JAX programs: forms of arrays that adapters have, mistakes in them,
 decompositions in JAX, conditions, and functions that a release does not have."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """XLA_COMPOSITE_OP: one test for each rule of its grammar."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

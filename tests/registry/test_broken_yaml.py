@@ -1,7 +1,5 @@
 """Files that YAML cannot read: values, nesting and sizes that break its constructors."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 
@@ -39,20 +37,21 @@ def test_quoted_values_are_text() -> None:
         assert entry.attributes[0].value == written
 
 
-NESTED = {
-    "blocks": "".join(f"{' ' * n}a:\n" for n in range(500)),
-    "lists": "- " * 500 + "a\n",
-    "brackets": "a: " + "[" * 1000 + "]" * 1000,
-    "open brackets": "a: " + "[" * 100_000,
-    "braces": "a: " + "{a: " * 1000 + "}" * 1000,
-    "keys": "? " * 1000 + "a\n",
-}
+NESTED = (
+    "".join(f"{' ' * n}a:\n" for n in range(500)),
+    "- " * 500 + "a\n",
+    "a: " + "[" * 1000 + "]" * 1000,
+    "a: " + "[" * 100_000,
+    "a: " + "{a: " * 1000 + "}" * 1000,
+    "? " * 1000 + "a\n",
+)
 
 
-@pytest.mark.parametrize("case", NESTED)
-def test_deep_nesting(case: str) -> None:
-    (message,) = messages(NESTED[case])
-    assert message.endswith(": nested more than 20 levels deep; no key of a registry needs this")
+def test_deep_nesting() -> None:
+    for text in NESTED:
+        (message,) = messages(text)
+        end = ": nested more than 20 levels deep; no key of a registry needs this"
+        assert message.endswith(end), text[:20]
 
 
 def test_size_limit(tmp_path: Path) -> None:

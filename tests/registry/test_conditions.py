@@ -1,7 +1,5 @@
 """Conditions are checked at load: types, sizes, and calls."""
 
-from __future__ import annotations
-
 import ast
 import gc
 import sys

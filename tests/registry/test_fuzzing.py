@@ -5,8 +5,6 @@ The default set tries a fixed small number of inputs, the same ones each time. T
 tries more, chosen at random.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path

@@ -5,8 +5,6 @@
     COMPOSITES_WRITE_GOLDEN=1 pytest tests/registry/test_mistakes.py
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -1,13 +1,11 @@
 """Versions of one entry side by side: how files write them, and what the allowlist's items mean."""
 
-from __future__ import annotations
-
 import pytest
 
 from composites.allowlist import resolve, split_allowlist
 from composites.errors import AllowlistError, RegistryError
 from composites.registry.catalog import Catalog, builtin_registry
-from composites.registry.model import Registry, split_version
+from composites.registry.model import Registry
 from composites.registry.printing import registry_yaml
 from composites.registry.validation import parse_registry
 
@@ -88,10 +86,9 @@ def test_a_version_that_is_not_there() -> None:
 
 def test_a_backward_has_the_version_of_its_forward_or_the_highest() -> None:
     read = registry(TWO)
-    assert [b.identity for e in read.composites if (b := read.backward_of(e))] == [
-        "acme.gelu_backward@2",
-        "acme.gelu_backward@1",
-    ]
+    backwards = ["acme.gelu_backward@2", "acme.gelu_backward@1"]
+    found = [read.backward_of(entry) for entry in read.composites]
+    assert [entry.identity for entry in found if entry] == backwards
     other = registry(
         "  gelu: {op: aten::gelu, version: 3, backward: gelu_backward}\n"
         "  gelu@4: {op: aten::gelu, backward: gelu_backward@1}\n"
@@ -99,34 +96,19 @@ def test_a_backward_has_the_version_of_its_forward_or_the_highest() -> None:
         "  gelu_backward@1: {op: aten::gelu_backward}\n"
     )
     found = [other.backward_of(entry) for entry in other.composites[:2]]
-    assert [entry.identity for entry in found if entry] == [
-        "acme.gelu_backward@2",
-        "acme.gelu_backward@1",
-    ]
+    assert [entry.identity for entry in found if entry] == backwards
 
 
 def test_printing_keeps_versions() -> None:
     read = registry(TWO)
-    assert [read.key(entry) for entry in read.composites] == [
-        "gelu@2",
-        "gelu_backward@2",
-        "gelu@1",
-        "gelu_backward@1",
-    ]
+    keys = [read.key(entry) for entry in read.composites]
+    assert keys == ["gelu@2", "gelu_backward@2", "gelu@1", "gelu_backward@1"]
     again = parse_registry(registry_yaml(read), "acme.yaml")
     assert again.composites == read.composites
 
 
 def test_examples_are_checked_and_printed() -> None:
     read = registry("  gelu: {op: aten::gelu, example: {self: 2x3xf32, approximate: tanh}}\n")
-    assert [(name, str(value)) for name, value in read.composites[0].example] == [
-        ("self", "2x3xf32"),
-        ("approximate", "tanh"),
-    ]
+    example = [(name, str(value)) for name, value in read.composites[0].example]
+    assert example == [("self", "2x3xf32"), ("approximate", "tanh")]
     assert parse_registry(registry_yaml(read), "acme.yaml").composites == read.composites
-
-
-def test_split_version() -> None:
-    assert split_version("a.b@12") == ("a.b", 12)
-    assert split_version("a.b") == ("a.b", None)
-    assert split_version("a@b") == ("a@b", None)

@@ -1,7 +1,5 @@
 """annotate_shardings: both forms, one in the place of the other, and none."""
 
-from __future__ import annotations
-
 import pytest
 
 from lowering.stablehlo import Module, annotate_shardings

@@ -6,18 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner
-
-from lowering.cli import compare, stablehlo
+from composites_testing.stablehlo_commands import invoke
 
 DATA = Path(__file__).parent / "data"
 BLOCK = DATA / "block.mlir"
 RIGHT = "acme.twice=stand_ins:twice"
-
-app = typer.Typer()
-compare.register(app)
-stablehlo.register(app)  # with one command, typer leaves out its name
 
 
 @pytest.fixture(autouse=True)
@@ -25,17 +18,14 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DATA.parent))
 
 
-def invoke(*arguments: str | Path) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr."""
-    result = CliRunner().invoke(app, ["compare", *map(str, arguments)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
+def compare(*arguments: str | Path) -> tuple[int, str, str]:
+    return invoke("compare", *arguments)
 
 
 @pytest.mark.slow
 def test_json_picture_and_page(tmp_path: Path) -> None:
     svg, page = tmp_path / "a.svg", tmp_path / "a.html"
-    code, out, _ = invoke(BLOCK, "--bind", RIGHT, "--json", "--svg", svg, "--html", page)
+    code, out, _ = compare(BLOCK, "--bind", RIGHT, "--json", "--svg", svg, "--html", page)
     assert code == 0
     assert json.loads(out)["calls"][0]["kernel"] == "twice"
     assert ElementTree.parse(svg).getroot().tag.endswith("svg")
@@ -45,7 +35,7 @@ def test_json_picture_and_page(tmp_path: Path) -> None:
 def test_a_wrong_kernel_is_exit_code_1_with_the_whole_output(tmp_path: Path) -> None:
     svg = tmp_path / "a.svg"
     both = ("--bind", "acme.twice=stand_ins:wrong", "--bind", "acme.tanh=stand_ins:undecided")
-    code, out, err = invoke(BLOCK, *both, "--json", "--svg", svg)
+    code, out, err = compare(BLOCK, *both, "--json", "--svg", svg)
     assert code == 1
     assert len(json.loads(out)["calls"]) == 2
     assert svg.exists()
@@ -53,29 +43,22 @@ def test_a_wrong_kernel_is_exit_code_1_with_the_whole_output(tmp_path: Path) -> 
     assert len(lines) == 2
     assert any("wrong differs from the decomposition; its error is 2.5" in line for line in lines)
     assert any("undecided cannot be lowered" in line for line in lines)
-    assert invoke(BLOCK, "--bind", "acme.twice=stand_ins:wrong", "--tolerance", "3")[0] == 0
-
-
-@pytest.mark.slow
-def test_attributes_that_are_ignored() -> None:
-    given = (BLOCK, "--bind", "acme.twice@0=stand_ins:doubled")
-    code, _, err = invoke(*given)
-    assert code == 1
-    assert "doubled has no parameter for axis, scale" in err
-    assert invoke(*given, "--ignore-attribute", "acme.twice=axis,scale")[0] == 0
+    assert compare(BLOCK, "--bind", "acme.twice=stand_ins:wrong", "--tolerance", "3")[0] == 0
 
 
 @pytest.mark.slow
 def test_a_library(library: Path) -> None:
     with_library = (BLOCK, "--library", library, "--json", "--custom-call")
-    code, out, _ = invoke(*with_library, "acme.twice@0=twice_right")
+    code, out, _ = compare(*with_library, "acme.twice@0=twice_right")
     assert code == 0
     (call,) = json.loads(out)["calls"]
     assert (call["kernel"], call["numbers"]["error"]) == ("twice_right", 0.0)
-    code, _, err = invoke(*with_library, "acme.twice=twice_no_attribute")
+    code, _, err = compare(*with_library, "acme.twice=twice_no_attribute")
     assert code == 1
     assert "axis, scale" in err
-    code, _, err = invoke(*with_library, "acme.twice=twice_sevenn")
+    ignored = ("--ignore-attribute", "acme.twice=axis,scale")
+    assert compare(*with_library, "acme.twice=twice_no_attribute", *ignored)[0] == 0
+    code, _, err = compare(*with_library, "acme.twice=twice_sevenn")
     assert code == 1
     assert err.startswith("error: no library has the symbol twice_sevenn")
 
@@ -83,7 +66,7 @@ def test_a_library(library: Path) -> None:
 def test_inputs_of_the_program(tmp_path: Path) -> None:
     inputs = tmp_path / "inputs.npz"
     np.savez(inputs, np.ones((4, 8), np.float32), np.eye(8, dtype=np.float32))
-    code, out, _ = invoke(BLOCK, "--bind", RIGHT, "--inputs", inputs, "--json")
+    code, out, _ = compare(BLOCK, "--bind", RIGHT, "--inputs", inputs, "--json")
     assert code == 0
     assert json.loads(out)["calls"][0]["numbers"]["inputs"] == "given"
 
@@ -91,30 +74,30 @@ def test_inputs_of_the_program(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_folder_of_an_export_prints_a_table(tmp_path: Path) -> None:
     (tmp_path / "program.mlir").write_text(BLOCK.read_text())
-    code, out, err = invoke(tmp_path, "--bind", RIGHT)
+    code, out, err = compare(tmp_path, "--bind", RIGHT)
     assert (code, err) == (0, "")
     assert "kernels for @block" in out
     assert "acme.twice" in out
-    assert invoke("absent.mlir", "--bind", RIGHT)[0] == 1
+    assert compare("absent.mlir", "--bind", RIGHT)[0] == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "nothing to compare: name a kernel for at least one composite"),
-        (["--bind", "acme.twic=stand_ins:twice"], "no composite matches 'acme.twic'"),
-        (["--bind", "acme.twice@1=stand_ins:twice"], "acme.twice@1 is for version 1 only"),
-        (["--bind", "acme.twice=stand_ins:absent"], "module stand_ins has no function absent"),
-        (["--bind", "acme.twice"], "--bind 'acme.twice': write it as NAME=VALUE"),
-        (["--bind", RIGHT, "--inputs", str(BLOCK)], "block.mlir: not a file of numpy.savez"),
-        (["--bind", RIGHT, "--inputs", "absent.npz"], "absent.npz: No such file or directory"),
-        (["--custom-call", "acme.twice=k", "--library", "absent.so"], "absent.so cannot be loaded"),
-        (["--bind", RIGHT, "--ignore-attribute", "acme.twice=dim"], "no call has the attribute"),
-    ],
-)
-def test_mistakes_are_one_line(arguments: list[str], message: str) -> None:
-    code, out, err = invoke(BLOCK, *arguments)
-    assert (code, out) == (2 if message.startswith("--") else 1, "")
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    assert message in err
+MISTAKES = {
+    "": "nothing to compare: name a kernel for at least one composite",
+    "--bind acme.twic=stand_ins:twice": "no composite matches 'acme.twic'",
+    "--bind acme.twice@1=stand_ins:twice": "acme.twice@1 is for version 1 only",
+    "--bind acme.twice=stand_ins:absent": "module stand_ins has no function absent",
+    "--bind acme.twice": "--bind 'acme.twice': write it as NAME=VALUE",
+    f"--bind {RIGHT} --inputs {BLOCK}": "block.mlir: not a file of numpy.savez",
+    f"--bind {RIGHT} --inputs absent.npz": "absent.npz: No such file or directory",
+    "--custom-call acme.twice=k --library absent.so": "absent.so cannot be loaded",
+    f"--bind {RIGHT} --ignore-attribute acme.twice=dim": "no call has the attribute",
+}
+
+
+def test_mistakes_are_one_line() -> None:
+    for arguments, message in MISTAKES.items():
+        code, out, err = compare(BLOCK, *arguments.split())
+        assert (code, out) == (2 if message.startswith("--") else 1, "")
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+        assert message in err

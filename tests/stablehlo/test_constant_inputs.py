@@ -1,7 +1,5 @@
 """constant_inputs: arguments that become constants."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import pytest

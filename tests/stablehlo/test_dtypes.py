@@ -6,23 +6,7 @@ import numpy as np
 import pytest
 
 from lowering.stablehlo import StableHLOError
-from lowering.stablehlo.dtypes import cast_kind, holds, numpy_dtype, static_tensor
-
-STATIC: dict[str, tuple[tuple[int, ...], str]] = {
-    "tensor<f32>": ((), "float32"),
-    "tensor<2x3xbf16>": ((2, 3), "bfloat16"),
-    "tensor<0x1xi1>": ((0, 1), "bool"),
-    "tensor<4xui8>": ((4,), "uint8"),
-    "tensor<2xcomplex<f64>>": ((2,), "complex128"),
-    "tensor<2xf8E4M3FN>": ((2,), "float8_e4m3fn"),
-}
-
-
-def test_static_tensors() -> None:
-    found = {text: static_tensor(text) or ((), None) for text in STATIC}
-    assert {text: (shape, str(np.dtype(d))) for text, (shape, d) in found.items()} == STATIC
-    for text in ("tensor<?xf32>", "tensor<2x?xf32>", "tensor<*xf32>", "f32"):
-        assert static_tensor(text) is None
+from lowering.stablehlo.dtypes import holds, numpy_dtype
 
 
 def test_an_unknown_type_lists_what_is_known() -> None:
@@ -69,28 +53,3 @@ def test_a_type_holds_what_comes_back_as_it_was() -> None:
             if (held or claims) and is_kept(narrow, wide) != held:
                 wrong.append((narrow, wide))
     assert wrong == []
-
-
-KINDS = {
-    ("bf16", "f32"): "widening",
-    ("i1", "i8"): "widening",
-    ("ui8", "i16"): "widening",
-    ("f32", "bf16"): "narrowing",
-    ("bf16", "f16"): "narrowing",
-    ("i32", "ui32"): "narrowing",
-    ("i32", "f32"): "integer to float",
-    ("i1", "bf16"): "integer to float",
-    ("f32", "i1"): "float to integer",
-    ("f32", "complex<f32>"): "other",
-    ("f32", "!quant.uniform<i8:f32, 1.0>"): "other",
-}
-
-
-def test_kinds_of_casts() -> None:
-    assert {types: cast_kind(*types) for types in KINDS} == KINDS
-
-
-def test_holding_is_transitive() -> None:
-    known = SMALL + LARGE
-    for a, b, c in itertools.product(known, repeat=3):
-        assert holds(a, c) or not (holds(a, b) and holds(b, c))

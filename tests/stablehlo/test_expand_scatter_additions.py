@@ -1,7 +1,5 @@
 """expand_scatter_additions: sums by comparisons and products, in each form."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

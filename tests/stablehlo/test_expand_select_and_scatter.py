@@ -1,7 +1,5 @@
 """expand_select_and_scatter: the bits of the definition, for windows of all kinds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes
@@ -20,12 +18,7 @@ Padding = tuple[tuple[int, int], ...]
 # Shape, window, strides, padding.
 WINDOWS: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], Padding]] = {
     "2x2": ((1, 2, 7, 9), (1, 1, 2, 2), (1, 1, 2, 2), ((0, 0),) * 4),
-    "stem": (
-        (2, 3, 8, 8),
-        (1, 1, 3, 3),
-        (1, 1, 2, 2),
-        ((0, 0), (0, 0), (1, 1), (1, 1)),
-    ),
+    "stem": ((2, 3, 8, 8), (1, 1, 3, 3), (1, 1, 2, 2), ((0, 0), (0, 0), (1, 1), (1, 1))),
     "overlapping": ((2, 10), (1, 3), (1, 1), ((0, 0), (2, 2))),
     "uneven": ((1, 1, 9, 9), (1, 1, 3, 2), (1, 1, 1, 1), ((0, 0), (0, 0), (1, 0), (0, 1))),
     "gaps": ((1, 1, 5, 5), (1, 1, 2, 2), (1, 1, 3, 3), ((0, 0),) * 4),

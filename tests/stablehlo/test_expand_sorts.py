@@ -1,7 +1,5 @@
 """expand_sorts: the bits of a stable sort."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

@@ -1,7 +1,5 @@
 """expand_tuples: composites of several results, not of one tuple."""
 
-from __future__ import annotations
-
 from lowering.stablehlo import Module
 from lowering.stablehlo.passes.expand_tuples import expand_tuples
 

@@ -1,17 +1,12 @@
 """flatten_calls: wrappers disappear, decompositions stay."""
 
-from collections.abc import Callable
-
 import pytest
+from composites_testing.passes import load, same_numbers
 
 from lowering.stablehlo import Module, UnsupportedOperationError, flatten_calls
 
-Load = Callable[[str], Module]
 
-
-def test_wrappers_around_composites_disappear(
-    load: Load, same_numbers: Callable[..., None]
-) -> None:
+def test_wrappers_around_composites_disappear() -> None:
     before = load("wrapped_gelu")
     after = flatten_calls(before)
     assert "call @m." not in after.text
@@ -22,7 +17,7 @@ def test_wrappers_around_composites_disappear(
     same_numbers(before, after)
 
 
-def test_calls_in_calls_and_in_loops(load: Load, same_numbers: Callable[..., None]) -> None:
+def test_calls_in_calls_and_in_loops() -> None:
     before = load("plain_calls")
     after = flatten_calls(before)
     assert "call" not in after.text.replace("@calls", "")
@@ -31,7 +26,7 @@ def test_calls_in_calls_and_in_loops(load: Load, same_numbers: Callable[..., Non
     same_numbers(before, after)
 
 
-def test_only_the_named_functions_are_inlined(load: Load) -> None:
+def test_only_the_named_functions_are_inlined() -> None:
     text = flatten_calls(load("plain_calls"), only={"outer"}).text
     assert "call @outer" not in text
     assert text.count("call @inner") == 3

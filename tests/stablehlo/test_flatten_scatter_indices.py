@@ -1,7 +1,5 @@
 """flatten_scatter_indices: the same bits with one i32 index for each row, none of them outside."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 from typing import Any

@@ -4,8 +4,6 @@ The default set tries a fixed small number of files, the same ones each time. Th
 tries more, chosen at random.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -54,22 +52,18 @@ for line in sys.stdin:
 """
 
 COMMANDS = [
-    ["inspect"],
-    ["inspect", "--json"],
-    ["inspect", "--casts"],
-    ["inspect", "--html", "page.html"],
-    ["lower", "-o", "out.mlir"],
-    ["lower", "-o", "out.mlir", "--decompose", "*"],
-    [
-        "lower",
-        "-o",
-        "out.mlirbc",
-        "--no-clean",
-        "--drop-cast-roundtrips",
-        "--widen-dots",
-        "--unmerge-batch-dimensions",
-    ],
-    ["lower", "-o", "out.mlir", "--legalize-chlo", "--custom-call", "ptxla.gelu=a"],
+    command.split()
+    for command in (
+        "inspect",
+        "inspect --json",
+        "inspect --casts",
+        "inspect --html page.html",
+        "lower -o out.mlir",
+        "lower -o out.mlir --decompose *",
+        "lower -o out.mlirbc --no-clean --drop-cast-roundtrips --widen-dots"
+        " --unmerge-batch-dimensions",
+        "lower -o out.mlir --legalize-chlo --custom-call ptxla.gelu=a",
+    )
 ]
 
 PIECES = [
@@ -156,14 +150,9 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
     server.wait()
 
 
-few = settings(
-    max_examples=40,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
-many = settings(few, max_examples=1000, derandomize=False)
+quiet = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
+few = settings(quiet, max_examples=40, derandomize=True)
+many = settings(quiet, max_examples=1000)
 damaged = given(content=damaged_text() | damaged_binary(), arguments=st.sampled_from(COMMANDS))
 
 

@@ -1,7 +1,5 @@
 """join_inputs: arguments that are computed from another one."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lowering.stablehlo import Linear, Module, compile_module, join_inputs

@@ -1,11 +1,7 @@
 """legalize_batch_groups: groups of features with the same numbers, in all layouts."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import pytest
-from composites_testing.passes import changed, stay
+from composites_testing.passes import changed, same_numbers, stay
 
 from lowering.stablehlo import Module, legalize_batch_groups
 
@@ -43,7 +39,7 @@ def convolution(form: str, attributes: str = "") -> Module:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_numbers_stay(form: str, same_numbers: Callable[..., None]) -> None:
+def test_the_numbers_stay(form: str) -> None:
     module = convolution(form)
     legal = changed(module, legalize_batch_groups)
     groups = FORMS[form][-1]

@@ -1,11 +1,11 @@
 """legalize_chlo: no CHLO left, same numbers."""
 
-from collections.abc import Callable
+from composites_testing.passes import load, same_numbers
 
 from lowering.stablehlo import Module, clean, legalize_chlo
 
 
-def test_no_chlo_is_left(load: Callable[[str], Module], same_numbers: Callable[..., None]) -> None:
+def test_no_chlo_is_left() -> None:
     before = clean(load("wrapped_gelu"))
     after = legalize_chlo(before)
     assert "chlo." in before.text

@@ -1,11 +1,10 @@
 """legalize_mhlo_custom_calls: what XLA hid in custom calls, by rule and by number."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
-from composites_testing.passes import stay
+from composites_testing.passes import load, program, stay
 
 from lowering.stablehlo import (
     Module,
@@ -15,21 +14,19 @@ from lowering.stablehlo import (
     run,
 )
 
-Load = Callable[[str], Module]
-
 UNARY = ("acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "sinh", "tan")
 
 
 def custom_call(target: str, attributes: str = "{}") -> Module:
-    return Module.parse(
-        "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
-        f"  %0 = stablehlo.custom_call @{target}(%x) {{mhlo.attributes = {attributes}, "
-        "mhlo.version = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32>\n"
-        "  return %0 : tensor<4xf32>\n}"
+    return program(
+        f"%r = stablehlo.custom_call @{target}(%x) {{mhlo.attributes = {attributes}, "
+        "mhlo.version = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32>",
+        "%x: tensor<4xf32>",
+        "tensor<4xf32>",
     )
 
 
-def test_numbers(load: Load) -> None:
+def test_numbers() -> None:
     x = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
     x[1, 2] = np.inf
     before = legalize_mhlo_custom_calls(load("mhlo_calls"))

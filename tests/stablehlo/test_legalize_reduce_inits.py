@@ -1,12 +1,10 @@
 """legalize_reduce_inits: the same bits, and no maximum or minimum from the last finite number."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-from composites_testing.passes import same_bits, stay
+from composites_testing.passes import program, same_bits, stay
 
 from lowering.stablehlo import Module, legalize_reduce_inits
 
@@ -19,18 +17,12 @@ LAST = {
 
 
 def reduction(operation: str, start: str, element: str, rows: str = "4x5") -> Module:
-    result = rows.partition("x")[0]
-    return Module.parse(
-        f"""
-        func.func @main(%x: tensor<{rows}x{element}>) -> tensor<{result}x{element}> {{
-          %start = stablehlo.constant dense<{start}> : tensor<{element}>
-          %0 = stablehlo.reduce(%x init: %start) applies stablehlo.{operation}
-            across dimensions = [1] : (tensor<{rows}x{element}>, tensor<{element}>)
-            -> tensor<{result}x{element}>
-          return %0 : tensor<{result}x{element}>
-        }}
-        """
-    )
+    x, result = f"tensor<{rows}x{element}>", f"tensor<{rows.partition('x')[0]}x{element}>"
+    body = f"""
+      %start = stablehlo.constant dense<{start}> : tensor<{element}>
+      %r = stablehlo.reduce(%x init: %start) applies stablehlo.{operation}
+        across dimensions = [1] : ({x}, tensor<{element}>) -> {result}"""
+    return program(body, f"%x: {x}", result)
 
 
 def test_the_bits_stay() -> None:
@@ -75,15 +67,10 @@ def test_other_starts() -> None:
 
 
 def test_a_start_that_is_no_constant() -> None:
-    module = Module.parse(
-        """
-        func.func @main(%x: tensor<4x5xf32>, %start: tensor<f32>) -> tensor<4xf32> {
-          %0 = stablehlo.reduce(%x init: %start) applies stablehlo.maximum
-            across dimensions = [1] : (tensor<4x5xf32>, tensor<f32>) -> tensor<4xf32>
-          return %0 : tensor<4xf32>
-        }
-        """
-    )
+    body = """
+      %r = stablehlo.reduce(%x init: %start) applies stablehlo.maximum
+        across dimensions = [1] : (tensor<4x5xf32>, tensor<f32>) -> tensor<4xf32>"""
+    module = program(body, "%x: tensor<4x5xf32>, %start: tensor<f32>", "tensor<4xf32>")
     x = np.arange(20, dtype=np.float32).reshape(4, 5)
     for start in (np.float32(7), np.float32(np.inf)):
         assert same_bits(module, legalize_reduce_inits, x, start).count("0xFF800000") == 1

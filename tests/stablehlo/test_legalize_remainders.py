@@ -1,26 +1,19 @@
 """legalize_remainders: the bits of the definition, and no operand that is positive."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from composites_testing.passes import same_bits, same_values, stay
+from composites_testing.passes import program, same_bits, same_values, stay
 
 from lowering.stablehlo import TARGETS, Module, legalize_remainders, run, run_passes
 from lowering.stablehlo.pipeline import Pass
 
 
 def remainder(element: str, sizes: str = "8x8x", attributes: str = "") -> Module:
-    type_ = f"tensor<{sizes}{element}>"
-    return Module.parse(f"""
-        func.func @main(%x: {type_}, %y: {type_}) -> {type_} {{
-          %0 = stablehlo.remainder %x, %y {attributes} : {type_}
-          return %0 : {type_}
-        }}
-    """)
+    x = f"tensor<{sizes}{element}>"
+    return program(f"%r = stablehlo.remainder %x, %y {attributes} : {x}", f"%x: {x}, %y: {x}", x)
 
 
 TYPES: dict[str, Any] = {

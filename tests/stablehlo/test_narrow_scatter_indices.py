@@ -1,27 +1,22 @@
 """narrow_scatter_indices: the same result with i32 indices, also for those outside."""
 
-from __future__ import annotations
-
 import numpy as np
-from composites_testing.passes import same_bits, stay
+from composites_testing.passes import program, same_bits, stay
 
 from lowering.stablehlo import Module, narrow_scatter_indices
 
 
 def scatter(index: str = "i64", rows: str = "8", target: str = "8") -> Module:
-    types = f"tensor<{target}x3xf32>", f"tensor<{rows}x1x{index}>", f"tensor<{rows}x3xf32>"
-    return Module.parse(f"""
-        func.func @main(%x: {types[0]}, %i: {types[1]}, %u: {types[2]}) -> {types[0]} {{
-          %0 = "stablehlo.scatter"(%x, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<
-            update_window_dims = [1], inserted_window_dims = [0],
-            scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> ({{
-          ^bb0(%a: tensor<f32>, %b: tensor<f32>):
-            %1 = stablehlo.maximum %a, %b : tensor<f32>
-            stablehlo.return %1 : tensor<f32>
-          }}) : ({", ".join(types)}) -> {types[0]}
-          return %0 : {types[0]}
-        }}
-    """)
+    x, i, u = f"tensor<{target}x3xf32>", f"tensor<{rows}x1x{index}>", f"tensor<{rows}x3xf32>"
+    body = f"""
+      %r = "stablehlo.scatter"(%x, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<
+        update_window_dims = [1], inserted_window_dims = [0],
+        scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %1 = stablehlo.maximum %a, %b : tensor<f32>
+        stablehlo.return %1 : tensor<f32>
+      }}) : ({x}, {i}, {u}) -> {x}"""
+    return program(body, f"%x: {x}, %i: {i}, %u: {u}", x)
 
 
 def test_the_result_stays() -> None:

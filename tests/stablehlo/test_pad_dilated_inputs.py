@@ -1,15 +1,9 @@
 """pad_dilated_inputs and its numbers, for strides, layouts and groups."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import pytest
-from composites_testing.passes import changed, stay
+from composites_testing.passes import changed, same_numbers, stay
 
 from lowering.stablehlo import Module, pad_dilated_inputs
-
-Check = Callable[..., None]
 
 LAYOUTS = {
     "images first": ("2x4x5x5", "6x4x3x3", "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]"),
@@ -58,9 +52,7 @@ def convolution(
         ("[[1, 0], [3, 4]]", "1, 2", (4, 14)),
     ],
 )
-def test_the_numbers_stay(
-    pad: str, dilation: str, result: tuple[int, int], layout: str, same_numbers: Check
-) -> None:
+def test_the_numbers_stay(pad: str, dilation: str, result: tuple[int, int], layout: str) -> None:
     module = convolution(pad, layout=layout, dilation=dilation, result=result)
     padded = changed(module, pad_dilated_inputs)
     assert "lhs_dilate" in module.text
@@ -78,6 +70,6 @@ def test_others_stay() -> None:
     stay(pad_dilated_inputs, others)
 
 
-def test_integers_are_padded_too(same_numbers: Check) -> None:
+def test_integers_are_padded_too() -> None:
     module = convolution("[[1, 2], [1, 2]]", element="i32")
     same_numbers(module, pad_dilated_inputs(module))

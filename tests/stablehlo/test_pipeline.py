@@ -1,18 +1,16 @@
 """run_passes: order, verification between passes, and naming the pass that is at fault."""
 
-from collections.abc import Callable
 from functools import partial
 
 import pytest
+from composites_testing.passes import load
 
 from lowering.stablehlo import Module, PassError, decompose, run_passes
 from lowering.stablehlo.bindings import IrModule
 from lowering.stablehlo.in_place import in_place
 
-Load = Callable[[str], Module]
 
-
-def test_passes_run_in_order_and_the_input_stays(load: Load) -> None:
+def test_passes_run_in_order_and_the_input_stays() -> None:
     module = load("block")
     before = module.text
     seen = []
@@ -25,9 +23,10 @@ def test_passes_run_in_order_and_the_input_stays(load: Load) -> None:
     assert seen == [6, 2]
     assert "acme.twice" not in result.text
     assert module.text == before
+    assert run_passes(module, []) is module
 
 
-def test_a_partial_of_an_in_place_pass_copies_no_module_that_is_owned(load: Load) -> None:
+def test_a_partial_of_an_in_place_pass_copies_no_module_that_is_owned() -> None:
     held: list[IrModule] = []
 
     @in_place
@@ -40,12 +39,7 @@ def test_a_partial_of_an_in_place_pass_copies_no_module_that_is_owned(load: Load
     assert held[0] is not given.ir
 
 
-def test_no_passes_give_the_module_back(load: Load) -> None:
-    module = load("block")
-    assert run_passes(module, []) is module
-
-
-def test_a_pass_that_breaks_the_module_is_named(load: Load) -> None:
+def test_a_pass_that_breaks_the_module_is_named() -> None:
     def lose_a_function(module: Module) -> Module:
         broken = module.copy_ir()
         list(broken.body.operations)[1].operation.erase()
@@ -55,7 +49,7 @@ def test_a_pass_that_breaks_the_module_is_named(load: Load) -> None:
         run_passes(load("block"), [partial(lose_a_function)])
 
 
-def test_a_pass_that_returns_nothing_is_named(load: Load) -> None:
+def test_a_pass_that_returns_nothing_is_named() -> None:
     with pytest.raises(PassError) as caught:
         run_passes(load("block"), [lambda module: None])  # type: ignore[list-item, return-value]
     assert str(caught.value) == (

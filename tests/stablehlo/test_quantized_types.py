@@ -1,7 +1,5 @@
 """Quantized types: files with them are read, inspected and lowered; arrays of them are refused."""
 
-from __future__ import annotations
-
 import io
 import re
 

@@ -1,10 +1,8 @@
 """reduce_booleans_as_i32: the same truths, whatever the region looks like."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from composites_testing.passes import changed, stay
+from composites_testing.passes import changed, program, stay
 
 from lowering.stablehlo import Module, compile_module, reduce_booleans_as_i32
 
@@ -28,18 +26,15 @@ STAY = {
 
 
 def reduction(region: str, init: str, attributes: str = "") -> Module:
-    return Module.parse(f"""
-        func.func @main(%x: tensor<3x4x5xi1>, %given: tensor<i1>) -> tensor<4xi1> {{
-          %true = stablehlo.constant dense<true> : tensor<i1>
-          %false = stablehlo.constant dense<false> : tensor<i1>
-          %0 = "stablehlo.reduce"(%x, %{init}) <{{dimensions = array<i64: 0, 2>}}> ({{
-          ^bb0(%a: tensor<i1>, %b: tensor<i1>):
-            {region}
-            stablehlo.return %1 : tensor<i1>
-          }}) {{{attributes}}} : (tensor<3x4x5xi1>, tensor<i1>) -> tensor<4xi1>
-          return %0 : tensor<4xi1>
-        }}
-    """)
+    body = f"""
+      %true = stablehlo.constant dense<true> : tensor<i1>
+      %false = stablehlo.constant dense<false> : tensor<i1>
+      %r = "stablehlo.reduce"(%x, %{init}) <{{dimensions = array<i64: 0, 2>}}> ({{
+      ^bb0(%a: tensor<i1>, %b: tensor<i1>):
+        {region}
+        stablehlo.return %1 : tensor<i1>
+      }}) {{{attributes}}} : (tensor<3x4x5xi1>, tensor<i1>) -> tensor<4xi1>"""
+    return program(body, "%x: tensor<3x4x5xi1>, %given: tensor<i1>", "tensor<4xi1>")
 
 
 @pytest.mark.parametrize("init", ["true", "false", "given"])

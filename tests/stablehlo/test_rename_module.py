@@ -1,9 +1,8 @@
 """rename_module: names that MLIR need not quote."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from functools import partial
+
+from composites_testing.passes import load
 
 from lowering.stablehlo import Module, rename_module, run_passes
 
@@ -23,7 +22,7 @@ def test_the_name_is_a_plain_symbol() -> None:
         assert Module.parse(renamed.text).name == symbol
 
 
-def test_nothing_else_changes(load: Callable[[str], Module]) -> None:
+def test_nothing_else_changes() -> None:
     before = load("block")
     after = run_passes(before, [partial(rename_module, name="Other")])
     assert before.name == "block"

@@ -1,16 +1,11 @@
 """run and compile_module: numbers, 64-bit types, and what does not fit."""
 
-import re
-from collections.abc import Callable
-
 import ml_dtypes
 import numpy as np
 import pytest
-from composites_testing.passes import program
+from composites_testing.passes import load, program
 
 from lowering.stablehlo import Module, RunError, compile_module, run
-
-Load = Callable[[str], Module]
 
 IDENTITY = Module.parse(
     """
@@ -29,7 +24,7 @@ def test_dtypes_come_back_as_they_went_in() -> None:
     assert outputs[1] == 2**40
 
 
-def test_an_executable_says_what_it_takes_and_runs_again(load: Load) -> None:
+def test_an_executable_says_what_it_takes_and_runs_again() -> None:
     executable = compile_module(load("block"))
     assert executable.inputs == ("tensor<4x8xf32>", "tensor<8x8xf32>")
     assert executable.outputs == ("tensor<4x8xf32>",)
@@ -38,7 +33,7 @@ def test_an_executable_says_what_it_takes_and_runs_again(load: Load) -> None:
         np.testing.assert_allclose(executable(x, w)[0], np.full((4, 8), 4 - np.tanh(2)), rtol=1e-6)
 
 
-def test_inputs_that_do_not_fit_are_named(load: Load) -> None:
+def test_inputs_that_do_not_fit_are_named() -> None:
     executable = compile_module(load("block"))
     x = np.ones((4, 8), np.float32)
     with pytest.raises(RunError) as caught:
@@ -51,18 +46,14 @@ def test_inputs_that_do_not_fit_are_named(load: Load) -> None:
     )
 
 
-def test_a_module_without_main_is_refused() -> None:
-    module = Module.parse("func.func @step() { return }")
-    with pytest.raises(RunError, match=re.escape("no function @main to run; it has: @step")):
-        run(module)
-
-
-def test_an_unregistered_kernel_and_platform_are_reported(load: Load) -> None:
+def test_what_cannot_be_run_is_reported() -> None:
     call = "stablehlo.custom_call @nobody(%x) {api_version = 4 : i32}"
     body = f"%r = {call} : (tensor<2xf32>) -> tensor<2xf32>"
     module = program(body, "%x: tensor<2xf32>", "tensor<2xf32>")
     with pytest.raises(RunError, match=r"nobody"):
         run(module, np.ones(2, np.float32))
+    with pytest.raises(RunError, match="no function @main to run; it has: @step"):
+        run(Module.parse("func.func @step() { return }"))
     with pytest.raises(RunError, match=r"jax has no platform 'abacus' on this machine"):
         run(load("block"), platform="abacus")
 

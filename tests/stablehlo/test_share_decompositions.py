@@ -1,6 +1,6 @@
 """share_decompositions: what is merged and what is not."""
 
-from collections.abc import Callable
+from composites_testing.passes import load, same_numbers
 
 from lowering.stablehlo import (
     Module,
@@ -8,11 +8,8 @@ from lowering.stablehlo import (
     share_decompositions,
 )
 
-Load = Callable[[str], Module]
-Same = Callable[..., None]
 
-
-def test_equal_calls_share_one_function(load: Load, same_numbers: Same) -> None:
+def test_equal_calls_share_one_function() -> None:
     before = flatten_calls(load("wrapped_gelu"))
     after = share_decompositions(before)
     # Two shapes, hence two functions.
@@ -21,9 +18,7 @@ def test_equal_calls_share_one_function(load: Load, same_numbers: Same) -> None:
     same_numbers(before, after)
 
 
-def test_functions_that_differ_only_in_what_they_share_are_merged_too(
-    load: Load, same_numbers: Same
-) -> None:
+def test_functions_that_differ_only_in_what_they_share_are_merged_too() -> None:
     before = load("nested_duplicates")
     after = share_decompositions(before)
     # outer, inner, and the one that serves acme.other.
@@ -55,7 +50,7 @@ def test_other_composites_and_attributes_keep_a_function_each() -> None:
     assert share_decompositions(module).text == module.text
 
 
-def test_public_and_called_functions_are_left_alone(load: Load) -> None:
+def test_public_and_called_functions_are_left_alone() -> None:
     text = load("nested_duplicates").text.replace(
         "func.func private @inner.8", "func.func @inner.8"
     )

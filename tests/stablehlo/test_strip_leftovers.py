@@ -1,15 +1,15 @@
 """strip_leftovers: what says nothing goes, what says something stays."""
 
-from collections.abc import Callable
+from composites_testing.passes import load, same_numbers
 
 from lowering.stablehlo import Module, strip_leftovers
 
 
-def test_empty_attributes_and_the_counter_go(load: Callable[[str], Module]) -> None:
+def test_empty_attributes_and_the_counter_go() -> None:
     assert strip_leftovers(load("wrapped_gelu")).text.startswith("module @IrToHlo {\n")
 
 
-def test_layout_notes_go(load: Callable[[str], Module], same_numbers: Callable[..., None]) -> None:
+def test_layout_notes_go() -> None:
     before = load("transformer_torch_xla_2_9")
     after = strip_leftovers(before)
     assert "xla_shape" in before.text

@@ -1,18 +1,14 @@
 """Targets: the passes of a consumer, and what it does not take."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import typer
-from typer.testing import CliRunner
+from composites_testing.stablehlo_commands import invoke
 
 import composites
 from lowering import export
-from lowering.cli.stablehlo import register
 from lowering.stablehlo import (
     TARGETS,
     Module,
@@ -189,21 +185,14 @@ def test_mistakes() -> None:
         exported(portable=True, target="iree")
 
 
-def lower(file: Path, out: Path) -> tuple[int, str]:
-    app = typer.Typer()
-    register(app)
-    arguments = ["lower", str(file), "--target", "iree", "-o", str(out)]
-    result = CliRunner().invoke(app, arguments)
-    return result.exit_code, result.stderr
-
-
 def test_on_the_command_line(tmp_path: Path) -> None:
     file, out = tmp_path / "step.mlir", tmp_path / "out.mlir"
     file.write_text(exported().mlir)
-    assert lower(file, out)[0] == 0
+    command = ("lower", file, "--target", "iree", "-o", out)
+    assert invoke(*command)[0] == 0
     assert out.read_text() == exported(target="iree").mlir
     file.write_text(SOLVE)
-    code, message = lower(file, out)
+    code, _, message = invoke(*command)
     assert code == 1
     assert "stablehlo.cholesky" in message
     assert "stablehlo.select_and_scatter" not in out.read_text()

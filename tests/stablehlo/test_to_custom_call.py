@@ -2,13 +2,12 @@
 
 import ctypes
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
-from composites_testing.passes import composite_module
+from composites_testing.passes import composite_module, load
 
 from lowering.stablehlo import (
     AttributeConversionError,
@@ -18,8 +17,6 @@ from lowering.stablehlo import (
     run,
     to_custom_call,
 )
-
-Load = Callable[[str], Module]
 
 
 def scaled(attributes: str) -> Module:
@@ -34,7 +31,7 @@ ATTRIBUTES = """{axis = 1 : i64, factor = 2.0 : f32, mode = "fast", negate = tru
                  weights = dense<[1, -4]> : tensor<2xi64>}"""
 
 
-def test_the_operation_and_the_unused_decomposition(load: Load) -> None:
+def test_the_operation_and_the_unused_decomposition() -> None:
     text = to_custom_call(load("block"), {"acme.twice": "acme_twice"}).text
     assert text.count("stablehlo.custom_call @acme_twice(") == 2
     assert (
@@ -46,7 +43,7 @@ def test_the_operation_and_the_unused_decomposition(load: Load) -> None:
     assert "@ptxla.outer.impl" in text
 
 
-def test_composites_inside_decompositions_and_scalars(load: Load) -> None:
+def test_composites_inside_decompositions_and_scalars() -> None:
     text = to_custom_call(load("block"), {"acme.tanh": "t"}).text
     assert "stablehlo.custom_call @t(%arg1)" in text
     assert "acme.tanh" not in text
@@ -92,7 +89,7 @@ def test_attributes_that_are_ignored_are_left_out() -> None:
         to_custom_call(module, {"acme.scale": "k"}, ignored={"acme.scale": ["a", "c"]})
 
 
-def test_targets_with_blanks_and_unknown_names_are_refused(load: Load) -> None:
+def test_targets_with_blanks_and_unknown_names_are_refused() -> None:
     for target in ("a b", " a", "a\n", ""):
         message = r"^acme\.scale: .* is not an FFI target; write a name"
         with pytest.raises(StableHLOError, match=message):

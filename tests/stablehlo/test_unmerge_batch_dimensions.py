@@ -1,8 +1,6 @@
 """unmerge_batch_dimensions: the form of products, their numbers, and what a partitioner makes of
 them."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,14 +1,11 @@
 """unshare_decompositions: a function for each call."""
 
-from collections.abc import Callable
+from composites_testing.passes import load, same_numbers
 
-from lowering.stablehlo import Module, share_decompositions, unshare_decompositions
-
-Load = Callable[[str], Module]
-Same = Callable[..., None]
+from lowering.stablehlo import share_decompositions, unshare_decompositions
 
 
-def test_unshare_gives_each_call_its_own(load: Load, same_numbers: Same) -> None:
+def test_unshare_gives_each_call_its_own() -> None:
     before = share_decompositions(load("nested_duplicates"))
     after = unshare_decompositions(before)
     # Two outers, an inner in each, one inner and one other in main.

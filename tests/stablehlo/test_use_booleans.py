@@ -1,7 +1,5 @@
 """use_booleans: the same truths without bytes."""
 
-from __future__ import annotations
-
 import numpy as np
 from composites_testing.passes import same_bits, stay
 

@@ -1,10 +1,8 @@
 """widen_byte_sums: the bits of sums of bytes, also where they wrap around."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from composites_testing.passes import same_bits, stay
+from composites_testing.passes import program, same_bits, stay
 
 from lowering.stablehlo import Module, widen_byte_sums
 
@@ -17,24 +15,18 @@ SUM = ("reduce", "dimensions = array<i64: 1>", "4")
 
 
 def sums(
-    form: tuple[str, str, str],
-    element: str,
-    combination: str = "add",
-    attributes: str = "",
+    form: tuple[str, str, str], element: str, combination: str = "add", attributes: str = ""
 ) -> Module:
     name, given, sizes = form
     x, y, scalar = (f"tensor<{each}{element}>" for each in ("4x9x", f"{sizes}x", ""))
-    return Module.parse(f"""
-        func.func @main(%x: {x}) -> {y} {{
-          %zero = stablehlo.constant dense<0> : {scalar}
-          %0 = "stablehlo.{name}"(%x, %zero) <{{{given}}}> ({{
-          ^bb0(%a: {scalar}, %b: {scalar}):
-            %1 = stablehlo.{combination} %a, %b : {scalar}
-            stablehlo.return %1 : {scalar}
-          }}) {{{attributes}}} : ({x}, {scalar}) -> {y}
-          return %0 : {y}
-        }}
-    """)
+    body = f"""
+      %zero = stablehlo.constant dense<0> : {scalar}
+      %r = "stablehlo.{name}"(%x, %zero) <{{{given}}}> ({{
+      ^bb0(%a: {scalar}, %b: {scalar}):
+        %1 = stablehlo.{combination} %a, %b : {scalar}
+        stablehlo.return %1 : {scalar}
+      }}) {{{attributes}}} : ({x}, {scalar}) -> {y}"""
+    return program(body, f"%x: {x}", y)
 
 
 @pytest.mark.parametrize("form", [WINDOW, SUM], ids=["window", "sum"])

@@ -1,12 +1,10 @@
 """widen_unsigned_comparisons: the same truths for the least and greatest numbers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pytest
-from composites_testing.passes import same_bits, stay
+from composites_testing.passes import program, same_bits, stay
 
 from lowering.stablehlo import Module, widen_unsigned_comparisons
 
@@ -18,13 +16,9 @@ WIDER: dict[str, tuple[Any, str]] = {
 
 
 def comparison(direction: str, element: str, type_: str = "UNSIGNED") -> Module:
-    x = f"tensor<4x4x{element}>"
-    return Module.parse(f"""
-        func.func @main(%x: {x}, %y: {x}) -> tensor<4x4xi1> {{
-          %0 = stablehlo.compare {direction}, %x, %y, {type_} : ({x}, {x}) -> tensor<4x4xi1>
-          return %0 : tensor<4x4xi1>
-        }}
-    """)
+    x, truth = f"tensor<4x4x{element}>", "tensor<4x4xi1>"
+    line = f"%r = stablehlo.compare {direction}, %x, %y, {type_} : ({x}, {x}) -> {truth}"
+    return program(line, f"%x: {x}, %y: {x}", truth)
 
 
 @pytest.mark.parametrize("element", WIDER)

@@ -1,7 +1,5 @@
 """A small model with a norm, a gate and a soft cap of its own, in a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -46,9 +44,6 @@ class Net(nn.Module):
 
 def net():
     return Net(), (torch.randn(2, 8),)
-
-def raises():
-    raise ValueError("no weights here")
 
 class Reads(nn.Module):
     def forward(self, x):

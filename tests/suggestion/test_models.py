@@ -1,8 +1,6 @@
 """Drafts for models of the transformers library pass `composites check`, and lower what is
 outside."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`composites suggest`: whose instructions are, what the draft holds, and that it works."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -143,20 +141,14 @@ def test_a_draft_of_operators(tmp_path: Path) -> None:
     assert operators["aten::stack"]["entry"] == "stack"
     assert [(a.name, a.normalize) for a in entries["stack"].attributes] == [("dim", False)]
     entry = entries["logsumexp"]
-    assert {name: str(value) for name, value in entry.example} == {
-        "self": "3x4xf32",
-        "dim": "(0,)",
-    }
-    assert [(a.name, a.normalize) for a in entry.attributes] == [
-        ("dim", True),
-        ("keepdim", False),
-    ]
+    example = {name: str(value) for name, value in entry.example}
+    assert example == {"self": "3x4xf32", "dim": "(0,)"}
+    normalized = [(a.name, a.normalize) for a in entry.attributes]
+    assert normalized == [("dim", True), ("keepdim", False)]
 
 
 MISTAKES = (
-    (("@:raises",), "AT: @:raises raised ValueError: no weights here"),
     (("@:nett",), "@ has no function nett; did you mean 'net'?"),
-    (("nowhere.py:net",), "there is no file nowhere.py"),
     (("@:reads",), "the module reads the value of a tensor while it runs"),
     (("@:fails",), "the step failed: RuntimeError: "),
     (("@:counts",), "nothing that Flatten returns depends on a parameter that requires"),
@@ -168,9 +160,8 @@ MISTAKES = (
 
 
 def test_mistakes(model: Path) -> None:
-    line = f"{model}:{_line(model, 'raise ValueError')}:"
     for arguments, message in MISTAKES:
-        said = message.replace("@", str(model)).replace("AT:", line)
+        said = message.replace("@", str(model))
         result = invoke(*(part.replace("@", str(model)) for part in arguments))
         is_usage = {"--namespace", "--optimizer"} & {*arguments}
         assert (result.exit_code, result.stdout) == (2 if is_usage else 1, "")
@@ -178,8 +169,3 @@ def test_mistakes(model: Path) -> None:
         assert error.startswith("error: ")
         assert said in error
         assert len(error.splitlines()) == 1
-
-
-def _line(file: Path, text: str) -> int:
-    lines = file.read_text().splitlines()
-    return 1 + next(n for n, line in enumerate(lines) if text in line)

@@ -1,7 +1,5 @@
 """Registries of vendors: files of examples/registries, and files that a test writes."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator

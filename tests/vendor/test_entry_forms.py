@@ -1,7 +1,5 @@
 """Vendor entries: chosen results, conditions, adapted arguments, backwards of their own."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -47,17 +45,17 @@ def test_some_results_where_autograd_sees_the_operator(enable: Enable) -> None:
     torch.testing.assert_close(gradient.cpu(), theirs)
 
 
-@pytest.mark.parametrize(
-    ("condition", "claims"),
-    [
-        ("not is_causal or query.shape[-2] == key.shape[-2]", [True, False, True]),
-        ("attn_mask is not None", [False, False, True]),
-        ("query.dtype == f32 and key.dim() in (3, 4)", [True, True, True]),
-        ("query.shape[-1] % 16 == 0", [False, False, False]),
-        ("len(query.shape) == 4 if is_causal else attn_mask is None", [True, True, False]),
-    ],
-)
-def test_conditions(enable: Enable, condition: str, claims: list[bool]) -> None:
+CLAIMS = {
+    "not is_causal or query.shape[-2] == key.shape[-2]": [True, False, True],
+    "attn_mask is not None": [False, False, True],
+    "query.dtype == f32 and key.dim() in (3, 4)": [True, True, True],
+    "query.shape[-1] % 16 == 0": [False, False, False],
+    "len(query.shape) == 4 if is_causal else attn_mask is None": [True, True, False],
+}
+
+
+@pytest.mark.parametrize("condition", CLAIMS)
+def test_conditions(enable: Enable, condition: str) -> None:
     enable(
         "  sdpa:\n    op: aten::scaled_dot_product_attention\n    backward: derive\n"
         f"    when: {{where: [{condition!r}]}}\n"
@@ -68,7 +66,7 @@ def test_conditions(enable: Enable, condition: str, claims: list[bool]) -> None:
         F.scaled_dot_product_attention(q, k, k, is_causal=True),
         F.scaled_dot_product_attention(q, k, k, mask),
     ]
-    assert [bool(umbra_composites(result)) for result in results] == claims
+    assert [bool(umbra_composites(result)) for result in results] == CLAIMS[condition]
 
 
 @pytest.mark.parametrize("backward", ["", ", backward: derive"])
@@ -125,9 +123,7 @@ def test_infinity_in_a_condition_and_a_constant(enable: Enable) -> None:
     assert "slope = 0x7F800000 : f32" in xm.get_stablehlo([claimed])
 
 
-def test_an_absent_operand_before_a_present_one_takes_the_stock_route(
-    enable: Enable,
-) -> None:
+def test_an_absent_operand_before_a_present_one_takes_the_stock_route(enable: Enable) -> None:
     enable("  norm: {op: aten::native_layer_norm, backward: derive}\n")
     x, bias = leaf(4, 8), leaf(8)
     assert umbra_composites(F.layer_norm(x, (8,), None, bias)) == []

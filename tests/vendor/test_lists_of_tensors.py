@@ -1,9 +1,8 @@
 """Entries for operators and functions that take or return lists of tensors."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -114,30 +113,83 @@ def test_one_entry_for_any_length(enable: Enable) -> None:
         assert "operand_segment_sizes" not in text  # the number of operands tells
 
 
-def test_vectors_without_elements_do_not_count_for_dimensions(
-    enable: Enable,
-) -> None:
+def test_vectors_without_elements_do_not_count_for_dimensions(enable: Enable) -> None:
     enable(CAT % "")
     found = torch.cat([torch.empty(0, device="xla"), numbers(2, 3).to("xla")], -1)
     assert "dim = 1" in text_of(found)
     assert torch.equal(found.cpu(), numbers(2, 3))
 
 
-def test_stack(enable: Enable) -> None:
-    entry = "  stack: {op: aten::stack, attributes: {dim: dim}}\n"
-    text = compare(lambda *t: torch.stack(t, -1), lambda: enable(entry), (2, 3), (2, 3))
-    assert "umbra.stack" in text
-    assert "dim = -1" in text
+def umbra(name: str) -> Callable[..., Any]:
+    """A function of FUNCTIONS, whose module is there when it is called."""
+    return lambda *arguments: getattr(import_module("umbra_ops"), name)(*arguments)
 
 
-def test_a_derived_backward_gives_a_gradient_for_each_tensor(
-    enable: Enable,
-) -> None:
-    text = compare(
-        lambda *t: torch.cat(t, 1), lambda: enable(CAT % ", backward: derive"), (2, 3), (2, 1)
-    )
-    assert sorted(re.findall(r'composite "umbra\.([^"]+)"', text)) == ["cat", "cat_backward"]
-    assert "output_mask = dense<true> : tensor<2xi1>" in text
+DERIVED = "backward: derive"
+OF_CAT = "gradients: [tensors], attributes: {dim: dim}, decomposition:"
+PAIR, TWO_PAIRS = ((2, 3), (2, 1)), ((2, 3), (4,), (2, 3), (4,))
+CALLS: dict[str, tuple[str, Callable[..., Any], Sequence[Sequence[int]], str, str]] = {
+    "stack": (
+        "stack: {op: aten::stack, attributes: {dim: dim}}",
+        lambda *t: torch.stack(t, -1), ((2, 3), (2, 3)), "stack", "dim = -1",
+    ),
+    "a gradient for each tensor": (
+        (CAT % f", {DERIVED}").strip(),
+        lambda *t: torch.cat(t, 1), PAIR, "cat cat_backward",
+        "output_mask = dense<true> : tensor<2xi1>",
+    ),
+    "a backward of its own": (
+        (CAT % ", backward: cat_grad").strip() + f"\n  cat_grad: {{{OF_CAT} 'umbra_ops:cat_grad'}}",
+        lambda *t: torch.cat(t, 1), PAIR, "cat cat_grad", "",
+    ),
+    "two lists": (
+        "add: {op: aten::_foreach_add.List, attributes: {alpha: alpha}}",
+        lambda a, b, c, d: torch._foreach_add([a, b], [c, d], alpha=2), TWO_PAIRS, "add",
+        "operand_segment_sizes = dense<2> : tensor<2xi64>",
+    ),
+    "gradients of two lists": (
+        f"mul: {{op: aten::_foreach_mul.List, {DERIVED}}}",
+        lambda a, b, c, d: torch._foreach_mul([a, b], [c, d]), TWO_PAIRS, "mul mul_backward",
+        "output_mask = dense<true> : tensor<4xi1>",
+    ),
+    "a result that is a list": (
+        "split: {op: aten::split_copy.Tensor, attributes: {size: split_size, dim: dim}}",
+        lambda x: torch.split(x, 2), ((5, 3),), "split", "",
+    ),
+    "a result that is a list of one": (
+        "unbind: {op: aten::unbind_copy.int, attributes: {dim: dim}}",
+        lambda x: x.unbind(), ((1, 3),), "unbind", "",
+    ),
+    "a function": (
+        "total: {function: 'umbra_ops:total', operands: [tensors], attributes: [scale],"
+        f" {DERIVED}}}",
+        lambda *t: umbra("total")(list(t), 0.5), ((2, 3),) * 3, "total total_backward", "",
+    ),
+    "a tuple, which stays one": (
+        f"rotate: {{function: 'umbra_ops:rotate', operands: [x, position], {DERIVED}}}",
+        lambda x, a, b: umbra("rotate")(x, (a, b)), ((2, 3), (3,), (2, 3)),
+        "rotate rotate_backward", "",
+    ),
+    "a list without annotation says its length": (
+        f"bare: {{function: 'umbra_ops:bare', operands: [parts, factor], {DERIVED}}}",
+        lambda a, b, c: umbra("bare")([a, b], c), ((2, 3), (3,), (3,)), "bare bare_backward",
+        "operand_segment_sizes = dense<[2, 1]> : tensor<2xi64>",
+    ),
+    "adapted arguments": (
+        "joined: {op: aten::cat, adapt: 'umbra_ops:to_joined', attributes: [dim],"
+        f" decomposition: 'umbra_ops:joined', {DERIVED}}}",
+        lambda *t: torch.cat(t, 1), PAIR, "joined joined_backward", "",
+    ),
+}  # fmt: skip
+"""Entries, calls and the shapes of their operands; the composites, and text that they have."""
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_calls(case: str, enable: Enable) -> None:
+    entry, call, shapes, names, text = CALLS[case]
+    program = compare(call, lambda: enable(f"  {entry}\n"), *shapes)
+    assert sorted({*re.findall(r'composite "umbra\.([^"]+)"', program)}) == names.split()
+    assert text in program
 
 
 def test_only_some_tensors_of_a_list_need_a_gradient(enable: Enable) -> None:
@@ -147,15 +199,6 @@ def test_only_some_tensors_of_a_list_need_a_gradient(enable: Enable) -> None:
     assert a.grad is not None
     assert "output_mask = dense<[true, false]> : tensor<2xi1>" in text_of(a.grad)
     assert torch.equal(a.grad.cpu(), torch.ones(2, 3))
-
-
-def test_a_backward_of_its_own(enable: Enable) -> None:
-    entry = CAT % ", backward: cat_grad" + (
-        "  cat_grad: {gradients: [tensors], decomposition: 'umbra_ops:cat_grad',"
-        " attributes: {dim: dim}}\n"
-    )
-    text = compare(lambda *t: torch.cat(t, 1), lambda: enable(entry), (2, 3), (2, 1))
-    assert sorted(re.findall(r'composite "umbra\.([^"]+)"', text)) == ["cat", "cat_grad"]
 
 
 def test_a_backward_with_too_few_gradients(enable: Enable) -> None:
@@ -171,15 +214,6 @@ def test_a_backward_with_too_few_gradients(enable: Enable) -> None:
 FOREACH = "  add: {op: aten::_foreach_add.List, attributes: {alpha: alpha}%s}\n"
 
 
-def test_two_lists_say_how_long_they_are(enable: Enable) -> None:
-    text = compare(
-        lambda a, b, c, d: torch._foreach_add([a, b], [c, d], alpha=2),
-        lambda: enable(FOREACH % ""), (2, 3), (4,), (2, 3), (4,),
-    )  # fmt: skip
-    assert "umbra.add" in text
-    assert "operand_segment_sizes = dense<2> : tensor<2xi64>" in text
-
-
 @pytest.mark.parametrize("backward", ["", ", backward: derive"])
 def test_each_tensor_of_a_list_is_written_in_place(enable: Enable, backward: str) -> None:
     enable(FOREACH % backward)
@@ -192,6 +226,16 @@ def test_each_tensor_of_a_list_is_written_in_place(enable: Enable, backward: str
     for a, b, old in zip(ours, targets, before, strict=True):
         torch.testing.assert_close(a.cpu(), b)
         assert not torch.equal(old.cpu(), b)
+
+
+@pytest.mark.parametrize("backward", ["", ", backward: derive"])
+def test_written_to_out(enable: Enable, backward: str) -> None:
+    enable(CAT % backward)
+    x, y = (numbers(2, 3, seed=n) for n in range(2))
+    target = torch.empty(4, 3, device="xla")
+    assert torch.cat([x.to("xla"), y.to("xla")], out=target) is target
+    assert umbra_composites(target) == ["cat"]
+    assert torch.equal(target.cpu(), torch.cat([x, y]))
 
 
 def test_in_place_with_gradients_is_autograds_own(enable: Enable) -> None:
@@ -216,80 +260,8 @@ def test_a_tensor_twice_in_a_list_that_is_written(enable: Enable) -> None:
     assert torch.equal(*found)
 
 
-def test_a_foreach_operator_with_gradients(enable: Enable) -> None:
-    text = compare(
-        lambda a, b, c, d: torch._foreach_mul([a, b], [c, d]),
-        lambda: enable("  mul: {op: aten::_foreach_mul.List, backward: derive}\n"),
-        (2, 3), (4,), (2, 3), (4,),
-    )  # fmt: skip
-    assert sorted(re.findall(r'composite "umbra\.([^"]+)"', text)) == ["mul", "mul_backward"]
-    assert "output_mask = dense<true> : tensor<4xi1>" in text
-
-
-def test_results_that_are_a_list(enable: Enable) -> None:
-    entry = "  split: {op: aten::split_copy.Tensor, attributes: {size: split_size, dim: dim}}\n"
-    text = compare(lambda x: torch.split(x, 2), lambda: enable(entry), (5, 3))
-    assert "umbra.split" in text
-    found = numbers(5, 3).to("xla").split(2)
-    assert type(found) is tuple
-    entry = "  unbind: {op: aten::unbind_copy.int, attributes: {dim: dim}}\n"
-    text = compare(lambda x: x.unbind(), lambda: enable(entry), (1, 3))  # a list of one
-    assert "umbra.unbind" in text
-
-
-def test_conditions_on_lists(enable: Enable) -> None:
-    enable(
-        "  cat:\n    op: aten::cat\n    when:\n      dtypes: [f32, bf16]\n      rank: 2\n"
-        "      where: [len(tensors) == 2, 'tensors[0].shape[0] == 2']\n"
-    )
-    x, y = numbers(2, 3).to("xla"), numbers(4, 3).to("xla")
-    assert umbra_composites(torch.cat([x, y])) == ["cat"]
-    assert umbra_composites(torch.cat([y, x])) == []
-    assert umbra_composites(torch.cat([x, x, x])) == []
-    assert umbra_composites(torch.cat([x[0], x[1]])) == []
-    assert umbra_composites(torch.cat([x.half(), x.half()])) == []
-    assert umbra_composites(torch.cat([x.half(), x])) == []  # every tensor of the list counts
-    reasons = [row.reason for row in composites.stats().entries["umbra.cat"].fallbacks]
-    assert "the rank of tensors is not 2" in reasons
-    assert any("the dtype of tensors is not one" in reason for reason in reasons)
-
-
-def test_lists_of_functions(enable: Enable) -> None:
-    entry = (
-        "  total:\n    function: umbra_ops:total\n    operands: [tensors]\n"
-        "    attributes: {scale: scale}\n    backward: derive\n"
-    )
-    import umbra_ops  # type: ignore[import-not-found]
-
-    text = compare(
-        lambda *t: umbra_ops.total(list(t), 0.5), lambda: enable(entry), (2, 3), (2, 3), (2, 3)
-    )
-    assert re.findall(r'"umbra\.(\w+)"', text) == ["total", "total_backward"]
-    assert "operand_segment_sizes" not in text
-
-
-def test_a_tuple_of_tensors_stays_a_tuple(enable: Enable) -> None:
-    entry = "  rotate: {function: 'umbra_ops:rotate', operands: [x, position], backward: derive}\n"
-    import umbra_ops
-
-    text = compare(
-        lambda x, a, b: umbra_ops.rotate(x, (a, b)), lambda: enable(entry), (2, 3), (3,), (2, 3)
-    )
-    assert re.findall(r'"umbra\.(\w+)"', text) == ["rotate", "rotate_backward"]
-
-
-def test_a_list_without_annotation_says_its_length(enable: Enable) -> None:
-    entry = "  bare: {function: 'umbra_ops:bare', operands: [parts, factor], backward: derive}\n"
-    import umbra_ops
-
-    text = compare(
-        lambda a, b, c: umbra_ops.bare([a, b], c), lambda: enable(entry), (2, 3), (3,), (3,)
-    )
-    assert "operand_segment_sizes = dense<[2, 1]> : tensor<2xi64>" in text
-
-
 def test_an_absent_list_is_not_an_empty_one(enable: Enable) -> None:
-    import umbra_ops
+    import umbra_ops  # type: ignore[import-not-found]
 
     enable("  weighted: {function: 'umbra_ops:weighted', operands: [x, more], backward: derive}\n")
     x = numbers(2).to("xla")
@@ -300,9 +272,7 @@ def test_an_absent_list_is_not_an_empty_one(enable: Enable) -> None:
         torch.testing.assert_close(found.cpu(), umbra_ops.weighted(x.cpu(), there))
 
 
-def test_a_list_with_something_else_takes_the_stock_lowering(
-    enable: Enable,
-) -> None:
+def test_a_list_with_something_else_takes_the_stock_lowering(enable: Enable) -> None:
     import umbra_ops
 
     enable("  bare: {function: 'umbra_ops:bare', operands: [parts, factor], backward: derive}\n")
@@ -329,15 +299,6 @@ def test_lists_of_functions_under_composite() -> None:
     torch.testing.assert_close(grads[0].cpu(), torch.ones(2, 3))
     assert umbra_composites(mean_of(tensors=leaves)) == ["mean_of"]
     assert torch.equal(mean_of([a, b]), torch.stack([a, b]).mean(0))
-
-
-def test_adapt_gets_and_gives_lists(enable: Enable) -> None:
-    entry = (
-        "  joined:\n    op: aten::cat\n    adapt: umbra_ops:to_joined\n"
-        "    decomposition: umbra_ops:joined\n    attributes: {dim: dim}\n    backward: derive\n"
-    )
-    text = compare(lambda *t: torch.cat(t, 1), lambda: enable(entry), (2, 3), (2, 1))
-    assert sorted(re.findall(r'composite "umbra\.([^"]+)"', text)) == ["joined", "joined_backward"]
 
 
 def test_absent_tensors_of_a_list_with_adapt(enable: Enable) -> None:
@@ -371,17 +332,6 @@ def test_in_graphs_of_torch_compile(enable: Enable) -> None:
     theirs = torch.autograd.grad(expected.square().sum(), [a, b])
     for mine, other in zip(grads, theirs, strict=True):
         torch.testing.assert_close(mine.cpu(), other)
-
-
-def test_written_to_out(enable: Enable) -> None:
-    for backward in ("", ", backward: derive"):
-        composites.disable()
-        enable(CAT % backward)
-        x, y = (numbers(2, 3, seed=n) for n in range(2))
-        target = torch.empty(4, 3, device="xla")
-        assert torch.cat([x.to("xla"), y.to("xla")], out=target) is target
-        assert umbra_composites(target) == ["cat"]
-        assert torch.equal(target.cpu(), torch.cat([x, y]))
 
 
 def test_an_optimizer_over_lists(enable: Enable) -> None:
@@ -433,25 +383,32 @@ def test_exports_and_kernels(enable: Enable) -> None:
         bind(program.module, {"umbra.add": careless})
 
 
-def test_conditions_in_compiled_graphs(enable: Enable) -> None:
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_conditions(enable: Enable, is_compiled: bool) -> None:
     import umbra_ops
 
     enable(
         "  total:\n    function: umbra_ops:total\n    operands: [tensors]\n"
-        "    attributes: {scale: scale}\n    backward: derive\n"
-        "    when: {dtypes: f32, rank: 2, where: [len(tensors) < 3]}\n"
+        "    attributes: {scale: scale}\n    backward: derive\n    when:\n"
+        "      dtypes: [f32, bf16]\n      rank: 2\n"
+        "      where: [len(tensors) == 2, 'tensors[0].shape[0] == 2']\n"
     )
 
     def run(*tensors: Tensor) -> list[str]:
         torch._dynamo.reset()
-        call = torch.compile(lambda *t: umbra_ops.total(list(t)), backend="aot_eager")
-        found: Tensor = call(*tensors)
-        made = umbra_composites(found)
-        torch.testing.assert_close(found.cpu(), sum(t.cpu() for t in tensors))
-        return made
+        call = lambda *t: umbra_ops.total(list(t))  # noqa: E731
+        total: Tensor = (torch.compile(call, backend="aot_eager") if is_compiled else call)(
+            *tensors
+        )
+        names = umbra_composites(total)
+        torch.testing.assert_close(total.cpu(), sum(t.cpu() for t in tensors))
+        return names
 
-    x = numbers(2, 3).to("xla")
+    x, y = numbers(2, 3).to("xla"), numbers(4, 3).to("xla")
     assert run(x, x) == ["total"]
-    assert run(x, x, x) == []
-    assert run(x[0], x[1]) == []
-    assert run(x.half(), x.half()) == []
+    # Every tensor of the list counts.
+    for tensors in ((y, y), (x, x, x), (x[0], x[1]), (x.half(), x.half()), (x.half(), x)):
+        assert run(*tensors) == []
+    reasons = [row.reason for row in composites.stats().entries["umbra.total"].fallbacks]
+    assert is_compiled or "the rank of tensors is not 2" in reasons
+    assert is_compiled or any("the dtype of tensors is not one" in reason for reason in reasons)

@@ -4,8 +4,6 @@ calls which LiteRT would refuse or read as something else keep the stock lowerin
 tests/consumers/test_litert.py runs LiteRT itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A vendor's registry in running graphs: forms, conditions, decompositions, and what goes wrong."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +9,9 @@ import torch
 import torch.nn.functional as F
 import torch_xla
 import torch_xla.core.xla_model as xm
-from composites_testing.packages import install
 from composites_testing.tensors import gradient_of
 
 import composites
-from composites.errors import CompositesWarning
-from lowering import activation
 
 PACKAGE = Path(__file__).parent / "acme_package"
 
@@ -42,10 +37,6 @@ def composite_calls(*tensors: torch.Tensor) -> list[str]:
     lines = xm.get_stablehlo(list(tensors)).splitlines()
     calls = [line.partition("stablehlo.composite ")[2] for line in lines]
     return [re.sub(r"decomposition = @[^,}]*", "…", call) for call in calls if call]
-
-
-def test_an_installed_package_is_discovered() -> None:
-    assert "acme.gelu_erf" in {entry.qualified for entry in activation.catalog()}
 
 
 def test_jax_decomposition_under_conditions() -> None:
@@ -141,9 +132,7 @@ def test_a_stock_lowering_that_falls_back_to_the_cpu_stays_stock() -> None:
     torch.testing.assert_close(scaled.cpu(), expected)
 
 
-def test_a_decomposition_that_calls_its_own_operator_gets_the_stock_one(
-    use: Use,
-) -> None:
+def test_a_decomposition_that_calls_its_own_operator_gets_the_stock_one(use: Use) -> None:
     use(GELU.format("recursive"))
     x = data(4, 6)
     with composites.enabled("umbra.gelu"):
@@ -183,9 +172,7 @@ DECOMPOSITION_ERRORS = {
     "fails": ": AttributeError: 'Tensor' object has no attribute",
     "branches": "ValueReadError: aten::_local_scalar_dense reads the value of a tensor",
     "prints": "ValueReadError: aten::",
-    "carries_data": (
-        "reads data that is not an operand (tensor<3xf32>); make constants from numbers"
-    ),
+    "carries_data": "reads data that is not an operand (tensor<3xf32>); make constants from num",
 }
 
 
@@ -216,27 +203,11 @@ def test_two_vendors_cannot_claim_every_call_of_an_operator(
     assert composites.active() == ()
 
 
-def test_an_operator_that_never_reaches_a_hook_is_refused(use: Use) -> None:
-    path = use("  norm: {op: aten::native_layer_norm}\n")
+def test_what_is_refused_leaves_the_rest_on(use: Use) -> None:
+    use("  norm: {op: aten::native_layer_norm}\n")
     composites.enable("gelu")
-    with pytest.raises(composites.AllowlistError) as raised:
+    with pytest.raises(composites.AllowlistError, match="before its XLA kernel is called"):
         composites.enable("silu", "norm")
-    assert str(raised.value) == (
-        f"umbra.norm ({path}:4): the frontend decomposes aten::native_layer_norm before its XLA"
-        " kernel is called; write `backward: derive` to catch the call at autograd's dispatch key"
-    )
     assert composites.active()[:2] == ("ptxla.gelu", "ptxla.gelu_backward")
     assert not any("norm" in name or "silu" in name for name in composites.active())
     assert len(composite_calls(F.gelu(data(2, 3)))) == 1
-
-
-def test_a_broken_package_does_not_stop_what_needs_nothing_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    install(tmp_path, "broken-ops", monkeypatch, broken="import nowhere_at_all\n")
-    activation.catalog.cache_clear()
-    with pytest.warns(CompositesWarning, match="the registry of the package broken-ops cannot"):
-        composites.enable("gelu")
-    assert "ptxla.gelu" in composites.active()
-    with pytest.raises(composites.AllowlistError, match="of the package broken-ops cannot be used"):
-        composites.enable("broken.*")

@@ -5,8 +5,6 @@ XLA takes a composite of CHLO by its name, whatever its decomposition is. Here t
 replaced by something else; results that are right nevertheless are XLA's own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from typing import Any

@@ -1,7 +1,5 @@
 """Every entry of the built-in registry is verified, or it is known why it cannot be."""
 
-from __future__ import annotations
-
 import pytest
 
 from composites.registry.catalog import load_catalog

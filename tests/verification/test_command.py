@@ -1,7 +1,5 @@
 """`composites verify`: what it prints, its exit codes, and its files."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -144,9 +142,8 @@ def test_samples_of_an_entry(folder: Path) -> None:
     file = write(folder, f"{GELU}, samples: 'verify_ops:samples'}}\n")
     result = verify("--registry", file, "--json", "gelu")
     assert result.exit_code == 0, result.output
-    assert {(row["source"], row["samples"]) for row in json.loads(result.stdout)} == {
-        ("samples", 1)
-    }
+    sources = {(row["source"], row["samples"]) for row in json.loads(result.stdout)}
+    assert sources == {("samples", 1)}
 
 
 @pytest.mark.slow
@@ -174,12 +171,3 @@ def test_mistakes(folder: Path) -> None:
         assert result.exit_code == (2 if "--" in "".join(arguments) else 1)
         assert message in result.stderr, result.output
         assert "Traceback" not in result.output
-
-
-def test_check_looks_for_the_samples(folder: Path) -> None:
-    file = write(folder, f"{GELU}, samples: 'verify_ops:sampels'}}\n")
-    result = CliRunner().invoke(app, ["check", str(file)])
-    assert result.exit_code == 1
-    assert "gelu: samples: verify_ops has no function sampels" in result.stderr.replace(
-        "module ", ""
-    )

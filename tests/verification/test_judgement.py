@@ -1,7 +1,5 @@
 """What counts as the same number."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
@@ -65,12 +63,12 @@ def test_what_stock_refuses_too() -> None:
     assert failed(Outcomes("s", values(1.0), None, refused, ours)) == {Check.CALL}
 
 
-@pytest.mark.parametrize("special", [float("inf"), float("-inf"), float("nan")])
-def test_infinities(special: float) -> None:
-    one = torch.tensor(special)
-    assert errors(one, one).item() == 0
-    assert errors(one, torch.tensor(1.0)).item() == float("inf")
-    assert errors(torch.tensor(1.0), one).item() == float("inf")
+def test_infinities() -> None:
+    for special in (torch.inf, -torch.inf, torch.nan):
+        one = torch.tensor(special)
+        assert errors(one, one).item() == 0
+        assert errors(one, torch.tensor(1.0)).item() == torch.inf
+        assert errors(torch.tensor(1.0), one).item() == torch.inf
 
 
 def test_random_results_are_compared_by_type_alone() -> None:

@@ -1,7 +1,5 @@
 """Mistakes that vendors make: `verify` finds each, and says what is wrong."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -90,15 +88,6 @@ def changing(composite, input, dim, dtype=None):
     global count
     count += 1
     return composite(input.transpose(dim, -1)).transpose(dim, -1) + 1e-6 * count
-
-def unordered(self, *, approximate="none"):
-    scale = {"a": 0.5, "b": 0.25, "c": 0.125, "d": 0.0625, "e": 2.0, "f": 4.0, "g": 8.0}
-    for name in set(scale):
-        self = self * scale[name]
-    return torch.nn.functional.gelu(self / 0.0625 * 1.0, approximate=approximate)
-
-def broken_samples(dtype):
-    yield torch.ones(2, dtype=dtype)
 
 @composites.composite("planted.scaled", attributes=("limit",))
 def scaled(x: Tensor, limit: float = 2.0) -> Tensor:

@@ -1,4 +1,4 @@
-"""Entries as functions, each in a form of one argument."""
+"""Entries, and a decorated function, each in a form of one argument."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BIAS = jnp.asarray(np.linspace(-1, 1, 6), jnp.float32)
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A call of one entry, and the same in JAX's own functions."""
+    """A call of one composite, and the same in JAX's own functions."""
 
     name: str
     run: Callable[[Any], Any]
@@ -32,6 +32,10 @@ class Subject:
 def _layer_norm(x: Any) -> Any:
     mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
     return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * WEIGHT + BIAS
+
+
+def _swish(x: Any) -> Any:
+    return x * jax.nn.sigmoid(2 * x)
 
 
 SUBJECTS = (
@@ -50,4 +54,5 @@ SUBJECTS = (
         lambda x: composites.jax.layer_norm(x, [6], WEIGHT, BIAS, 1e-5)[0],
         _layer_norm,
     ),
+    Subject("acme.swish", composites.jax.composite("acme.swish")(_swish), _swish),
 )

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lowering.stablehlo import Module, run
+from lowering.stablehlo import Module, compile_module, run
+from lowering.stablehlo.dtypes import static_tensor
 
 Pass = Callable[[Module], Module]
+DATA = Path(__file__).parents[2] / "stablehlo" / "data"
+
+
+def load(name: str) -> Module:
+    """Read a module from the data folder by its name without `.mlir`."""
+    return Module.read(DATA / f"{name}.mlir")
 
 
 def composite_module(
@@ -57,6 +65,27 @@ def same_bits(module: Module, change: Pass, *inputs: Any) -> str:
         assert found.dtype == want.dtype
         assert found.tobytes() == want.tobytes(), f"{found} instead of {want}"
     return after.text
+
+
+def same_numbers(before: Module, *afters: Module, tolerance: float = 0.0) -> None:
+    """Run modules on jax's CPU client with one set of random inputs and compare the outputs.
+
+    `tolerance` is relative to the largest value of each output.
+    """
+    reference = compile_module(before)
+    inputs = random_inputs(reference.inputs)
+    expected = reference(*inputs)
+    for after in afters:
+        for want, result in zip(expected, compile_module(after)(*inputs), strict=True):
+            np.testing.assert_allclose(result, want, rtol=0, atol=tolerance * np.abs(want).max())
+
+
+def random_inputs(types: tuple[str, ...]) -> list[Any]:
+    """Normally distributed arrays of these tensor types, the same on every call."""
+    random = np.random.default_rng(0)
+    static = [tensor for tensor in map(static_tensor, types) if tensor is not None]
+    assert len(static) == len(types), types
+    return [np.asarray(random.standard_normal(shape), dtype) for shape, dtype in static]
 
 
 def same_values(module: Module, change: Pass, *inputs: Any) -> str:
