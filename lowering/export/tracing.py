@@ -28,7 +28,12 @@ from lowering.export.optimizers import (
     optimizer_of,
     stepping,
 )
-from lowering.frontends.errors import ForeignDataError, NoKernelError, ValueReadError
+from lowering.frontends.errors import (
+    ControlFlowError,
+    ForeignDataError,
+    NoKernelError,
+    ValueReadError,
+)
 from lowering.frontends.protocols import Frontend, Recording, Tensors
 from lowering.stablehlo import Module, order_inputs
 
@@ -453,6 +458,8 @@ def _recording(frontend: Frontend, shared: bool) -> Iterator[_Tracer]:
             yield _Tracer(frontend)
     except ForeignDataError as error:
         raise ExportError(f"{user_frame(error.__cause__ or error)}{error}") from error
+    except ControlFlowError as error:
+        raise ExportError(f"{user_frame(error)}{error}") from error
     except NoKernelError as error:
         raise ExportError(
             f"{user_frame(error)}{error}; use other operators, compute it before the program and"
