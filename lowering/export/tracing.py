@@ -456,10 +456,8 @@ def _recording(frontend: Frontend, shared: bool) -> Iterator[_Tracer]:
     try:
         with torch_internals.exporting(), recording.recording(shared=shared):
             yield _Tracer(frontend)
-    except ForeignDataError as error:
+    except (ControlFlowError, ForeignDataError) as error:
         raise ExportError(f"{user_frame(error.__cause__ or error)}{error}") from error
-    except ControlFlowError as error:
-        raise ExportError(f"{user_frame(error)}{error}") from error
     except NoKernelError as error:
         raise ExportError(
             f"{user_frame(error)}{error}; use other operators, compute it before the program and"

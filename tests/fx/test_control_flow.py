@@ -67,13 +67,8 @@ class Layered(torch.nn.Module):
         return self.function(x, self.weight, self.operators)
 
 
-def values_of(module: torch.nn.Module, *arguments: torch.Tensor) -> dict[str, Any]:
-    state = {name: tensor.detach().numpy() for name, tensor in module.state_dict().items()}
-    return {**state, **{f"arg:{n}": x.numpy() for n, x in enumerate(arguments)}}
-
-
-def run(program: Program, values: dict[str, Any]) -> dict[str, Any]:
-    return dict(program.run({one.name: values[one.name] for one in program.inputs}))
+def run(program: Program, module: torch.nn.Module, x: torch.Tensor) -> dict[str, Any]:
+    return dict(program.run({**program.module_weights(module), "arg:0": x.numpy()}))
 
 
 def branch(x: torch.Tensor, weight: torch.Tensor, ops: Any) -> Any:
@@ -153,8 +148,50 @@ def test_numbers_of_pytorch(function: Callable[..., Any], sign: str) -> None:
     module, x = Layered(function), INPUTS[sign]
     with torch.no_grad():
         expected = torch.utils._pytree.tree_leaves(Layered(function, InPython)(x))
-    results = run(composites.export(module, (x,)), values_of(module, x))
+    results = run(composites.export(module, (x,)), module, x)
     for number, tensor in enumerate(expected):
         result = results[f"out:{number}"]
         np.testing.assert_allclose(result, tensor.numpy(), rtol=1e-5, atol=1e-5)
         assert str(result.dtype) == str(tensor.numpy().dtype)
+
+
+class Loss(torch.nn.Module):
+    """A weighted sum of the results of a module, and of gradients of its own."""
+
+    def __init__(self, module: torch.nn.Module, twice: bool = False) -> None:
+        super().__init__()
+        self.module, self.twice = module, twice
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.twice:
+            x = x.detach().requires_grad_()
+        y = self.module(x)
+        loss = (y * torch.linspace(0.5, 2, y.numel(), device=y.device).reshape(y.shape)).sum()
+        if self.twice:
+            (gradient,) = torch.autograd.grad(loss, x, create_graph=True)
+            loss = loss + gradient.sin().sum()
+        return loss
+
+
+@pytest.mark.parametrize("sign", INPUTS)
+@pytest.mark.parametrize("function", SMOOTH)
+def test_gradients_of_pytorch(function: Callable[..., Any], sign: str) -> None:
+    check_gradients(function, INPUTS[sign], twice=False)
+
+
+@pytest.mark.parametrize("function", [nested, recurrence, branch_in_scan])
+def test_gradients_of_gradients(function: Callable[..., Any]) -> None:
+    check_gradients(function, INPUTS["positive"], twice=True)
+
+
+def check_gradients(function: Callable[..., Any], x: torch.Tensor, twice: bool) -> None:
+    module = Loss(Layered(function), twice)
+    results = run(composites.export(module, (x,), train=True), module, x)
+    reference = Loss(Layered(function, InPython), twice)
+    (weight,) = reference.parameters()
+    loss = reference(x)
+    (gradient,) = torch.autograd.grad(loss + 0 * weight.sum(), [weight])
+    expected = {"loss": loss.detach(), "grad:module.weight": gradient}
+    assert results.keys() == expected.keys()
+    for name, tensor in expected.items():
+        np.testing.assert_allclose(results[name], tensor.numpy(), rtol=2e-5, atol=2e-5)

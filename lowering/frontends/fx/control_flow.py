@@ -31,6 +31,7 @@ from lowering.frontends.fx.control_flow_gradients import (
 )
 from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.fx.regions import Recorded, in_region, record
+from lowering.frontends.fx.sources import calling_line
 
 Function: TypeAlias = Callable[..., list[Any]]
 """A function of JAX arrays."""
@@ -117,10 +118,12 @@ def while_loop(
     _check_types("while_loop", "carried_inputs", types, "the results of body_fn", step.results)
     emit = partial(_node, "while_loop", _loop_in_jax, [carried, further], [test, step], types)
 
+    line = calling_line()
+
     def pull(*_: Any) -> Any:
         raise ControlFlowError(
-            "while_loop has no gradient in a program, as the number of its steps depends on values;"
-            " use scan, or compute it under torch.no_grad()"
+            f"{line}while_loop has no gradient in a program, as the number of its steps depends"
+            " on values; use scan, or call it under torch.no_grad()"
         )
 
     read = map(in_region, _without_repetition([test, step]))
@@ -160,12 +163,14 @@ def associative_scan(
     step for each further one."""
 
     def step(*values: Any) -> Any:
-        combined = list(combine_fn(*values))
-        return combined, [tensor.clone() for tensor in combined]
+        combined = combine_fn(*values)
+        return combined, combined
 
     firsts, rest = [x[0] for x in xs], [x[1:] for x in xs]
-    _, found = _scanned("associative_scan", step, firsts, rest, additional_inputs)
-    return [torch.cat([x[:1], further]) for x, further in zip(xs, found, strict=True)]
+    _, nested = _scanned("associative_scan", step, firsts, rest, additional_inputs)
+    leaves, structure = pytree.tree_flatten(nested)
+    whole = [torch.cat([x[:1], further]) for x, further in zip(xs, leaves, strict=True)]
+    return pytree.tree_unflatten(whole, structure)
 
 
 def _scanned(
@@ -283,23 +288,28 @@ def _node(
     bodies = [function.body for function in functions]
     # The rule gets functions that close over these. As arguments, they are computed before it.
     lifted = [outer for body in bodies for outer in body.lifted]
-    made = capture.node(
-        rule, [*tensors, lifted, *bodies], keywords or {}, list(described), f"higher_order::{operator}"
-    )
+    arguments = [*tensors, lifted, *bodies]
+    name = f"higher_order::{operator}"
+    made = capture.node(rule, arguments, keywords or {}, list(described), name)
     return [capture.functional(tensor) for tensor in made]
+
+
+def _truth(array: Any) -> Any:
+    """The truth of an array of one element."""
+    return jnp.reshape(array, ()).astype(bool)
 
 
 def _cond_in_jax(
     dtypes: Any, pred: Any, operands: Any, lifted: Any, true: Function, false: Function
 ) -> Any:
-    return jax.lax.cond(jnp.reshape(pred, ()) != 0, true, false, *operands)
+    return jax.lax.cond(_truth(pred), true, false, *operands)
 
 
 def _loop_in_jax(
     dtypes: Any, carried: Any, further: Any, lifted: Any, test: Function, step: Function
 ) -> Any:
     def goes_on(values: Any) -> Any:
-        return jnp.reshape(test(*values, *further)[0], ()) != 0
+        return _truth(test(*values, *further)[0])
 
     return jax.lax.while_loop(goes_on, lambda values: step(*values, *further), list(carried))
 

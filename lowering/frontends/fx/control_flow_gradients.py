@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any
 
 import torch
@@ -85,17 +86,26 @@ def gradient_function(
             for result, grad in zip(results, grads, strict=True)
             if result.requires_grad
         ]
-        asked = [leaf for leaf, one in zip(leaves, needed, strict=True) if one]
+        asked = list(compress(leaves, needed))
+        # `apply` of a torch.autograd.Function gets no other tensor in the place of one.
+        outer = list(compress(read, needed[operands:]))
         if not (pairs and asked):
             return [torch.zeros_like(leaf) for leaf in asked]
         outputs, of_outputs = zip(*pairs, strict=True)
-        return list(
-            torch.autograd.grad(
-                outputs, asked, of_outputs, create_graph=again, materialize_grads=True
-            )
+        parts = torch.autograd.grad(
+            outputs, [*asked, *outer], of_outputs, allow_unused=True, create_graph=again
         )
+        further = [*[None] * (len(asked) - len(outer)), *parts[len(asked) :]]
+        return [
+            _sum(leaf, [part for part in pair if part is not None])
+            for leaf, *pair in zip(asked, parts, further, strict=False)
+        ]
 
     return gradients
+
+
+def _sum(like: Tensor, parts: Sequence[Tensor]) -> Tensor:
+    return sum(parts[1:], parts[0]) if parts else torch.zeros_like(like)
 
 
 def _leaf(tensor: Tensor, needed: bool) -> Tensor:

@@ -206,4 +206,5 @@ def _input(described: torch.Tensor, enclosing: torch.fx.Node | None) -> TracedTe
 def _lent(inner: TracedTensor, like: torch.Tensor) -> torch.Tensor:
     """A placeholder as the user's function has it: a leaf, if a gradient of `like` is needed."""
     lent = capture.functional(TracedTensor(inner.described, inner.node))
-    return lent.requires_grad_(like.requires_grad)
+    with torch_internals.untransformed():
+        return lent.requires_grad_(like.requires_grad)
