@@ -71,6 +71,7 @@ def functional(tensor: TracedTensor) -> torch.Tensor:
 
 # ---- the graph ----
 
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Region:
     """A graph that is recorded: a program, or a function that an operator of control flow takes."""

@@ -87,25 +87,16 @@ def gradient_function(
             if result.requires_grad
         ]
         asked = list(compress(leaves, needed))
-        # `apply` of a torch.autograd.Function gets no other tensor in the place of one.
-        outer = list(compress(read, needed[operands:]))
         if not (pairs and asked):
             return [torch.zeros_like(leaf) for leaf in asked]
         outputs, of_outputs = zip(*pairs, strict=True)
-        parts = torch.autograd.grad(
-            outputs, [*asked, *outer], of_outputs, allow_unused=True, create_graph=again
+        return list(
+            torch.autograd.grad(
+                outputs, asked, of_outputs, create_graph=again, materialize_grads=True
+            )
         )
-        further = [*[None] * (len(asked) - len(outer)), *parts[len(asked) :]]
-        return [
-            _sum(leaf, [part for part in pair if part is not None])
-            for leaf, *pair in zip(asked, parts, further, strict=False)
-        ]
 
     return gradients
-
-
-def _sum(like: Tensor, parts: Sequence[Tensor]) -> Tensor:
-    return sum(parts[1:], parts[0]) if parts else torch.zeros_like(like)
 
 
 def _leaf(tensor: Tensor, needed: bool) -> Tensor:

@@ -80,7 +80,12 @@ def record(
         inputs += [_input(one, None) for one in described or []]
         lent = [_lent(*pair) for pair in zip(inputs, operands, strict=True)]
         closure = _Closure()
-        with autocast(DEVICE_TYPE, autocast_dtype(DEVICE_TYPE)), torch.no_grad(), closure:
+        with (
+            autocast(DEVICE_TYPE, autocast_dtype(DEVICE_TYPE)),
+            torch.no_grad(),
+            closure,
+            torch_internals.functions_applied_to(in_region),
+        ):
             returned = function(*lent)
         every, structure = pytree.tree_flatten(returned)
         leaves = [leaf for leaf in every if leaf is not None]
@@ -132,7 +137,7 @@ def reached_nodes(
 def in_region(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor that a call in the current region gets in the place of one, or the tensor itself.
 
-    PyTorch leaves the modes of a region while it calls an operator.
+    PyTorch leaves the modes of a region while it calls an operator that takes functions.
     """
     graph = capture.current_graph()
     for mode in reversed(_MODES):
