@@ -129,6 +129,29 @@ def writes_to_an_argument(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and bool(target._schema.is_mutable)
 
 
+def add_higher_order_kernel(
+    name: str, dispatch_key: str, kernel: Callable[..., Any], device_type: str
+) -> None:
+    """Register the kernel that an operator on functions, such as `torch.ops.higher_order.cond`, has
+    for calls with tensors of a device. It stays for the life of the process."""
+    operator = getattr(torch.ops.higher_order, name)
+    key = getattr(torch._C.DispatchKey, dispatch_key)
+    stock = operator.py_kernels.pop(key, None)
+
+    def chosen(*arguments: Any, **keywords: Any) -> Any:
+        leaves = pytree.tree_leaves((arguments, keywords))
+        if stock is None or any(_is_on(leaf, device_type) for leaf in leaves):
+            return kernel(*arguments, **keywords)
+        return stock(*arguments, **keywords)
+
+    operator.py_impl(key)(chosen)
+    operator._dispatch_cache.clear()
+
+
+def _is_on(value: Any, device_type: str) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == device_type
+
+
 def forget_dispatch(overload: Any) -> None:
     """Clear the kernels that torch.compile's Python dispatcher has cached for an operator."""
     overload._dispatch_cache.clear()
@@ -330,6 +353,24 @@ def running_node() -> int | None:
 
 
 @contextmanager
+def functions_applied_to(replacement: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """A context in which every `torch.autograd.Function` is applied to other tensors in the places
+    of some. `TorchFunctionMode` does not see these calls."""
+    function = torch.autograd.Function
+    stock = vars(function)["apply"]
+
+    def apply(cls: Any, *arguments: Any, **keywords: Any) -> Any:
+        replaced = pytree.tree_map_only(Tensor, replacement, (arguments, keywords))
+        return stock.__get__(None, cls)(*replaced[0], **replaced[1])
+
+    function.apply = classmethod(apply)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        function.apply = stock
+
+
+@contextmanager
 def without_saved_tensors_hooks() -> Iterator[None]:
     """A context without the user's hooks for saved tensors."""
     api = torch._C._autograd
@@ -429,6 +470,14 @@ def functionalized(tensor: torch.Tensor) -> torch.Tensor:
     if not torch._is_functional_tensor(tensor):
         return tensor
     torch._functionalize_sync(tensor)
+    return torch._from_functional_tensor(tensor)
+
+
+def without_writes(tensor: torch.Tensor) -> torch.Tensor:
+    """The backend's tensor of one that functionalization sees, without what was written to a tensor
+    that it is a view of. Nothing is computed."""
+    if not torch._is_functional_tensor(tensor):
+        return tensor
     return torch._from_functional_tensor(tensor)
 
 

@@ -25,7 +25,12 @@ from lowering.export.optimizers import (
     optimizer_of,
     stepping,
 )
-from lowering.frontends.errors import ForeignDataError, NoKernelError, ValueReadError
+from lowering.frontends.errors import (
+    ControlFlowError,
+    ForeignDataError,
+    NoKernelError,
+    ValueReadError,
+)
 from lowering.frontends.protocols import Frontend, Recording, Tensors
 from lowering.frontends.tensor_types import layout_refusal
 from lowering.stablehlo import Module, order_inputs
@@ -452,7 +457,7 @@ def _recording(frontend: Frontend, shared: bool) -> Iterator[_Tracer]:
     try:
         with torch_internals.exporting(), recording.recording(shared=shared):
             yield _Tracer(frontend)
-    except ForeignDataError as error:
+    except (ControlFlowError, ForeignDataError) as error:
         raise ExportError(f"{place_of(error.__cause__ or error)}{error}") from error
     except NoKernelError as error:
         raise ExportError(

@@ -21,6 +21,11 @@ class ForeignDataError(RuntimeError):
     of its constants."""
 
 
+class ControlFlowError(RuntimeError):
+    """An operator of control flow, such as `torch.cond`, takes functions that cannot be part of a
+    graph."""
+
+
 def check_constant(described: object, size: int) -> None:
     """Check that a tensor that the program made itself, of `size` bytes, may be a constant.
 

@@ -8,8 +8,9 @@ Others are decomposed at once, by this project or by PyTorch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache
 from operator import getitem
 from typing import Any
@@ -71,8 +72,21 @@ def functional(tensor: TracedTensor) -> torch.Tensor:
 
 # ---- the graph ----
 
-_SHARED: list[torch.fx.Graph] = []
-"""The graph that is recorded by all threads: autograd runs backwards in threads of its own."""
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """A graph that is recorded: a program, or a function that an operator of control flow takes."""
+
+    graph: torch.fx.Graph
+    operator: str = ""
+    """The operator that takes the function."""
+    lifted: dict[torch.fx.Node, TracedTensor] = field(default_factory=dict)
+    """The placeholders of nodes of the enclosing region, by node."""
+
+
+_SHARED: list[Region] = []
+"""The regions that are recorded by all threads, the program first: autograd runs backwards in
+threads of its own. Calls are added to the last one."""
 
 
 @contextmanager
@@ -85,17 +99,41 @@ def recording(graph: torch.fx.Graph | None = None) -> Iterator[torch.fx.Graph]:
     """
     outermost = not _SHARED
     if outermost:
-        _SHARED.append(torch.fx.Graph() if graph is None else graph)
+        _SHARED.append(Region(torch.fx.Graph() if graph is None else graph))
     try:
         with capturing(), torch_internals.made_on_cpu():
-            yield _SHARED[0]
+            yield current_graph()
     finally:
         if outermost:
             _SHARED.clear()
 
 
-def current_graph() -> torch.fx.Graph:
-    """The graph that is recorded.
+@contextmanager
+def region(operator: str) -> Iterator[Region]:
+    """A context in which a function that an operator takes is recorded, to a graph of its own."""
+    current_graph()
+    _SHARED.append(Region(torch.fx.Graph(), operator))
+    try:
+        yield _SHARED[-1]
+    finally:
+        _SHARED.pop()
+
+
+@contextmanager
+def _region_of(tensor: TracedTensor) -> Iterator[None]:
+    """A context in which calls are recorded to the region that computes a tensor."""
+    graphs = [region.graph for region in _SHARED]
+    inner = graphs.index(tensor.node.graph) + 1 if tensor.node.graph in graphs else len(graphs)
+    left = _SHARED[inner:]
+    del _SHARED[inner:]
+    try:
+        yield
+    finally:
+        _SHARED.extend(left)
+
+
+def current_region() -> Region:
+    """The region that is recorded.
 
     Raises:
         ForeignDataError: none is.
@@ -105,7 +143,16 @@ def current_graph() -> torch.fx.Graph:
             "a tensor of an export is used after the export; it has no values. Keep none of the"
             " tensors that a module computes while it is exported"
         )
-    return _SHARED[0]
+    return _SHARED[-1]
+
+
+def current_graph() -> torch.fx.Graph:
+    """The graph that is recorded.
+
+    Raises:
+        ForeignDataError: none is.
+    """
+    return current_region().graph
 
 
 def capturing() -> AbstractContextManager[Any]:
@@ -126,7 +173,10 @@ def _seen(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> A
 
 def placeholder(described: torch.Tensor) -> TracedTensor:
     """An input of the graph, described by a tensor on the device `meta`."""
-    graph = current_graph()
+    return _placeholder(current_graph(), described)
+
+
+def _placeholder(graph: torch.fx.Graph, described: torch.Tensor) -> TracedTensor:
     node = graph.placeholder(f"input_{len(graph.nodes)}")
     return TracedTensor(described, _described(node, described))
 
@@ -167,12 +217,41 @@ def _described(made: torch.fx.Node, described: Any) -> torch.fx.Node:
 def _node_of(tensor: torch.Tensor) -> torch.fx.Node:
     if not isinstance(tensor, TracedTensor):
         return constant(tensor).node
-    if tensor.node.graph is not current_graph():
+    return lifted(tensor).node
+
+
+def lifted(tensor: TracedTensor) -> TracedTensor:
+    """A tensor as the current region has it: it is a placeholder there, if an enclosing region
+    computes it.
+
+    Raises:
+        ForeignDataError: no region computes it.
+    """
+    current_graph()
+    return _lifted(tensor, len(_SHARED) - 1)
+
+
+def _lifted(tensor: TracedTensor, depth: int) -> TracedTensor:
+    if depth < 0:
         raise ForeignDataError(
             f"a tensor of another export is used ({description(tensor)}); keep none of the tensors"
             " that a module computes while it is exported"
         )
-    return tensor.node
+    region = _SHARED[depth]
+    if tensor.node.graph is region.graph:
+        return tensor
+    outer = _lifted(tensor, depth - 1)
+    if outer.node not in region.lifted:
+        inner = _placeholder(region.graph, outer.described)
+        inner.node.meta[ENCLOSING] = outer.node
+        region.lifted[outer.node] = inner
+    return region.lifted[outer.node]
+
+
+def computed_in(tensor: torch.Tensor) -> torch.fx.Graph | None:
+    """The graph that computes a tensor as the user's program has it; None for one with values."""
+    found = torch_internals.without_writes(tensor)
+    return found.node.graph if isinstance(found, TracedTensor) else None
 
 
 # ---- calls ----
@@ -301,6 +380,9 @@ def _recorded(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) 
 
 REORDERED = "reordered"
 """The key under which `meta` of a node says that PyTorch keeps the channels of its result last."""
+
+ENCLOSING = "enclosing"
+"""The key under which `meta` of a placeholder has the node of the enclosing region that it is."""
 
 _CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
 
@@ -441,5 +523,7 @@ def from_top(function: Kernel, arguments: Sequence[Any], keywords: Mapping[str, 
 
 def traced(tensor: torch.Tensor) -> TracedTensor:
     """The traced tensor of one as the user's program has it, with all that was written to it."""
-    found = torch_internals.functionalized(tensor)
+    before = torch_internals.without_writes(tensor) if len(_SHARED) > 1 else None
+    with _region_of(before) if isinstance(before, TracedTensor) else nullcontext():
+        found = torch_internals.functionalized(tensor)
     return found if isinstance(found, TracedTensor) else constant(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lowering.frontends.fx import creation, strides  # noqa: F401  (they add what replaces operators)
 from lowering.frontends.fx.autocast import offer_autocast
+from lowering.frontends.fx.control_flow import offer_control_flow
 from lowering.frontends.fx.device import device
 from lowering.frontends.fx.dispatcher import FxDispatching
 from lowering.frontends.fx.functionalization import keep_casts_functional
@@ -26,6 +27,7 @@ def make_frontend() -> Frontend:
     device()
     keep_casts_functional()
     offer_autocast()
+    offer_control_flow()
     offer_states()
     graph = FxGraph()
     recording = FxRecording(graph)

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from lowering.frontends.aten_in_jax.dtypes import jax_dtype
 from lowering.frontends.aten_in_jax.evaluation import result_of
 from lowering.frontends.fx import sources
 from lowering.frontends.fx.capture import TracedTensor
+from lowering.frontends.fx.regions import Body, reached_nodes
 
 _LITERAL = 16
 """How many numbers a constant can have that is written as numbers."""
@@ -30,16 +32,9 @@ def reached(
     """The nodes from which outputs are computed, in the order of recording, and the positions of
     the inputs among them."""
     places = {tensor.node: place for place, tensor in enumerate(inputs)}
-    found: set[torch.fx.Node] = set()
-    pending = [tensor.node for tensor in outputs]
-    while pending:
-        node = pending.pop()
-        if node not in found:
-            found.add(node)
-            if node not in places:
-                pending.extend(node.all_input_nodes)
-    read = sorted(places[node] for node in found if node in places)
-    return sorted(found - places.keys()), read
+    nodes = reached_nodes([tensor.node for tensor in outputs], places)
+    read = sorted(places[node] for node in nodes if node in places)
+    return [node for node in nodes if node not in places], read
 
 
 def function_of(
@@ -55,25 +50,74 @@ def function_of(
         ForeignInputError: it reads an input that is not given.
     """
     nodes, read = reached(outputs, inputs)
+    every = list(_with_inner(nodes))
     foreign = next((node for node in nodes if node.op == "placeholder"), None)
     if foreign is not None:
         shape = foreign.meta["val"].shape
         raise ForeignInputError(f"the graph reads {shape}, which is not an input")
     operands = [inputs[place].node for place in read]
+    numbers = {node: number for number, node in enumerate(every)} if located else {}
 
     def function(*arrays: Any) -> list[Any]:
-        values: dict[torch.fx.Node, Any] = dict(zip(operands, arrays, strict=True))
-        for number, node in enumerate(nodes):
-            if node.op == "get_attr":
-                values[node] = _constant(node.meta["constant"])
-                continue
-            given = torch.fx.node.map_arg(node.args, values.__getitem__)
-            named = torch.fx.node.map_arg(node.kwargs, values.__getitem__)
-            with sources.scope(number) if located else nullcontext():
-                values[node] = result_of(node.target, node.meta["val"], given, dict(named))
+        values = dict(zip(operands, arrays, strict=True))
+        _evaluate(nodes, values, numbers)
         return [values[tensor.node] for tensor in outputs]
 
-    return function, read, nodes
+    return function, read, every
+
+
+def _evaluate(
+    nodes: Sequence[torch.fx.Node],
+    values: dict[torch.fx.Node, Any],
+    numbers: Mapping[torch.fx.Node, int],
+) -> None:
+    """Add the values of nodes to those that they are computed from.
+
+    Args:
+        numbers: the numbers of scopes; see `lowering.frontends.fx.sources`. A node without one has
+            no scope.
+    """
+    for node in nodes:
+        if node.op == "get_attr":
+            values[node] = _constant(node.meta["constant"])
+            continue
+        keywords = torch.fx.node.map_arg(node.kwargs, values.__getitem__)
+        arguments = [
+            _function(argument, values, numbers)
+            if isinstance(argument, Body)
+            else torch.fx.node.map_arg(argument, values.__getitem__)
+            for argument in node.args
+        ]
+        with sources.scope(numbers[node]) if node in numbers else nullcontext():
+            values[node] = result_of(
+                node.target, node.meta["val"], tuple(arguments), dict(keywords)
+            )
+
+
+def _function(
+    body: Body, enclosing: Mapping[torch.fx.Node, Any], numbers: Mapping[torch.fx.Node, int]
+) -> Callable[..., list[Any]]:
+    """A body as a function of arrays, which closes over values of the enclosing region."""
+
+    def function(*arrays: Any) -> list[Any]:
+        values = dict(zip(body.inputs, arrays, strict=True))
+        values.update((inner, enclosing[outer]) for outer, inner in body.lifted.items())
+        _evaluate(body.nodes, values, numbers)
+        # Not `astype`: it keeps the types of Python numbers, which loops do not carry.
+        return [
+            jax.lax.convert_element_type(values[node], values[node].dtype) for node in body.results
+        ]
+
+    return function
+
+
+def _with_inner(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
+    """Nodes, and those of the bodies that they have."""
+    for node in nodes:
+        yield node
+        for argument in node.args:
+            if isinstance(argument, Body):
+                yield from _with_inner(argument.nodes)
 
 
 def _constant(tensor: torch.Tensor) -> Any:

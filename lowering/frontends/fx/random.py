@@ -25,7 +25,7 @@ import torch
 
 from composites import torch_internals
 from lowering.frontends.aten_in_jax.table import RULES, overload
-from lowering.frontends.errors import NoKernelError
+from lowering.frontends.errors import ControlFlowError, NoKernelError
 from lowering.frontends.fx import capture
 from lowering.frontends.fx.capture import TracedTensor
 from lowering.frontends.fx.device import DEVICE_TYPE
@@ -94,7 +94,7 @@ class FxRandomNumbers:
     """See `lowering.frontends.protocols.RandomNumbers`."""
 
     def seed(self) -> Seed:
-        state = _STATES[-1]
+        state = _current_state()
         return Seed(capture.functional(state.tensor), state.draws)
 
     def advance(self, draws: int) -> None:
@@ -110,9 +110,24 @@ class FxRandomNumbers:
             yield
 
 
+def _current_state() -> _State:
+    """The current state.
+
+    Raises:
+        ControlFlowError: it is that of an enclosing region, in which it does not advance.
+    """
+    state, region = _STATES[-1], capture.current_region()
+    if state.tensor.node.graph is not region.graph:
+        raise ControlFlowError(
+            f"a function that {region.operator} takes draws random numbers; draw them before, and"
+            f" pass them to {region.operator} as a tensor"
+        )
+    return state
+
+
 def _next() -> TracedTensor:
     """The state after one more random operator."""
-    state = _STATES[-1]
+    state = _current_state()
     blank = torch.empty((), dtype=torch.int64, device="meta")
     state.tensor = capture.node(advanced, (state.tensor,), {}, blank)
     state.draws += 1

@@ -37,6 +37,8 @@ class FxRecording:
             capture.recording(),
             torch_internals.printing(_text),
             gradients_in_this_thread(),
+            # PyTorch calls operators of control flow through torch.compile.
+            torch.compiler.set_stance("force_eager"),
         ):
             self._seed = capture.placeholder(blank)
             with drawing_from(self._seed), capture.errors_at_end():

@@ -62,6 +62,12 @@ def keep_source(node: torch.fx.Node, operator: str = "") -> None:
         node.meta[_SOURCE] = Source(operator or _name_of(node.target), innermost_line(_stack()))
 
 
+def calling_line() -> str:
+    """`file:line: ` of the line of the module that is running; empty if none is."""
+    line = innermost_line(_stack())
+    return "" if line is None else f"{line[0]}:{line[1]}: "
+
+
 def scope(number: int) -> AbstractContextManager[Any]:
     """A context in which what JAX traces is of the node of a number."""
     named: AbstractContextManager[Any] = jax.named_scope(f"{_NODE}{number}")

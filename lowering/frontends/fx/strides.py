@@ -61,11 +61,13 @@ def _is_in_order(node: torch.fx.Node) -> bool:
     pending = [node]
     while pending:
         one = pending.pop()
+        if one.meta.get(capture.REORDERED):
+            return False
+        enclosing = one.meta.get(capture.ENCLOSING)
+        pending.extend([] if enclosing is None else [enclosing])
         if one in seen or one.op in ("placeholder", "get_attr"):
             continue
         seen.add(one)
-        if one.meta.get(capture.REORDERED):
-            return False
         name = getattr(one.target, "name", lambda: "")().partition(".")[0]
         if name in _NEW:
             continue

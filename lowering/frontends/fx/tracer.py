@@ -70,7 +70,10 @@ class FxTracing:
         first = next((t for t in inputs if t is not None), seed).node
 
         def is_captured(tensor: torch.Tensor) -> bool:
-            return FxTensors.owns(tensor) and capture.traced(tensor).node < first
+            if not FxTensors.owns(tensor):
+                return False
+            node = capture.traced(tensor).node
+            return node.graph is not first.graph or node < first
 
         with (
             drawing_from(seed) as state,

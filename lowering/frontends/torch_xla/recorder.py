@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -14,7 +15,7 @@ from lowering.emission.builder import insertable
 from lowering.emission.linking import link
 from lowering.emission.types import TensorType
 from lowering.frontends.autograd_threads import gradients_in_this_thread
-from lowering.frontends.errors import ForeignDataError, check_constant
+from lowering.frontends.errors import ControlFlowError, ForeignDataError, check_constant
 from lowering.frontends.protocols import GraphParameter, LoweredGraph
 from lowering.frontends.torch_xla.contexts import lowered
 from lowering.frontends.torch_xla.graph import XlaGraph
@@ -55,6 +56,14 @@ _NOT_FAKE = "allow_non_fake_inputs"
 trace their functions with it."""
 
 
+_OPERATOR_ON_FUNCTIONS = re.compile(
+    r"^(\w+) (?:doesn't work unless it is|must be) captured completely"
+    r"|^could not find kernel for HigherOrderOperator (\w+)"
+)
+"""PyTorch's messages about an operator that takes functions: called by the user, or in the graph of
+torch.export."""
+
+
 class XlaRecording:
     """See `lowering.frontends.protocols.Recording`."""
 
@@ -78,10 +87,10 @@ class XlaRecording:
             ):
                 yield
         except (RuntimeError, AssertionError, AttributeError) as error:
-            message = _of_foreign_data(str(error))
-            if message is None:
+            explained = _explained(str(error))
+            if explained is None:
                 raise
-            raise ForeignDataError(message) from error
+            raise explained from error
 
     def unchanged(
         self, tensors: Sequence[torch.Tensor], placeholders: Sequence[torch.Tensor]
@@ -153,10 +162,10 @@ class XlaRecording:
         return results
 
 
-def _of_foreign_data(text: str) -> str | None:
-    """What is said in place of an error's text; None if the error is not about foreign data."""
+def _explained(text: str) -> ForeignDataError | ControlFlowError | None:
+    """What is raised in the place of an error of this text; None if it is raised as it is."""
     if any(part in text for part in _OTHER_DEVICE):
-        return (
+        return ForeignDataError(
             "an operator combines a traced tensor with a tensor on another device"
             f" ({text.splitlines()[0]}); make it on the device of the module's arguments,"
             " as in torch.ones(n, device=x.device), or register it as a buffer"
@@ -166,13 +175,21 @@ def _of_foreign_data(text: str) -> str | None:
         (_NESTED, "nested tensor; pad it with torch.nested.to_padded_tensor"),
     ):
         if any(part in text for part in parts):
-            return f"an operator takes or makes a {advice} ({text.partition('. ')[0]})"
+            return ForeignDataError(
+                f"an operator takes or makes a {advice} ({text.partition('. ')[0]})"
+            )
     if _NOT_FAKE in text:
-        return (
+        return ForeignDataError(
             "the function of a loop (scan, scan_layers) reads a tensor from outside; pass it to the"
             " loop, in the carry or as an argument of the layers"
         )
-    return None
+    operator = _OPERATOR_ON_FUNCTIONS.match(text)
+    if operator is None:
+        return None
+    return ControlFlowError(
+        f"torch_xla cannot record PyTorch's {(operator[1] or operator[2]).lower()}; export in an"
+        " environment with PyTorch 2.10 or later and without torch_xla, where frontend='fx' can"
+    )
 
 
 def _constant(tensor: torch.Tensor, type_: TensorType) -> Any:

@@ -1,0 +1,215 @@
+"""The functions that operators of control flow take, as graphs of their own.
+
+A function may read tensors of the program that are not its operands, as a branch that calls a layer
+reads the layer's parameters. These become placeholders of its graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from composites import torch_internals
+from composites.torch_internals import TreeSpec, pytree
+from lowering.frontends.autocast import autocast, autocast_dtype
+from lowering.frontends.errors import ControlFlowError
+from lowering.frontends.fx import capture
+from lowering.frontends.fx.capture import TracedTensor
+from lowering.frontends.fx.device import DEVICE_TYPE
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Body:
+    """The graph of a function, as an argument of a node of the enclosing region."""
+
+    inputs: tuple[torch.fx.Node, ...]
+    lifted: Mapping[torch.fx.Node, torch.fx.Node]
+    """Further placeholders, by the nodes of the enclosing region that they are."""
+    nodes: tuple[torch.fx.Node, ...]
+    """The nodes that the results are computed from, in the order of recording."""
+    results: tuple[torch.fx.Node, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recorded:
+    """A function that was recorded."""
+
+    body: Body
+    results: tuple[torch.Tensor, ...]
+    """Descriptions on the device `meta`."""
+    structure: TreeSpec
+    """How the function nests its results, and None in their places."""
+    present: tuple[bool, ...]
+    """For each leaf of the structure, whether it is a tensor and not None."""
+    read: tuple[torch.Tensor, ...]
+    """The tensors of enclosing regions that the function reads, as the user's program has them."""
+
+    def nested(self, tensors: Iterable[torch.Tensor]) -> Any:
+        """Tensors in the nesting of the results."""
+        rest = iter(tensors)
+        leaves = [next(rest) if present else None for present in self.present]
+        return pytree.tree_unflatten(leaves, self.structure)
+
+
+def record(
+    function: Callable[..., Any],
+    operands: Sequence[torch.Tensor],
+    operator: str,
+    *,
+    described: Sequence[torch.Tensor] | None = None,
+) -> Recorded:
+    """Record a function of tensors.
+
+    Args:
+        operands: the tensors that it is called with.
+        operator: the operator that takes the function, for messages.
+        described: the tensors that the function gets, on the device `meta`, if these are others
+            than the operands; they lie in memory in no known order.
+
+    Raises:
+        ControlFlowError: the function writes to a tensor that it did not make, or returns something
+            other than tensors.
+    """
+    enclosing = [capture.traced(operand) for operand in operands] if described is None else []
+    with capture.region(operator) as region:
+        inputs = [_input(tensor.described, tensor.node) for tensor in enclosing]
+        inputs += [_input(one, None) for one in described or []]
+        lent = [_lent(*pair) for pair in zip(inputs, operands, strict=True)]
+        closure = _Closure()
+        with (
+            autocast(DEVICE_TYPE, autocast_dtype(DEVICE_TYPE)),
+            torch.no_grad(),
+            closure,
+            torch_internals.functions_applied_to(in_region),
+        ):
+            returned = function(*lent)
+        every, structure = pytree.tree_flatten(returned)
+        leaves = [leaf for leaf in every if leaf is not None]
+        for leaf in leaves:
+            if not isinstance(leaf, torch.Tensor):
+                raise ControlFlowError(
+                    f"a function that {operator} takes returns {leaf!r}; return tensors only"
+                )
+        if any(map(torch_internals.was_written, [*lent, *closure.replaced.values()])):
+            raise ControlFlowError(
+                f"a function that {operator} takes writes to a tensor that it did not make; compute"
+                " a new tensor, as with x * 2 in place of x.mul_(2), and return it"
+            )
+        results = [capture.lifted(capture.traced(closure.replacement(leaf))) for leaf in leaves]
+        placeholders = {tensor.node for tensor in [*inputs, *region.lifted.values()]}
+        nodes = reached_nodes([result.node for result in results], placeholders)
+        read = placeholders.intersection(nodes)
+    body = Body(
+        inputs=tuple(tensor.node for tensor in inputs),
+        lifted={o: inner.node for o, inner in region.lifted.items() if inner.node in read},
+        nodes=tuple(node for node in nodes if node not in placeholders),
+        results=tuple(result.node for result in results),
+    )
+    return Recorded(
+        body,
+        results=tuple(result.described for result in results),
+        structure=structure,
+        present=tuple(leaf is not None for leaf in every),
+        read=tuple(closure.read),
+    )
+
+
+def reached_nodes(
+    outputs: Sequence[torch.fx.Node], inputs: Container[torch.fx.Node]
+) -> list[torch.fx.Node]:
+    """The nodes from which outputs are computed, in the order of recording, with the inputs among
+    them."""
+    nodes: set[torch.fx.Node] = set()
+    pending = list(outputs)
+    while pending:
+        node = pending.pop()
+        if node not in nodes:
+            nodes.add(node)
+            if node not in inputs:
+                pending.extend(node.all_input_nodes)
+    return sorted(nodes)
+
+
+def in_region(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor that a call in the current region gets in the place of one, or the tensor itself.
+
+    PyTorch leaves the modes of a region while it calls an operator that takes functions.
+    """
+    graph = capture.current_graph()
+    for mode in reversed(_MODES):
+        if mode.graph is graph:
+            tensor = mode.replacement(tensor)
+    return tensor
+
+
+class Replacing(TorchFunctionMode):
+    """A context in which calls in the current region get other tensors in the places of some."""
+
+    def __init__(self, replaced: Mapping[int, torch.Tensor]) -> None:
+        super().__init__()
+        self.graph = capture.current_graph()
+        self.replaced = dict(replaced)
+        """The other tensors, by the `id` of those in whose places they are."""
+
+    def __enter__(self) -> Replacing:
+        super().__enter__()
+        _MODES.append(self)
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        _MODES.pop()
+        super().__exit__(*exception)
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        args, kwargs = pytree.tree_map_only(torch.Tensor, self.replacement, (args, kwargs or {}))
+        return func(*args, **kwargs)
+
+    def replacement(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor in whose place a call gets another one, or the tensor itself."""
+        return self.replaced.get(id(tensor), tensor)
+
+
+_MODES: list[Replacing] = []
+"""The modes of all regions. All threads share them, as they share the graphs."""
+
+
+class _Closure(Replacing):
+    """A context in which a function that is recorded gets placeholders in the places of tensors of
+    enclosing regions."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.read: list[torch.Tensor] = []
+        """The tensors of enclosing regions."""
+
+    def replacement(self, tensor: torch.Tensor) -> torch.Tensor:
+        graph = capture.computed_in(tensor)
+        if graph is None or graph is self.graph:
+            return tensor
+        if id(tensor) not in self.replaced:
+            inner = capture.lifted(capture.traced(tensor))
+            self.read.append(tensor)
+            self.replaced[id(tensor)] = _lent(inner, tensor)
+        return self.replaced[id(tensor)]
+
+
+def _input(described: torch.Tensor, enclosing: torch.fx.Node | None) -> TracedTensor:
+    made = capture.placeholder(described)
+    if enclosing is None:
+        made.node.meta[capture.REORDERED] = True
+    else:
+        made.node.meta[capture.ENCLOSING] = enclosing
+    return made
+
+
+def _lent(inner: TracedTensor, like: torch.Tensor) -> torch.Tensor:
+    """A placeholder as the user's function has it: a leaf, if a gradient of `like` is needed."""
+    lent = capture.functional(TracedTensor(inner.described, inner.node))
+    with torch_internals.untransformed():
+        return lent.requires_grad_(like.requires_grad)
