@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
@@ -14,10 +15,12 @@ import torch
 from lowering.emission.types import DecompositionHlo, TensorType
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype
 from lowering.frontends.aten_in_jax.evaluation import result_of
+from lowering.frontends.aten_in_jax.table import LINEAR_ALGEBRA
 from lowering.frontends.fx import sources
 from lowering.frontends.fx.capture import TracedTensor
 from lowering.frontends.fx.tensors import FxTensors
 from lowering.frontends.jax.functions import lower_function
+from lowering.frontends.jax.internals import for_all_platforms
 
 _LITERAL = 16
 """How many numbers a constant can have that is written as numbers."""
@@ -73,7 +76,7 @@ def lower(
             given = torch.fx.node.map_arg(node.args, values.__getitem__)
             named = torch.fx.node.map_arg(node.kwargs, values.__getitem__)
             with sources.scope(number) if located else nullcontext():
-                values[node] = result_of(node.target, node.meta["val"], given, dict(named))
+                values[node] = _result(node, given, dict(named))
         return [values[tensor.node] for tensor in outputs]
 
     types: list[TensorType] = [FxTensors.type_of(inputs[place]) for place in read]
@@ -81,6 +84,23 @@ def lower(
     if located:
         lowered = replace(lowered, module=sources.with_sources(lowered.module, nodes))
     return lowered, read
+
+
+def _result(node: torch.fx.Node, arguments: Any, keywords: dict[str, Any]) -> Any:
+    """The arrays that a node gives. Linear algebra is lowered for all platforms: a program may run
+    on another one than that on which it is exported, which has no LAPACK."""
+    described = node.meta["val"]
+    if node.target not in LINEAR_ALGEBRA:
+        return result_of(node.target, described, arguments, keywords)
+    leaves, tree = jax.tree.flatten((arguments, keywords))
+    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+
+    def of_arrays(*arrays: Any) -> Any:
+        given = dict(enumerate(leaves)) | dict(zip(places, arrays, strict=True))
+        positional, named = jax.tree.unflatten(tree, given.values())
+        return result_of(node.target, described, positional, named)
+
+    return for_all_platforms(of_arrays)(*(leaves[place] for place in places))
 
 
 def _constant(tensor: torch.Tensor) -> Any:
