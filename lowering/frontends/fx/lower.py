@@ -19,8 +19,8 @@ from lowering.frontends.aten_in_jax.table import LINEAR_ALGEBRA
 from lowering.frontends.fx import sources
 from lowering.frontends.fx.capture import TracedTensor
 from lowering.frontends.fx.tensors import FxTensors
+from lowering.frontends.jax.all_platforms import for_all_platforms
 from lowering.frontends.jax.functions import lower_function
-from lowering.frontends.jax.internals import for_all_platforms
 
 _LITERAL = 16
 """How many numbers a constant can have that is written as numbers."""

@@ -23,10 +23,11 @@ from jax._src.interpreters.mlir import (
     register_attribute_handler,
 )
 from jax._src.lax.lax import _composite_lowering, composite_p
-from jax._src.lax.linalg import eigh_p
-from jax.extend.core import Primitive, jaxpr_as_fun
+from jax._src.lax.linalg import eigh_p as eigenvalues_p
 from jax.interpreters import mlir
 from jax.sharding import NamedSharding, PartitionSpec
+
+__all__ = ["eigenvalues_p"]
 
 # The parameter that holds the traced function.
 _FUNCTION = (
@@ -242,68 +243,26 @@ def _vary(array: Any, axes: tuple[Any, ...]) -> Any:
     return jax.lax.pvary(array, axes)
 
 
-# ---- linear algebra for all platforms ----
-
-_ALL = "all platforms"
-"""A platform that JAX has no rules for but the one below, so that it takes its general ones."""
-_ROTATED = 256
-"""The largest matrix whose eigenvalues XLA's Jacobi rotations find. JAX has the same limit."""
-_SWEEPS = 100
-
-_for_all_platforms_p = Primitive("for_all_platforms")
-_for_all_platforms_p.multiple_results = True
-
-
-def for_all_platforms(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that is lowered to what XLA compiles for every platform: to operations of
-    StableHLO, loops, and XLA's own custom calls `Qr`, `ProductOfElementaryHouseholderReflectors` and
-    `Eigh`, where JAX would call LAPACK or a library of the device. It has no derivative."""
-
-    def call(*operands: Any) -> Any:
-        traced, results = jax.make_jaxpr(function, return_shape=True)(*operands)
-        # A function and not a jaxpr: JAX 0.12 would lower the effects of a jaxpr on its own.
-        found = _for_all_platforms_p.bind(
-            *operands, run=jaxpr_as_fun(traced), types=tuple(traced.out_avals)
-        )
-        return jax.tree.unflatten(jax.tree.structure(results), found)
-
-    return call
-
-
-@_for_all_platforms_p.def_abstract_eval
-def _types_for_all_platforms(*operands: Any, run: Any, types: Sequence[Any]) -> Sequence[Any]:
-    return types
-
-
-def _lower_for_all_platforms(context: Any, *operands: Any, run: Any, types: Any) -> Any:
-    module = context.module_context
-    if _ALL not in module.cached_primitive_lowerings:
-        module.cached_primitive_lowerings[_ALL] = module.replace(
-            platforms=(_ALL,), lowering_cache={}, cached_primitive_lowerings={}
-        )
-    context = context.replace(module_context=module.cached_primitive_lowerings[_ALL])
-    return mlir.lower_fun(run, multiple_results=True)(context, *operands)
-
-
-mlir.register_lowering(_for_all_platforms_p, _lower_for_all_platforms)
-
-
-def _lower_eigh(context: Any, operand: Any, **parameters: Any) -> Any:
-    """As JAX lowers eigenvalues for TPUs, but to the precision of f64 where the operand has it."""
-    (of_operand,) = context.avals_in
-    if of_operand.shape[-1] > _ROTATED:
-        return _platform_specific_lowerings["tpu"][eigh_p].rule(context, operand, **parameters)
-    is_wide = of_operand.dtype in ("float64", "complex128")
-    flags = f"{int(parameters['lower'])},{int(parameters['sort_eigenvalues'])}"
-    called = jax.ffi.ffi_call(
-        "Eigh",
-        [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in context.avals_out],
-        custom_call_api_version=1,
-        legacy_backend_config=f"{flags},{_SWEEPS},{'1e-14' if is_wide else '1e-6'}",
+def define_for_platform(platform: str, primitive: Any, rule: Callable[..., Any]) -> None:
+    """Define how an operation is lowered for a platform, which may be one that JAX does not know."""
+    _platform_specific_lowerings[platform][primitive] = replace(
+        _platform_specific_lowerings["tpu"][primitive], rule=rule
     )
-    return mlir.lower_fun(called, multiple_results=True)(context, operand)
 
 
-_platform_specific_lowerings[_ALL][eigh_p] = replace(
-    _platform_specific_lowerings["tpu"][eigh_p], rule=_lower_eigh
-)
+def lower_for_tpu(context: Any, primitive: Any, *operands: Any, **parameters: Any) -> Any:
+    """The results of an operation that is lowered as JAX lowers it for TPUs."""
+    rule = _platform_specific_lowerings["tpu"][primitive].rule
+    return rule(context, *operands, **parameters)
+
+
+def for_platform(context: Any, platform: str) -> Any:
+    """The context in which operations are lowered for another platform than the module's. Functions
+    are shared among the calls of a module."""
+    module = context.module_context
+    kept = module.cached_primitive_lowerings
+    if platform not in kept:
+        kept[platform] = module.replace(
+            platforms=(platform,), lowering_cache={}, cached_primitive_lowerings={}
+        )
+    return context.replace(module_context=kept[platform])
