@@ -24,8 +24,11 @@ from lowering.frontends.aten_in_jax import (  # noqa: F401  (they register their
     creation,
     distances,
     elementwise,
+    factorizations,
     fourier,
     indexing,
+    linear_algebra,
+    linear_systems,
     losses,
     norms,
     pooling,
@@ -33,6 +36,7 @@ from lowering.frontends.aten_in_jax import (  # noqa: F401  (they register their
     reductions,
     shapes,
     special,
+    spectral,
 )
 from lowering.frontends.aten_in_jax.dtypes import torch_dtype
 from lowering.frontends.aten_in_jax.table import RULES, UnknownOperatorError
@@ -152,7 +156,8 @@ def _check_sizes(symbols: ShapeEnv | None) -> None:
 def _table(decompose: bool) -> Mapping[Any, Callable[..., Any]]:
     if not decompose:
         return {}
-    known = {**torch_internals.all_decompositions(), **norms.OF_ENTRIES}
+    of_pytorch = torch_internals.all_decompositions()
+    known = {**of_pytorch, **norms.OF_ENTRIES, **linear_algebra.DECOMPOSITIONS}
     return {operator: function for operator, function in known.items() if operator not in RULES}
 
 

@@ -17,6 +17,9 @@ Rule = Callable[..., Any]
 
 RULES: dict[Any, Rule] = {}
 
+LINEAR_ALGEBRA: set[Any] = set()
+"""Operators whose rules JAX lowers to calls of a library of the device, such as LAPACK."""
+
 RANDOM = (
     "bernoulli", "dropout", "exponential", "geometric", "multinomial", "native_dropout", "normal",
     "poisson", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "uniform",
@@ -36,6 +39,12 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
         return function
 
     return register
+
+
+def linear_algebra_rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register a rule for operators of `LINEAR_ALGEBRA`."""
+    LINEAR_ALGEBRA.update(map(overload, names))
+    return rule(*names)
 
 
 def overload(name: str) -> Any:

@@ -20,7 +20,7 @@ import torch
 from composites import torch_internals
 from composites.operators.unlowered import DECOMPOSITIONS
 from composites.torch_internals import DispatchState, pytree
-from lowering.frontends.aten_in_jax import has_rule, norms
+from lowering.frontends.aten_in_jax import has_rule, linear_algebra, norms
 from lowering.frontends.errors import (
     ForeignDataError,
     NoKernelError,
@@ -474,7 +474,8 @@ def _decomposed(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
 @cache
 def _decompositions() -> Mapping[Any, Kernel]:
     of_pytorch = torch_internals.all_decompositions()
-    ours = {**norms.OF_GRAPHS, **recurrent.DECOMPOSITIONS, **OWN}
+    of_factors = linear_algebra.DECOMPOSITIONS
+    ours = {**norms.OF_GRAPHS, **recurrent.DECOMPOSITIONS, **of_factors, **OWN}
     return {**of_pytorch, **DECOMPOSITIONS, **lists.decompositions(), **ours}
 
 

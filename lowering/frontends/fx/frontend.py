@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from lowering.frontends.fx import creation, strides  # noqa: F401  (they add what replaces operators)
+from lowering.frontends.fx import (  # noqa: F401  (they add what replaces operators)
+    creation,
+    linear_algebra,
+    strides,
+)
 from lowering.frontends.fx.autocast import offer_autocast
 from lowering.frontends.fx.control_flow import offer_control_flow
 from lowering.frontends.fx.device import device

@@ -14,9 +14,11 @@ import torch
 
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype
 from lowering.frontends.aten_in_jax.evaluation import result_of
+from lowering.frontends.aten_in_jax.table import LINEAR_ALGEBRA
 from lowering.frontends.fx import sources
 from lowering.frontends.fx.capture import TracedTensor
 from lowering.frontends.fx.regions import Body, reached_nodes
+from lowering.frontends.jax.all_platforms import for_all_platforms
 
 _LITERAL = 16
 """How many numbers a constant can have that is written as numbers."""
@@ -89,9 +91,7 @@ def _evaluate(
             for argument in node.args
         ]
         with sources.scope(numbers[node]) if node in numbers else nullcontext():
-            values[node] = result_of(
-                node.target, node.meta["val"], tuple(arguments), dict(keywords)
-            )
+            values[node] = _result(node, tuple(arguments), dict(keywords))
 
 
 def _function(
@@ -118,6 +118,23 @@ def _with_inner(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
         for argument in node.args:
             if isinstance(argument, Body):
                 yield from _with_inner(argument.nodes)
+
+
+def _result(node: torch.fx.Node, arguments: Any, keywords: dict[str, Any]) -> Any:
+    """The arrays that a node gives. Linear algebra is lowered for all platforms: a program may run
+    on another one than that on which it is exported, which has no LAPACK."""
+    described = node.meta["val"]
+    if node.target not in LINEAR_ALGEBRA:
+        return result_of(node.target, described, arguments, keywords)
+    leaves, tree = jax.tree.flatten((arguments, keywords))
+    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+
+    def of_arrays(*arrays: Any) -> Any:
+        given = dict(enumerate(leaves)) | dict(zip(places, arrays, strict=True))
+        positional, named = jax.tree.unflatten(tree, given.values())
+        return result_of(node.target, described, positional, named)
+
+    return for_all_platforms(of_arrays)(*(leaves[place] for place in places))
 
 
 def _constant(tensor: torch.Tensor) -> Any:

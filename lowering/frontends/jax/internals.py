@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -22,8 +23,11 @@ from jax._src.interpreters.mlir import (
     register_attribute_handler,
 )
 from jax._src.lax.lax import _composite_lowering, composite_p
+from jax._src.lax.linalg import eigh_p as eigenvalues_p
 from jax.interpreters import mlir
 from jax.sharding import NamedSharding, PartitionSpec
+
+__all__ = ["eigenvalues_p"]
 
 # The parameter that holds the traced function.
 _FUNCTION = (
@@ -249,3 +253,28 @@ def _vary(array: Any, axes: tuple[Any, ...]) -> Any:
     if hasattr(jax.lax, "pcast"):
         return jax.lax.pcast(array, axes, to="varying")
     return jax.lax.pvary(array, axes)
+
+
+def define_for_platform(platform: str, primitive: Any, rule: Callable[..., Any]) -> None:
+    """Define how an operation is lowered for a platform, also one that JAX lacks."""
+    _platform_specific_lowerings[platform][primitive] = replace(
+        _platform_specific_lowerings["tpu"][primitive], rule=rule
+    )
+
+
+def lower_for_tpu(context: Any, primitive: Any, *operands: Any, **parameters: Any) -> Any:
+    """The results of an operation that is lowered as JAX lowers it for TPUs."""
+    rule = _platform_specific_lowerings["tpu"][primitive].rule
+    return rule(context, *operands, **parameters)
+
+
+def for_platform(context: Any, platform: str) -> Any:
+    """The context in which operations are lowered for another platform than the module's. Functions
+    are shared among the calls of a module."""
+    module = context.module_context
+    kept = module.cached_primitive_lowerings
+    if platform not in kept:
+        kept[platform] = module.replace(
+            platforms=(platform,), lowering_cache={}, cached_primitive_lowerings={}
+        )
+    return context.replace(module_context=kept[platform])

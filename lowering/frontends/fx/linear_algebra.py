@@ -1,0 +1,33 @@
+"""Linear algebra that PyTorch has no description of on the device `meta`, and its checks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from lowering.frontends.aten_in_jax import linear_algebra
+from lowering.frontends.aten_in_jax.table import overload
+from lowering.frontends.fx import capture
+
+
+def _lstsq(*arguments: Any, **keywords: Any) -> Any:
+    """`torch.linalg.lstsq` as on CUDA, where no size of a result depends on values."""
+    return capture.from_top(linear_algebra.linalg_lstsq, arguments, keywords)
+
+
+def _geqrf(tensor: capture.TracedTensor) -> Any:
+    described = tensor.described
+    scales = described.new_empty((*described.shape[:-2], min(described.shape[-2:])))
+    results = (torch.empty_like(described), scales)
+    return capture.node(overload("aten::geqrf"), (tensor,), {}, results)
+
+
+def _check_errors(*arguments: Any, **keywords: Any) -> None:
+    """A check of values, which a program does not make: where a factorization fails, its result is
+    infinite or NaN."""
+
+
+capture.FUNCTIONS[overload("aten::linalg_lstsq")] = _lstsq
+capture.FUNCTIONS[overload("aten::geqrf")] = _geqrf
+capture.FUNCTIONS[overload("aten::_linalg_check_errors")] = _check_errors

@@ -1,0 +1,131 @@
+"""Linear algebra lowered to what XLA compiles for every platform.
+
+JAX calls LAPACK on CPUs and libraries of the device on GPUs, so that a program runs where it was
+lowered alone. For platforms without such a library JAX has operations of StableHLO, loops, and
+XLA's own custom calls `Qr`, `ProductOfElementaryHouseholderReflectors` and `Eigh`, which every XLA
+expands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive, jaxpr_as_fun
+from jax.interpreters import mlir
+
+from lowering.frontends.jax import internals
+
+_ALL = "all platforms"
+"""A platform of which JAX has no rules but the one below, so that it takes its general ones."""
+_ROTATED = 256
+"""The largest matrix whose eigenvalues Jacobi rotations find. JAX has the same limit for TPUs."""
+_CONFIGURATION = "1,1,100,1e-6"
+"""Of `Eigh`: the lower triangle is read, eigenvalues ascend, and after at most 100 sweeps the part
+beside the diagonal has this size. All calls have the same: XLA takes calls on equal shapes for one
+(jaxlib 0.12), and has no other precision."""
+_REFINEMENTS = 2
+
+_call_p = Primitive("for_all_platforms")
+_call_p.multiple_results = True
+
+
+def for_all_platforms(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of arrays that is lowered for all platforms. It has no derivative."""
+
+    def call(*operands: Any) -> Any:
+        traced, results = jax.make_jaxpr(function, return_shape=True)(*operands)
+        # A function and not a jaxpr: JAX 0.12 would ask for a rule of the effects of a jaxpr.
+        run = jaxpr_as_fun(traced)
+        found = _call_p.bind(*operands, run=run, types=tuple(traced.out_avals))
+        return jax.tree.unflatten(jax.tree.structure(results), found)
+
+    return call
+
+
+@_call_p.def_abstract_eval
+def _types(*operands: Any, run: Any, types: Sequence[Any]) -> Sequence[Any]:
+    return types
+
+
+def _lower_call(context: Any, *operands: Any, run: Any, types: Sequence[Any]) -> Any:
+    inside = internals.for_platform(context, _ALL)
+    return mlir.lower_fun(run, multiple_results=True)(inside, *operands)
+
+
+mlir.register_lowering(_call_p, _lower_call)
+
+
+def _lower_eigenvalues(context: Any, operand: Any, **parameters: Any) -> Any:
+    (of_operand,) = context.avals_in
+    if of_operand.shape[-1] > _ROTATED:
+        return internals.lower_for_tpu(context, internals.eigenvalues_p, operand, **parameters)
+
+    def run(matrix: Any) -> Any:
+        given = matrix if parameters["lower"] else _adjoint(matrix)
+        vectors, values = _rotated(given)
+        if matrix.dtype in (jnp.float64, jnp.complex128):
+            for _ in range(_REFINEMENTS):
+                vectors, values = _refined(given, vectors)
+        return vectors, values
+
+    return mlir.lower_fun(run, multiple_results=True)(context, operand)
+
+
+internals.define_for_platform(_ALL, internals.eigenvalues_p, _lower_eigenvalues)
+
+
+def _adjoint(matrix: Any) -> Any:
+    return jnp.conj(jnp.swapaxes(matrix, -1, -2))
+
+
+def _rotated(matrix: Any) -> tuple[Any, Any]:
+    """Eigenvectors and eigenvalues by XLA's Jacobi rotations, to the precision of f32."""
+    of_values = jnp.zeros((), matrix.dtype).real.dtype
+    results = [
+        jax.ShapeDtypeStruct(matrix.shape, matrix.dtype),
+        jax.ShapeDtypeStruct(matrix.shape[:-1], of_values),
+    ]
+    call = jax.ffi.ffi_call(
+        "Eigh", results, custom_call_api_version=1, legacy_backend_config=_CONFIGURATION
+    )
+    vectors, values = call(matrix)
+    return vectors, values
+
+
+def _refined(lower: Any, vectors: Any) -> tuple[Any, Any]:
+    """Eigenvectors with about twice as many digits, and their eigenvalues.
+
+    Algorithm 1 of Ogita and Aishima, "Iterative refinement for symmetric eigenvalue decomposition",
+    Japan J. Indust. Appl. Math. 35 (2018). The vectors of eigenvalues that are nearly equal are
+    made orthogonal only.
+    """
+    size = lower.shape[-1]
+    below = jnp.tril(lower, -1)
+    matrix = below + _adjoint(below) + jnp.eye(size) * jnp.real(lower)
+    with jax.default_matmul_precision("highest"):
+        residual = jnp.eye(size) - _adjoint(vectors) @ vectors
+        turned = _adjoint(vectors) @ matrix @ vectors
+        values = _real_diagonal(turned) / (1 - _real_diagonal(residual))
+        rows, columns = values[..., :, None], values[..., None, :]
+        beside = turned * (1 - jnp.eye(size))
+        largest = jnp.max(jnp.abs(values), -1)[..., None, None]
+        close = 2 * (_length(beside) + largest * _length(residual))
+        gaps = columns - rows
+        apart = jnp.abs(gaps) > close
+        turn = (turned + columns * residual) / jnp.where(apart, gaps, 1)
+        vectors = vectors + vectors @ jnp.where(apart, turn, residual / 2)
+    order = jnp.argsort(values, -1)
+    vectors = jnp.take_along_axis(vectors, order[..., None, :], -1)
+    return vectors, jnp.take_along_axis(values, order, -1)
+
+
+def _real_diagonal(matrix: Any) -> Any:
+    return jnp.real(jnp.diagonal(matrix, 0, -2, -1))
+
+
+def _length(matrix: Any) -> Any:
+    """The Frobenius norm of each matrix."""
+    return jnp.sqrt(jnp.sum(jnp.abs(matrix) ** 2, (-2, -1), keepdims=True))
