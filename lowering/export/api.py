@@ -13,46 +13,35 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
-from glob import escape
 from importlib.util import find_spec
-from typing import Any, get_args
+from typing import Any
 
 import torch
 
-from composites.errors import ExportError
-from composites.registry.model import PORTABLE
 from lowering import activation
 from lowering.export.dynamic_shapes import dynamic_arguments
-from lowering.export.manifest import Value
-from lowering.export.optimizers import OptimizerFactory, check_factory
-from lowering.export.partitioning import annotation
+from lowering.export.optimizers import OptimizerFactory
 from lowering.export.program import Program
-from lowering.export.shardings import DeviceMesh, Form, of_inputs, of_output
-from lowering.export.tracing import (
-    Lowered,
-    graph_of,
-    model_name,
-    nothing_kept,
-    recording_of,
-    trace_inference,
-    trace_training,
+from lowering.export.recording import record, record_at
+from lowering.export.request import (
+    ExportRequest,
+    check_arguments,
+    check_may_vary,
+    mesh_of,
+    target_of,
 )
-from lowering.export.varying_sizes import Recorded, program_for_sizes
+from lowering.export.shardings import Form
+from lowering.export.tracing import recording_of
+from lowering.export.varying_sizes import program_for_sizes
 from lowering.frontends import chosen
 from lowering.stablehlo import (
-    Module,
     Pass,
     RefusedOperationError,
-    clean_passes,
     rename_decompositions,
-    rename_module,
     run_passes,
     target_passes,
-    unshare_decompositions,
 )
-from lowering.stablehlo.passes.annotate_shardings import marks
 
 
 def export(
@@ -127,71 +116,38 @@ def export(
             with a large tensor that is not an input, a sharding does not fit, or it is a different
             program at different sizes.
     """
-    _check_arguments(module, ops, passes)
-    if optimizer is not None:
-        check_factory(optimizer)
-    devices = _mesh(mesh, shardings, sharding_form)
-    target = _target(target, portable)
-    for_target = () if target is None else target_passes(target)
     train = train or optimizer is not None
-    if train and isinstance(module, torch.export.ExportedProgram):
-        raise ExportError("an ExportedProgram only supports inference; pass the module itself")
-    if isinstance(args, torch.Tensor):
-        raise ExportError("args must be a tuple of arguments; write (tensor,) for a single one")
+    devices = mesh_of(mesh, shardings, sharding_form)
+    target = target_of(target, portable)
+    for_target = () if target is None else target_passes(target)
+    check_arguments(module, args, ops, passes, train=train, optimizer=optimizer)
     varying = dynamic_arguments(module, args, kwargs or {}, dynamic_shapes)
     if varying is not None:
-        _check_may_vary(train, devices, target)
-    name = model_name(module)
+        check_may_vary(train, devices, target)
     keeps = decompositions is not None or activation.has_chosen_decompositions()
     with (
         chosen.choosing(frontend),
         _progress() as step,
         activation.for_export(ops, decompositions, target),
     ):
-        parts = activation.backend().frontend
-        if isinstance(module, torch.export.ExportedProgram):
-            module = graph_of(module, parts.tensors)  # its class is one of torch.fx
-
-        def record(
-            args: Sequence[Any], kwargs: Mapping[str, Any], *, located: bool = False
-        ) -> Recorded:
-            shared = devices is not None
-            step("tracing")
-            with nothing_kept(parts, module):
-                if train:
-                    traced = trace_training(parts, module, args, kwargs, optimizer, shared=shared)
-                else:
-                    traced = trace_inference(parts, module, args, kwargs, shared=shared)
-                step("lowering to StableHLO")
-                recorded = traced.lower(recording_of(parts), located=located)
-            step("cleaning")
-            inputs, outputs = _sharded(
-                recorded.inputs, _outputs(recorded), traced.marks, devices, shardings or {}
-            )
-            cleaning = _cleaning(recorded, share_decompositions, name)
-            if devices is None:
-                _check_unmarked(recorded.module)
-            else:
-                cleaning.append(annotation(inputs, outputs, devices, sharding_form))
-            # Verified once, below.
-            return Recorded(run_passes(recorded.module, cleaning, verify=False), inputs, outputs)
-
+        request = ExportRequest(
+            module=module,
+            args=args,
+            kwargs=kwargs or {},
+            train=train,
+            optimizer=optimizer,
+            share_decompositions=share_decompositions,
+            mesh=devices,
+            shardings=shardings or {},
+            sharding_form=sharding_form,
+            frontend=activation.backend().frontend,
+            progress=step,
+        )
         if varying is None:
-            found = record(args, kwargs or {})
-            lowering = [*passes, *for_target]
-            try:
-                lowered = run_passes(found.module, lowering)
-            except RefusedOperationError as error:
-                with recording_of(parts).located():
-                    again = partial(record, args, kwargs or {}, located=True)
-                    raise _with_source(error, again, lowering) from None
-            return Program(
-                lowered, found.inputs, found.outputs, devices, keeps_decompositions=keeps
-            )
-        general = program_for_sizes(record, varying)
-        cleaned = run_passes(general.module, [rename_decompositions, *passes])
+            return _program(request, [*passes, *for_target], keeps)
+        general = program_for_sizes(partial(record_at, request), varying)
         return Program(
-            cleaned,
+            run_passes(general.module, [rename_decompositions, *passes]),
             general.inputs,
             general.outputs,
             dimensions=general.dimensions,
@@ -199,141 +155,42 @@ def export(
         )
 
 
-def _check_arguments(module: object, ops: object, passes: Sequence[object]) -> None:
-    """Refuse what is another argument by mistake, before anything is recorded."""
-    if not isinstance(module, torch.nn.Module | torch.export.ExportedProgram):
-        what = module.__name__ if isinstance(module, type) else f"a {type(module).__name__}"
-        raise ExportError(
-            f"the first argument is {what}, and an export takes a torch.nn.Module, whose forward"
-            " it calls, or an ExportedProgram"
-        )
-    if isinstance(ops, str):
-        raise ExportError(f"ops must be a list of names; write ops=[{ops!r}]")
-    for each in passes:
-        if not callable(each):
-            raise ExportError(
-                f"a pass is a function from module to module, such as lowering.stablehlo.clean, not"
-                f" {each!r}"
-            )
+def _program(request: ExportRequest, passes: Sequence[Pass], keeps_decompositions: bool) -> Program:
+    """The program of a request, after these passes.
+
+    Raises:
+        RefusedOperationError: a pass refuses an operation. The error names the line that it comes
+            from, for which the module is recorded again with locations.
+    """
+    recorded = record(request)
+    try:
+        lowered = run_passes(recorded.module, passes)
+    except RefusedOperationError as error:
+        raise _with_source(error, request, passes) from None
+    return Program(
+        lowered,
+        recorded.inputs,
+        recorded.outputs,
+        request.mesh,
+        keeps_decompositions=keeps_decompositions,
+    )
 
 
 def _with_source(
-    error: RefusedOperationError, again: Callable[[], Recorded], passes: Sequence[Pass]
+    error: RefusedOperationError, request: ExportRequest, passes: Sequence[Pass]
 ) -> RefusedOperationError:
     """The refusal of such an operation in the same module, recorded again with locations. Where
     that is not possible, it is the same refusal."""
     try:
-        run_passes(again().module, passes)
+        with recording_of(request.frontend).located():
+            run_passes(record(request, located=True).module, passes)
     except RefusedOperationError as first:
-        for found in (first, *first.others):
-            if found.operation == error.operation and found.source:
-                return found
+        for refusal in (first, *first.others):
+            if refusal.operation == error.operation and refusal.source:
+                return refusal
     except Exception:  # whatever a search for the source meets, the refusal stays what it is
         return error
     return error
-
-
-def _cleaning(recorded: Lowered, share: bool, name: str) -> list[Pass]:
-    """The passes that make a recorded graph readable."""
-    if recorded.clean:
-        sharing = [] if share else [unshare_decompositions]
-        return [*sharing, rename_decompositions, partial(rename_module, name=name)]
-    return [*clean_passes(share=share), partial(rename_module, name=name)]
-
-
-def _check_may_vary(train: bool, devices: DeviceMesh | None, target: str | None) -> None:
-    """Raise for what cannot be exported with sizes that vary."""
-    for given, what, instead in (
-        (train, "a training step", "export one step for each size"),
-        (devices is not None, "a program for several devices", "export it at each size"),
-        (
-            target is not None,
-            f"a program for target={target!r}",
-            "leave out the target, and lower the program at a size: program.at(batch=…).save(…),"
-            f" then composites lower --target {target}",
-        ),
-    ):
-        if given:
-            raise ExportError(f"{what} cannot have dynamic shapes; {instead}")
-
-
-def _target(target: str | None, portable: bool) -> str | None:
-    if portable and target not in (None, PORTABLE):
-        raise ExportError(f"portable=True and target={target!r} are two targets; leave one out")
-    return PORTABLE if portable else target
-
-
-def _mesh(mesh: Any, shardings: Mapping[str, Any] | None, form: str) -> DeviceMesh | None:
-    if form not in get_args(Form):
-        raise ExportError(f"sharding_form must be 'gspmd' or 'shardy', not {form!r}")
-    if mesh is None:
-        if shardings:
-            raise ExportError("shardings need the mesh that they name; pass mesh={'model': 4}")
-        return None
-    if shardings is not None and not isinstance(shardings, Mapping):
-        raise ExportError(
-            "shardings must be a mapping from patterns of names to specs, such as"
-            f" {{'*.weight': ('model', None)}}, not {shardings!r}"
-        )
-    return DeviceMesh.of(mesh)
-
-
-def _check_unmarked(module: Module) -> None:
-    for _, text in marks(module.ir):
-        raise ExportError(
-            f"the module marks a value as {text}; pass mesh=, the mesh that it marks it with"
-        )
-
-
-def _sharded(
-    inputs: tuple[Value, ...],
-    outputs: tuple[Value, ...],
-    marks: Mapping[str, str],
-    mesh: DeviceMesh | None,
-    shardings: Mapping[str, Any],
-) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-    """Inputs and outputs with their shardings.
-
-    Args:
-        marks: what torch_xla's `mark_sharding` has noted, by input.
-    """
-    if mesh is None:
-        if marks:
-            name, mark = next(iter(marks.items()))
-            raise ExportError(
-                f"{name} is marked as {mark}; pass mesh=, the mesh that it was marked with"
-            )
-        return inputs, outputs
-    shapes = {value.name: value.sizes for value in inputs}
-    known: dict[str, Any] = {}
-    for name, mark in marks.items():
-        if name in shapes:
-            known[name] = mesh.spec_of(mark, len(shapes[name]))
-            if known[name] is None:
-                raise ExportError(f"{name} is marked as {mark}, which is no division of the mesh")
-    specs = of_inputs(mesh, {escape(n): s for n, s in known.items()} | dict(shardings), shapes)
-    return (
-        tuple(replace(value, sharding=specs.get(value.name)) for value in inputs),
-        tuple(
-            replace(value, sharding=of_output(value.name, value.updates, specs))
-            for value in outputs
-        ),
-    )
-
-
-def _outputs(recorded: Lowered) -> tuple[Value, ...]:
-    """The outputs of `@main`.
-
-    Where the module writes to a tensor that it does not read, there is no input to update. Where it
-    puts a tensor of another type in the place of one, this is not the input's next value.
-    """
-    of_inputs = {value.name: value.type for value in recorded.inputs}
-    return tuple(
-        value
-        if value.updates is not None and of_inputs.get(value.updates) == value.type
-        else replace(value, updates=None)
-        for value in recorded.outputs
-    )
 
 
 @contextmanager

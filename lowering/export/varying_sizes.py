@@ -14,6 +14,7 @@ from composites.errors import CompositesError, ExportError
 from lowering.export.dimensions import Dimension
 from lowering.export.dynamic_shapes import DynamicArguments, large_sizes, recorded_sizes
 from lowering.export.manifest import Value
+from lowering.export.recording import Recorded
 from lowering.stablehlo import (
     DynamicSizeError,
     Module,
@@ -24,16 +25,6 @@ from lowering.stablehlo import (
     refine,
     type_difference,
 )
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """A program at one size of each dimension."""
-
-    module: Module
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
-
 
 Record = Callable[[Sequence[Any], Mapping[str, Any]], Recorded]
 """Records a module with these arguments and keyword arguments."""

@@ -1,0 +1,161 @@
+"""One recording of a module: traced, lowered to StableHLO, and cleaned.
+
+an `ExportRequest`
+    -> `Traced`: which tensors are inputs and outputs
+    -> `Lowered`: the StableHLO of the outputs
+    -> `Recorded`: clean, with the shardings of inputs and outputs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from glob import escape
+from typing import Any
+
+import torch
+
+from composites.errors import ExportError
+from lowering.export.manifest import Value
+from lowering.export.partitioning import annotation
+from lowering.export.request import ExportRequest
+from lowering.export.shardings import DeviceMesh, of_inputs, of_output
+from lowering.export.tracing import (
+    Lowered,
+    Traced,
+    graph_of,
+    model_name,
+    nothing_kept,
+    recording_of,
+    trace_inference,
+    trace_training,
+)
+from lowering.stablehlo import (
+    Module,
+    Pass,
+    clean_passes,
+    rename_decompositions,
+    rename_module,
+    run_passes,
+    unshare_decompositions,
+)
+from lowering.stablehlo.passes.annotate_shardings import marks
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A clean program, which is not verified yet."""
+
+    module: Module
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+
+def record(request: ExportRequest, *, located: bool = False) -> Recorded:
+    """Record the module of a request.
+
+    Args:
+        located: whether operations have locations; see `Recording.lower_graph`.
+
+    Raises:
+        ExportError: the module cannot be recorded.
+    """
+    request.progress("tracing")
+    module = request.module
+    if isinstance(module, torch.export.ExportedProgram):
+        module = graph_of(module, request.frontend.tensors)
+    with nothing_kept(request.frontend, module):
+        traced = _traced(request, module)
+        request.progress("lowering to StableHLO")
+        lowered = traced.lower(recording_of(request.frontend), located=located)
+    request.progress("cleaning")
+    inputs, outputs = _sharded(
+        lowered.inputs, _outputs(lowered), traced.marks, request.mesh, request.shardings
+    )
+    name = model_name(request.module)  # the class of an exported program's graph is one of torch.fx
+    cleaning = _cleaning(lowered, request.share_decompositions, name)
+    if request.mesh is None:
+        _check_unmarked(lowered.module)
+    else:
+        cleaning.append(annotation(inputs, outputs, request.mesh, request.sharding_form))
+    return Recorded(run_passes(lowered.module, cleaning, verify=False), inputs, outputs)
+
+
+def record_at(request: ExportRequest, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Recorded:
+    """Record the module of a request with other arguments."""
+    return record(replace(request, args=args, kwargs=kwargs))
+
+
+def _traced(request: ExportRequest, module: torch.nn.Module) -> Traced:
+    call = (request.frontend, module, request.args, request.kwargs)
+    shared = request.mesh is not None
+    if request.train:
+        return trace_training(*call, request.optimizer, shared=shared)
+    return trace_inference(*call, shared=shared)
+
+
+def _cleaning(recorded: Lowered, share: bool, name: str) -> list[Pass]:
+    """The passes that make a recorded graph readable."""
+    if recorded.clean:
+        sharing = [] if share else [unshare_decompositions]
+        return [*sharing, rename_decompositions, partial(rename_module, name=name)]
+    return [*clean_passes(share=share), partial(rename_module, name=name)]
+
+
+def _check_unmarked(module: Module) -> None:
+    for _, text in marks(module.ir):
+        raise ExportError(
+            f"the module marks a value as {text}; pass mesh=, the mesh that it marks it with"
+        )
+
+
+def _sharded(
+    inputs: tuple[Value, ...],
+    outputs: tuple[Value, ...],
+    marks: Mapping[str, str],
+    mesh: DeviceMesh | None,
+    shardings: Mapping[str, Any],
+) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+    """Inputs and outputs with their shardings.
+
+    Args:
+        marks: what torch_xla's `mark_sharding` has noted, by input.
+    """
+    if mesh is None:
+        if marks:
+            name, mark = next(iter(marks.items()))
+            raise ExportError(
+                f"{name} is marked as {mark}; pass mesh=, the mesh that it was marked with"
+            )
+        return inputs, outputs
+    shapes = {value.name: value.sizes for value in inputs}
+    known: dict[str, Any] = {}
+    for name, mark in marks.items():
+        if name in shapes:
+            known[name] = mesh.spec_of(mark, len(shapes[name]))
+            if known[name] is None:
+                raise ExportError(f"{name} is marked as {mark}, which is no division of the mesh")
+    specs = of_inputs(mesh, {escape(n): s for n, s in known.items()} | dict(shardings), shapes)
+    return (
+        tuple(replace(value, sharding=specs.get(value.name)) for value in inputs),
+        tuple(
+            replace(value, sharding=of_output(value.name, value.updates, specs))
+            for value in outputs
+        ),
+    )
+
+
+def _outputs(recorded: Lowered) -> tuple[Value, ...]:
+    """The outputs of `@main`.
+
+    Where the module writes to a tensor that it does not read, there is no input to update. Where it
+    puts a tensor of another type in the place of one, this is not the input's next value.
+    """
+    of_inputs = {value.name: value.type for value in recorded.inputs}
+    return tuple(
+        value
+        if value.updates is not None and of_inputs.get(value.updates) == value.type
+        else replace(value, updates=None)
+        for value in recorded.outputs
+    )

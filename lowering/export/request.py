@@ -1,0 +1,116 @@
+"""What one export is asked for, checked before anything is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import torch
+
+from composites.errors import ExportError
+from composites.registry.model import PORTABLE
+from lowering.export.optimizers import OptimizerFactory, check_factory
+from lowering.export.shardings import DeviceMesh, Form
+from lowering.frontends.protocols import Frontend
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportRequest:
+    """The arguments of `composites.export` that say how a module is recorded, and with what."""
+
+    module: torch.nn.Module | torch.export.ExportedProgram
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    train: bool
+    optimizer: OptimizerFactory | None
+    share_decompositions: bool
+    mesh: DeviceMesh | None
+    shardings: Mapping[str, Any]
+    sharding_form: Form
+    frontend: Frontend
+    progress: Callable[[str], None]
+    """Shows the step that begins."""
+
+
+def check_arguments(
+    module: object,
+    args: object,
+    ops: object,
+    passes: Sequence[object],
+    *,
+    train: bool,
+    optimizer: OptimizerFactory | None,
+) -> None:
+    """Refuse what is another argument by mistake, before anything is recorded.
+
+    Raises:
+        ExportError: an argument cannot be what it is given for; the message says what to pass.
+    """
+    if not isinstance(module, torch.nn.Module | torch.export.ExportedProgram):
+        what = module.__name__ if isinstance(module, type) else f"a {type(module).__name__}"
+        raise ExportError(
+            f"the first argument is {what}, and an export takes a torch.nn.Module, whose forward"
+            " it calls, or an ExportedProgram"
+        )
+    if train and isinstance(module, torch.export.ExportedProgram):
+        raise ExportError("an ExportedProgram only supports inference; pass the module itself")
+    if isinstance(args, torch.Tensor):
+        raise ExportError("args must be a tuple of arguments; write (tensor,) for a single one")
+    if optimizer is not None:
+        check_factory(optimizer)
+    if isinstance(ops, str):
+        raise ExportError(f"ops must be a list of names; write ops=[{ops!r}]")
+    for each in passes:
+        if not callable(each):
+            raise ExportError(
+                f"a pass is a function from module to module, such as lowering.stablehlo.clean, not"
+                f" {each!r}"
+            )
+
+
+def check_may_vary(train: bool, devices: DeviceMesh | None, target: str | None) -> None:
+    """Raise for what cannot be exported with sizes that vary."""
+    for given, what, instead in (
+        (train, "a training step", "export one step for each size"),
+        (devices is not None, "a program for several devices", "export it at each size"),
+        (
+            target is not None,
+            f"a program for target={target!r}",
+            "leave out the target, and lower the program at a size: program.at(batch=…).save(…),"
+            f" then composites lower --target {target}",
+        ),
+    ):
+        if given:
+            raise ExportError(f"{what} cannot have dynamic shapes; {instead}")
+
+
+def target_of(target: str | None, portable: bool) -> str | None:
+    """The name of the target.
+
+    Raises:
+        ExportError: two are given.
+    """
+    if portable and target not in (None, PORTABLE):
+        raise ExportError(f"portable=True and target={target!r} are two targets; leave one out")
+    return PORTABLE if portable else target
+
+
+def mesh_of(mesh: Any, shardings: Mapping[str, Any] | None, form: str) -> DeviceMesh | None:
+    """The devices that share the program; None if it is for one.
+
+    Raises:
+        ExportError: the arguments about devices do not fit each other.
+    """
+    if form not in get_args(Form):
+        raise ExportError(f"sharding_form must be 'gspmd' or 'shardy', not {form!r}")
+    if mesh is None:
+        if shardings:
+            raise ExportError("shardings need the mesh that they name; pass mesh={'model': 4}")
+        return None
+    if shardings is not None and not isinstance(shardings, Mapping):
+        raise ExportError(
+            "shardings must be a mapping from patterns of names to specs, such as"
+            f" {{'*.weight': ('model', None)}}, not {shardings!r}"
+        )
+    return DeviceMesh.of(mesh)
