@@ -20,21 +20,21 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lowering.jax_entries.activation import active, disable, enable, enabled
     from lowering.jax_entries.availability import Availability
     from lowering.jax_entries.decorator import composite
     from lowering.jax_entries.entries import Entries
     from lowering.jax_entries.functions import EntryFunction
-    from lowering.jax_entries.reporting import stats
+    from lowering.jax_programs.activation import active, disable, enable, enabled
+    from lowering.jax_programs.reporting import stats
 
 __all__ = ["active", "available", "composite", "disable", "enable", "enabled", "entry", "stats"]
 # and one name for each entry
 
 
 _HOMES = {
-    **dict.fromkeys(("active", "disable", "enable", "enabled"), "lowering.jax_entries.activation"),
+    **dict.fromkeys(("active", "disable", "enable", "enabled"), "lowering.jax_programs.activation"),
     "composite": "lowering.jax_entries.decorator",
-    "stats": "lowering.jax_entries.reporting",
+    "stats": "lowering.jax_programs.reporting",
 }
 
 

@@ -30,11 +30,11 @@ from lowering.decorator import check_name, entry_of_function, owner_of
 from lowering.dispatch.reads import refusal
 from lowering.frontends.aten_in_jax import torch_dtype
 from lowering.frontends.jax.internals import is_sharded
-from lowering.jax_entries import activation
 from lowering.jax_entries.arguments import Slot, rebuilt
 from lowering.jax_entries.calls import Call, written
 from lowering.jax_entries.definition import Definition, Hooks
 from lowering.jax_entries.functions import EntryFunction
+from lowering.jax_entries.statistics import statistics
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -167,7 +167,7 @@ class _OwnFunction(EntryFunction):
 
     def __init__(self, definition: Definition) -> None:
         super().__init__(definition, _no_entry)
-        self._statistics = activation.statistics.of(definition.entry, always_on=True)
+        self._statistics = statistics.of(definition.entry, always_on=True)
         self._attributes = {a.argument for a in definition.entry.attributes}
 
     def __call__(self, /, *arguments: Any, **keywords: Any) -> Any:

@@ -145,7 +145,8 @@ def test_nothing_is_imported_without_the_variable(plugin: dict[str, str]) -> Non
     )
     done = run_python(script, **plugin)
     assert done.stdout.split() == [
-        "composites", "composites.settings", "lowering", "lowering.jax_plugin"
+        "composites", "composites.settings", "lowering", "lowering.jax_programs",
+        "lowering.jax_programs.plugin",
     ]  # fmt: skip
 
 

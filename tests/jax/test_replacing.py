@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from composites.errors import UnusableFunctionError
-from lowering.jax_entries.replacing import find_replaceable
+from lowering.jax_programs.replacing import find_replaceable
 
 
 def _maker(variable: Any, *, other: Any = 2) -> Any:

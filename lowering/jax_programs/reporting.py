@@ -6,7 +6,7 @@ import logging
 import sys
 
 from lowering.activation import catalog
-from lowering.jax_entries import activation
+from lowering.jax_programs import activation
 from lowering.stats.collect import collected, report_of_at_exit
 from lowering.stats.data import Stats
 

@@ -23,12 +23,12 @@ from lowering.frontends.jax.composite_call import Layout, Order, bind, trace
 from lowering.frontends.jax.internals import has_own_type, knows_sums, settings_of_traces
 from lowering.jax_entries.arguments import signature_of, taken_apart, typed
 from lowering.jax_entries.calls import strong
-from lowering.jax_entries.caught_calls import CaughtCall, Many
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.entries import Entries
-from lowering.jax_entries.laid_out import LaidOutCall, ordered_type
 from lowering.jax_entries.surroundings import has_no_composites, without_composites
 from lowering.jax_entries.traced import is_same
+from lowering.jax_programs.caught_calls import CaughtCall, Many
+from lowering.jax_programs.laid_out import LaidOutCall, ordered_type
 
 _KINDS = 4096
 """How many kinds of calls are kept."""

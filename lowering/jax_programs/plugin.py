@@ -37,8 +37,8 @@ def _enable(text: str) -> None:
 
     try:
         from composites.allowlist import split_allowlist
-        from lowering.jax_entries.activation import enable
-        from lowering.jax_entries.reporting import report_at_exit
+        from lowering.jax_programs.activation import enable
+        from lowering.jax_programs.reporting import report_at_exit
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise

@@ -20,21 +20,18 @@ from composites.functions import find_function
 from composites.registry.model import BUILTIN_NAMESPACE, Composite
 from lowering import interrupts
 from lowering.activation import catalog
-from lowering.dispatch.statistics import Statistics
 from lowering.import_hook import after_import
-from lowering.jax_entries.catching import Catcher, Claim
 from lowering.jax_entries.entries import Entries, entries
-from lowering.jax_entries.replacing import Replaced, find_replaceable
+from lowering.jax_entries.statistics import statistics
 from lowering.jax_entries.surroundings import change_what_is_on
+from lowering.jax_programs.catching import Catcher, Claim
+from lowering.jax_programs.replacing import Replaced, find_replaceable
 from lowering.requests import Block, Names, Requests
 
 log = logging.getLogger("composites")
 
 _LOCK = threading.RLock()
 """Held while what is on changes."""
-
-statistics = Statistics()
-"""What became of the calls of JAX functions in this process."""
 
 
 @dataclass(slots=True, eq=False)

@@ -31,10 +31,10 @@ from lowering.jax_entries.calls import (
     wider,
 )
 from lowering.jax_entries.definition import Definition
-from lowering.jax_entries.laid_out import LaidOutCall, ordered_type
 from lowering.jax_entries.lock_free_property import lock_free_property
-from lowering.jax_entries.pulling import Arrays, NotExpressible, Source, pulled_back
 from lowering.jax_entries.surroundings import without_composites
+from lowering.jax_programs.laid_out import LaidOutCall, ordered_type
+from lowering.jax_programs.pulling import Arrays, NotExpressible, Source, pulled_back
 
 Many = Literal["merged", "stacked"]
 """Many calls at once: `merged` in the first dimension of all arrays, which counts what is computed

@@ -26,7 +26,7 @@ from lowering.frontends.jax.composite_call import (
 )
 from lowering.jax_entries.calls import Call
 from lowering.jax_entries.lock_free_property import lock_free_property
-from lowering.jax_entries.pulling import Arrays
+from lowering.jax_programs.pulling import Arrays
 
 
 @dataclass(frozen=True, eq=False)
