@@ -319,9 +319,10 @@ def script_findings(script: Path) -> Iterator[Finding]:
         yield Finding("problem", str(script), f"cannot be read: {error}", "name a Python script")
         return
     imported = [line for name, line in imports(tree) if name in ("torch", "torch_xla")]
-    for node in ast.walk(tree):
-        sets = isinstance(node, ast.Assign | ast.Expr) and _SETS_ALLOWLIST.search(ast.unparse(node))
-        if sets and imported and node.lineno > min(imported):
+    statements = [s for s in ast.walk(tree) if isinstance(s, ast.Assign | ast.Expr)]
+    for statement in statements if imported else ():
+        line = statement.lineno
+        if line > min(imported) and _SETS_ALLOWLIST.search(ast.unparse(statement)):
             text = f"sets {ALLOWLIST.name} after torch was imported in line {min(imported)}"
             advice = f"set it in the shell, as in `{ALLOWLIST.name}=gelu python {script.name}`"
-            yield Finding("problem", f"{script}:{node.lineno}", text, advice)
+            yield Finding("problem", f"{script}:{line}", text, advice)

@@ -10,37 +10,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
-from lowering.copies import code as codes
 from lowering.copies.original import original_function
-from lowering.copies.written import (
-    Defined,
-    Imported,
-    WrittenModule,
-    bindings,
-    written_module,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A member of a class whose code can be compared."""
-
-    kind: str
-    """The decorator that makes it: `property`, `staticmethod`, `classmethod`, or nothing."""
-    function: FunctionType
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenMember:
-    """A member as the file of a class has it."""
-
-    target: str
-    """`package.module:Class.method`"""
-    decorators: tuple[str, ...]
+from lowering.copies.written import WrittenFunction, WrittenModule, bindings, written_module
 
 
 def behaviour(owner: type, name: str) -> Any:
@@ -54,8 +28,9 @@ def behaviour(owner: type, name: str) -> Any:
     return None
 
 
-def member(value: Any) -> Member | None:
-    """What `behaviour` gives, if its code can be compared."""
+def member(value: Any) -> tuple[str, FunctionType] | None:
+    """The function of what `behaviour` gives, and the decorator that makes it: `property`,
+    `staticmethod`, `classmethod`, or nothing. None if there is no such function."""
     if isinstance(value, property):
         others = (value.fset, value.fdel)
         kind, function = "property", value.fget if others == (None, None) else None
@@ -64,7 +39,7 @@ def member(value: Any) -> Member | None:
     else:
         kind, function = "", value
     function = original_function(function)
-    return Member(kind, function) if isinstance(function, FunctionType) else None
+    return (kind, function) if isinstance(function, FunctionType) else None
 
 
 def called_members(function: FunctionType, owner: type) -> Mapping[str, Any]:
@@ -76,13 +51,13 @@ def called_members(function: FunctionType, owner: type) -> Mapping[str, Any]:
     found: dict[str, Any] = {}
     waiting = [function]
     while waiting:
-        for name in sorted(codes.attribute_names(waiting.pop().__code__) - found.keys()):
+        for name in sorted(_names(waiting.pop().__code__) - found.keys()):
             value = behaviour(owner, name)
             if value is None:
                 continue
             found[name] = value
             inside = member(value)
-            waiting += () if inside is None else (inside.function,)
+            waiting += () if inside is None else inside[1:]
     return found
 
 
@@ -95,51 +70,39 @@ def overridden(members: Mapping[str, Any], owner: type) -> str | None:
     return None
 
 
-def written_member(module: WrittenModule, path: Sequence[str], name: str) -> WrittenMember | None:
-    """What the class at `path` has under a name as a `def`, in its file or those of its bases."""
-    node = _class(module, path)
-    if node is None:
+def written_member(
+    module: WrittenModule, path: Sequence[str], name: str
+) -> tuple[str, WrittenFunction] | None:
+    """The `def` that the class at `path` has under a name, in its file or those of its bases, and
+    its decorators."""
+    node = module.defined(path)
+    if not isinstance(node, ast.ClassDef):
         return None
-    defined = [s for s in node.body if isinstance(s, ast.FunctionDef) and s.name == name]
-    if defined and all(isinstance(m, Defined) for n, m in bindings(node.body, "") if n == name):
-        decorators = tuple(ast.unparse(d) for d in defined[-1].decorator_list)
-        return WrittenMember(f"{module.name}:{'.'.join((*path, name))}", decorators)
-    if any(n == name for n, _ in bindings(node.body, "")):
-        return None
+    bound = [binding for n, binding in bindings(node.body, "") if n == name]
+    if bound:
+        target = f"{module.name}:{'.'.join((*path, name))}"
+        defined = bound[0] if len(bound) == 1 else None
+        if not isinstance(defined, ast.FunctionDef):
+            return None
+        kind = " ".join(map(ast.unparse, defined.decorator_list))
+        return kind, WrittenFunction(target, module, defined)
     for base in node.bases:
-        place = _base(module, base)
-        inherited = None if place is None else written_member(*place, name)
-        if inherited is not None:
-            return inherited
+        place = module.resolved(base.id)[0] if isinstance(base, ast.Name) else ""
+        source, _, inherited = place.partition(":")
+        of_base = written_module(source) if inherited else None  # None for those of torch
+        found = None if of_base is None else written_member(of_base, (inherited,), name)
+        if found is not None:
+            return found
     return None
+
+
+def _names(code: CodeType) -> set[str]:
+    """The names of attributes, and of globals, in code."""
+    inside = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*map(_names, inside))
 
 
 def _is_root(base: type) -> bool:
     return base is object or (
         base.__module__ == "torch.nn.modules.module" and base.__qualname__ == "Module"
     )
-
-
-def _class(module: WrittenModule, path: Sequence[str]) -> ast.ClassDef | None:
-    body: Sequence[ast.stmt] = module.body
-    node: ast.ClassDef | None = None
-    for part in path:
-        owners = [s for s in body if isinstance(s, ast.ClassDef) and s.name == part]
-        node = owners[0] if len(owners) == 1 else None
-        body = () if node is None else node.body
-    return node
-
-
-def _base(module: WrittenModule, base: ast.expr) -> tuple[WrittenModule, tuple[str, ...]] | None:
-    """Where a base class is written; None for those of torch, and those that are not found."""
-    if not isinstance(base, ast.Name):
-        return None
-    if _class(module, (base.id,)) is not None:
-        return module, (base.id,)
-    meaning = module.names.get(base.id)
-    if not isinstance(meaning, Imported) or meaning.name is None:
-        return None
-    if meaning.module.partition(".")[0] == "torch":
-        return None
-    imported = written_module(meaning.module)
-    return None if imported is None else _base(imported, ast.Name(meaning.name))

@@ -1,38 +1,23 @@
-"""Whether a function is a copy of a written one: the same code, whose names mean the same."""
+"""Whether a function is a copy of a written one: the same syntax tree, whose names mean the same.
+
+Both are compared as their files have them. What is loaded must then still be what its file says,
+for a program may have replaced a function or a helper of it.
+"""
 
 from __future__ import annotations
 
 import ast
 import builtins
 import sys
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
-from lowering.copies import code as codes
 from lowering.copies.members import behaviour, member, written_member
 from lowering.copies.original import original_function
-from lowering.copies.written import (
-    Defined,
-    Imported,
-    Literal,
-    WrittenFunction,
-    WrittenModule,
-    written_function,
-)
+from lowering.copies.written import Class, WrittenFunction, WrittenModule, written_function
 
 _MISSING = object()
-_Pair = tuple[int, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Classes:
-    """The class whose method is compared, and the one that has the written method."""
-
-    found: type | None
-    module: WrittenModule
-    path: tuple[str, ...]
-    """Empty if the written function is no method."""
+_Pairs = frozenset[tuple[str, str]]
 
 
 def is_copy(function: FunctionType, written: WrittenFunction, owner: type | None = None) -> bool:
@@ -46,128 +31,141 @@ def is_copy(function: FunctionType, written: WrittenFunction, owner: type | None
         owner: the class, if `function` is a method. What its code reads of this class must be a
             copy too.
     """
-    path = tuple(written.target.partition(":")[2].split(".")[:-1])
-    return _is_copy(function, written, _Classes(owner, written.module, path), frozenset())
+    mine = written_function(f"{function.__module__}:{function.__qualname__}")
+    if mine is None:
+        return False
+    classes = mine.owner, written.owner
+    return _same(mine, written, classes, frozenset()) and _is_loaded(function, mine, owner, set())
 
 
-def _is_copy(
-    function: FunctionType, written: WrittenFunction, classes: _Classes, assumed: frozenset[_Pair]
+def _same(
+    one: WrittenFunction, other: WrittenFunction, classes: tuple[Class, Class], assumed: _Pairs
 ) -> bool:
-    """The same, where the pairs in `assumed` are being compared already, because functions call
-    each other."""
-    code = function.__code__
-    if codes.shape(code) != codes.shape(written.code) or code.co_freevars:
-        return False
-    if codes.form(code) != written.form or not _same_defaults(function, written):
-        return False
-    names = codes.global_names(code)
-    if names is None:
-        return False
-    assumed |= {(id(function), written.target)}
-    return all(
-        _means_same(name, function, written.module, classes, assumed) for name in names
-    ) and all(_is_same_member(name, classes, assumed) for name in codes.attribute_names(code))
-
-
-def _is_same_member(name: str, classes: _Classes, assumed: frozenset[_Pair]) -> bool:
-    """Whether both classes have the same code under a name, or none."""
-    value = None if classes.found is None else behaviour(classes.found, name)
-    expected = written_member(classes.module, classes.path, name) if classes.path else None
-    if value is None or expected is None:
-        return value is None and expected is None
-    found = member(value)
-    if found is None or expected.decorators != ((found.kind,) if found.kind else ()):
-        return False
-    return _is_copy_of(found.function, expected.target, classes, assumed)
-
-
-def _is_copy_of(
-    function: FunctionType, target: str, classes: _Classes, assumed: frozenset[_Pair]
-) -> bool:
-    if (id(function), target) in assumed:
+    """Whether two functions do the same in methods of these classes. The pairs in `assumed` are
+    being compared already, because functions call each other."""
+    if (one.target, other.target) in assumed:
         return True
-    written = written_function(target)
-    return written is not None and _is_copy(function, written, classes, assumed)
+    names = one.global_names
+    if one.form != other.form or names is None or names != other.global_names:
+        return False
+    assumed |= {(one.target, other.target)}
+    return (
+        _same_defaults(one, other)
+        and all(_means_same(name, one, other, classes, assumed) for name in names)
+        and all(_is_same_member(name, classes, assumed) for name in one.attribute_names)
+    )
+
+
+def _is_same_member(name: str, classes: tuple[Class, Class], assumed: _Pairs) -> bool:
+    """Whether both classes have the same code under a name, or none."""
+    one, other = (written_member(*owner, name) for owner in classes)
+    if one is None or other is None:
+        return one is other
+    return one[0] == other[0] and _same(one[1], other[1], classes, assumed)
 
 
 def _means_same(
     name: str,
-    function: FunctionType,
-    module: WrittenModule,
-    classes: _Classes,
-    assumed: frozenset[_Pair],
+    one: WrittenFunction,
+    other: WrittenFunction,
+    classes: tuple[Class, Class],
+    assumed: _Pairs,
 ) -> bool:
-    held = function.__globals__.get(name, _MISSING)
-    value = vars(builtins).get(name, _MISSING) if held is _MISSING else held
-    loaded = sys.modules.get(module.name)
-    if value is not _MISSING and loaded is not None and vars(loaded).get(name, _MISSING) is value:
-        return True
-    meaning = module.names.get(name)
-    if meaning is None:
-        is_built_in = "*" not in module.names and value is not _MISSING
-        return is_built_in and vars(builtins).get(name, _MISSING) is value
-    if isinstance(meaning, Literal):
-        return value is not _MISSING and _equal(value, meaning.value)
-    if isinstance(meaning, Imported):
-        if _imported(meaning) is value and value is not _MISSING:
-            return True
-        target = f"{meaning.module}:{meaning.name}"
-    elif isinstance(meaning, Defined):
-        target = f"{module.name}:{name}"
-    else:
-        return False
-    value = original_function(value)
-    return isinstance(value, FunctionType) and _is_copy_of(value, target, classes, assumed)
+    (place, bound), (other_place, expected) = (f.module.resolved(name) for f in (one, other))
+    if place == other_place:
+        starred = "*" in one.module.names or "*" in other.module.names
+        return bool(place) or (hasattr(builtins, name) and not starred)
+    if isinstance(bound, ast.expr) and isinstance(expected, ast.expr):
+        value = _value(one.module, bound)
+        return value is not None and value == _value(other.module, expected)
+    if isinstance(bound, ast.FunctionDef) and isinstance(expected, ast.FunctionDef):
+        helper, named = written_function(place), written_function(other_place)
+        return helper is not None and named is not None and _same(helper, named, classes, assumed)
+    return False
 
 
-def _imported(meaning: Imported) -> Any:
-    """What an import gives, if the module is loaded."""
-    module = sys.modules.get(meaning.module)
-    if module is None or meaning.name is None:
-        return module if module is not None else _MISSING
-    held = vars(module).get(meaning.name, _MISSING)
-    if held is _MISSING:
-        return sys.modules.get(f"{meaning.module}.{meaning.name}", _MISSING)
-    return held
+def _same_defaults(one: WrittenFunction, other: WrittenFunction) -> bool:
+    values, expected = (
+        [
+            (default is None, default and _value(function.module, default))
+            for default in (*function.node.args.defaults, *function.node.args.kw_defaults)
+        ]
+        for function in (one, other)
+    )
+    return values == expected and (False, None) not in values
 
 
-def _same_defaults(function: FunctionType, written: WrittenFunction) -> bool:
-    arguments = written.arguments
-    if arguments is None:
-        return False
-    by_name = {
-        parameter.arg: default
-        for parameter, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-        if default is not None
-    }
-    positional, by_keyword = function.__defaults__ or (), function.__kwdefaults__ or {}
-    if len(positional) != len(arguments.defaults) or by_keyword.keys() != by_name.keys():
-        return False
-    values = [*positional, *by_keyword.values()]
-    nodes = [*arguments.defaults, *(by_name[name] for name in by_keyword)]
-    return all(_is_value(v, n, written.module) for v, n in zip(values, nodes, strict=True))
-
-
-def _is_value(value: Any, node: ast.expr, module: WrittenModule) -> bool:
-    """Whether a value is that of an expression: a constant, or a name such as `torch.float32`."""
+def _value(module: WrittenModule, node: ast.expr) -> Any:
+    """What an expression is: a constant with its type, or the place of `torch.float32`. None if
+    that is not known."""
+    name, *parts = ast.unparse(node).split(".")
+    place, bound = module.resolved(name) if name.isidentifier() else ("", None)
+    if isinstance(bound, str):
+        return place, *parts
+    assigned = bound if isinstance(bound, ast.expr) and not parts else node
     try:
-        return _equal(value, ast.literal_eval(node))
-    except ValueError:
-        pass
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    meaning = module.names.get(node.id) if isinstance(node, ast.Name) else None
-    if isinstance(meaning, Literal):
-        return not parts and _equal(value, meaning.value)
-    if not isinstance(meaning, Imported):
+        return _constant(ast.literal_eval(assigned))
+    except (TypeError, ValueError):
+        return None
+
+
+def _constant(value: Any) -> tuple[type, str]:
+    """A constant with its type: 1, 1.0 and True are three values, as are 0.0 and -0.0."""
+    return type(value), repr(value)
+
+
+def _is_loaded(
+    function: Any, written: WrittenFunction | None, owner: type | None, seen: set[str]
+) -> bool:
+    """Whether a loaded function is what its file says, and so is all that it calls."""
+    if not isinstance(function, FunctionType) or written is None:
         return False
-    found = _imported(meaning)
-    for part in reversed(parts):
-        found = getattr(found, part, _MISSING)
-    return found is value
+    if written.target in seen:
+        return True
+    seen.add(written.target)
+    code = function.__code__
+    place = function.__module__, code.co_name, code.co_firstlineno, code.co_freevars
+    return (
+        place == (written.module.name, written.node.name, written.first_line, ())
+        and all(
+            _holds(function.__globals__.get(name, _MISSING), name, written.module, owner, seen)
+            for name in written.global_names or ()
+        )
+        and all(
+            _has_member(owner, name, written.owner, seen)
+            for name in (written.attribute_names if owner is not None else ())
+        )
+    )
 
 
-def _equal(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and repr(one) == repr(other)
+def _holds(
+    value: Any, name: str, module: WrittenModule, owner: type | None, seen: set[str]
+) -> bool:
+    """Whether a global name has the value that the file of its module says."""
+    place, bound = module.resolved(name)
+    value = original_function(value)
+    if isinstance(bound, ast.FunctionDef):
+        return _is_loaded(value, written_function(place), owner, seen)
+    if isinstance(bound, str):
+        source, _, imported = bound.partition(":")
+        expected: Any = sys.modules.get(source, _MISSING)
+        if imported:  # what the module has under this name, or a submodule
+            submodule = sys.modules.get(f"{source}.{imported}", _MISSING)
+            expected = getattr(expected, "__dict__", {}).get(imported, submodule)
+        return value is original_function(expected)
+    if isinstance(bound, ast.expr) and (constant := _value(module, bound)) is not None:
+        return constant == _constant(value)
+    return (value is _MISSING) == (not place)
+
+
+def _has_member(owner: type, name: str, written_in: Class, seen: set[str]) -> bool:
+    """Whether a class has the code under a name that its file says."""
+    written, value = written_member(*written_in, name), behaviour(owner, name)
+    if written is None or value is None:
+        return written is None and value is None
+    loaded = member(value)
+    return (
+        loaded is not None
+        and loaded[0] == written[0]
+        and _is_loaded(loaded[1], written[1], owner, seen)
+    )

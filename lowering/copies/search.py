@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from composites.errors import UnusableFunctionError
 from composites.functions import import_module
 from composites.registry.model import Composite
-from lowering.copies import code as codes
 from lowering.copies.original import original_function
 from lowering.copies.same import is_copy
 from lowering.copies.written import (
+    Shape,
     WrittenFunction,
-    code_objects,
     module_names,
+    shape,
+    shapes,
     written_function,
 )
 
@@ -59,15 +60,11 @@ class Search:
                 yield Copy(f"{module.__name__}:{path}", found)
 
     def candidates(self) -> Iterator[str]:
-        """The modules of the packages whose files have the code of a named function. Whether its
-        names mean the same is not known before they are imported, which is not done here."""
+        """The modules of the packages whose files may have the code of a named function. They are
+        not imported."""
         for name in sorted({name for package in self.packages for name in module_names(package)}):
-            if any(self._has_form(code) for code in code_objects(name)):
+            if not self._named.keys().isdisjoint(shapes(name)):
                 yield name
-
-    def _has_form(self, code: CodeType) -> bool:
-        named = self._named.get(codes.shape(code), ())
-        return bool(named) and codes.form(code) in {written.form for _, written in named}
 
     def catching(self, module: str, owner: Any, function: Any) -> tuple[Composite, ...]:
         """The entries that catch a function of a module as a copy. Its owner is a class, or the
@@ -81,20 +78,20 @@ class Search:
     def _entries(
         self, function: FunctionType, owner: type | None, entries: Sequence[Composite]
     ) -> Iterator[Composite]:
-        named = self._named.get(codes.shape(function.__code__), ())
+        named = self._named.get(shape(function.__code__), ())
         for entry in entries if named else ():
             if any(is_copy(function, written, owner) for e, written in named if e is entry):
                 yield entry
 
     @cached_property
-    def _named(self) -> dict[codes.Shape, list[tuple[Composite, WrittenFunction]]]:
+    def _named(self) -> dict[Shape, list[tuple[Composite, WrittenFunction]]]:
         """The functions that entries name, by what is quickly compared."""
-        named: dict[codes.Shape, list[tuple[Composite, WrittenFunction]]] = {}
+        named: dict[Shape, list[tuple[Composite, WrittenFunction]]] = {}
         for entry in self.entries:
             for target in entry.functions:
                 written = written_function(target)
                 if written is not None:
-                    named.setdefault(codes.shape(written.code), []).append((entry, written))
+                    named.setdefault(written.shape, []).append((entry, written))
         return named
 
 

@@ -6,46 +6,24 @@ import ast
 import importlib.util
 import logging
 import pkgutil
+import symtable
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
 from types import CodeType
 from typing import Any
 
 from composites.python_syntax import parse_module
-from lowering.copies import code as codes
 
 log = logging.getLogger("composites")
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """A name that a module imports: a module, or what a module has under `name`."""
-
-    module: str
-    name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Defined:
-    """A name that a `def` of the module binds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Literal:
-    """A name that is assigned a constant."""
-
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """A name that is bound in another way, or more than once."""
-
-
-Meaning = Imported | Defined | Literal | Unknown
+Shape = tuple[Any, ...]
+Binding = str | ast.FunctionDef | ast.expr | None
+"""What binds a name: an import of `package.module` or `package.module:name`, a `def`, an expression
+that is assigned; None if something else does, or more than one statement."""
 
 
 @dataclass(frozen=True)
@@ -53,23 +31,51 @@ class WrittenModule:
     """A module as its file has it."""
 
     name: str
-    code: CodeType
-    source: str
+    body: Sequence[ast.stmt]
     is_package: bool
 
     @cached_property
-    def body(self) -> list[ast.stmt]:
-        return parse_module(self.source).body
-
-    @cached_property
-    def names(self) -> dict[str, Meaning]:
-        """What the global names mean."""
+    def names(self) -> dict[str, Binding]:
+        """What binds the global names."""
         package = self.name if self.is_package else self.name.rpartition(".")[0]
-        meanings: dict[str, Meaning] = {}
-        for name, meaning in bindings(self.body, package):
-            again = meanings.setdefault(name, meaning) != meaning
-            meanings[name] = Unknown() if again else meaning
-        return meanings
+        names: dict[str, Binding] = {}
+        for name, binding in bindings(self.body, package):
+            names[name] = binding if names.setdefault(name, binding) == binding else None
+        return names
+
+    def resolved(self, name: str) -> tuple[str, Binding]:
+        """Where a global name is bound, `package.module:name`, and by what. The place is empty for
+        built-in names, and has no colon for modules and names of torch."""
+        module, seen = self, {(self.name, name)}
+        while name in module.names:
+            binding = module.names[name]
+            if not isinstance(binding, str):
+                return f"{module.name}:{name}", binding
+            source, _, imported = binding.partition(":")
+            is_of_torch = source.partition(".")[0] == "torch"
+            of_file = written_module(source) if imported and not is_of_torch else None
+            # A package may import its own submodule.
+            if of_file is None or imported not in of_file.names or (source, imported) in seen:
+                return binding.replace(":", "."), binding
+            seen.add((source, imported))
+            module, name = of_file, imported
+        return "", None
+
+    def defined(self, path: Sequence[str]) -> ast.FunctionDef | ast.ClassDef | None:
+        """The function or class at a path; None if there is none, or more than one."""
+        node: ast.FunctionDef | ast.ClassDef | None = None
+        for part in path:
+            body = self.body if node is None else node.body
+            same = [s for s in body if isinstance(s, ast.FunctionDef | ast.ClassDef)]
+            same = [statement for statement in same if statement.name == part]
+            if len(same) != 1:
+                return None
+            node = same[0]
+        return node
+
+
+Class = tuple[WrittenModule, Sequence[str]]
+"""A class in a file: its module, and the path to it."""
 
 
 @dataclass(frozen=True)
@@ -77,56 +83,135 @@ class WrittenFunction:
     """A function as its file has it."""
 
     target: str
+    """`package.module:Class.method`"""
     module: WrittenModule
-    code: CodeType = field(repr=False)
+    node: ast.FunctionDef
+
+    @property
+    def owner(self) -> Class:
+        """The class of a method; its path is empty for other functions."""
+        return self.module, tuple(self.target.partition(":")[2].split(".")[:-1])
+
+    @property
+    def first_line(self) -> int:
+        """The line that code objects have."""
+        return min(node.lineno for node in (self.node, *self.node.decorator_list))
 
     @cached_property
-    def form(self) -> codes.Form:
-        return codes.form(self.code)
+    def tree(self) -> ast.FunctionDef:
+        """The function without its name, decorators, defaults, docstrings and annotations."""
+        copied = parse_module(ast.unparse(self.node)).body[0]
+        assert isinstance(copied, ast.FunctionDef)
+        copied.name, copied.decorator_list, copied.args.defaults = "function", [], []
+        copied.args.kw_defaults = [None] * len(copied.args.kwonlyargs)
+        copied.body.append(ast.Pass())  # nothing else may be left
+        normalized = _Normalizer().visit(copied)
+        assert isinstance(normalized, ast.FunctionDef)
+        return ast.fix_missing_locations(normalized)
 
     @cached_property
-    def arguments(self) -> ast.arguments | None:
-        """The parameters and their defaults; None if they are not found."""
-        body: Sequence[ast.stmt] = self.module.body
-        *classes, name = self.target.partition(":")[2].split(".")
-        for part in classes:
-            owners = [s for s in body if isinstance(s, ast.ClassDef) and s.name == part]
-            body = owners[0].body if len(owners) == 1 else ()
-        found = [s for s in body if isinstance(s, ast.FunctionDef) and s.name == name]
-        return found[0].args if len(found) == 1 else None
+    def shape(self) -> Shape:
+        """The shape of the function's code, without importing it."""
+        code = compile(ast.Module([self.tree], []), self.target, "exec", dont_inherit=True)
+        return next(map(shape, filter(_is_code, code.co_consts)))
+
+    @cached_property
+    def form(self) -> str:
+        """Text that is equal for functions that do the same, given that their names mean the
+        same."""
+        return ast.dump(self.tree)
+
+    @cached_property
+    def global_names(self) -> frozenset[str] | None:
+        """The global and built-in names that the code reads; None if it imports, writes globals, or
+        reads a variable of its class, as `super()` does."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import | ast.ImportFrom | ast.Global | ast.Nonlocal):
+                return None
+        (table,) = symtable.symtable(ast.unparse(self.tree), self.target, "exec").get_children()
+        names = frozenset(_globals_in(table))
+        return None if names & {"super", "__class__"} else names
+
+    @cached_property
+    def attribute_names(self) -> frozenset[str]:
+        """The names of attributes and methods that the code uses, of whatever object."""
+        return frozenset(n.attr for n in ast.walk(self.tree) if isinstance(n, ast.Attribute))
 
 
-@cache
+class _Normalizer(ast.NodeTransformer):
+    """Drops what calls do not depend on."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        return ast.arg(node.arg)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is None or not node.simple:
+            return self.generic_visit(node)
+        return self.generic_visit(ast.Assign([node.target], node.value))
+
+
+def _globals_in(table: symtable.SymbolTable) -> Iterator[str]:
+    yield from (symbol.get_name() for symbol in table.get_symbols() if symbol.is_global())
+    for child in table.get_children():
+        yield from _globals_in(child)
+
+
+@lru_cache(maxsize=256)
 def written_function(target: str) -> WrittenFunction | None:
     """The function `package.module:Class.method`; None if its file, or one such function in it, is
     not found."""
     name, _, path = target.partition(":")
     module = written_module(name)
-    if module is None:
+    node = None if module is None else module.defined(path.split("."))
+    if module is None or not isinstance(node, ast.FunctionDef):
+        log.info("%s is not one function in a file", target)
         return None
-    code = module.code
-    for part in path.split("."):
-        found = [c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == part]
-        if len(found) != 1:
-            log.info("%s: %s is not one function there", target, path)
-            return None
-        code = found[0]
-    return WrittenFunction(target, module, code)
+    return WrittenFunction(target, module, node)
 
 
-@cache
+@lru_cache(maxsize=64)  # a syntax tree takes megabytes
 def written_module(name: str) -> WrittenModule | None:
     """A module as its file has it; None if it has no file with source."""
-    spec = _find_spec(name)
-    loader: Any = None if spec is None else spec.loader
+    loader = _loader(name)
     try:
-        code, source = loader.get_code(name), loader.get_source(name)
-        if code is None or source is None:
-            return None
-        return WrittenModule(name, code, source, loader.is_package(name))
+        source = loader.get_source(name)
+        if source is not None:
+            return WrittenModule(name, parse_module(source).body, loader.is_package(name))
     except (AttributeError, ImportError, SyntaxError, OSError):  # a loader without source
-        log.info("the source of %s cannot be read", name)
-        return None
+        pass
+    log.info("the source of %s cannot be read", name)
+    return None
+
+
+def shapes(module: str) -> Iterator[Shape]:
+    """The shapes of the functions and classes of a module, as its file has it."""
+    try:
+        code = _loader(module).get_code(module)
+    except (AttributeError, ImportError, SyntaxError, OSError):
+        return
+    for outer in filter(_is_code, () if code is None else code.co_consts):
+        yield from map(shape, (outer, *filter(_is_code, outer.co_consts)))
+
+
+def shape(code: CodeType) -> Shape:
+    """What is quickly read and equal for equal code, so that most functions need no more."""
+    return code.co_varnames, code.co_names
+
+
+def _is_code(constant: object) -> bool:
+    return isinstance(constant, CodeType)
+
+
+def _loader(module: str) -> Any:
+    spec = _find_spec(module)
+    return None if spec is None else spec.loader
 
 
 def module_names(package: str) -> Iterator[str]:
@@ -138,26 +223,6 @@ def module_names(package: str) -> Iterator[str]:
     for module in pkgutil.iter_modules(spec.submodule_search_locations):
         name = f"{package}.{module.name}"
         yield from module_names(name) if module.ispkg else (name,)
-
-
-def code_objects(module: str) -> Iterator[CodeType]:
-    """The code of the functions and classes of a module, as its file has it."""
-    spec = _find_spec(module)
-    loader: Any = None if spec is None else spec.loader
-    try:
-        code = loader.get_code(module)
-    except (AttributeError, ImportError, SyntaxError, OSError):
-        return
-    if code is not None:
-        yield from _inside(code, depth=2)
-
-
-def _inside(code: CodeType, depth: int) -> Iterator[CodeType]:
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield constant
-            if depth > 1:
-                yield from _inside(constant, depth - 1)
 
 
 def _find_spec(name: str) -> ModuleSpec | None:
@@ -177,35 +242,27 @@ def _find_spec(name: str) -> ModuleSpec | None:
     return spec
 
 
-def bindings(nodes: Iterable[ast.AST], package: str) -> Iterator[tuple[str, Meaning]]:
+def bindings(nodes: Iterable[ast.AST], package: str) -> Iterator[tuple[str, Binding]]:
     """The names that the statements of a module or class bind, with those in branches."""
     for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 top = alias.name.partition(".")[0]
-                yield alias.asname or top, Imported(alias.name if alias.asname else top)
+                yield alias.asname or top, alias.name if alias.asname else top
         elif isinstance(node, ast.ImportFrom):
             module = _absolute(node, package)
             for alias in node.names:
-                yield alias.asname or alias.name, Imported(module, alias.name)
+                yield alias.asname or alias.name, f"{module}:{alias.name}"
         elif isinstance(node, ast.FunctionDef):
-            yield node.name, Defined()
+            yield node.name, node
         elif isinstance(node, ast.ClassDef | ast.AsyncFunctionDef):
-            yield node.name, Unknown()
+            yield node.name, None
         elif isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) for t in node.targets):
-            for target in node.targets:
-                yield ast.unparse(target), _assigned(node.value)
+            yield from ((ast.unparse(target), node.value) for target in node.targets)
         elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            yield node.id, Unknown()
+            yield node.id, None
         else:
             yield from bindings(ast.iter_child_nodes(node), package)
-
-
-def _assigned(value: ast.expr) -> Meaning:
-    try:
-        return Literal(ast.literal_eval(value))
-    except ValueError:
-        return Unknown()
 
 
 def _absolute(statement: ast.ImportFrom, package: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from composites.registry.formatting import formatted
 from composites.registry.model import Composite, Tensor
 from lowering import activation
 from lowering.suggestion.attribution import Amount, Attribution, FunctionWork
@@ -134,7 +135,7 @@ class Drafting:
                 amount, calls = self.found.of(numbers), len(numbers)
             commented.append((entry, f"{_plural(calls, 'call')}, {_share(amount, before)}"))
         left_out = [f"{caught}: {reason}" for caught, reason in self._worth_saying()]
-        return registry_text(self.namespace, head, commented, left_out)
+        return formatted(registry_text(self.namespace, head, commented, left_out), "the draft")
 
     def _worth_saying(self) -> Iterator[tuple[str, str]]:
         """Why what has much work outside is not in the draft."""

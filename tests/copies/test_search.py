@@ -323,6 +323,22 @@ def test_a_file_that_does_not_tell(packages: Path, change: str) -> None:
     assert found(packages, SAME["two names of one function"][0], "plain") == set()
 
 
+def test_a_package_that_imports_its_own_module(packages: Path) -> None:
+    from lowering.copies.written import written_module
+
+    (packages / "__init__.py").write_text("from . import parts\n")
+    module = written_module("acme_models")
+    assert module is not None
+    assert module.resolved("parts") == ("acme_models.parts", "acme_models:parts")
+
+
+def test_a_constant_that_is_its_own_name(packages: Path) -> None:
+    constant = "max = max\ndef plain(x):\n    return max(x)\n"
+    (packages.parent / "acme_named.py").write_text(constant)
+    importlib.invalidate_caches()
+    assert found(packages, constant, "plain") == set()
+
+
 def test_the_order_of_entries_is_kept(packages: Path) -> None:
     (packages / "model.py").write_text(SAME["two names of one function"][0])
     module = importlib.import_module("acme_models.model")
