@@ -16,8 +16,8 @@ from composites import settings
 from composites.allowlist import resolve
 from composites.cli.app import app
 from composites.errors import AllowlistError, CompositesWarning, RegistryError
-from composites.registry import listed_kernels
 from composites.registry.catalog import load_catalog
+from composites.registry.kernels import checked_document
 from composites.registry.listed_kernels import all_listed
 from composites.registry.reading import CheckedDocument
 from lowering.autoload import autoload
@@ -93,14 +93,13 @@ def test_whatever_a_file_causes_stops_no_other(
     package: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = package(KERNEL)
-    read = listed_kernels.checked_document
 
     def fail(file: Path) -> CheckedDocument:
         if file == path:
             raise TypeError("object of type 'int' has no len()")
-        return read(file)
+        return checked_document(file)
 
-    monkeypatch.setattr(listed_kernels, "checked_document", fail)
+    monkeypatch.setattr("composites.registry.listed_kernels.checked_document", fail)
     assert "umbra." not in str(all_listed())
 
 
