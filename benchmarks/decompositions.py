@@ -108,7 +108,7 @@ def sides_of(comparison: Comparison) -> list[Side]:
         if named[name].backward in named:
             entries += [named[str(named[name].backward)]]
     chosen = {
-        goal: [[a.targets for a in entry.chosen(goal)[:1]] for entry in entries]
+        goal: [[a.functions for a in entry.chosen(goal)[:1]] for entry in entries]
         for goal in ("fast", "small")
     }
     sides: list[Side] = ["stock"] if comparison.stock else []

@@ -19,7 +19,7 @@ import yaml
 from composites.errors import Problem, RegistryError
 from composites.registry.document import CompositeDocument
 from composites.registry.model import split_version
-from composites.registry.old_keys import text_with_new_keys
+from composites.registry.old_keys import with_new_keys
 from composites.registry.packages import announced
 from composites.registry.pairs import (
     Versions,
@@ -31,7 +31,6 @@ from composites.registry.pairs import (
 from composites.registry.reading import read_document
 from composites.registry.short_forms import FORWARD
 from composites.registry.validation import parse_registry, registry_text
-from composites.registry.yaml_text import read_yaml
 
 WIDTH = 100
 """Columns of a line. What would be longer stays as it is."""
@@ -59,9 +58,9 @@ def formatted(text: str, source: str) -> str:
         RegistryError: the file is not valid, or its short form does not mean the same.
     """
     registry = parse_registry(text, source)
-    entries = read_document(read_yaml(text, source), source).entries
+    entries = read_document(text, source).entries
     newline = "\r\n" if "\r\n" in text else "\n"
-    text = text_with_new_keys(text.replace("\r\n", "\n"), source)
+    text = with_new_keys(text.replace("\r\n", "\n"), source)
     editor = _Editor(text, _comments(text), entries)
     editor.file(yaml.compose(text, yaml.SafeLoader))
     short = editor.edited().replace("\n", newline)

@@ -24,7 +24,7 @@ from composites.registry.model import (
     split_version,
 )
 from composites.registry.reading import CheckedDocument, read_document
-from composites.registry.yaml_text import YamlText, read_yaml
+from composites.registry.yaml_text import YamlText
 
 Places = Callable[[Sequence[str | int]], Location]
 """From a path below some key of a file to its place."""
@@ -94,7 +94,7 @@ def checked_document(path: Path) -> CheckedDocument:
 
 @lru_cache(maxsize=16)  # the built-in file takes a quarter of a second
 def _checked(text: str, source: str) -> CheckedDocument:
-    return read_document(read_yaml(text, source), source)
+    return read_document(text, source)
 
 
 def kernels_of_entry(

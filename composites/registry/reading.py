@@ -20,10 +20,10 @@ from composites.registry.document import (
     Kernels,
     RegistryDocument,
 )
-from composites.registry.old_keys import with_new_keys
+from composites.registry.old_keys import old_keys, with_new_keys
 from composites.registry.pairs import with_attributes_of_forwards, with_default_backwards
 from composites.registry.short_forms import spelled_out
-from composites.registry.yaml_text import Path, YamlText
+from composites.registry.yaml_text import Path, YamlText, read_yaml
 
 HINTS = 20
 """How many problems of a file get a hint such as `did you mean`. Hints for thousands would take
@@ -49,11 +49,18 @@ class CheckedDocument:
     """Old keys, which `composites format` replaces."""
 
 
-def read_document(text: YamlText, file: str) -> CheckedDocument:
+def read_document(written: str, file: str) -> CheckedDocument:
     """Check the structure of a file. Each entry is checked on its own, so that a problem in one
-    entry does not hide the problems of another."""
-    renamed = with_new_keys(text, file)
-    text, data = renamed.text, renamed.text.data
+    entry does not hide the problems of another.
+
+    Raises:
+        RegistryError: the text cannot be read as YAML; see `read_yaml`.
+    """
+    text = read_yaml(written, file)
+    outdated = old_keys(text, file)
+    if outdated:
+        text = read_yaml(with_new_keys(written, file), file)
+    data = text.data
     kernels_file = data.get("kernels") if isinstance(data, dict) else None
     if isinstance(kernels_file, str) and KERNELS_FILE.fullmatch(kernels_file):
         data = {key: value for key, value in data.items() if key != "kernels"}
@@ -65,7 +72,7 @@ def read_document(text: YamlText, file: str) -> CheckedDocument:
     else:
         composites = {}
     long = spelled_out(composites, text, file)
-    text, problems = long.text, [*renamed.problems, *long.problems]
+    text, problems = long.text, long.problems
     try:
         checked = RegistryDocument.model_validate(data)
     except ValidationError as error:
@@ -92,7 +99,7 @@ def read_document(text: YamlText, file: str) -> CheckedDocument:
         kernels_file=kernels_file,
         text=text,
         problems=problems,
-        outdated=renamed.outdated,
+        outdated=outdated,
     )
 
 

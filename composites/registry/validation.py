@@ -61,7 +61,7 @@ from composites.registry.reading import HINTS, CheckedDocument, read_document
 from composites.registry.saves import INTERMEDIATE, problems_of_intermediates, problems_of_saves
 from composites.registry.signatures import check_signature, describe_function
 from composites.registry.when import read_when
-from composites.registry.yaml_text import MAX_CHARACTERS, YamlText, read_yaml
+from composites.registry.yaml_text import MAX_CHARACTERS, YamlText
 
 TENSOR = re.compile(r"((?:[0-9]{1,4}x)*)([a-z]\w*(?:<\w+>)?)", re.ASCII)
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
@@ -97,7 +97,7 @@ def registry_text(path: str | Path, newline: str | None = None) -> str:
 
 def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry:
     """Check the text of a registry; `source` is the file name for error messages."""
-    document = read_document(read_yaml(text, source), source)
+    document = read_document(text, source)
     yaml_text, problems = document.text, document.problems
     try:
         rows = rows_of_file(document, source)
