@@ -25,33 +25,9 @@ class Slot:
     number: int
 
 
-_PUBLIC: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
-    "aten::_softmax": ({"dim": -1}, {"half_to_float": False}),
-    "aten::_log_softmax": ({"dim": -1}, {"half_to_float": False}),
-    "aten::_fft_r2c": ({}, {"onesided": True}),
-    "aten::_fft_c2c": ({}, {"forward": True}),
-}
-"""Private operators whose arguments have no defaults, as PyTorch's public functions fill all of
-them in. For each, the defaults of arguments as in `jax.nn` or `torch.fft`, and the values of those
-that only the operator has, which are keyword-only in JAX."""
-
-
 def signature_of(definition: Definition) -> inspect.Signature:
-    """The arguments that an entry has in JAX: those of PyTorch's public function, or of `jax.nn`,
-    where the operator is private."""
-    entry = definition.entry
-    defaults, private = _PUBLIC.get(entry.op or "", ({}, {})) if entry.adapt is None else ({}, {})
-    parameters = [_parameter(a) for a in definition.signature.arguments]
-    return inspect.Signature([_public(p, defaults, private) for p in parameters])
-
-
-def _public(
-    parameter: inspect.Parameter, defaults: Mapping[str, Any], private: Mapping[str, Any]
-) -> inspect.Parameter:
-    name = parameter.name
-    if name in private:
-        return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, default=private[name])
-    return parameter.replace(default=defaults.get(name, parameter.default))
+    """The arguments of the operator or function that an entry catches; see `Definition`."""
+    return inspect.Signature([_parameter(a) for a in definition.signature.arguments])
 
 
 def taken_apart(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ from lowering.frontends.jax.internals import is_sharded
 from lowering.jax_entries.arguments import signature_of, taken_apart, typed
 from lowering.jax_entries.calls import Call, strong
 from lowering.jax_entries.definition import Definition
+from lowering.jax_entries.public_arguments import FUNCTIONS
 from lowering.jax_entries.surroundings import surroundings
 
 _KINDS = 4096
@@ -22,9 +23,9 @@ class EntryFunction:
     """An entry of a registry, as a function of JAX arrays.
 
     It takes the arguments of the operator or function that the entry catches, with numbers and
-    text as in PyTorch; where the entry adapts them, those of its decomposition. Arrays, and lists
-    of arrays, are its operands. It returns an array, or several in a tuple or a list, as in
-    PyTorch.
+    text as in PyTorch; where the entry adapts them, those of its decomposition, and where the
+    operator is private, those of a public function. Arrays, and lists of arrays, are its operands.
+    It returns an array, or several in a tuple or a list, as in PyTorch.
 
     Raises:
         LoweringError: on a call that the decomposition cannot compute, or on an entry that JAX
@@ -44,19 +45,29 @@ class EntryFunction:
     @property
     def __doc__(self) -> str:  # type: ignore[override]
         entry = self.definition.entry
-        return (
-            f"The composite {entry.composite_name}, version {entry.version}.\n\n"
-            f"{self.definition.signature.schema}"
-        )
+        schema = self.definition.signature.schema
+        called = schema if self._public is None else f"{entry.name}{self.__signature__}"
+        return f"The composite {entry.composite_name}, version {entry.version}.\n\n{called}"
+
+    @property
+    def _public(self) -> Callable[..., dict[str, Any]] | None:
+        entry = self.definition.entry
+        return FUNCTIONS.get(entry.op or "") if entry.adapt is None else None
 
     @cached_property
     def __signature__(self) -> inspect.Signature:
-        return signature_of(self.definition)
+        if self._public is None:
+            return signature_of(self.definition)
+        signature = inspect.signature(self._public)
+        empty = inspect.Parameter.empty
+        parameters = [p.replace(annotation=empty) for p in signature.parameters.values()]
+        return inspect.Signature(parameters)
 
     def __call__(self, /, *arguments: Any, **keywords: Any) -> Any:
         bound = self.__signature__.bind(*arguments, **keywords)
         bound.apply_defaults()
-        values, arrays = taken_apart(self.definition, bound.arguments)
+        named = bound.arguments if self._public is None else self._public(**bound.arguments)
+        values, arrays = taken_apart(self.definition, named)
         call = self.call(values, arrays)
         operands = [arrays[number] for number in call.order]
         # The types of a composite have no shardings.

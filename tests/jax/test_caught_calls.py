@@ -61,7 +61,7 @@ class Caught:
         return [f"{self.composite}_backward"] if self.has_backward and keeps_sums else []
 
 
-SOFTMAX = {"dim": 1, "half_to_float": False}
+SOFTMAX = {"dim": 1}
 FUNCTIONS = {
     "gelu": Caught("gelu", jax.nn.gelu, arguments={"approximate": "tanh"}),
     "exact gelu": Caught("gelu", lambda x: jax.nn.gelu(x, approximate=False)),

@@ -1,6 +1,9 @@
 """`composites.jax`: names, arguments, conditions, errors, and what is imported."""
 
 import inspect
+import re
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +15,7 @@ from composites_testing.processes import run_python
 
 import composites.jax
 from composites.errors import AllowlistError, LoweringError
+from composites.registry.catalog import builtin_registry
 from lowering.stablehlo.run import enable_x64
 
 WITHOUT_TORCH_XLA = """
@@ -46,22 +50,92 @@ def test_each_entry_is_an_attribute() -> None:
     assert composites.jax.gelu is composites.jax.entry("ptxla.gelu")
 
 
-def test_private_operators_have_the_arguments_of_public_functions() -> None:
-    x = jnp.arange(12.0).reshape(3, 4)
-    pairs = {
-        "softmax": (composites.jax.softmax(x), jax.nn.softmax(x)),
-        "softmax, dim 0": (composites.jax.softmax(x, 0), jax.nn.softmax(x, 0)),
-        "log_softmax": (composites.jax.log_softmax(x, dim=-1), jax.nn.log_softmax(x)),
-        "weight_norm": (composites.jax.weight_norm(x, jnp.ones((3, 1))), x / _norms(x)),
-        "fft_r2c": (composites.jax.fft_r2c(x, [1], 0), jnp.fft.rfft(x)),
-        "fft_c2c": (composites.jax.fft_c2c(x + 0j, [1], 0), jnp.fft.fft(x)),
-    }
-    for name, (found, expected) in pairs.items():
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5, err_msg=name)
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+PRIVATE: dict[str, tuple[str, list[tuple[Any, Any]]]] = {
+    "softmax": (
+        "(self, dim=-1, *, axis=None)",
+        [
+            (lambda f: f(X), lambda: jax.nn.softmax(X)),
+            (lambda f: f(X, 0), lambda: jax.nn.softmax(X, 0)),
+            (lambda f: f(X, axis=0), lambda: jax.nn.softmax(X, axis=0)),
+        ],
+    ),
+    "log_softmax": (
+        "(self, dim=-1, *, axis=None)",
+        [(lambda f: f(X, axis=0), lambda: jax.nn.log_softmax(X, axis=0))],
+    ),
+    "softmax_backward": (
+        "(grad_output, output, dim=-1, input_dtype=None)",
+        [(lambda f: f(X, X), lambda: X * (X - (X * X).sum(-1, keepdims=True)))],
+    ),
+    "log_softmax_backward": (
+        "(grad_output, output, dim=-1, input_dtype=None)",
+        [(lambda f: f(X, -X), lambda: X - jnp.exp(-X) * X.sum(-1, keepdims=True))],
+    ),
+    "weight_norm": (
+        "(v, g, dim=0)",
+        [(lambda f: f(X, jnp.ones((3, 1))), lambda: X / jnp.linalg.norm(X, axis=1)[:, None])],
+    ),
+    "fft_r2c": (
+        "(self, dim=None, normalization='backward', *, onesided=True)",
+        [
+            (lambda f: f(X), lambda: jnp.fft.rfftn(X)),
+            (lambda f: f(X, -1, "ortho"), lambda: jnp.fft.rfft(X, norm="ortho")),
+            (lambda f: f(X, [1], 2, onesided=False), lambda: jnp.fft.fft(X, norm="forward")),
+        ],
+    ),
+    "fft_c2c": (
+        "(self, dim=None, normalization='backward', *, forward=True)",
+        [
+            (lambda f: f(X + 0j), lambda: jnp.fft.fftn(X)),
+            (lambda f: f(X + 0j, 0, forward=False), lambda: jnp.fft.ifft(X, axis=0)),
+        ],
+    ),
+    "fft_c2r": (
+        "(self, dim=None, normalization='backward', last_dim_size=None)",
+        [
+            (lambda f: f(X + 0j), lambda: jnp.fft.irfftn(X)),
+            (lambda f: f(X + 0j, 1, "ortho", 5), lambda: jnp.fft.irfft(X, 5, norm="ortho")),
+        ],
+    ),
+    "nll_loss": (
+        "(self, target, weight=None, reduction=1, ignore_index=-100)",
+        [(lambda f: f(X, np.array([1, -100, 3]))[0], lambda: -(X[0, 1] + X[2, 3]) / 2)],
+    ),
+    "nll_loss2d": (
+        "(self, target, weight=None, reduction=1, ignore_index=-100)",
+        [(lambda f: f(X[None, :, None], np.ones((1, 1, 4), int))[0], lambda: -X[1].mean())],
+    ),
+}
 
 
-def _norms(x: jax.Array) -> jax.Array:
-    return jnp.linalg.norm(x, axis=1, keepdims=True)
+@pytest.mark.parametrize("name", PRIVATE)
+def test_private_operators_have_the_arguments_of_public_functions(name: str) -> None:
+    signature, calls = PRIVATE[name]
+    function = composites.jax.entry(f"ptxla.{name}")
+    assert str(inspect.signature(function)) == signature
+    assert "half_to_float" not in (function.__doc__ or "")
+    for call, expected in calls:
+        np.testing.assert_allclose(call(function), expected(), rtol=1e-5, atol=1e-5)
+
+
+def test_the_table_has_all_private_operators() -> None:
+    entries = builtin_registry().composites
+    named = {e.name for e in entries if re.search(r"::_|loss(2d)?_forward$", e.op or "")}
+    assert named == PRIVATE.keys()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: composites.jax.softmax(X, 0, axis=1), "dim=0 and axis=1 name the same argument"),
+        (lambda: composites.jax.fft_r2c(X, 2), "dim=2: an array of 2 dimensions has no 2"),
+        (lambda: composites.jax.fft_r2c(X, 1, "no"), "normalization='no' is not one of backward"),
+    ],
+)
+def test_wrong_arguments_of_public_functions(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(composites.InvalidCallError, match=message):
+        call()
 
 
 def test_unknown_names_have_a_hint() -> None:

@@ -98,6 +98,48 @@ def test_operators_without_gradients(
     assert same_bits(ours["result"], stock["result"])
 
 
+def under_autocast(function: Function) -> Function:
+    def run(*inputs: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("xla", dtype=torch.bfloat16):
+            return function(*inputs)
+
+    return run
+
+
+@variants(
+    ("name", "mode"),
+    [(name, mode) for mode in ("no_grad", "inference_mode", "enable_grad") for name in OPERATORS],
+)
+def test_autocast(
+    compiled_graphs: list[str],
+    same_bits: SameBits,
+    written_composites: WrittenComposites,
+    name: str,
+    mode: str,
+) -> None:
+    """The composite has the bits of stock outside of torch.compile, also without gradients."""
+    function, shapes = OPERATORS[name]
+    inputs = [values(*shape, seed=n) for n, shape in enumerate(shapes)]
+    run = under_autocast(function)
+    stock = run(*inputs)
+    compiled_graphs.clear()
+    with composites.enabled(name), getattr(torch, mode)():
+        ours = compiled(run, *inputs, requires_grad=mode == "enable_grad")
+    assert written_composites(compiled_graphs[0]) == {f"ptxla.{name}": 1}
+    assert same_bits(ours["result"], stock.cpu())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_autocast_with_dynamic_shapes(same_bits: SameBits, requires_grad: bool) -> None:
+    inputs = [values(2, 3, 5, 4, seed=n) for n in range(3)]
+    run = under_autocast(attention)
+    stock = compiled(run, *inputs, requires_grad=requires_grad, dynamic=True)
+    with composites.enabled("scaled_dot_product_attention"):
+        ours = compiled(run, *inputs, requires_grad=requires_grad, dynamic=True)
+    assert same_bits(ours["result"], stock["result"])
+
+
 @variants("name", OPERATORS, fast=2)
 def test_operators_whose_backward_is_derived(
     compiled_graphs: list[str],

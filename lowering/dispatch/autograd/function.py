@@ -154,7 +154,10 @@ class CompositeFunction:
             return self._stock(arguments, self._unusable(arguments))
         wanted = _wanted(operands)
         fixed = all(t is None or _has_fixed_shape(t) for t in operands)
-        if fixed and (wanted is not None or self.operator is None):
+        # When the graph runs, the autocast under which it was traced is off.
+        autocast = definition.frontend.tracing.autocast_dtype()
+        operator = self.operator if autocast is None else None
+        if fixed and (wanted is not None or operator is None):
             computation = self._computation(arguments, wanted)
             if isinstance(computation, Fallback):
                 computation.count_call()
@@ -170,21 +173,20 @@ class CompositeFunction:
             else:
                 results = list(call.forward(operands))
             return self._returned(results, arguments, computation)
-        if self.operator is None:
+        if operator is None:
             return self._stock(arguments, "torch.compile with dynamic shapes")
         unmet = arguments.unmet()
         if unmet is not None:
             return self._stock(arguments, unmet)
         if wanted is None:
             definition.statistics.caught += 1
-            return arguments.call(self.operator.call, *operands)
+            return arguments.call(operator.call, *operands)
         # With dynamic shapes the backward consists of stock operators, which run the forward once
         # more. This is only worth its time if the composite's meaning is not the stock lowering.
-        if definition.entry.decomposition.target is None or self.operator.draws:
+        if definition.entry.decomposition.target is None or operator.draws:
             return self._stock(arguments, "torch.compile with dynamic shapes, and gradients")
         definition.statistics.caught += 1
-        autocast = definition.frontend.tracing.autocast_dtype()
-        return _Recomputed.apply(self, arguments.call, autocast, *operands)  # type: ignore[no-untyped-call]
+        return _Recomputed.apply(self, arguments.call, *operands)  # type: ignore[no-untyped-call]
 
     def _key(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> tuple[Any, ...]:
         frontend = self.definition.frontend
@@ -314,11 +316,10 @@ class _Recomputed(torch.autograd.Function):
         ctx: Any,
         composite: CompositeFunction,
         call: Call,
-        autocast: torch.dtype | None,
         *operands: torch.Tensor | None,
     ) -> Any:
         assert composite.operator is not None
-        ctx.composite, ctx.call, ctx.autocast = composite, call, autocast
+        ctx.composite, ctx.call = composite, call
         ctx.save_for_backward(*operands)
         ctx.set_materialize_grads(False)
         return call(composite.operator.call, *operands)
@@ -328,13 +329,13 @@ class _Recomputed(torch.autograd.Function):
         composite: CompositeFunction = ctx.composite
         with composite.definition.lowering.raised(), interrupts.allowed():
             found = gradients_of(
-                partial(composite.definition.run, ctx.call, ctx.autocast),
+                partial(composite.definition.run, ctx.call, None),
                 ctx.saved_tensors,
-                tuple(ctx.needs_input_grad[3:]),
+                tuple(ctx.needs_input_grad[2:]),
                 grads,
                 create_graph=torch.is_grad_enabled(),
             )
-        return (None, None, None, *found)
+        return (None, None, *found)
 
 
 def _wanted(operands: Operands) -> tuple[bool, ...] | None:
