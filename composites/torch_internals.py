@@ -363,7 +363,7 @@ def functions_applied_to(replacement: Callable[[Tensor], Tensor]) -> Iterator[No
         replaced = pytree.tree_map_only(Tensor, replacement, (arguments, keywords))
         return stock.__get__(None, cls)(*replaced[0], **replaced[1])
 
-    function.apply = classmethod(apply)  # type: ignore[assignment]
+    function.apply = classmethod(apply)  # type: ignore[method-assign]
     try:
         yield
     finally:

@@ -3,6 +3,7 @@ the regions of StableHLO."""
 
 from __future__ import annotations
 
+import inspect
 import re
 import warnings
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from torch._higher_order_ops.map import map as mapped
 import composites
 from composites.errors import ExportError
 from lowering.export.program import Program
+from lowering.stablehlo import RefusedOperationError
 
 WEIGHT = torch.linspace(-1, 1, 16).reshape(4, 4)
 
@@ -291,6 +293,10 @@ ERRORS: dict[str, tuple[Callable[..., Any], str]] = {
     "structure": (of_branch(lambda x: (x,), lambda x: [x]), "nest their results differently"),
     "number": (of_branch(lambda x: 3), "returns 3; return tensors only"),
     "write": (of_branch(lambda x: x.add_(1)), "writes to a tensor that it did not make"),
+    "write in inference mode": (
+        torch.inference_mode()(of_branch(lambda x: x.add_(1), lambda x: x * 2)),
+        "writes to a tensor that it did not make",
+    ),
     "write to a view": (of_branch(lambda x: x[0].add_(1) + x), "writes to a tensor"),
     "random numbers": (of_branch(torch.rand_like), "draws random numbers; draw them before"),
     "value": (of_branch(lambda x: x if x.sum() > 1 else -x), "reads the value of a tensor"),
@@ -301,6 +307,14 @@ ERRORS: dict[str, tuple[Callable[..., Any], str]] = {
     "carried number": (of_loop(lambda n, x: (n + 1, x), 0), r"carry torch.tensor\(0\)"),
     "gradient": (of_loop(lambda n, x: (n + 1, x * 2), torch.zeros(())), "has no gradient"),
 }
+
+
+def test_what_a_target_refuses_in_a_region_has_its_line() -> None:
+    function = of_branch(lambda x: x.double().sin().float())
+    with pytest.raises(RefusedOperationError, match=r"stablehlo.sine of f64.* aten::sin") as caught:
+        composites.export(Layered(function), (POSITIVE,), target="litert")
+    _, line = inspect.getsourcelines(test_what_a_target_refuses_in_a_region_has_its_line)
+    assert f", at {__file__}:{line + 1};" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ERRORS)

@@ -42,7 +42,7 @@ _AUTOCAST_KEY = "AutocastPrivateUse1"
 @cache
 def offer_control_flow() -> None:
     """Register the kernels, for the life of the process."""
-    kernels = {
+    kernels: dict[str, Callable[..., Any]] = {
         "cond": cond,
         "while_loop": while_loop,
         "scan": scan,
@@ -78,11 +78,11 @@ def cond(
 
     def pull(inputs: Sequence[Tensor], _: Sequence[Tensor], grads: Sequence[Tensor]) -> Any:
         needed = [tensor.requires_grad for tensor in inputs]
-        backwards = [
+        true_backward, false_backward = (
             gradient_function(branch, operands=len(tensors), read=read, needed=needed)
             for branch in (true, false)
-        ]
-        gradients = iter(cond(pred, *backwards, (*inputs, *grads)))
+        )
+        gradients = iter(cond(pred, true_backward, false_backward, (*inputs, *grads)))
         return [next(gradients) if one else None for one in needed]
 
     return first.nested(differentiable(emit, pull, [*tensors, *map(in_region, read)]))

@@ -94,7 +94,8 @@ def record(
                 raise ControlFlowError(
                     f"a function that {operator} takes returns {leaf!r}; return tensors only"
                 )
-        if any(map(torch_internals.was_written, [*lent, *closure.replaced.values()])):
+        before = [*zip(lent, inputs, strict=True), *closure.lent]
+        if any(capture.traced(tensor).node is not inner.node for tensor, inner in before):
             raise ControlFlowError(
                 f"a function that {operator} takes writes to a tensor that it did not make; compute"
                 " a new tensor, as with x * 2 in place of x.mul_(2), and return it"
@@ -156,13 +157,13 @@ class Replacing(TorchFunctionMode):
         """The other tensors, by the `id` of those in whose places they are."""
 
     def __enter__(self) -> Replacing:
-        super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
         _MODES.append(self)
         return self
 
     def __exit__(self, *exception: Any) -> None:
         _MODES.pop()
-        super().__exit__(*exception)
+        super().__exit__(*exception)  # type: ignore[no-untyped-call]
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -187,6 +188,8 @@ class _Closure(Replacing):
         super().__init__({})
         self.read: list[torch.Tensor] = []
         """The tensors of enclosing regions."""
+        self.lent: list[tuple[torch.Tensor, TracedTensor]] = []
+        """What the function gets in their places, and the placeholders."""
 
     def replacement(self, tensor: torch.Tensor) -> torch.Tensor:
         graph = capture.computed_in(tensor)
@@ -196,6 +199,7 @@ class _Closure(Replacing):
             inner = capture.lifted(capture.traced(tensor))
             self.read.append(tensor)
             self.replaced[id(tensor)] = _lent(inner, tensor)
+            self.lent.append((self.replaced[id(tensor)], inner))
         return self.replaced[id(tensor)]
 
 
