@@ -311,6 +311,13 @@ def running_node() -> int | None:
     return None if node is None else int(node._sequence_nr())
 
 
+def running_formula() -> str:
+    """The name of the node of autograd whose backward this thread runs, such as `LinalgSvdBackward0`;
+    empty outside a backward."""
+    node: Any = torch._C._current_autograd_node()
+    return "" if node is None else str(node.name())
+
+
 @contextmanager
 def without_saved_tensors_hooks() -> Iterator[None]:
     """A context without the user's hooks for saved tensors."""

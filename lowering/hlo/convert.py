@@ -20,6 +20,7 @@ from lowering.hlo.simplify import ERF
 from lowering.hlo.splats import fold_splats
 from lowering.stablehlo import Module, bindings
 from lowering.stablehlo.bindings import IrModule
+from lowering.stablehlo.passes.expand_tuples import expand_custom_calls
 from lowering.stablehlo.passes.strip_leftovers import (
     WITH_LAYOUT,
     strip_layout,
@@ -145,6 +146,7 @@ def convert(module: Any, converter: Callable[[bytes], bytes]) -> Module:
     _restore_composites(result.ir)
     if ERF.encode() in hlo:
         _restore_erf(result.ir)
+    expand_custom_calls(result.ir)
     bindings.run_pipeline(result.ir, _PIPELINE)
     fold_splats(result.ir)
     _drop_default_attributes(result.ir)
