@@ -352,6 +352,13 @@ def running_node() -> int | None:
     return None if node is None else int(node._sequence_nr())
 
 
+def running_formula() -> str:
+    """The name of the node of autograd whose backward this thread runs, such as `LinalgSvdBackward0`;
+    empty outside a backward."""
+    node: Any = torch._C._current_autograd_node()
+    return "" if node is None else str(node.name())
+
+
 @contextmanager
 def functions_applied_to(replacement: Callable[[Tensor], Tensor]) -> Iterator[None]:
     """A context in which every `torch.autograd.Function` is applied to other tensors in the places

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from composites.errors import UnsupportedCallError
 from lowering.frontends.aten_in_jax.table import overload
+from lowering.frontends.errors import ValueReadError
 
 _FULL_RANK = "gels"
 """The driver of `torch.linalg.lstsq` that takes matrices to have full rank, as on CUDA."""
@@ -99,10 +99,10 @@ def linalg_lstsq(
     """See aten::linalg_lstsq: the solution, and the residuals if there are more rows than columns.
 
     Raises:
-        UnsupportedCallError: `driver` is one that finds the rank, of which sizes of results depend.
+        ValueReadError: `driver` is one that finds the rank, on which sizes of results depend.
     """
     if driver not in (None, _FULL_RANK):
-        raise UnsupportedCallError(
+        raise ValueReadError(
             f"torch.linalg.lstsq with driver={driver!r} has results whose sizes depend on values;"
             f" pass driver={_FULL_RANK!r}, which takes matrices to have full rank"
         )

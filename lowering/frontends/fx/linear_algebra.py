@@ -6,9 +6,14 @@ from typing import Any
 
 import torch
 
+from composites import torch_internals
 from lowering.frontends.aten_in_jax import linear_algebra
 from lowering.frontends.aten_in_jax.table import overload
+from lowering.frontends.errors import ValueReadError
 from lowering.frontends.fx import capture
+
+_WITH_CHECKS = ("LinalgEighBackward0", "LinalgSvdBackward0")
+"""Gradients whose formulas check complex vectors with `allclose`."""
 
 
 def _lstsq(*arguments: Any, **keywords: Any) -> Any:
@@ -28,6 +33,18 @@ def _check_errors(*arguments: Any, **keywords: Any) -> None:
     infinite or NaN."""
 
 
+def _allclose(*arguments: Any, **keywords: Any) -> bool:
+    """The same for a loss that depends on the phase of complex vectors, which PyTorch refuses.
+
+    Raises:
+        ValueReadError: it is a call of the module, whose result may choose a path.
+    """
+    if torch_internals.running_formula() in _WITH_CHECKS:
+        return True
+    raise ValueReadError("aten::allclose reads the values of tensors, but a traced one has none")
+
+
+capture.FUNCTIONS[overload("aten::allclose")] = _allclose
 capture.FUNCTIONS[overload("aten::linalg_lstsq")] = _lstsq
 capture.FUNCTIONS[overload("aten::geqrf")] = _geqrf
 capture.FUNCTIONS[overload("aten::_linalg_check_errors")] = _check_errors

@@ -256,7 +256,7 @@ def _vary(array: Any, axes: tuple[Any, ...]) -> Any:
 
 
 def define_for_platform(platform: str, primitive: Any, rule: Callable[..., Any]) -> None:
-    """Define how an operation is lowered for a platform, also one that JAX lacks."""
+    """Define how an operation is lowered for a platform, also for one that JAX does not know."""
     _platform_specific_lowerings[platform][primitive] = replace(
         _platform_specific_lowerings["tpu"][primitive], rule=rule
     )
