@@ -292,23 +292,6 @@ def test_values_that_no_attribute_can_hold_take_the_plain_route() -> None:
     assert calls(result) == []
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"name": "swiglu"}, "'swiglu' is not a valid composite name; write namespace.name"),
-        ({"name": "acme.s", "attributes": ("alpha",)}, "has no argument 'alpha'; it has x, limit"),
-        ({"name": "acme.s", "operands": ("self.w",)}, "has no argument 'self.w'; it has x, limit"),
-    ],
-)
-def test_what_is_refused(options: dict[str, object], problem: str) -> None:
-    def function(x: torch.Tensor, limit: float) -> torch.Tensor:
-        return x
-
-    with pytest.raises(composites.RegistryError) as raised:
-        composites.composite(**options)(function)  # type: ignore[arg-type]
-    assert problem in str(raised.value)
-
-
 def test_functions_without_named_arguments_are_refused() -> None:
     def function(*tensors: torch.Tensor) -> torch.Tensor:
         return tensors[0]
@@ -503,6 +486,14 @@ def test_copies_of_objects_with_methods() -> None:
 @pytest.mark.parametrize(
     ("decorate", "message"),
     [
+        (
+            lambda: composites.composite("swiglu")(oddly),
+            "'swiglu' is not a valid composite name; write",
+        ),
+        (
+            lambda: composites.composite("acme.s", attributes=("alpha",))(Shifted.forward),
+            "has no argument 'alpha'; it has self, x",
+        ),
         (lambda: composites.composite("acme.a")(Norm), "Norm is not a function"),
         (
             lambda: composites.composite("acme.b")(functools.partial(torch.add, alpha=2)),

@@ -118,20 +118,6 @@ def test_calls_have_the_bits_of_stock() -> None:
         assert bits(result) == bits(expected[dtype, name]), (dtype, name)
 
 
-@pytest.mark.parametrize("dtype", UNSIGNED, ids=name_of)
-def test_numbers_without_dimensions_stay_apart(dtype: torch.dtype) -> None:
-    """torch_xla has one tensor of data for equal numbers, and constants for 0 and 1."""
-
-    @composites.composite("acme.difference")
-    def difference(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        return 2 * one.to(torch.float32) - other.to(torch.float32)
-
-    one, other = (torch.tensor(n).to(dtype).to("xla") for n in (1, 7))
-    result = difference(one, other)
-    assert found(result) == ["acme.difference"]
-    assert result.item() == -5
-
-
 @composites.composite("acme.scaled")
 def scaled(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     return x @ (weight.to(x.dtype) * scale)

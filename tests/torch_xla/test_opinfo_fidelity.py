@@ -99,16 +99,16 @@ SOFTMAX = (("softmax",), ("softmax_backward",))
 LOG_SOFTMAX = (("log_softmax",), ("log_softmax_backward",))
 ATTENTION = (("scaled_dot_product_attention",), ("scaled_dot_product_attention_backward",))
 CROSS_ENTROPY = (("cross_entropy_loss",), ("cross_entropy_loss_backward",))
+OF_ONE_NAME = (
+    *("gelu", "silu", "hardswish", "mish", "elu", "hardsigmoid", "softplus", "leaky_relu"),
+    *("hardtanh", "group_norm", "kl_div", "mse_loss", "binary_cross_entropy"),
+)
 OPERATORS = (
-    Reaches("nn.functional.gelu", ("gelu",), ("gelu_backward",)),
+    *(Reaches(f"nn.functional.{name}", (name,), (f"{name}_backward",)) for name in OF_ONE_NAME),
     Reaches("softmax", *SOFTMAX, refuses=is_scalar),
     # Its own gradient with respect to grad_output is a softmax backward too.
     Reaches("_softmax_backward_data", ("softmax_backward",), ("softmax_backward",)),
     Reaches("log_softmax", *LOG_SOFTMAX, refuses=is_scalar),
-    Reaches("nn.functional.silu", ("silu",), ("silu_backward",)),
-    Reaches("nn.functional.hardswish", ("hardswish",), ("hardswish_backward",)),
-    Reaches("nn.functional.mish", ("mish",), ("mish_backward",)),
-    Reaches("nn.functional.elu", ("elu",), ("elu_backward",)),
     Reaches("nn.functional.selu", ("elu",), ("elu_backward",), NARROW_AND_WIDE),
     # torch_xla lowers aten::celu itself; only the backward is elu's.
     Reaches("nn.functional.celu", (), ("elu_backward",), NARROW_AND_WIDE),
@@ -128,7 +128,6 @@ OPERATORS = (
     # Where mean and deviation leave a graph that also has the gradient, XLA fuses stock's graph in
     # another way than ours, and the gradient differs in the last bit. layer_norm has the gradient.
     Reaches("native_layer_norm", (), (), may=("layer_norm",), differentiates=False),
-    Reaches("nn.functional.group_norm", ("group_norm",), ("group_norm_backward",)),
     Reaches(
         "nn.functional.rms_norm",
         ("rms_norm",),
@@ -137,7 +136,6 @@ OPERATORS = (
         refuses=is_complex,
     ),
     Reaches("nn.functional.dropout", (), (), may=("dropout", "dropout_backward")),
-    Reaches("nn.functional.kl_div", ("kl_div",), ("kl_div_backward",)),
     Reaches("masked.log_softmax", *LOG_SOFTMAX, ONE, refuses=is_scalar),
     Reaches("nn.functional.cross_entropy", *CROSS_ENTROPY),
     Reaches("nn.functional.embedding", ("embedding",), (), may=("embedding_dense_backward",)),
@@ -148,17 +146,11 @@ OPERATORS = (
         may=("nll_loss", "nll_loss_backward", "nll_loss2d", "nll_loss2d_backward"),
         aborts=is_vector,
     ),
-    Reaches("nn.functional.mse_loss", ("mse_loss",), ("mse_loss_backward",)),
     Reaches(  # an l1_loss where beta is 0
         "nn.functional.smooth_l1_loss",
         (),
         (),
         may=("smooth_l1_loss", "smooth_l1_loss_backward"),
-    ),
-    Reaches(
-        "nn.functional.binary_cross_entropy",
-        ("binary_cross_entropy",),
-        ("binary_cross_entropy_backward",),
     ),
     Reaches(
         "nn.functional.binary_cross_entropy_with_logits",
@@ -167,7 +159,6 @@ OPERATORS = (
         # A pos_weight without weight is left to stock.
         may=("binary_cross_entropy_with_logits", "log_sigmoid"),
     ),
-    Reaches("nn.functional.hardsigmoid", ("hardsigmoid",), ("hardsigmoid_backward",)),
     Reaches("nn.functional.logsigmoid", ("log_sigmoid",), ("log_sigmoid_backward",)),
     Reaches(
         "nn.functional.multilabel_soft_margin_loss",
@@ -175,9 +166,6 @@ OPERATORS = (
         ("log_sigmoid_backward",),
         NARROW_AND_WIDE,
     ),
-    Reaches("nn.functional.softplus", ("softplus",), ("softplus_backward",)),
-    Reaches("nn.functional.leaky_relu", ("leaky_relu",), ("leaky_relu_backward",)),
-    Reaches("nn.functional.hardtanh", ("hardtanh",), ("hardtanh_backward",)),
     Reaches("nn.functional.relu6", ("hardtanh",), ("hardtanh_backward",), NARROW_AND_WIDE),
     # The gradient of some forms of pooling leaves the graph in stock torch_xla.
     Reaches("nn.functional.avg_pool2d", ("avg_pool2d",), (), may=("avg_pool2d_backward",)),

@@ -136,13 +136,3 @@ def test_projected_states_take_the_stock_lowering(same_as_stock: SameAsStock) ->
         layers(torch.float32, proj_size=2)
         after = composites.stats().entries["ptxla.lstm"].fallbacks
     assert after != before
-
-
-def test_without_gradients(same_as_stock: SameAsStock) -> None:
-    def run() -> Named:
-        torch.manual_seed(0)
-        module = nn.LSTM(3, 4).to("xla")
-        with torch.no_grad():
-            return {"output": module(values(5, 2, 3))[0]}
-
-    same_as_stock({"no_grad": run}, emits={"lstm"})

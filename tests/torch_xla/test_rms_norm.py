@@ -144,23 +144,19 @@ MODULES: dict[str, Callable[[int], torch.nn.Module]] = {
 SHAPES = [(2, 5, 96), *exhaustive((7, 300), (33,), (0, 4), (64, 768))]
 
 
-@variants("entry", MODULES)
+@variants(
+    ("entry", "gate"),
+    [*((entry, False) for entry in MODULES), ("rms_norm_gated", True)],
+    fast=[("llama_rms_norm", False), ("rms_norm_gated", True)],
+)
 @variants("shape", SHAPES)
-def test_bits_of_models(entry: str, shape: Sequence[int]) -> None:
+def test_bits_of_models(entry: str, gate: bool, shape: Sequence[int]) -> None:
     make = MODULES[entry]
-    stock = of_model(lambda: make(shape[-1]), shape)
+    stock = of_model(lambda: make(shape[-1]), shape, gate=gate)
     with composites.enabled(entry):
-        ours = of_model(lambda: make(shape[-1]), shape)
-    assert all(same_bits(a, b) for a, b in zip(ours, stock, strict=True))
-
-
-@variants("shape", SHAPES)
-def test_bits_with_a_gate(shape: Sequence[int]) -> None:
-    stock = of_model(lambda: gated(shape[-1]), shape, gate=True)
-    with composites.enabled("rms_norm_gated"):
-        before = composites.stats().entries["ptxla.rms_norm_gated"].calls
-        ours = of_model(lambda: gated(shape[-1]), shape, gate=True)
-        assert composites.stats().entries["ptxla.rms_norm_gated"].calls == before + 1
+        before = composites.stats().entries[f"ptxla.{entry}"].calls
+        ours = of_model(lambda: make(shape[-1]), shape, gate=gate)
+        assert composites.stats().entries[f"ptxla.{entry}"].calls == before + 1
     assert all(same_bits(a, b) for a, b in zip(ours, stock, strict=True))
 
 

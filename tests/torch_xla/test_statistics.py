@@ -386,19 +386,21 @@ def test_a_compiled_function_that_is_not_a_node_is_counted() -> None:
 
 
 def test_statistics_of_several_processes_are_added_up() -> None:
-    missed = FallbackStats("r", "o", 3, {"f:1": 1})
-    one = Stats({"a.b": EntryStats(True, 2, 1, {"x": 1}, (missed,))})
-    two = Stats({"a.b": EntryStats(False, 1, 1, {"x": 2}, (missed,))})
-    both = EntryStats(True, 3, 2, {"x": 3}, (FallbackStats("r", "o", 6, {"f:1": 2}),))
+    missed, declined = FallbackStats("r", "o", 3, {"f:1": 1}), DeclinedStats("rows", "r", 2)
+    decompositions = {"stock": 1, "rows": 1}
+    one = Stats({"a.b": EntryStats(True, 2, 1, {"x": 1}, (missed,), decompositions, (declined,))})
+    two = Stats({"a.b": EntryStats(False, 1, 1, {"x": 2}, (missed,), decompositions, (declined,))})
+    both = EntryStats(
+        True,
+        3,
+        2,
+        {"x": 3},
+        (FallbackStats("r", "o", 6, {"f:1": 2}),),
+        {"stock": 2, "rows": 2},
+        (replace(declined, calls=4),),
+    )
     assert added_up([Stats.from_json(one.to_json()), two]) == Stats({"a.b": both})
     assert json.loads(one.to_json())["entries"]["a.b"]["calls"] == 2
-
-
-def test_decompositions_of_several_processes_are_added_up() -> None:
-    declined = (DeclinedStats("rows", "r", 2),)
-    one = Stats({"a.b": EntryStats(True, 2, 1, {}, (), {"stock": 1, "rows": 1}, declined)})
-    both = EntryStats(True, 4, 2, {}, (), {"stock": 2, "rows": 2}, (replace(declined[0], calls=4),))
-    assert added_up([Stats.from_json(one.to_json()), one]) == Stats({"a.b": both})
 
 
 def test_reasons_are_bounded() -> None:
