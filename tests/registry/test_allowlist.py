@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from composites.allowlist import resolve, split_allowlist
-from composites.errors import AllowlistError, RegistryError
+from composites.errors import AllowlistError
 from composites.registry.catalog import Catalog, builtin_registry
 from composites.registry.validation import parse_registry
 
@@ -95,13 +95,6 @@ def test_a_name_of_two_vendors_must_be_qualified() -> None:
     ):
         names("gelu", *two)
     assert names("umbra.gelu", *two) == ["umbra.gelu"]
-
-
-def test_two_files_cannot_define_one_composite() -> None:
-    with pytest.raises(
-        RegistryError, match=r"1\.yaml:4: gelu: acme\.gelu is already defined in 0\.yaml"
-    ):
-        catalog(vendor("acme", "gelu"), vendor("acme", "gelu"))
 
 
 def test_the_allowlist_without_exceptions_has_native_operators_alone() -> None:
