@@ -6,6 +6,7 @@ returns the problems that `enable`, and the first call, would report.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from composites.errors import (
 from composites.functions import find_function, import_module
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Kernel, Registry
+from composites.registry.operators import find_operator
 from lowering import activation
 from lowering.copies.original import original_function
 from lowering.copies.same import is_copy
@@ -38,7 +40,7 @@ from lowering.example_calls import (
     first_line,
     refused_words,
 )
-from lowering.installation.install import import_alternative
+from lowering.installation.install import import_alternative, misfit
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +136,36 @@ def _uncopied(entry: Composite) -> Iterator[str]:
             )
 
 
+def _misfitting(entry: Composite) -> Iterator[str]:
+    """Rewrites that do not take all the arguments of what they catch."""
+    for caught, target in entry.rewrites:
+        try:
+            positional, keywords = _arguments(caught)
+            signature = inspect.signature(find_function(target))
+        except (UnusableFunctionError, ValueError):  # it is missing, or C without a signature
+            continue
+        try:
+            signature.bind(*positional, **dict.fromkeys(keywords))
+        except TypeError as error:
+            yield f"{misfit(caught, target)}: {error}"
+
+
+def _arguments(caught: str) -> tuple[list[str], list[str]]:
+    """The names of an operator's or a function's positional arguments, and of its keyword-only
+    ones."""
+    if "::" in caught:
+        arguments = find_operator(caught).arguments
+        only = [argument.name for argument in arguments if argument.keyword_only]
+        return [argument.name for argument in arguments if not argument.keyword_only], only
+    kinds = {p.name: p.kind for p in inspect.signature(find_function(caught)).parameters.values()}
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    only = [name for name, kind in kinds.items() if kind is inspect.Parameter.KEYWORD_ONLY]
+    return [name for name, kind in kinds.items() if kind in positional], only
+
+
 def _not_turned_on(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
     entries = resolve([entry.identity], catalog)
-    for text in _uncopied(entry):
+    for text in (*_uncopied(entry), *_misfitting(entry)):
         yield _problem(text, entry, entries)
     if entry.samples is not None:
         try:

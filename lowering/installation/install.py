@@ -167,6 +167,7 @@ class _Rewrite:
     """Other calls that an entry catches after they were rewritten."""
 
     entry: Composite
+    caught: str
     function: str
 
 
@@ -222,7 +223,7 @@ class _Installer:
                 functions.setdefault(target, []).append(entry)
             for caught, function in entry.rewrites:
                 claims = at_autograd if "::" in caught else functions
-                claims.setdefault(caught, []).append(_Rewrite(entry, function))
+                claims.setdefault(caught, []).append(_Rewrite(entry, caught, function))
         for name, claiming in at_backend.items():
             self._at_backend(self.operators[name], claiming)
         for name, claims_at_autograd in at_autograd.items():
@@ -268,8 +269,7 @@ class _Installer:
             kernel: Kernel = stock.call_boxed
             for claim in reversed(claims):
                 if isinstance(claim, _Rewrite):
-                    rewrite = find_function(claim.function)
-                    kernel = self._tried(claim.entry, rewrite, kernel, keys=1)
+                    kernel = self._tried(claim.entry, _rewriting(claim), kernel, keys=1)
                 elif isinstance(claim, _Variant):
                     kernel = self._variant(claim, key, kernel)
                 elif claim.adapt is not None:
@@ -368,7 +368,7 @@ class _Installer:
         reads = Reads(original, functions_only=True)
         for claim in reversed(claims):
             if isinstance(claim, _Rewrite):
-                rewrite = self._tried(claim.entry, find_function(claim.function), called)
+                rewrite = self._tried(claim.entry, _rewriting(claim), called)
                 called = self._on_backend(rewrite, called)
             elif isinstance(claim, _Variant):
                 raise AssertionError("a variant is an operator")
@@ -571,6 +571,22 @@ def _tried(function: Kernel, otherwise: Kernel) -> Kernel:
             return otherwise(*arguments, **keywords)
 
     return kernel
+
+
+def _rewriting(claim: _Rewrite) -> Kernel:
+    """The function of a rewrite. As with `adapt`, calls of a Python function with arguments that it
+    does not take are declined; calls of an operator are a LoweringError then."""
+    place = f"{claim.entry.location}: {claim.entry.qualified}"
+    return _fitting(
+        find_function(claim.function),
+        LoweringError if "::" in claim.caught else UnsupportedCallError,
+        f"{place}: {misfit(claim.caught, claim.function)}",
+    )
+
+
+def misfit(caught: str, function: str) -> str:
+    """What is said of a rewrite that does not take the arguments of what it catches."""
+    return f"rewrites: {function} does not take the arguments of {caught}"
 
 
 def _fitting(function: Kernel, refusal: type[CompositesError], text: str) -> Kernel:

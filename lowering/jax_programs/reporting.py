@@ -6,6 +6,7 @@ import logging
 import sys
 
 from lowering.activation import catalog
+from lowering.jax_entries.statistics import statistics
 from lowering.jax_programs import activation
 from lowering.stats.collect import collected, report_of_at_exit
 from lowering.stats.data import Stats
@@ -19,7 +20,7 @@ def stats() -> Stats:
     A call is counted when it is traced. `jax.jit` traces what it knows from an earlier call of
     equal types no second time.
     """
-    return collected(activation.statistics, activation.active())
+    return collected(statistics, activation.active())
 
 
 def report_at_exit() -> None:
@@ -29,7 +30,7 @@ def report_at_exit() -> None:
 
 def _explain() -> None:
     idle = set(stats().idle)
-    for counted in activation.statistics.entries.values():
+    for counted in statistics.entries.values():
         if counted.named and catalog().label(counted.entry) in idle:
             for target, _ in counted.entry.jax:
                 module = target.partition(":")[0]

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from composites_testing.packages import install, returning
 from typer.testing import CliRunner, Result
 
 import composites
+from composites.errors import LoweringError
 from composites.registry.catalog import builtin_registry_path
 from lowering.cli.app import app
 
@@ -182,6 +184,12 @@ def called(x: Tensor):
 
 def meaning(self: Tensor):
     return self
+
+def rewritten(self):
+    return self
+
+def narrower(x):
+    return x
 """
 WRONG_ARGUMENTS = {
     "op: aten::gelu, adapt: 'adapters:more'": "adapt: adapters:more passes arguments that"
@@ -207,6 +215,31 @@ def test_adapters_that_pass_or_take_other_arguments(
     assert result.stderr.splitlines() == [
         f"{file}:{4 + n}: a{n}: {problem}" for n, problem in enumerate(WRONG_ARGUMENTS.values())
     ]
+
+
+def test_rewrites_that_take_other_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "adapters", raising=False)
+    text = "from torch import Tensor\n" + ADAPTERS.replace("called(x: Tensor)", "called(x, y=0)")
+    (tmp_path / "adapters.py").write_text(text)
+    rewrites = "{aten::gelu: 'adapters:rewritten', 'adapters:called': 'adapters:narrower'}"
+    keys = f"op: aten::silu, backward: derive, rewrites: {rewrites}"
+    file = write(tmp_path, f"  a: {{{keys}}}\n")
+    result = check(file)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        f"{file}:4: a: rewrites: adapters:rewritten does not take the arguments of aten::gelu:"
+        " got an unexpected keyword argument 'approximate'",
+        f"{file}:4: a: rewrites: adapters:narrower does not take the arguments of adapters:called:"
+        " too many positional arguments",
+    ]
+    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(file))
+    message = "adapters:rewritten does not take the arguments of aten::gelu: got an unexpected"
+    x = torch.ones(2, device="xla")
+    with composites.enabled("umbra.a"), pytest.raises(LoweringError, match=message):
+        torch.nn.functional.gelu(x, approximate="tanh")
 
 
 def test_an_example_that_this_machine_cannot_call(tmp_path: Path) -> None:
