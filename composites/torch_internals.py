@@ -312,8 +312,8 @@ def running_node() -> int | None:
 
 
 def running_formula() -> str:
-    """The name of the node of autograd whose backward this thread runs, such as `LinalgSvdBackward0`;
-    empty outside a backward."""
+    """The name of the node of autograd whose backward this thread runs, such as
+    `LinalgSvdBackward0`; empty outside a backward."""
     node: Any = torch._C._current_autograd_node()
     return "" if node is None else str(node.name())
 
