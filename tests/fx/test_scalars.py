@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -55,7 +56,6 @@ WITH_GRADIENT: Mapping[str, Callable[[Tensor, int], Any]] = {
     "normalize": lambda x, d: F.normalize(x, dim=d),
     "prod": lambda x, d: x.prod(d),
     "quantile": lambda x, d: x.quantile(0.5, d),
-    "roll": lambda x, d: x.roll(2, d),
     "scatter": lambda x, d: (x.scatter(d, first(x), x * 2), x.scatter(d, first(x), 5.0)),
     "scatter_add": lambda x, d: x.scatter_add(d, first(x), x * 2),
     "scatter_reduce": lambda x, d: x.scatter_reduce(d, first(x), x * 2, "prod"),
@@ -68,8 +68,7 @@ WITH_GRADIENT: Mapping[str, Callable[[Tensor, int], Any]] = {
     "squeeze": lambda x, d: (x.squeeze(d), x.squeeze((d,))),
     "stack": lambda x, d: torch.stack([x, x * 2], d),
     "sum": lambda x, d: (x.sum(d), x.sum((d,), keepdim=True)),
-    "take_along_dim": lambda x, d: x.take_along_dim(row(x), d),
-    "topk": lambda x, d: (x.topk(1, d), x.topk(0, d)),
+    "topk": lambda x, d: x.topk(1, d),
     "transpose": lambda x, d: x.transpose(d, 0),
     "unfold": lambda x, d: x.unfold(d, 1, 1),
     "unsqueeze": lambda x, d: x.unsqueeze(d),
@@ -86,12 +85,30 @@ WITHOUT_GRADIENT: Mapping[str, Callable[[Tensor, int], Any]] = {
     "count_nonzero": lambda x, d: x.count_nonzero(d),
     "cumsum of i32": lambda x, d: x.int().cumsum(d),
     "max of i32": lambda x, d: x.int().max(d),
-    "unsafe_chunks of none": lambda x, d: (x.argmax(), x.permute(()), x.t(), x.sum(()), x.any(())),
+    "by default": lambda x, d: (x.sort(), x.topk(1), x.kthvalue(1), x.mode(), x.argsort()),
+    "without": lambda x, d: (x.argmax(), x.permute(()), x.t(), x.sum(()), x.any(())),
 }
 
 
 def tensors(value: Any) -> list[Tensor]:
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Tensor)]
+
+
+class Scalar(torch.nn.Module):
+    """All calls with a parameter, with a loss of their results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor(2.5))
+
+    def forward(self) -> Tensor:
+        results = [
+            result.sum() * number
+            for number, (call, d) in enumerate(itertools.product(WITH_GRADIENT.values(), (0, -1)))
+            for result in tensors(call(self.weight, d))
+            if result.is_floating_point()
+        ]
+        return torch.stack(results).sum()
 
 
 def test_results() -> None:
@@ -102,12 +119,15 @@ def test_results() -> None:
 
     x = torch.tensor(2.5)
     program = composites.export(Calling(every), (x,), ops=[], frontend="fx")
-    expected = iter(every(x))
-    results = iter(program.run(x).values())
-    wrong = []
-    for name, call in calls.items():
-        for want in (next(expected) for d in (0, -1) for _ in tensors(call(x, d))):
-            got = torch.from_numpy(next(results).copy())
-            if got.dtype != want.dtype or not torch.equal(got.shape and got, want.shape and want):
-                wrong.append((name, got, want))
-    assert not wrong
+    results = [torch.from_numpy(result.copy()) for result in program.run(x).values()]
+    torch.testing.assert_close(results, every(x))
+
+
+def test_gradients() -> None:
+    module = Scalar()
+    program = composites.export(module, (), train=True, ops=[], frontend="fx")
+    results = program.run({"param:weight": module.weight.detach()})
+    module().backward()
+    assert module.weight.grad is not None
+    found = torch.from_numpy(results["grad:weight"].copy())
+    torch.testing.assert_close(found, module.weight.grad)

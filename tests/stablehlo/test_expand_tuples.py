@@ -1,4 +1,4 @@
-"""expand_tuples: composites of several results, not of one tuple."""
+"""expand_tuples: composites and custom calls of several results, not of one tuple."""
 
 from lowering.stablehlo import Module
 from lowering.stablehlo.passes.expand_tuples import expand_tuples
@@ -31,3 +31,21 @@ def test_nested_composites() -> None:
     assert '%0:2 = stablehlo.composite "acme.outer"' in expanded.text
     assert '%0:2 = stablehlo.composite "acme.inner"' in expanded.text
     assert expand_tuples(expanded).text == expanded.text
+
+
+CUSTOM = f"""
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
+  %0 = stablehlo.custom_call @Qr(%x) {{result_tilings = [[], []], xla_shape = "(f32[4], f32[4])"}}
+    : (tensor<4xf32>) -> {PAIR}
+  %1 = stablehlo.get_tuple_element %0[1] : ({PAIR}) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}}
+"""
+
+
+def test_custom_calls_can_be_written_to_an_artifact() -> None:
+    expanded = expand_tuples(Module.parse(CUSTOM))
+    assert "tuple" not in expanded.text
+    assert "result_tilings" not in expanded.text
+    assert "%0:2 = stablehlo.custom_call @Qr" in expanded.text
+    assert Module.from_bytes(expanded.portable(), "an artifact").text == expanded.text

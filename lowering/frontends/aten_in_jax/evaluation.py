@@ -91,8 +91,42 @@ def result_of(
         if claimed is not NotImplemented:
             return claimed
     dtypes = pytree.tree_map(_dtype, described)
-    results = rule_of(target)(dtypes, *arguments, **keywords)
-    return _cast(results, dtypes)
+    scalar = _is_scalar_with_dims(target, arguments, keywords)
+    if scalar:
+        arguments, keywords = jax.tree.map(_as_vector, (arguments, keywords))
+    results = _cast(rule_of(target)(dtypes, *arguments, **keywords), dtypes)
+    return _shaped(results, described) if scalar else results
+
+
+_DIMS = frozenset(["dim", "dims", "dim0", "dim1", "dimension"])
+"""Names of arguments that are dimensions of the first operand."""
+
+
+def _is_scalar_with_dims(
+    target: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> bool:
+    """Whether a call names dimensions of an operand that has none. PyTorch takes it for a vector of
+    one element then, and the rules do not need to know."""
+    first = arguments[0] if arguments else None
+    if getattr(first, "ndim", None) != 0:
+        return False
+    schema = getattr(target, "_schema", None)
+    for place, argument in enumerate(schema.arguments if schema is not None else ()):
+        if argument.name in _DIMS:
+            at = arguments[place] if place < len(arguments) else argument.default_value
+            if keywords.get(argument.name, at) not in (None, [], ()):
+                return True
+    return False
+
+
+def _as_vector(value: Any) -> Any:
+    return value.reshape(1) if getattr(value, "ndim", None) == 0 else value
+
+
+def _shaped(results: Any, described: Any) -> Any:
+    if isinstance(described, tuple | list):
+        return [_shaped(x, one) for x, one in zip(results, described, strict=True)]
+    return results.reshape(tuple(described.shape))
 
 
 def _dtype(value: Any) -> Any:

@@ -14,8 +14,6 @@ from lowering.frontends.aten_in_jax.table import UnknownOperatorError, rule
 
 @rule("aten::gather")
 def _gather(dtype: Any, /, x: Any, dim: int, index: Any, **_: Any) -> Any:
-    if not x.ndim:
-        return jnp.broadcast_to(x, index.shape)
     part = tuple(
         slice(None) if n == dim % x.ndim else slice(0, size) for n, size in enumerate(index.shape)
     )
@@ -24,7 +22,7 @@ def _gather(dtype: Any, /, x: Any, dim: int, index: Any, **_: Any) -> Any:
 
 @rule("aten::index_select")
 def _index_select(dtype: Any, /, x: Any, dim: int, index: Any) -> Any:
-    return jnp.take(x, index.reshape(-1), dim, mode="clip") if x.ndim else x
+    return jnp.take(x, index.reshape(-1), dim, mode="clip")
 
 
 @rule("aten::embedding")
@@ -85,8 +83,6 @@ def _put_under_mask(x: Any, mask: Any, before: int, values: Any, accumulate: boo
 
 def _place(x: Any, dim: int, index: Any) -> Any:
     """The elements of `x` that `index` names along one dimension."""
-    if not x.ndim:
-        return x.at[...]
     grid = [
         jnp.arange(size).reshape([-1 if m == n else 1 for m in range(index.ndim)])
         for n, size in enumerate(index.shape)
@@ -158,8 +154,6 @@ def _neutral(reduce: str, dtype: Any) -> Any:
 @rule("aten::index_add")
 def _index_add(dtype: Any, /, x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     scaled = source if alpha == 1 else source * as_type(alpha, dtype)
-    if not x.ndim:
-        return x + jnp.sum(scaled)
     return x.at[(slice(None),) * (dim % x.ndim) + (index.reshape(-1),)].add(scaled)
 
 

@@ -17,7 +17,7 @@ def _axes(x: Any, dims: Any) -> tuple[int, ...]:
     if dims is None or (not isinstance(dims, int) and not dims):
         return tuple(range(x.ndim))
     listed = (dims,) if isinstance(dims, int) else dims
-    return tuple(d % x.ndim for d in listed) if x.ndim else ()
+    return tuple(d % x.ndim for d in listed)
 
 
 def _axes_of_logic(x: Any, dims: Any) -> tuple[int, ...]:
@@ -72,25 +72,21 @@ def _all(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False) -> Any:
 
 @rule("aten::argmax")
 def _argmax(dtype: Any, /, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    return jnp.argmax(x, dim, keepdims=keepdim) if x.ndim else jnp.zeros((), dtype)
+    return jnp.argmax(x, dim, keepdims=keepdim)
 
 
 @rule("aten::argmin")
 def _argmin(dtype: Any, /, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    return jnp.argmin(x, dim, keepdims=keepdim) if x.ndim else jnp.zeros((), dtype)
+    return jnp.argmin(x, dim, keepdims=keepdim)
 
 
 @rule("aten::max.dim")
 def _max_dim(dtypes: Any, /, x: Any, dim: int, keepdim: bool = False) -> Any:
-    if not x.ndim:
-        return x, jnp.zeros((), dtypes[1])
     return jnp.max(x, dim, keepdims=keepdim), jnp.argmax(x, dim, keepdims=keepdim)
 
 
 @rule("aten::min.dim")
 def _min_dim(dtypes: Any, /, x: Any, dim: int, keepdim: bool = False) -> Any:
-    if not x.ndim:
-        return x, jnp.zeros((), dtypes[1])
     return jnp.min(x, dim, keepdims=keepdim), jnp.argmin(x, dim, keepdims=keepdim)
 
 
@@ -137,18 +133,16 @@ def _std(
 
 @rule("aten::cumsum")
 def _cumsum(dtype: Any, /, x: Any, dim: int, **_: Any) -> Any:
-    return jnp.cumsum(as_type(x, dtype), dim) if x.ndim else as_type(x, dtype)
+    return jnp.cumsum(as_type(x, dtype), dim)
 
 
 @rule("aten::cumprod")
 def _cumprod(dtype: Any, /, x: Any, dim: int, **_: Any) -> Any:
-    return jnp.cumprod(as_type(x, dtype), dim) if x.ndim else as_type(x, dtype)
+    return jnp.cumprod(as_type(x, dtype), dim)
 
 
 def _running(function: Any, x: Any, dim: int, dtypes: Any) -> tuple[Any, Any]:
     """The extremes so far, and the last place of each. A NaN is the extreme from there on."""
-    if not x.ndim:
-        return x, jnp.zeros((), dtypes[1])
     axis = dim % x.ndim
     wide = x.astype(jnp.int32) if x.dtype == jnp.bool_ else x
     values = function(wide, axis=axis)
@@ -176,7 +170,7 @@ def _cummin(dtypes: Any, /, x: Any, dim: int) -> Any:
 
 @rule("aten::logcumsumexp")
 def _logcumsumexp(dtype: Any, /, x: Any, dim: int) -> Any:
-    return lax.cumlogsumexp(x, axis=dim % x.ndim) if x.ndim else x
+    return lax.cumlogsumexp(x, axis=dim % x.ndim)
 
 
 @rule("aten::sort")
@@ -192,8 +186,6 @@ def _stable_sort(
 
 
 def _sorted(dtypes: Any, /, x: Any, dim: int, descending: bool) -> Any:
-    if not x.ndim:
-        return x, jnp.zeros((), dtypes[1])
     order = jnp.argsort(x, dim, stable=True, descending=descending)
     return jnp.take_along_axis(x, order, dim), order
 
@@ -202,8 +194,6 @@ def _sorted(dtypes: Any, /, x: Any, dim: int, descending: bool) -> Any:
 def _topk(
     dtypes: Any, /, x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> Any:
-    if not x.ndim:
-        return x, jnp.zeros((), dtypes[1])
     values, order = _sorted(dtypes, x, dim, largest)
     axis = dim % x.ndim
     return lax.slice_in_dim(values, 0, k, axis=axis), lax.slice_in_dim(order, 0, k, axis=axis)
@@ -229,8 +219,6 @@ def _nanmedian(dtype: Any, /, x: Any) -> Any:
 
 @rule("aten::nanmedian.dim")
 def _nanmedian_dim(dtypes: Any, /, x: Any, dim: int, keepdim: bool = False) -> Any:
-    if not x.ndim:
-        return x, jnp.zeros((), dtypes[1])
     values, order = _sorted(dtypes, x, dim, False)
     present = x.shape[dim] if not jnp.issubdtype(x.dtype, jnp.floating) else None
     count = jnp.sum(~jnp.isnan(x), dim, keepdims=True) if present is None else present
@@ -244,8 +232,6 @@ def _nanmedian_dim(dtypes: Any, /, x: Any, dim: int, keepdim: bool = False) -> A
 
 @rule("aten::kthvalue")
 def _kthvalue(dtypes: Any, /, x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    if not x.ndim:
-        return x, jnp.zeros((), dtypes[1])
     found = [lax.index_in_dim(one, k - 1, dim % x.ndim) for one in _sorted(dtypes, x, dim, False)]
     return found if keepdim else [jnp.squeeze(one, dim) for one in found]
 
@@ -253,8 +239,6 @@ def _kthvalue(dtypes: Any, /, x: Any, k: int, dim: int = -1, keepdim: bool = Fal
 @rule("aten::mode")
 def _mode(dtypes: Any, /, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
     """The least of the most frequent values, and the last place that has it."""
-    if not x.ndim:
-        return x, jnp.zeros((), dtypes[1])
     moved = jnp.moveaxis(x, dim, -1)
     counts = jnp.sum(moved[..., :, None] == moved[..., None, :], -1)
     most = counts == jnp.max(counts, -1, keepdims=True)

@@ -46,7 +46,7 @@ def _permute(dtype: Any, /, x: Any, dims: Any) -> Any:
 
 @rule("aten::transpose.int", "aten::transpose_copy.int")
 def _transpose(dtype: Any, /, x: Any, first: int, second: int) -> Any:
-    return jnp.swapaxes(x, first, second) if x.ndim else x
+    return jnp.swapaxes(x, first, second)
 
 
 @rule("aten::t", "aten::t_copy")
@@ -67,7 +67,7 @@ def _squeeze(dtype: Any, /, x: Any) -> Any:
 @rule("aten::squeeze.dim", "aten::squeeze.dims", "aten::squeeze_copy.dims")
 def _squeeze_dims(dtype: Any, /, x: Any, dims: Any) -> Any:
     listed = [dims] if isinstance(dims, int) else dims
-    return jnp.squeeze(x, tuple(d for d in listed if x.ndim and x.shape[d] == 1))
+    return jnp.squeeze(x, tuple(d for d in listed if x.shape[d] == 1))
 
 
 def _along(x: Any, dim: int, index: Any) -> Any:
@@ -184,8 +184,6 @@ def _pad(dtype: Any, /, x: Any, pad: Any, value: Any = 0) -> Any:
 
 @rule("aten::unfold", "aten::unfold_copy")
 def _unfold(dtype: Any, /, x: Any, dim: int, size: int, step: int) -> Any:
-    if not x.ndim:
-        return x.reshape(1)[:size]
     starts = range(0, x.shape[dim] - size + 1, step)
     windows = [lax.slice_in_dim(x, n, n + size, axis=dim % x.ndim) for n in starts]
     return jnp.stack([jnp.moveaxis(w, dim, -1) for w in windows], dim % x.ndim)

@@ -1,0 +1,252 @@
+"""Linear algebra of exports without torch_xla: PyTorch's numbers, and factors that reconstruct."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from composites_testing.modules import Calling
+from torch import Tensor, linalg
+
+import composites
+from composites import ExportError
+from composites.torch_internals import pytree
+
+
+def tensors(value: Any) -> list[Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Tensor)]
+
+
+def random(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(*shape, dtype=dtype, generator=torch.manual_seed(3))
+
+
+def positive(x: Tensor) -> Tensor:
+    """Positive definite matrices."""
+    return x @ x.mH + torch.eye(x.size(-1), dtype=x.dtype, device=x.device)
+
+
+def run(function: Callable[[Tensor], Any], x: Tensor) -> list[Tensor]:
+    """The results of an exported function, whose types and shapes are those of PyTorch."""
+    program = composites.export(Calling(function), (x,), ops=[], frontend="fx")
+    found = [torch.from_numpy(result.copy()) for result in program.run(x).values()]
+    expected = tensors(function(x))
+    assert [(t.dtype, t.shape) for t in found] == [(t.dtype, t.shape) for t in expected]
+    return found
+
+
+def of_one_kind(function: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
+    """Of real and of complex matrices."""
+    return lambda x: (function(x), function(torch.complex(x, x.flip(-1))))
+
+
+CALLS: Mapping[str, Callable[[Tensor], Any]] = {
+    "cholesky": lambda x: (linalg.cholesky(positive(x)), linalg.cholesky(positive(x), upper=True)),
+    "cholesky_ex": lambda x: linalg.cholesky_ex(-positive(x)).info > 0,
+    "cholesky_inverse": lambda x: (torch.cholesky_inverse(x), torch.cholesky_inverse(x, True)),
+    "cholesky_solve": lambda x: (torch.cholesky_solve(x, x), torch.cholesky_solve(x[0], x, True)),
+    "det": lambda x: (linalg.det(x), linalg.det(x.mT), linalg.slogdet(x), torch.logdet(x)),
+    "householder_product": lambda x: linalg.householder_product(x, x[:, 0]),
+    "inv": lambda x: (linalg.inv(x), linalg.inv_ex(x), linalg.inv_ex(x * 0).info),
+    "lstsq": lambda x: (
+        linalg.lstsq(x[:, :3], x[:, :3], driver="gels").solution,
+        linalg.lstsq(x[..., :3], x, driver="gels")[:2],
+    ),
+    "lu": lambda x: (linalg.lu(x), linalg.lu_factor(x[:, :2]), torch.lu_unpack(*x_factors(x))),
+    "lu_solve": lambda x: [
+        linalg.lu_solve(*x_factors(x), x, left=left, adjoint=adjoint)
+        for left in (True, False)
+        for adjoint in (True, False)
+    ],
+    "matrix_exp": lambda x: (linalg.matrix_exp(x), torch.matrix_exp(x[0] * 0)),
+    "matrix_power": lambda x: linalg.matrix_power(x, -2),
+    "ormqr": lambda x: [
+        torch.ormqr(x[..., :2], x[:, 0, :2], x, left=left, transpose=turned)
+        for left in (True, False)
+        for turned in (True, False)
+    ],
+    "pinv": lambda x: linalg.pinv(x[..., :2]),
+    "solve": lambda x: (
+        linalg.solve(x, x[0]),
+        linalg.solve(x.mT, x[..., 0]),
+        linalg.solve(x, x, left=False),
+        linalg.solve_ex(x[0], x),
+    ),
+    "solve_triangular": lambda x: [
+        linalg.solve_triangular(x, x[0], upper=upper, left=left, unitriangular=unit)
+        for upper in (True, False)
+        for left in (True, False)
+        for unit in (True, False)
+    ],
+    "tensorsolve": lambda x: linalg.tensorsolve(x[0], x[0, :, 0]),
+    "triangular_solve": lambda x: (
+        torch.triangular_solve(x, x),
+        torch.triangular_solve(x, x, upper=False, transpose=True),
+    ),
+    "empty": lambda x: (
+        linalg.inv(x[:, :0, :0]),
+        linalg.det(x[:, :0, :0]),
+        linalg.lu(x[:, :0]),
+        linalg.qr(x[:, :0], "complete"),
+        linalg.svd(x[:, :0]),
+        linalg.eigh(x[:0]),
+        linalg.cholesky(x[:, :0, :0]),
+        linalg.solve(x[:0], x[:0]),
+        linalg.matrix_exp(x[:0]),
+        torch.geqrf(x[:, :0]),
+    ),
+}
+
+
+def x_factors(x: Tensor) -> tuple[Tensor, Tensor]:
+    return linalg.lu_factor(x)
+
+
+def test_results() -> None:
+    def every(x: Tensor) -> Any:
+        return [of_one_kind(call)(x) for call in CALLS.values()]
+
+    x = random(2, 4, 4)
+    torch.testing.assert_close(run(every, x), tensors(every(x)), rtol=1e-9, atol=1e-9)
+
+
+def test_factors_reconstruct() -> None:
+    def every(x: Tensor) -> Any:
+        of_both = torch.complex(x, x.flip(-1))
+        return [
+            linalg.qr(of_both[..., :3]),
+            linalg.qr(x[..., :3], "complete"),
+            linalg.qr(x, "r"),
+            torch.geqrf(x),
+            linalg.eigh(of_both),
+            linalg.eigh(x, UPLO="U"),
+            linalg.eigvalsh(x),
+            linalg.svd(of_both[:, :2]),
+            linalg.svd(x[..., :2], full_matrices=False),
+            linalg.svdvals(x),
+        ]
+
+    def products(x: Tensor, found: Sequence[Tensor]) -> list[Tensor]:
+        """Numbers in which the signs and phases of vectors cancel."""
+        q, r, whole, of_whole, _, of_r, raw, _ = found[:8]
+        values, vectors, others, of_others, alone = found[8:13]
+        u, s, vh, v, t, wh, singular = found[13:]
+        return [
+            q @ r,
+            q.mH @ q,
+            whole @ of_whole,
+            whole.mH @ whole,
+            of_r.abs(),
+            raw.triu().abs(),
+            values,
+            (vectors * values.unsqueeze(-2)) @ vectors.mH,
+            (of_others * others.unsqueeze(-2)) @ of_others.mH,
+            alone,
+            (u * s.unsqueeze(-2)) @ vh[:, :2],
+            vh @ vh.mH,
+            (v * t.unsqueeze(-2)) @ wh,
+            singular,
+        ]
+
+    x = random(2, 4, 4)
+    found, expected = products(x, run(every, x)), products(x, tensors(every(x)))
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+DERIVED: Mapping[str, Callable[[Tensor], Any]] = {
+    "cholesky": lambda x: linalg.cholesky(positive(x)),
+    "cholesky_solve": lambda x: torch.cholesky_solve(x, linalg.cholesky(positive(x))),
+    "det": lambda x: (linalg.det(x), linalg.det(x.mT), linalg.slogdet(x)[1], torch.logdet(x @ x)),
+    "eigh": lambda x: eigenvectors(positive(x)),
+    "householder_product": lambda x: linalg.householder_product(x, x[:, 0]),
+    "inv": linalg.inv,
+    "lstsq": lambda x: linalg.lstsq(x[..., :3], x, driver="gels").solution,
+    "lu": lambda x: (linalg.lu(x)[1:], linalg.lu_solve(*x_factors(x), x)),
+    "matrix_exp": linalg.matrix_exp,
+    "norms": lambda x: (linalg.matrix_norm(x, 2), linalg.matrix_norm(x, "nuc"), linalg.cond(x)),
+    "pinv": lambda x: (linalg.pinv(x[..., :3]), linalg.pinv(positive(x), hermitian=True)),
+    "qr": lambda x: positive(linalg.qr(x)[1]),
+    "solve": lambda x: (
+        linalg.solve(x, x[0]),
+        linalg.solve(x.mT, x[..., 0]),
+        linalg.solve(x, x, left=False),
+    ),
+    "solve_triangular": lambda x: linalg.solve_triangular(x, x, upper=True),
+    "svd": lambda x: (linalg.svdvals(x), singular_vectors(x)),
+}
+
+
+def eigenvectors(x: Tensor) -> tuple[Tensor, Tensor]:
+    values, vectors = linalg.eigh(x)
+    return values, vectors.abs()
+
+
+def singular_vectors(x: Tensor) -> Tensor:
+    u, _, vh = linalg.svd(x)
+    return u @ vh
+
+
+class Loss(torch.nn.Module):
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(random(2, 4, 4, dtype=dtype))
+
+    def forward(self) -> Tensor:
+        losses = [
+            result.abs().square().sum() / (1 + result.detach().abs().square().sum())
+            for call in DERIVED.values()
+            for result in tensors(call(self.weight))
+            if result.requires_grad
+        ]
+        return torch.stack(losses).sum()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_gradients(dtype: torch.dtype) -> None:
+    module = Loss(dtype)
+    program = composites.export(module, (), train=True, ops=[], frontend="fx")
+    results = program.run({"param:weight": module.weight.detach().numpy()})
+    module().backward()
+    assert module.weight.grad is not None
+    found = torch.from_numpy(results["grad:weight"].copy())
+    torch.testing.assert_close(found, module.weight.grad, rtol=1e-7, atol=1e-7)
+
+
+def test_programs_run_after_they_are_saved(tmp_path: Path) -> None:
+    def every(x: Tensor) -> Any:
+        return linalg.svdvals(x), linalg.solve(x, x), linalg.cholesky(positive(x))
+
+    x = random(3, 3, dtype=torch.float32)
+    program = composites.export(Calling(every), (x,), ops=[], frontend="fx")
+    assert "lapack" not in program.mlir
+    assert "tuple<" not in program.mlir
+    program.save(tmp_path / "saved")
+    found = composites.Program.load(tmp_path / "saved").run(x)
+    for got, want in zip(found.values(), every(x), strict=True):
+        torch.testing.assert_close(torch.from_numpy(got.copy()), want, rtol=1e-4, atol=1e-4)
+
+
+REFUSED: Mapping[str, tuple[Callable[[Tensor], Any], str | None, str]] = {
+    "lstsq": (lambda x: linalg.lstsq(x, x, driver="gelsd")[0], None, "pass driver='gels'"),
+    "without pivots": (
+        lambda x: linalg.lu_factor(x, pivot=False),
+        None,
+        "aten::linalg_lu_factor_ex has a rule in JAX with pivoting alone",
+    ),
+    "eigvals": (linalg.eigvals, None, "aten::linalg_eig has no rule in JAX"),
+    "ldl": (linalg.ldl_factor, None, "aten::linalg_ldl_factor_ex has no rule in JAX"),
+    "qr for IREE": (linalg.qr, "iree", r"custom_call @Qr, .* from aten::linalg_qr, at .*\.py"),
+    "eigh for LiteRT": (linalg.eigh, "litert", "does not take stablehlo.custom_call @Eigh"),
+    "cholesky for IREE": (linalg.cholesky, "iree", "does not take stablehlo.cholesky of f32"),
+    "allclose": (lambda x: x * torch.allclose(x, x), None, "aten::allclose reads the values"),
+}
+
+
+def test_refusals() -> None:
+    x = random(3, 3, dtype=torch.float32)
+    for function, target, message in REFUSED.values():
+        with pytest.raises((ExportError, composites.CompositesError), match=message):
+            composites.export(Calling(function), (x,), ops=[], frontend="fx", target=target)
