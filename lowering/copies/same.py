@@ -131,9 +131,11 @@ def _is_loaded(
             _holds(function.__globals__.get(name, _MISSING), name, written.module, owner, seen)
             for name in written.global_names or ()
         )
-        and all(
-            _has_member(owner, name, written.owner, seen)
-            for name in (written.attribute_names if owner is not None else ())
+        and (
+            owner is None
+            or all(
+                _has_member(owner, name, written.owner, seen) for name in written.attribute_names
+            )
         )
     )
 
@@ -154,7 +156,7 @@ def _holds(
             expected = getattr(expected, "__dict__", {}).get(imported, submodule)
         return value is original_function(expected)
     if isinstance(bound, ast.expr) and (constant := _value(module, bound)) is not None:
-        return constant == _constant(value)
+        return bool(constant == _constant(value))
     return (value is _MISSING) == (not place)
 
 

@@ -95,7 +95,7 @@ class WrittenFunction:
     @property
     def first_line(self) -> int:
         """The line that code objects have."""
-        return min(node.lineno for node in (self.node, *self.node.decorator_list))
+        return min([self.node.lineno, *(node.lineno for node in self.node.decorator_list)])
 
     @cached_property
     def tree(self) -> ast.FunctionDef:
