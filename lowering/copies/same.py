@@ -1,4 +1,4 @@
-"""Whether a function is a copy of a written one: the same syntax tree, whose names mean the same.
+"""Copies of a written function: functions with the same syntax tree, whose names mean the same.
 
 Both are compared as their files have them. What is loaded must then still be what its file says,
 for a program may have replaced a function or a helper of it.
@@ -21,7 +21,7 @@ _Pairs = frozenset[tuple[str, str]]
 
 
 def is_copy(function: FunctionType, written: WrittenFunction, owner: type | None = None) -> bool:
-    """Whether calling `function` does what calling the written function would.
+    """Return whether calling `function` does what calling the written function would.
 
     The name of a function, its docstring, annotations and decorators do not count: a function that
     a decorator has wrapped has the code of the wrapper. One with variables of an enclosing
@@ -41,8 +41,8 @@ def is_copy(function: FunctionType, written: WrittenFunction, owner: type | None
 def _same(
     one: WrittenFunction, other: WrittenFunction, classes: tuple[Class, Class], assumed: _Pairs
 ) -> bool:
-    """Whether two functions do the same in methods of these classes. The pairs in `assumed` are
-    being compared already, because functions call each other."""
+    """Return whether two functions do the same in methods of these classes. The pairs in `assumed`
+    are being compared already, because functions call each other."""
     if (one.target, other.target) in assumed:
         return True
     names = one.global_names
@@ -57,7 +57,7 @@ def _same(
 
 
 def _is_same_member(name: str, classes: tuple[Class, Class], assumed: _Pairs) -> bool:
-    """Whether both classes have the same code under a name, or none."""
+    """Return whether both classes have the same code under a name, or none."""
     one, other = (written_member(*owner, name) for owner in classes)
     if one is None or other is None:
         return one is other
@@ -96,8 +96,8 @@ def _same_defaults(one: WrittenFunction, other: WrittenFunction) -> bool:
 
 
 def _value(module: WrittenModule, node: ast.expr) -> Any:
-    """What an expression is: a constant with its type, or the place of `torch.float32`. None if
-    that is not known."""
+    """The value of an expression: a constant with its type, or the place of `torch.float32`. None
+    if that is not known."""
     name, *parts = ast.unparse(node).split(".")
     place, bound = module.resolved(name) if name.isidentifier() else ("", None)
     if isinstance(bound, str):
@@ -117,7 +117,7 @@ def _constant(value: Any) -> tuple[type, str]:
 def _is_loaded(
     function: Any, written: WrittenFunction | None, owner: type | None, seen: set[str]
 ) -> bool:
-    """Whether a loaded function is what its file says, and so is all that it calls."""
+    """Return whether a loaded function is what its file says, and so is all that it calls."""
     if not isinstance(function, FunctionType) or written is None:
         return False
     if written.target in seen:
@@ -131,9 +131,11 @@ def _is_loaded(
             _holds(function.__globals__.get(name, _MISSING), name, written.module, owner, seen)
             for name in written.global_names or ()
         )
-        and all(
-            _has_member(owner, name, written.owner, seen)
-            for name in (written.attribute_names if owner is not None else ())
+        and (
+            owner is None
+            or all(
+                _has_member(owner, name, written.owner, seen) for name in written.attribute_names
+            )
         )
     )
 
@@ -141,7 +143,7 @@ def _is_loaded(
 def _holds(
     value: Any, name: str, module: WrittenModule, owner: type | None, seen: set[str]
 ) -> bool:
-    """Whether a global name has the value that the file of its module says."""
+    """Return whether a global name has the value that the file of its module says."""
     place, bound = module.resolved(name)
     value = original_function(value)
     if isinstance(bound, ast.FunctionDef):
@@ -154,12 +156,12 @@ def _holds(
             expected = getattr(expected, "__dict__", {}).get(imported, submodule)
         return value is original_function(expected)
     if isinstance(bound, ast.expr) and (constant := _value(module, bound)) is not None:
-        return constant == _constant(value)
+        return bool(constant == _constant(value))
     return (value is _MISSING) == (not place)
 
 
 def _has_member(owner: type, name: str, written_in: Class, seen: set[str]) -> bool:
-    """Whether a class has the code under a name that its file says."""
+    """Return whether a class has the code under a name that its file says."""
     written, value = written_member(*written_in, name), behaviour(owner, name)
     if written is None or value is None:
         return written is None and value is None

@@ -22,8 +22,8 @@ log = logging.getLogger("composites")
 
 Shape = tuple[Any, ...]
 Binding = str | ast.FunctionDef | ast.expr | None
-"""What binds a name: an import of `package.module` or `package.module:name`, a `def`, an expression
-that is assigned; None if something else does, or more than one statement."""
+"""The statement that binds a name: an import of `package.module` or `package.module:name`, a `def`,
+or an expression that is assigned. None stands for other statements, and for more than one."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class WrittenModule:
 
     @cached_property
     def names(self) -> dict[str, Binding]:
-        """What binds the global names."""
+        """The bindings of the global names."""
         package = self.name if self.is_package else self.name.rpartition(".")[0]
         names: dict[str, Binding] = {}
         for name, binding in bindings(self.body, package):
@@ -95,7 +95,7 @@ class WrittenFunction:
     @property
     def first_line(self) -> int:
         """The line that code objects have."""
-        return min(node.lineno for node in (self.node, *self.node.decorator_list))
+        return min([self.node.lineno, *(node.lineno for node in self.node.decorator_list)])
 
     @cached_property
     def tree(self) -> ast.FunctionDef:
@@ -201,7 +201,7 @@ def shapes(module: str) -> Iterator[Shape]:
 
 
 def shape(code: CodeType) -> Shape:
-    """What is quickly read and equal for equal code, so that most functions need no more."""
+    """Names that are quickly read and equal for equal code, so that most functions need no more."""
     return code.co_varnames, code.co_names
 
 

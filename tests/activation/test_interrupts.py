@@ -81,9 +81,12 @@ NAMES = ("gelu", "layer_norm", "adamw", "cross_entropy_loss", "swiglu")
 OPERATORS = ("aten::gelu", "aten::native_layer_norm", "aten::cross_entropy_loss")
 activation.catalog()
 # A module with a copy of a function that `swiglu` names. The rest of transformers is not imported.
-models = type(sys)("transformers.models_of_a_test")
-sys.modules[models.__name__] = models
-exec(MODELS, vars(models))
+import importlib.util, tempfile
+with tempfile.NamedTemporaryFile("w", suffix=".py", delete=False) as file:
+    file.write(MODELS)
+spec = importlib.util.spec_from_file_location("transformers.models_of_a_test", file.name)
+models = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(models)
 
 def tables():
     shown = [torch._C._dispatch_dump_table(name) for name in OPERATORS]
