@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from composites.cli.app import app
 from composites.registry.listed_kernels import listed_in
-from composites.registry.printing import registry_yaml
-from composites.registry.validation import load_registry, parse_registry
+from composites.registry.validation import load_registry
 
 ENTRY = """\
 schema: 1
@@ -61,13 +60,6 @@ def test_what_is_read(file: Path) -> None:
     ]
     assert [k.location.line for k in (*of_entry, *registry.kernels)] == [10, 15, 17, 20, 22]
     assert listed_in(file) == (*of_entry, *registry.kernels)
-
-
-def test_printing(file: Path) -> None:
-    registry = load_registry(file)
-    again = parse_registry(registry_yaml(registry), "again")
-    assert again.composites[0].kernels == registry.composites[0].kernels
-    assert again.kernels == registry.kernels
 
 
 def test_list(file: Path) -> None:
