@@ -19,7 +19,7 @@ from composites.registry.conditions import ConditionError
 from composites.registry.model import Attribute, Composite, Registry, split_version
 from composites.registry.operand_lists import has_segment_sizes
 from composites.registry.operators import Operator, find_operator
-from composites.registry.printing import entry_document
+from composites.registry.printing import conditions_document, kernel_document
 from composites.registry.signatures import describe_function
 from composites.settings import ALLOWLIST, REGISTRIES
 from lowering.codegen.excerpt import function_hooks, operator_hooks
@@ -167,13 +167,9 @@ def described(entry: Composite, catalog: Catalog, *, copies: bool = False) -> De
         operands=tuple(_operand(name, callee) for name in entry.operands),
         attributes=tuple(_attributes(entry, callee)),
         results=_results(entry),
-        when=entry_document(entry).get("when", {}),
+        when=conditions_document(entry.when),
         decomposition=str(entry.decomposition),
-        alternatives={
-            name: kernel
-            for name, kernel in entry_document(entry).get("kernels", {}).items()
-            if isinstance(kernel, dict)
-        },
+        alternatives={kernel.name: kernel_document(kernel) for kernel in entry.alternatives},
         backward=derived if explicit is None else catalog.label(explicit),
         derived=entry.derives,
         saves=saves if entry.derives else (),

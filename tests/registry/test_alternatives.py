@@ -13,7 +13,6 @@ from composites.errors import DecompositionError, RegistryError, UnusableFunctio
 from composites.registry.alternatives import check_functions
 from composites.registry.catalog import Catalog, builtin_registry_path, load_catalog
 from composites.registry.model import CONSUMERS, PORTABLE, Composite, for_target
-from composites.registry.printing import registry_yaml
 from composites.registry.validation import load_registry, parse_registry
 from lowering.stablehlo import TARGETS
 
@@ -28,7 +27,7 @@ def entry(alternatives: str, more: str = "backward: derive") -> str:
 F = "decomposition: 'a:f'"
 
 
-def test_the_printed_text_reads_back() -> None:
+def test_what_is_read() -> None:
     written = entry(
         f"a: {{goals: fast, {F}, when: {{approximate: none, rank: 2, where: ['self.dim() > 1']}},"
         " backward: 'jax:a:b', gradients: [self], tolerance: {f32: 0.001}, samples: 'a:s'}, b:"
@@ -36,9 +35,6 @@ def test_the_printed_text_reads_back() -> None:
     )
     written += f"kernels:\n  ptxla.gelu: {{c: {{{F}}}}}\n"
     registry = parse_registry(written, "acme.yaml")
-    again = parse_registry(registry_yaml(registry), "acme.yaml")
-    assert again.composites == registry.composites
-    assert again.kernels == registry.kernels
     (e,) = registry.composites
     assert [a.name for a in e.alternatives] == ["a", "b"]
     assert e.alternatives[0].tolerance == (("f32", 0.001),)

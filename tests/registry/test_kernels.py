@@ -8,7 +8,6 @@ from typer.testing import CliRunner
 
 from composites.registry.kernels_for_others import check_kernels_for_others
 from composites.registry.listed_kernels import listed_in
-from composites.registry.printing import registry_yaml
 from composites.registry.validation import load_registry, parse_registry
 from lowering.cli.app import app
 
@@ -60,9 +59,6 @@ def test_what_is_read(file: Path) -> None:
     ]
     assert [k.location.line for k in (*of_entry, *registry.kernels)] == [10, 15, 17, 20, 22]
     assert listed_in(file) == (*of_entry, *registry.kernels)
-    again = parse_registry(registry_yaml(registry), "again")
-    assert again.composites[0].kernels == of_entry
-    assert again.kernels == registry.kernels
 
 
 def test_list(file: Path) -> None:

@@ -6,7 +6,6 @@ from composites.allowlist import resolve, split_allowlist
 from composites.errors import AllowlistError, RegistryError
 from composites.registry.catalog import Catalog, builtin_registry
 from composites.registry.model import Registry
-from composites.registry.printing import registry_yaml
 from composites.registry.validation import parse_registry
 
 TWO = """
@@ -99,16 +98,13 @@ def test_a_backward_has_the_version_of_its_forward_or_the_highest() -> None:
     assert [entry.identity for entry in found if entry] == backwards
 
 
-def test_printing_keeps_versions() -> None:
+def test_keys_have_versions() -> None:
     read = registry(TWO)
     keys = [read.key(entry) for entry in read.composites]
     assert keys == ["gelu@2", "gelu_backward@2", "gelu@1", "gelu_backward@1"]
-    again = parse_registry(registry_yaml(read), "acme.yaml")
-    assert again.composites == read.composites
 
 
-def test_examples_are_checked_and_printed() -> None:
+def test_examples_are_checked() -> None:
     read = registry("  gelu: {op: aten::gelu, example: {self: 2x3xf32, approximate: tanh}}\n")
     example = [(name, str(value)) for name, value in read.composites[0].example]
     assert example == [("self", "2x3xf32"), ("approximate", "tanh")]
-    assert parse_registry(registry_yaml(read), "acme.yaml").composites == read.composites
