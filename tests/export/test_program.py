@@ -19,7 +19,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
-from composites_testing.example_models import compare, export_example
 from safetensors.numpy import load_file
 
 import composites
@@ -33,15 +32,6 @@ def small(computed: Any) -> tuple[torch.nn.Module, Program]:
     torch.manual_seed(0)
     module = computed(lambda self, x: torch.nn.functional.gelu(self.linear(x)))
     return module, composites.export(module, (torch.ones(2, 4),))
-
-
-def test_a_loaded_program_is_the_saved_one(tmp_path: Path) -> None:
-    program = export_example("conv_net", "step")
-    program.save(tmp_path / "made" / "here")
-    loaded = Program.load(tmp_path / "made" / "here")
-    assert loaded.mlir == program.mlir
-    assert (loaded.inputs, loaded.outputs) == (program.inputs, program.outputs)
-    assert loaded.composites == program.composites
 
 
 def test_the_files_of_a_program(small: Any, tmp_path: Path) -> None:
@@ -160,16 +150,6 @@ def test_weights_in_bfloat16(tmp_path: Path) -> None:
     assert out.dtype == ml_dtypes.bfloat16
     expected = module(x).detach().float().numpy()
     np.testing.assert_allclose(out.astype(np.float32), expected, rtol=0, atol=2**-7)
-
-
-def test_run_takes_tensors_or_arrays_in_order_or_by_name(small: Any) -> None:
-    module, program = small
-    x = torch.linspace(-2, 2, 8).reshape(2, 4)
-    expected = {"out:0": module(x)}
-    named = {**program.module_weights(module), "arg:0": x}
-    compare(program.run(named), expected)
-    compare(program.run(*named.values()), expected)
-    compare(program.run(*(value.detach().numpy() for value in named.values())), expected)
 
 
 def refused(call: Callable[[], object], message: str, kind: type[Exception] = ProgramError) -> None:
