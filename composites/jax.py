@@ -56,9 +56,8 @@ def available(*names: str) -> tuple[Availability, ...]:
     Args:
         names: entries; all of them by default.
     """
-    from lowering.jax_entries.availability import availability
-
-    return availability(_entries(), names)
+    module = _imported("lowering.jax_entries.availability")
+    return module.availability(_entries(), names)  # type: ignore[no-any-return]
 
 
 def __dir__() -> list[str]:

@@ -16,7 +16,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, entry_points, metadata, requires, version
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -239,6 +238,8 @@ def installation_findings(*, frontend_works: bool) -> Iterator[Finding]:
         frontend_works: torch and torch_xla have all that is needed of them. Their versions are then
             warned of only, since vendors have releases of their own.
     """
+    from importlib.metadata import entry_points, metadata  # slow, and `--help` imports this file
+
     extra, models = installed_extra(), requirements("models")
     points = [point.value for point in entry_points(group="torch.backends")]
     if installed(PACKAGE) is None or _PLUGIN not in points:
@@ -275,6 +276,8 @@ def installed_extra() -> str:
 def requirements(*extras: str) -> dict[str, str]:
     """The packages that extras of this package need, with their versions. The empty extra is the
     package itself."""
+    from importlib.metadata import requires
+
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
@@ -290,6 +293,8 @@ def requirements(*extras: str) -> dict[str, str]:
 
 def installed(name: str) -> str | None:
     """The version of an installed package."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(name) or None
     except (PackageNotFoundError, KeyError):  # KeyError: metadata without a version
