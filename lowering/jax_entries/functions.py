@@ -71,14 +71,17 @@ class EntryFunction:
         bound = self.__signature__.bind(*arguments, **keywords)
         bound.apply_defaults()
         named = bound.arguments if self._public is None else self._public(**bound.arguments)
-        return self.call_operator(named)
+        return self._run(named)
 
     def call_operator(self, named: Mapping[str, Any]) -> Any:
         """Call the entry with the arguments of the operator or function that it catches, by name.
         Those that have a default there may be missing."""
         bound = self._operator_signature.bind(**named)
         bound.apply_defaults()
-        values, arrays = taken_apart(self.definition, bound.arguments)
+        return self._run(bound.arguments)
+
+    def _run(self, named: Mapping[str, Any]) -> Any:
+        values, arrays = taken_apart(self.definition, named)
         call = self.call(values, arrays)
         operands = [arrays[number] for number in call.order]
         # The types of a composite have no shardings.
