@@ -154,7 +154,7 @@ def as_jax_call(
     function = entries.of(definition)
 
     def call(*given: Any) -> Any:
-        return function(**{name: _filled(value, given) for name, value in values.items()})
+        return function.call_operator({n: _filled(value, given) for n, value in values.items()})
 
     return call, arrays
 

@@ -58,8 +58,8 @@ class Entries:
         return self._functions[identity]
 
     def invoke(self, definition: Definition, named: Mapping[str, Any]) -> Any:
-        """Call an entry with its arguments by name."""
-        return self.of(definition)(**named)
+        """Call an entry with the arguments of what it catches, by name."""
+        return self.of(definition).call_operator(named)
 
 
 @cache

@@ -55,9 +55,13 @@ class EntryFunction:
         return FUNCTIONS.get(entry.op or "") if entry.adapt is None else None
 
     @cached_property
+    def _operator_signature(self) -> inspect.Signature:
+        return signature_of(self.definition)
+
+    @cached_property
     def __signature__(self) -> inspect.Signature:
         if self._public is None:
-            return signature_of(self.definition)
+            return self._operator_signature
         signature = inspect.signature(self._public)
         empty = inspect.Parameter.empty
         parameters = [p.replace(annotation=empty) for p in signature.parameters.values()]
@@ -67,6 +71,16 @@ class EntryFunction:
         bound = self.__signature__.bind(*arguments, **keywords)
         bound.apply_defaults()
         named = bound.arguments if self._public is None else self._public(**bound.arguments)
+        return self._run(named)
+
+    def call_operator(self, named: Mapping[str, Any]) -> Any:
+        """Call the entry with the arguments of the operator or function that it catches, by name.
+        Those that have a default there may be missing."""
+        bound = self._operator_signature.bind(**named)
+        bound.apply_defaults()
+        return self._run(bound.arguments)
+
+    def _run(self, named: Mapping[str, Any]) -> Any:
         values, arrays = taken_apart(self.definition, named)
         call = self.call(values, arrays)
         operands = [arrays[number] for number in call.order]

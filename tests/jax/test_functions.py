@@ -119,6 +119,10 @@ def test_private_operators_have_the_arguments_of_public_functions(name: str) -> 
         np.testing.assert_allclose(call(function), expected(), rtol=1e-5, atol=1e-5)
 
 
+def test_private_operators_are_available() -> None:
+    assert all(one.is_available for one in composites.jax.available(*PRIVATE))
+
+
 def test_the_table_has_all_private_operators() -> None:
     entries = builtin_registry().composites
     named = {e.name for e in entries if re.search(r"::_|loss(2d)?_forward$", e.op or "")}
