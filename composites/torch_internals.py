@@ -332,7 +332,7 @@ def dispatch_mode() -> str | None:
     """
     if not torch._C._len_torch_dispatch_stack():
         return None
-    for mode in _get_current_dispatch_mode_stack():
+    for mode in _get_current_dispatch_mode_stack():  # type: ignore[no-untyped-call]
         if type(mode) is not _Watching and not mode.is_infra_mode():
             return type(mode).__name__.removeprefix("_")  # its class may be private
     return None

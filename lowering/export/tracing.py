@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ from lowering.frontends.errors import (
     NoKernelError,
     ValueReadError,
 )
+from lowering.frontends.finished_frames import clear_frames
 from lowering.frontends.protocols import Frontend, Recording, Tensors
 from lowering.frontends.tensor_types import layout_refusal
 from lowering.stablehlo import Module, order_inputs
@@ -410,7 +410,7 @@ def nothing_kept(frontend: Frontend, module: torch.nn.Module) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        _clear_frames(error)
+        clear_frames(error, is_traced)
         raise
     finally:
         for attributes, contents in before:
@@ -469,27 +469,6 @@ def _recording(frontend: Frontend, shared: bool) -> Iterator[_Tracer]:
             f"{place_of(error)}the module reads the value of a tensor while it runs, but an"
             f" exported program takes the same path for all values ({error})"
         ) from error
-
-
-def _clear_frames(error: BaseException) -> None:
-    """Drop the local variables of finished calls, among which are traced tensors. What caused an
-    ExportError keeps the text of its traceback alone.
-
-    Who shows a traceback with its variables, as pytest does, would print them. Who keeps the error,
-    as Python's prompt does, would keep them for the next `torch_xla.sync()`.
-    """
-    seen: set[int] = set()
-    errors: list[BaseException | None] = [error]
-    while errors:
-        one = errors.pop()
-        if one is not None and id(one) not in seen:
-            seen.add(id(one))
-            traceback.clear_frames(one.__traceback__)
-            # A frame also keeps its function, and `nn.Module` calls one that keeps the arguments.
-            if isinstance(error, ExportError) and one is not error and one.__traceback__:
-                one.add_note("".join(traceback.format_tb(one.__traceback__)).rstrip())
-                one.__traceback__ = None
-            errors += [one.__cause__, one.__context__]
 
 
 def _written(path: Sequence[Any]) -> str:

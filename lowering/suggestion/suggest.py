@@ -23,6 +23,7 @@ from lowering import activation
 from lowering.export.optimizers import OptimizerFactory
 from lowering.export.tracing import (
     Traced,
+    nothing_kept,
     trace_inference,
     trace_training,
 )
@@ -117,10 +118,11 @@ class _Suggester:
 
     def measure(self) -> Attribution:
         """The step with what is on."""
-        labels = activation.backend().frontend.labels
-        if labels is None:
+        frontend = activation.backend().frontend
+        if frontend.labels is None:
             raise SuggestionError("this frontend does not say which call an instruction comes from")
-        return attribute(record(self._traced, labels))
+        with nothing_kept(frontend, self.module):
+            return attribute(record(self._traced, frontend.labels))
 
     def _traced(self) -> Traced:
         frontend = activation.backend().frontend

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -11,10 +12,12 @@ import torch
 
 from composites import torch_internals
 from composites.errors import UnsupportedCallError
+from composites.torch_internals import pytree
 from lowering import interrupts
 from lowering.emission.types import DecompositionHlo, TensorType
 from lowering.frontends.autocast import autocast, autocast_dtype
 from lowering.frontends.captured import CapturedTensorsRefused
+from lowering.frontends.finished_frames import clear_frames
 from lowering.frontends.torch_xla import modes
 from lowering.frontends.torch_xla.contexts import lowered
 from lowering.frontends.torch_xla.graph import XlaGraph
@@ -30,6 +33,7 @@ from lowering.frontends.torch_xla.tensors import (
     DEVICE_TYPE,
     XlaTensors,
     existed_before,
+    has_no_value,
     made_since,
     next_id,
     values_of,
@@ -86,9 +90,16 @@ class XlaTracing:
             ):
                 return _lowered(function, operands, autocast, self._generator.tensors)
 
-        # torch.compile may be tracing at this point
-        with interrupts.deferred(), torch_internals.without_modes():
-            return self._decomposition(traced, as_stock)
+        _, handled, _ = sys.exc_info()
+        # Tensors of a trace around this one are needed after an error.
+        is_outermost = not (self._graph.is_recorded or self._graph.tracing.active)
+        try:
+            # torch.compile may be tracing at this point
+            with interrupts.deferred(), torch_internals.without_modes():
+                return self._decomposition(traced, as_stock)
+        except BaseException as error:
+            clear_frames(error, _is_traced if is_outermost else lambda value: False, handled)
+            raise
 
     def trace_arrays(
         self, function: Callable[..., Any], operands: Sequence[TensorType | None]
@@ -125,6 +136,11 @@ class XlaTracing:
             numbers={n: values_of(found.others[n]) for n in found.numbers if n != seed},
             hides_numbers=as_stock and self._graph.device == "CPU",
         )
+
+
+def _is_traced(value: Any) -> bool:
+    leaves = pytree.tree_leaves(value)
+    return any(isinstance(leaf, torch.Tensor) and has_no_value(leaf) for leaf in leaves)
 
 
 def _seed_among(others: Mapping[int, torch.Tensor]) -> int | None:

@@ -1,0 +1,56 @@
+"""Errors of code that was traced, without the tensors of the calls that they ended.
+
+Who keeps an error, as Python's prompt does, would keep these tensors for the next
+`torch_xla.sync()`, which ends the process where a tensor has no data. Who shows a traceback with
+its variables, as pytest does, would print them.
+"""
+
+from __future__ import annotations
+
+import gc
+import traceback
+from collections.abc import Callable
+from types import FrameType, FunctionType
+from typing import Any
+
+
+def clear_frames(
+    error: BaseException,
+    is_traced: Callable[[Any], bool] = lambda value: False,
+    outer: BaseException | None = None,
+) -> None:
+    """Drop the local variables of finished calls in the tracebacks of an error and of its causes.
+
+    Args:
+        is_traced: whether nothing needs a value of a variable of an enclosing function any more.
+            `nn.Module` calls a function of its own that keeps the arguments in this way.
+        outer: the error that was handled when the code was called. It is left alone.
+    """
+    seen = {id(outer)}
+    errors: list[BaseException | None] = [error]
+    while errors:
+        one = errors.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        traceback.clear_frames(one.__traceback__)
+        for frame, _ in traceback.walk_tb(one.__traceback__):
+            _clear_enclosing(frame, is_traced)
+            _renewed = frame.f_locals  # before Python 3.13 a copy, which profilers make
+        if isinstance(one, AttributeError) and is_traced(one.obj):
+            one.obj = None
+        errors += [one.__cause__, one.__context__]
+
+
+def _clear_enclosing(frame: FrameType, is_traced: Callable[[Any], bool]) -> None:
+    """Drop variables of enclosing functions that the function of a frame reads."""
+    for function in gc.get_referents(frame):
+        if not isinstance(function, FunctionType):
+            continue
+        for cell in function.__closure__ or ():
+            try:
+                value = cell.cell_contents
+            except ValueError:  # it is empty
+                continue
+            if is_traced(value):
+                cell.cell_contents = None
