@@ -78,7 +78,11 @@ def gradient_function(
         inputs, grads = values[: len(needed)], values[len(needed) :]
         leaves = [_leaf(tensor, one) for tensor, one in zip(inputs, needed, strict=True)]
         inner = {id(tensor): leaf for tensor, leaf in zip(read, leaves[operands:], strict=True)}
-        with torch.set_grad_enabled(True), autocast(DEVICE_TYPE, dtype), Replacing(inner) as replacing:
+        with (
+            torch.set_grad_enabled(True),
+            autocast(DEVICE_TYPE, dtype),
+            Replacing(inner) as replacing,
+        ):
             returned = pytree.tree_leaves(function(*leaves[:operands]))
             results = [replacing.replacement(r) for r in returned if r is not None]
         pairs = [
