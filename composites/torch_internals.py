@@ -363,14 +363,14 @@ def running_formula() -> str:
 def functions_applied_to(replacement: Callable[[Tensor], Tensor]) -> Iterator[None]:
     """A context in which every `torch.autograd.Function` is applied to other tensors in the places
     of some. `TorchFunctionMode` does not see these calls."""
-    function = torch.autograd.Function
+    function: Any = torch.autograd.Function
     stock = vars(function)["apply"]
 
     def apply(cls: Any, *arguments: Any, **keywords: Any) -> Any:
         replaced = pytree.tree_map_only(Tensor, replacement, (arguments, keywords))
         return stock.__get__(None, cls)(*replaced[0], **replaced[1])
 
-    function.apply = classmethod(apply)  # type: ignore[method-assign]
+    function.apply = classmethod(apply)
     try:
         yield
     finally:
