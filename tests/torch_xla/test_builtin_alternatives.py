@@ -122,12 +122,13 @@ def image(*shape: int) -> Tensor:
 
 
 def resized(size: tuple[int, int], mode: str) -> Tensor:
-    corners = {} if mode == "nearest" else {"align_corners": False}
+    corners: dict[str, Any] = {} if mode == "nearest" else {"align_corners": False}
     return F.interpolate(image(2, 3, 4, 5), size=size, mode=mode, **corners)
 
 
 def pooled(*arguments: Any) -> Tensor:
-    return F.max_pool2d(image(2, 4, 96, 100), *arguments)
+    result: Tensor = F.max_pool2d(image(2, 4, 96, 100), *arguments)
+    return result
 
 
 def batch_normed(*shape: int) -> Tensor:

@@ -19,8 +19,10 @@ from composites_testing.tensors import compilations, values
 from torch import nn
 from transformers import LlamaConfig
 from transformers.activations import NewGELUActivation
+from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.llama import modeling_llama
 from transformers.models.mistral import modeling_mistral
+from transformers.models.qwen2 import modeling_qwen2
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 import composites
@@ -46,17 +48,22 @@ TARGETS: dict[str, tuple[Any, str]] = {
         "_zeropower_via_newtonschulz",
     ),
     "clip_grad_norm": (nn.utils, "clip_grad_norm_"),
+    "llama_rms_norm, a copy": (modeling_qwen2.Qwen2RMSNorm, "forward"),
+    "rotary_embedding, a copy": (modeling_qwen2, "apply_rotary_pos_emb"),
+    "swiglu, a copy": (modeling_qwen2.Qwen2MLP, "forward"),
 }
+"""By entry: where a function is that the entry catches."""
 
 
 # In and out
 
 
-@variants("name", TARGETS, fast=("llama_rms_norm", "adamw"))
+@variants("name", TARGETS, fast=("llama_rms_norm", "adamw", "rotary_embedding, a copy"))
 def test_on_and_off_leaves_the_original_function(name: str) -> None:
     owner, attribute = TARGETS[name]
-    original = vars(owner)[attribute]
-    with composites.enabled(name):
+    original, gemma = vars(owner)[attribute], vars(GemmaRMSNorm)["forward"]
+    with composites.enabled(name.partition(",")[0]):
+        assert vars(GemmaRMSNorm)["forward"] is gemma  # it has the name, and other code
         replaced = vars(owner)[attribute]
         assert replaced is not original
         assert replaced.__wrapped__ is original
