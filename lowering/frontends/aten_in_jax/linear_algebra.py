@@ -1,6 +1,6 @@
 """Decompositions of linear algebra into factorizations, in PyTorch.
 
-PyTorch's formulas of gradients take the factors of a matrix or of its transpose, whichever its
+PyTorch's gradients of determinants take the factors of a matrix or of its transpose, whichever its
 kernels have. It depends on the order of the matrix in memory, so these decompositions ask too.
 """
 
@@ -18,12 +18,9 @@ _FULL_RANK = "gels"
 """The driver of `torch.linalg.lstsq` that takes matrices to have full rank, as on CUDA."""
 
 
-def _factored_transposed(A: Tensor) -> bool:
-    return A.is_contiguous() and not A.is_complex()
-
-
 def _factors(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    given = A.mT if _factored_transposed(A) else A
+    """The factors of a matrix, or of its transpose, that the gradient of a determinant takes."""
+    given = A.mT if A.is_contiguous() and not A.is_complex() else A
     return torch.linalg.lu_factor_ex(given)
 
 
@@ -31,12 +28,10 @@ def _linalg_solve_ex(
     A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """See aten::_linalg_solve_ex: the solution, and the factors for the gradient."""
-    LU, pivots, info = _factors(A)
+    LU, pivots, info = torch.linalg.lu_factor_ex(A)
     is_vector = B.dim() == 1 or (A.dim() - 1 == B.dim() and A.shape[:-1] == B.shape)
     columns = B.unsqueeze(-1) if is_vector else B
-    solution = torch.linalg.lu_solve(
-        LU, pivots, columns, left=left, adjoint=_factored_transposed(A)
-    )
+    solution = torch.linalg.lu_solve(LU, pivots, columns, left=left)
     return solution.squeeze(-1) if is_vector else solution, LU, pivots, info
 
 
