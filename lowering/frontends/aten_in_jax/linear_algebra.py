@@ -1,6 +1,6 @@
 """Decompositions of linear algebra into factorizations, in PyTorch.
 
-PyTorch's formulas of gradients take the factors of a matrix or of its transpose, whichever its
+PyTorch's gradients of determinants take the factors of a matrix or of its transpose, whichever its
 kernels have. It depends on the order of the matrix in memory, so these decompositions ask too.
 """
 
@@ -18,12 +18,20 @@ _FULL_RANK = "gels"
 """The driver of `torch.linalg.lstsq` that takes matrices to have full rank, as on CUDA."""
 
 
-def _factored_transposed(A: Tensor) -> bool:
-    return A.is_contiguous() and not A.is_complex()
+def _keeps_transposed_factors() -> bool:
+    """Return whether `aten::_linalg_solve_ex` keeps the factors of the transpose, as in torch 2.9.
+    Those of torch 2.14 are of the matrix."""
+    matrix = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
+    factors = torch.ops.aten._linalg_solve_ex(matrix, matrix)[1]
+    return bool(factors[0, 0] == 2)  # the first pivot is the largest of a row, not of a column
+
+
+_SOLVES_TRANSPOSED = _keeps_transposed_factors()
 
 
 def _factors(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    given = A.mT if _factored_transposed(A) else A
+    """The factors of a matrix, or of its transpose, that the gradient of a determinant takes."""
+    given = A.mT if A.is_contiguous() and not A.is_complex() else A
     return torch.linalg.lu_factor_ex(given)
 
 
@@ -31,12 +39,11 @@ def _linalg_solve_ex(
     A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """See aten::_linalg_solve_ex: the solution, and the factors for the gradient."""
-    LU, pivots, info = _factors(A)
+    transposed = _SOLVES_TRANSPOSED and A.is_contiguous() and not A.is_complex()
+    LU, pivots, info = torch.linalg.lu_factor_ex(A.mT if transposed else A)
     is_vector = B.dim() == 1 or (A.dim() - 1 == B.dim() and A.shape[:-1] == B.shape)
     columns = B.unsqueeze(-1) if is_vector else B
-    solution = torch.linalg.lu_solve(
-        LU, pivots, columns, left=left, adjoint=_factored_transposed(A)
-    )
+    solution = torch.linalg.lu_solve(LU, pivots, columns, left=left, adjoint=transposed)
     return solution.squeeze(-1) if is_vector else solution, LU, pivots, info
 
 
