@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,11 @@ def image(*shape: int) -> Tensor:
     return torch.randn(*shape, device="xla", requires_grad=True)
 
 
+def along(name: str, shape: tuple[int, ...], dim: int) -> Tensor:
+    result: Tensor = getattr(image(*shape), name)(dim)
+    return result
+
+
 def resized(size: tuple[int, int], mode: str) -> Tensor:
     corners: dict[str, Any] = {} if mode == "nearest" else {"align_corners": False}
     return F.interpolate(image(2, 3, 4, 5), size=size, mode=mode, **corners)
@@ -187,7 +193,7 @@ LEFT: dict[str, tuple[str, Callable[[], Any]]] = {
     **{
         f"{name} of {shape}, {dim}": (
             f"{name}_backward",
-            lambda n=name, s=shape, d=dim: getattr(image(*s), n)(d),
+            partial(along, name, shape, dim),
         )
         for name in ("softmax", "log_softmax")
         for shape, dim in (

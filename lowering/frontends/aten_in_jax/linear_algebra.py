@@ -32,7 +32,8 @@ _SOLVES_TRANSPOSED = _keeps_transposed_factors()
 def _factors(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The factors of a matrix, or of its transpose, that the gradient of a determinant takes."""
     given = A.mT if A.is_contiguous() and not A.is_complex() else A
-    return torch.linalg.lu_factor_ex(given)
+    factors, pivots, info = torch.linalg.lu_factor_ex(given)
+    return factors, pivots, info
 
 
 def _linalg_solve_ex(
@@ -97,7 +98,8 @@ def _linalg_pinv(
     if atol is not None:
         limit = torch.maximum(atol.unsqueeze(-1).to(limit.dtype), limit)
     inverse = torch.where(sizes > limit, values.reciprocal(), 0.0).to(A.dtype)
-    return (right.mH * inverse.unsqueeze(-2)) @ left.mH
+    result: Tensor = (right.mH * inverse.unsqueeze(-2)) @ left.mH
+    return result
 
 
 def linalg_lstsq(

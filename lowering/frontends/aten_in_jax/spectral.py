@@ -12,7 +12,7 @@ from lowering.frontends.aten_in_jax.table import linear_algebra_rule
 
 
 def _identities(shape: tuple[int, ...], dtype: Any) -> Any:
-    return jnp.broadcast_to(jnp.eye(*shape[-2:], dtype=dtype), shape)
+    return jnp.broadcast_to(jnp.eye(shape[-2], shape[-1], dtype=dtype), shape)
 
 
 @linear_algebra_rule("aten::_linalg_eigh")

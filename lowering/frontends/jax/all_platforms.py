@@ -45,9 +45,11 @@ def for_all_platforms(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-@_call_p.def_abstract_eval
 def _types(*operands: Any, run: Any, types: Sequence[Any]) -> Sequence[Any]:
     return types
+
+
+_call_p.def_abstract_eval(_types)
 
 
 def _lower_call(context: Any, *operands: Any, run: Any, types: Sequence[Any]) -> Any:
