@@ -16,10 +16,10 @@ from lowering.emission.linking import link
 from lowering.emission.simplify import PURE
 from lowering.hlo.shrink import reachable, replace_computations, shrink
 from lowering.hlo.simplify import ERF
+from lowering.hlo.splats import fold_splats
 from lowering.stablehlo import Module, bindings
 from lowering.stablehlo.bindings import IrModule
 from lowering.stablehlo.passes.canonicalize import canonicalize
-from lowering.stablehlo.passes.fold_data_movement import fold_data_movement
 from lowering.stablehlo.passes.strip_leftovers import strip_module_attributes
 from lowering.stablehlo.symbols import CALL, COMPOSITE, CUSTOM_CALL
 
@@ -109,7 +109,7 @@ def convert(module: Any, converter: Callable[[bytes], bytes]) -> Module:
     if ERF.encode() in hlo:
         _restore_erf(result.ir)
     canonicalize.change(result.ir)
-    fold_data_movement.change(result.ir)
+    fold_splats(result.ir)
     strip_module_attributes(result.ir)
     return result
 
