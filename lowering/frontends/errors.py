@@ -26,6 +26,22 @@ class ControlFlowError(RuntimeError):
     graph."""
 
 
+_OTHER_DEVICE = ("XLA tensor", "same device")
+"""Every message about a tensor on another device has one of these: torch_xla 2.9's the first one,
+PyTorch's the second one."""
+
+
+def other_device(text: str) -> ForeignDataError | None:
+    """An error in the place of one of this text, if a tensor is on another device."""
+    if not any(part in text for part in _OTHER_DEVICE):
+        return None
+    return ForeignDataError(
+        "an operator combines a traced tensor with a tensor on another device"
+        f" ({text.splitlines()[0]}); make it on the device of the module's arguments,"
+        " as in torch.ones(n, device=x.device), or register it as a buffer"
+    )
+
+
 def check_constant(described: object, size: int) -> None:
     """Check that a tensor that the program made itself, of `size` bytes, may be a constant.
 

@@ -145,3 +145,12 @@ def test_an_error_in_a_decomposition_names_its_line(
         f"{registry}:4: umbra.gelu: decomposition umbra_on_fx:gelu failed for tensor<2x3xf32>:"
         f" {tmp_path}/umbra_on_fx.py:2: RuntimeError: "
     )
+
+
+def test_a_tensor_of_another_device_names_its_line() -> None:
+    def spectrum(x: torch.Tensor) -> torch.Tensor:
+        return torch.stft(x, 8, window=torch.ones(8, device="cpu"), return_complex=True).abs()
+
+    with pytest.raises(ExportError, match="combines a traced tensor") as raised:
+        composites.export(Calling(spectrum), (torch.ones(2, 32),))
+    assert str(raised.value).startswith(f"{__file__}:")

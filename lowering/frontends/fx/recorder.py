@@ -10,7 +10,7 @@ import torch
 
 from composites import torch_internals
 from lowering.frontends.autograd_threads import gradients_in_this_thread
-from lowering.frontends.errors import ForeignDataError
+from lowering.frontends.errors import ForeignDataError, other_device
 from lowering.frontends.fx import capture, sources
 from lowering.frontends.fx.graph import FxGraph
 from lowering.frontends.fx.lower import ForeignInputError, function_of
@@ -31,6 +31,17 @@ class FxRecording:
 
     @contextmanager
     def recording(self, *, shared: bool = False) -> Iterator[None]:
+        try:
+            with self._recording(shared):
+                yield
+        except RuntimeError as error:
+            foreign = other_device(str(error))
+            if foreign is None:
+                raise
+            raise foreign from error
+
+    @contextmanager
+    def _recording(self, shared: bool) -> Iterator[None]:
         blank = torch.empty((), dtype=torch.int64, device="meta")
         with (
             self._graph.recorded(shared=shared),

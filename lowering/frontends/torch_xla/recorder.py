@@ -15,7 +15,12 @@ from lowering.emission.builder import insertable
 from lowering.emission.linking import link
 from lowering.emission.types import TensorType
 from lowering.frontends.autograd_threads import gradients_in_this_thread
-from lowering.frontends.errors import ControlFlowError, ForeignDataError, check_constant
+from lowering.frontends.errors import (
+    ControlFlowError,
+    ForeignDataError,
+    check_constant,
+    other_device,
+)
 from lowering.frontends.protocols import GraphParameter, LoweredGraph
 from lowering.frontends.torch_xla.contexts import lowered
 from lowering.frontends.torch_xla.graph import XlaGraph
@@ -42,10 +47,6 @@ from lowering.stablehlo.run import function_types
 from lowering.stablehlo.symbols import functions
 
 _XLAC = torch_xla._XLAC
-
-_OTHER_DEVICE = ("XLA tensor", "same device")
-"""Every message about a tensor on another device has one of these: torch_xla 2.9's the first one,
-PyTorch's the second one."""
 
 _SPARSE = ("'SparseXLA'", "'SparseCsrXLA'", "new_compressed_tensor")
 _NESTED = ("NestedTensor", "NestedInt")
@@ -164,12 +165,9 @@ class XlaRecording:
 
 def _explained(text: str) -> ForeignDataError | ControlFlowError | None:
     """What is raised in the place of an error of this text; None if it is raised as it is."""
-    if any(part in text for part in _OTHER_DEVICE):
-        return ForeignDataError(
-            "an operator combines a traced tensor with a tensor on another device"
-            f" ({text.splitlines()[0]}); make it on the device of the module's arguments,"
-            " as in torch.ones(n, device=x.device), or register it as a buffer"
-        )
+    foreign = other_device(text)
+    if foreign is not None:
+        return foreign
     for parts, advice in (
         (_SPARSE, "sparse tensor; make it dense with .to_dense()"),
         (_NESTED, "nested tensor; pad it with torch.nested.to_padded_tensor"),

@@ -1,4 +1,4 @@
-"""expand_tuples: give composites several results instead of one tuple.
+"""expand_tuples: give composites and custom calls several results instead of one tuple.
 
 An HLO function returns one value. torch_xla therefore prints a composite with several results as
 
@@ -6,7 +6,8 @@ An HLO function returns one value. torch_xla therefore prints a composite with s
            : (tensor<4x6xf32>) -> tuple<tensor<4x2xf32>, tensor<4x2xi64>>
     %1 = stablehlo.get_tuple_element %0[1]
 
-which no consumer supports. It becomes `%0:2 = stablehlo.composite "acme.topk" %x {…}`.
+which no consumer supports. It becomes `%0:2 = stablehlo.composite "acme.topk" %x {…}`. Custom calls
+come from HLO in the same form, with notes that StableHLO cannot write to a portable artifact.
 """
 
 from ..bindings import (
@@ -20,15 +21,18 @@ from ..bindings import (
     ir,
 )
 from ..in_place import in_place
-from ..symbols import body, callees_first, functions, uses
+from ..symbols import CUSTOM_CALL, body, callees_first, functions, uses
 
 _GET = "stablehlo.get_tuple_element"
 _TUPLE = "stablehlo.tuple"
+_NOTES = ("result_tilings", "xla_shape")
+"""Attributes of a tuple of results, which say how HLO has it in memory."""
 
 
 @in_place
 def expand_tuples(module: IrModule) -> None:
-    """Replace the tuple of every composite, and of its decomposition, by several results.
+    """Replace the tuple of every composite, of its decomposition, and of every custom call by
+    several results.
 
     Tuples that are packed and unpacked again in one function are removed too.
 
@@ -40,8 +44,16 @@ def expand_tuples(module: IrModule) -> None:
     for name in callees_first(module):
         if name in composites and _expand_function(by_name[name]):
             for composite in composites[name]:
-                _expand_composite(composite)
+                _expand_call(composite)
+    expand_custom_calls(module)
     _unpack(module)
+
+
+def expand_custom_calls(module: IrModule) -> None:
+    """Replace the tuple of every custom call by several results."""
+    for call in find_operations(module.operation, CUSTOM_CALL):
+        if len(call.results) == 1 and str(call.results[0].type).startswith("tuple<"):
+            _expand_call(call)
 
 
 def _unpack(module: IrModule) -> None:
@@ -78,18 +90,19 @@ def _expand_function(function: IrOperation) -> bool:
     return True
 
 
-def _expand_composite(composite: IrOperation) -> None:
-    packed = composite.results[0]
+def _expand_call(call: IrOperation) -> None:
+    packed = call.results[0]
     getters = [use.owner.operation for use in packed.uses]
-    with building(composite.context):
+    with building(call.context):
         types = [ir().TupleType(packed.type).get_type(i) for i in range(_size(packed))]
-        kept = {k: v for k, v in attributes(composite).items() if k != "xla_shape"}
-        at = ir().InsertionPoint(composite)
+        kept = {k: v for k, v in attributes(call).items() if k not in _NOTES}
+        at = ir().InsertionPoint(call)
         expanded = ir().Operation.create(
-            composite.name,
+            call.name,
             results=types,
-            operands=list(composite.operands),
+            operands=list(call.operands),
             attributes=kept,
+            loc=call.location,
             ip=at,
         )
         if any(getter.name != _GET for getter in getters):  # returned whole, or packed again
@@ -102,7 +115,7 @@ def _expand_composite(composite: IrOperation) -> None:
                 index = attributes(getter)["index"].value
                 getter.results[0].replace_all_uses_with(expanded.results[index])
                 getter.erase()
-    composite.erase()
+    call.erase()
 
 
 def _size(value: IrValue) -> int:
