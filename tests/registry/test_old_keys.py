@@ -65,6 +65,38 @@ def test_format_writes_the_new_key() -> None:
     assert "    kernels:   # of e\n      a: {goals" in formatted(alone, "acme.yaml")
 
 
+def test_rows_keep_their_comments_and_lines() -> None:
+    """Also where the old key is the last one of a file whose last line does not end."""
+    row = "{decomposition: acme_ops:gelu}"
+    text = f"""\
+schema: 2
+namespace: acme
+composites:
+  e:
+    op: aten::gelu
+    kernels:
+      # about b
+      b: {row}
+    alternatives:
+      # about a
+      a: {row}
+      # about c
+      c: {row}"""
+    (entry,) = parse_registry(text, "acme.yaml").composites
+    kernels = [(kernel.name, kernel.location.line) for kernel in entry.alternatives]
+    assert kernels == [("a", 11), ("c", 13), ("b", 8)]
+    lines = [line.strip() for line in formatted(text, "acme.yaml").splitlines()[5:]]
+    assert lines == [
+        "kernels:", "# about a", f"a: {row}", "# about c", f"c: {row}", "# about b", f"b: {row}",
+    ]  # fmt: skip
+
+
+def test_composites_that_are_not_a_mapping() -> None:
+    text = "schema: 2\nnamespace: acme\ncomposites: [a]\nalternatives: {}\n"
+    with pytest.raises(RegistryError, match=r"acme\.yaml:3: composites must be a mapping"):
+        parse_registry(text, "acme.yaml")
+
+
 def test_rows_that_are_written_by_hand() -> None:
     text = OLD.replace("    kernels:\n      cpu: [target", "    kernels: {cpu: [target")
     text = text.replace("acme_gelu]\n  f:", "acme_gelu]}\n  f:")
