@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from composites.errors import RegistryError
 from composites.registry.catalog import load_catalog
 from composites.registry.formatting import formatted
+from composites.registry.reading import read_document
 from composites.registry.validation import parse_registry
 from lowering.cli.app import app
 
@@ -95,6 +96,16 @@ def test_composites_that_are_not_a_mapping() -> None:
     text = "schema: 2\nnamespace: acme\ncomposites: [a]\nalternatives: {}\n"
     with pytest.raises(RegistryError, match=r"acme\.yaml:3: composites must be a mapping"):
         parse_registry(text, "acme.yaml")
+
+
+def test_mistakes_in_kernels_say_which_key_and_which_form() -> None:
+    head = "schema: 2\nnamespace: acme\ncomposites:\n  e:\n    op: aten::gelu\n    kernels:\n"
+    for row, message in (
+        ("cpu: {function: a:b}", "the kernels of a platform are a list; write cpu: [{function:"),
+        ("a: {goals: [fest], decomposition: a:b}", "goals: must be 'fast', 'small', 'shared' or"),
+    ):
+        (problem,) = read_document(f"{head}      {row}\n", "acme.yaml").problems
+        assert problem.message.startswith(message)
 
 
 def test_rows_that_are_written_by_hand() -> None:
