@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from composites.errors import RegistryError
 from composites.registry.catalog import load_catalog
 from composites.registry.formatting import formatted
+from composites.registry.kernels import rows_of_file
 from composites.registry.reading import read_document
 from composites.registry.validation import parse_registry
 from lowering.cli.app import app
@@ -106,6 +107,20 @@ def test_mistakes_in_kernels_say_which_key_and_which_form() -> None:
     ):
         (problem,) = read_document(f"{head}      {row}\n", "acme.yaml").problems
         assert problem.message.startswith(message)
+
+
+def test_the_old_key_of_a_file_that_another_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "acme_kernels").mkdir()
+    (tmp_path / "acme_kernels" / "__init__.py").touch()
+    other = tmp_path / "acme_kernels" / "more.yaml"
+    other.write_text(OLD[: OLD.index("  e:")].rstrip() + " {}\n" + OLD[OLD.index("\nalt") + 1 :])
+    monkeypatch.syspath_prepend(tmp_path)
+    text = "schema: 2\nnamespace: acme\ncomposites: {}\nkernels: acme_kernels:more.yaml\n"
+    document = read_document(text, "acme.yaml")
+    (problem,) = rows_of_file(document, "acme.yaml").outdated
+    assert (problem.file, problem.line) == (str(other), 4)
 
 
 def test_rows_that_are_written_by_hand() -> None:
