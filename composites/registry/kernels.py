@@ -37,6 +37,8 @@ class KernelRows:
     by_name: Mapping[str, Kernels]
     text: YamlText
     file: str
+    outdated: tuple[Problem, ...] = ()
+    """Old keys of another file that has them."""
 
     def places(self, name: str) -> Places:
         """Where the kernels of a name are."""
@@ -65,7 +67,7 @@ def rows_of_file(document: CheckedDocument, source: str) -> KernelRows:
         problems.append(Problem(str(path), 1, None, message))
     if problems:
         raise RegistryError(problems)
-    return KernelRows(other.kernels, other.text, str(path))
+    return KernelRows(other.kernels, other.text, str(path), tuple(other.outdated))
 
 
 def _path_of(kernels_file: str) -> Path | None:

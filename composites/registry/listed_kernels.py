@@ -120,9 +120,10 @@ def _read(path: Path) -> _File:
     document = checked_document(path)
     if document.problems:
         raise RegistryError(document.problems)
-    for problem in document.outdated:
+    rows = rows_of_file(document, str(path))
+    for problem in (*document.outdated, *rows.outdated):
         warnings.warn(str(problem), CompositesWarning, stacklevel=2)
-    file = _File(str(path), document, rows_of_file(document, str(path)))
+    file = _File(str(path), document, rows)
     problems = [
         Problem(kernel.location.file, kernel.location.line, kernel.composite, mistake)
         for kernel in _of_platforms(file)

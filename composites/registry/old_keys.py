@@ -11,13 +11,34 @@ from typing import Any, TypeAlias
 import yaml
 
 from composites.errors import Problem, RegistryError
-from composites.registry.yaml_text import Path, YamlText
+from composites.registry.yaml_text import Path, YamlText, read_yaml
 
 OLD = "alternatives"
 NEW = "kernels"
 
 _Edit: TypeAlias = tuple[int, int, str]
 """Two positions in a text, and what is written between them."""
+
+
+def read_new_keys(written: str, before: YamlText, file: str) -> YamlText:
+    """The data of a file with the new key in the place of the old one, and the lines as written.
+
+    Args:
+        before: the data of the file as it is.
+
+    Raises:
+        RegistryError: see `with_new_keys`.
+    """
+    text = read_yaml(with_new_keys(written, file), file)
+    return YamlText(text.data, {path: _line_before(path, before) for path in text.lines})
+
+
+def _line_before(path: Path, before: YamlText) -> int:
+    """The line of a path before rows of the old key were moved."""
+    depth = 2 if path[:1] == ("composites",) else 0
+    if path not in before.lines and path[depth : depth + 1] == (NEW,):
+        path = (*path[:depth], OLD, *path[depth + 1 :])
+    return before.line(path)
 
 
 def old_keys(text: YamlText, file: str) -> list[Problem]:
@@ -43,9 +64,15 @@ def with_new_keys(text: str, file: str) -> str:
         RegistryError: these rows cannot be moved.
     """
     root: Any = yaml.compose(text, yaml.SafeLoader)
+    if not isinstance(root, yaml.MappingNode):
+        return text
+    if not text.endswith("\n"):
+        text += "\n"  # each row that is moved ends its line
     edits = list(_renamed(root, text, file, of_file=True))
     for key, value in root.value:
-        for _, entry in value.value if key.value == "composites" else ():
+        if key.value != "composites" or not isinstance(value, yaml.MappingNode):
+            continue
+        for _, entry in value.value:
             if isinstance(entry, yaml.MappingNode):
                 edits += _renamed(entry, text, file, of_file=False)
     for start, end, new in sorted(edits, key=lambda edit: edit[0])[::-1]:
@@ -61,7 +88,7 @@ def _renamed(mapping: Any, text: str, file: str, *, of_file: bool) -> Iterator[_
     if NEW not in pairs:
         yield key.start_mark.index, key.end_mark.index, NEW
         return
-    rows = None if mapping.flow_style else _moved(old, pairs[NEW][1], text, of_file=of_file)
+    rows = None if mapping.flow_style else _moved(pairs[OLD], pairs[NEW], text, of_file=of_file)
     if rows is None:
         message = f"write the rows of `{OLD}` under `{NEW}`, which is in the same mapping"
         raise RegistryError([Problem(file, key.start_mark.line + 1, None, message)])
@@ -69,20 +96,24 @@ def _renamed(mapping: Any, text: str, file: str, *, of_file: bool) -> Iterator[_
     yield _line_start(text, key), _end(text, old), ""
 
 
-def _moved(old: Any, new: Any, text: str, *, of_file: bool) -> list[_Edit] | None:
-    """Write the rows of one mapping before those of another; None if that cannot be done. Of a
-    file, rows of one entry may be under both keys."""
+def _moved(old_pair: Any, new_pair: Any, text: str, *, of_file: bool) -> list[_Edit] | None:
+    """Write the rows of one key before those of another, with the comments above them; None if that
+    cannot be done. Of a file, rows of one entry may be under both keys."""
+    (old_key, old), (new_key, new) = old_pair, new_pair
     nodes = (old, new)
     if not all(isinstance(node, yaml.MappingNode) and node.value for node in nodes):
         return None
     is_aligned = old.start_mark.column == new.start_mark.column
     if old.flow_style != new.flow_style or not (new.flow_style or is_aligned):
         return None
-    named = {key.value: value for key, value in new.value}
+    pairs = {key.value: (key, value) for key, value in new.value}
     edits: list[_Edit] = []
+    begin = _next_line(text, old_key)
     for key, value in old.value:
-        if key.value in named:
-            rows = _moved(value, named[key.value], text, of_file=False) if of_file else None
+        end = _end(text, value)
+        if key.value in pairs:
+            pair = (key, value)
+            rows = _moved(pair, pairs[key.value], text, of_file=False) if of_file else None
             if rows is None:
                 return None
             edits += rows
@@ -90,9 +121,14 @@ def _moved(old: Any, new: Any, text: str, *, of_file: bool) -> list[_Edit] | Non
             at = new.start_mark.index + 1
             edits.append((at, at, f"{text[key.start_mark.index : value.end_mark.index]}, "))
         else:
-            at = _line_start(text, new)
-            edits.append((at, at, text[_line_start(text, key) : _end(text, value)]))
+            at = _next_line(text, new_key)
+            edits.append((at, at, text[begin:end]))
+        begin = end
     return edits
+
+
+def _next_line(text: str, node: Any) -> int:
+    return text.find("\n", node.end_mark.index) + 1
 
 
 def _line_start(text: str, node: Any) -> int:

@@ -20,7 +20,8 @@ from composites.registry.document import (
     Kernels,
     RegistryDocument,
 )
-from composites.registry.old_keys import old_keys, with_new_keys
+from composites.registry.model import KERNEL_PLATFORMS
+from composites.registry.old_keys import old_keys, read_new_keys
 from composites.registry.pairs import with_attributes_of_forwards, with_default_backwards
 from composites.registry.short_forms import spelled_out
 from composites.registry.yaml_text import Path, YamlText, read_yaml
@@ -59,7 +60,7 @@ def read_document(written: str, file: str) -> CheckedDocument:
     text = read_yaml(written, file)
     outdated = old_keys(text, file)
     if outdated:
-        text = read_yaml(with_new_keys(written, file), file)
+        text = read_new_keys(written, text, file)
     data = text.data
     kernels_file = data.get("kernels") if isinstance(data, dict) else None
     if isinstance(kernels_file, str) and KERNELS_FILE.fullmatch(kernels_file):
@@ -143,7 +144,11 @@ def _problem(
 def _message(detail: dict[str, Any], path: Path, *, hints: bool) -> str:
     kind, key = detail["type"], path[-1] if path else ""
     if kind == "extra_forbidden":
-        keys = [info.alias or name for name, info in _model(path).model_fields.items()]
+        model = _model(path)
+        if model is AlternativeDocument and path[-2] in KERNEL_PLATFORMS:
+            form = f"{path[-2]}: [{{{key}: ...}}]"
+            return f"the kernels of a platform are a list; write {form}"
+        keys = [info.alias or name for name, info in model.model_fields.items()]
         hint = did_you_mean(str(key), keys) if hints else ""
         return f"unknown key {key!r}{hint} (the keys are {', '.join(keys)})"
     if kind == "missing":
@@ -159,6 +164,7 @@ def _message(detail: dict[str, Any], path: Path, *, hints: bool) -> str:
         arrays = "and arrays of these such as array<i32>"
         return f"{_written(detail)} {message}{hint} (known: {known}, {arrays})"
     if kind == "literal_error":
+        key = next((part for part in reversed(path) if isinstance(part, str)), "")
         return f"{key}: must be {detail['ctx']['expected']}, not {_written(detail)}"
     if kind == "value_error":
         return f"{_inside_entry(path)}{message}"

@@ -127,7 +127,7 @@ def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry
         builtin,
         kernels=kernels,
         kernels_file=None if document.kernels_file is None else rows.file,
-        outdated=tuple(document.outdated),
+        outdated=(*document.outdated, *rows.outdated),
     )
 
 

@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from composites.errors import RegistryError
 from composites.registry.catalog import load_catalog
 from composites.registry.formatting import formatted
+from composites.registry.kernels import rows_of_file
+from composites.registry.reading import read_document
 from composites.registry.validation import parse_registry
 from lowering.cli.app import app
 
@@ -63,6 +65,62 @@ def test_format_writes_the_new_key() -> None:
     assert formatted(NEW, "acme.yaml") == NEW
     alone = OLD.replace("    kernels:\n      cpu: [target: acme_gelu]\n", "")
     assert "    kernels:   # of e\n      a: {goals" in formatted(alone, "acme.yaml")
+
+
+def test_rows_keep_their_comments_and_lines() -> None:
+    """Also where the old key is the last one of a file whose last line does not end."""
+    row = "{decomposition: acme_ops:gelu}"
+    text = f"""\
+schema: 2
+namespace: acme
+composites:
+  e:
+    op: aten::gelu
+    kernels:
+      # about b
+      b: {row}
+    alternatives:
+      # about a
+      a: {row}
+      # about c
+      c: {row}"""
+    (entry,) = parse_registry(text, "acme.yaml").composites
+    kernels = [(kernel.name, kernel.location.line) for kernel in entry.alternatives]
+    assert kernels == [("a", 11), ("c", 13), ("b", 8)]
+    lines = [line.strip() for line in formatted(text, "acme.yaml").splitlines()[5:]]
+    assert lines == [
+        "kernels:", "# about a", f"a: {row}", "# about c", f"c: {row}", "# about b", f"b: {row}",
+    ]  # fmt: skip
+
+
+def test_composites_that_are_not_a_mapping() -> None:
+    text = "schema: 2\nnamespace: acme\ncomposites: [a]\nalternatives: {}\n"
+    with pytest.raises(RegistryError, match=r"acme\.yaml:3: composites must be a mapping"):
+        parse_registry(text, "acme.yaml")
+
+
+def test_mistakes_in_kernels_say_which_key_and_which_form() -> None:
+    head = "schema: 2\nnamespace: acme\ncomposites:\n  e:\n    op: aten::gelu\n    kernels:\n"
+    for row, message in (
+        ("cpu: {function: a:b}", "the kernels of a platform are a list; write cpu: [{function:"),
+        ("a: {goals: [fest], decomposition: a:b}", "goals: must be 'fast', 'small', 'shared' or"),
+    ):
+        (problem,) = read_document(f"{head}      {row}\n", "acme.yaml").problems
+        assert problem.message.startswith(message)
+
+
+def test_the_old_key_of_a_file_that_another_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "acme_kernels").mkdir()
+    (tmp_path / "acme_kernels" / "__init__.py").touch()
+    other = tmp_path / "acme_kernels" / "more.yaml"
+    other.write_text(OLD[: OLD.index("  e:")].rstrip() + " {}\n" + OLD[OLD.index("\nalt") + 1 :])
+    monkeypatch.syspath_prepend(tmp_path)
+    text = "schema: 2\nnamespace: acme\ncomposites: {}\nkernels: acme_kernels:more.yaml\n"
+    document = read_document(text, "acme.yaml")
+    (problem,) = rows_of_file(document, "acme.yaml").outdated
+    assert (problem.file, problem.line) == (str(other), 4)
 
 
 def test_rows_that_are_written_by_hand() -> None:
