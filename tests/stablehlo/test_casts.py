@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
-from composites_testing.passes import composite_module
 from composites_testing.stablehlo_commands import invoke
 from rich.console import Console
 
@@ -72,17 +71,6 @@ def test_every_cast_is_listed_most_bytes_first() -> None:
     assert (report.module, report.count, report.bytes) == ("step", 8, 6 * size + 13)
     kinds = {"narrowing": 3, "widening": 3, "integer to float": 1, "float to integer": 1}
     assert report.kinds == kinds
-
-
-def test_what_reads_nothing_and_what_has_no_casts() -> None:
-    body = """
-          %0 = stablehlo.convert %x : (tensor<2xf32>) -> tensor<2xf16>
-          %1 = stablehlo.convert %x : (tensor<2xf32>) -> tensor<2xbf16>
-          %r = stablehlo.custom_call @acme(%1) : (tensor<2xbf16>) -> tensor<2xf32>"""
-    found = casts(composite_module("acme.f", "tensor<2xf32>", body)).casts
-    assert sorted(cast.users for cast in found) == [(), ("custom_call",)]
-    report = casts(Module.parse("module {}"))
-    assert (report.casts, report.count, report.bytes, report.kinds) == ((), 0, 0, {})
 
 
 def test_json_is_the_whole_report() -> None:
