@@ -1,15 +1,10 @@
 """The key `alternatives`, which the next version does not read: what it means, and its new form."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
-from composites.errors import RegistryError
 from composites.registry.catalog import load_catalog
-from composites.registry.formatting import formatted
 from composites.registry.validation import parse_registry
 from lowering.cli.app import app
 
@@ -56,31 +51,6 @@ def test_both_keys_mean_the_same() -> None:
     assert [a.location.line for e in old.composites for a in e.alternatives][:2] == [7, 8]
     assert [problem.line for problem in old.outdated] == [15, 6, 11]
     assert not new.outdated
-
-
-def test_format_writes_the_new_key() -> None:
-    assert formatted(OLD, "acme.yaml") == NEW
-    assert formatted(NEW, "acme.yaml") == NEW
-    alone = OLD.replace("    kernels:\n      cpu: [target: acme_gelu]\n", "")
-    assert "    kernels:   # of e\n      a: {goals" in formatted(alone, "acme.yaml")
-
-
-def test_rows_that_are_written_by_hand() -> None:
-    text = OLD.replace("    kernels:\n      cpu: [target", "    kernels: {cpu: [target")
-    text = text.replace("acme_gelu]\n  f:", "acme_gelu]}\n  f:")
-    with pytest.raises(
-        RegistryError, match=r"acme\.yaml:6: write the rows of `alternatives` under"
-    ):
-        formatted(text, "acme.yaml")
-
-
-def test_one_name_under_both_keys() -> None:
-    text = OLD.replace("      cpu:", "      a: {decomposition: acme_ops:gelu}\n      cpu:")
-    with pytest.raises(RegistryError, match=r"acme\.yaml:6: write the rows"):
-        parse_registry(text, "acme.yaml")
-    both = OLD.replace("  ptxla.gelu:\n    acme:", "  ptxla.gelu@1:\n    acme:")
-    (kernel, other) = parse_registry(both, "acme.yaml").kernels
-    assert (kernel.name, other.name) == ("acme", "acme_gelu")
 
 
 def test_a_warning_names_the_line_and_the_command(tmp_path: Path) -> None:
