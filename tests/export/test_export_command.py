@@ -27,13 +27,8 @@ def loss():
 def module_only():
     return torch.nn.Linear(4, 4)
 
-def no_arguments():
-    return (torch.nn.Linear(4, 4),)
-
 def tensor_argument():
     return torch.nn.Linear(4, 4), torch.ones(2, 4)
-
-number = 3
 
 def raises():
     raise ValueError("no weights here")
@@ -128,7 +123,7 @@ MUST = (
 TARGETS = (
     ("HERE:lineer", "HERE has no function lineer; did you mean 'linear'?"),
     ("nowhere.py:linear", "there is no file nowhere.py"),
-    ("HERE:raises", "HERE:26: HERE:raises raised ValueError: no weights here"),
+    ("HERE:raises", "HERE:21: HERE:raises raised ValueError: no weights here"),
     ("HERE:module_only", f"HERE:module_only {MUST}; it returned Linear"),
     ("HERE:tensor_argument", f"HERE:tensor_argument {MUST}; it returned a tuple of Linear, Tensor"),
 )

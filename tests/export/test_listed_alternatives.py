@@ -223,20 +223,11 @@ def bilinear(x, *, output_size, align_corners, scales_h=None, scales_w=None):
 def softmax(self, dim, half_to_float=False):
     return jax.nn.softmax(self, axis=dim)
 
-def fails(self, dim, half_to_float=False):
-    raise ValueError("boom")
-
 def declines(self, dim, half_to_float=False):
     raise UnsupportedCallError("not today")
 
 def narrow(self, dim, half_to_float=False):
     return jax.nn.softmax(self, axis=dim).astype(jnp.bfloat16)
-
-def further(self, dim, half_to_float=False, *, more):
-    return self
-
-def renamed(x, axis=-1, half=False):
-    return jax.nn.softmax(x, axis=axis)
 
 def of_x(x, dim, half_to_float=False):
     return jax.nn.softmax(x, axis=dim)
@@ -324,59 +315,6 @@ def test_calls_that_an_alternative_leaves(registry: Any) -> None:
         use = softmax_with(registry, function, when)
         assert use.alternative is None
         assert str(use.reason).startswith(f"{UNLISTED}; ptxla.softmax=other: {reason}")
-
-
-@pytest.mark.slow
-def test_auto_takes_what_is_faster_on_the_platform() -> None:
-    """Without a GPU: the programs with what `auto` takes, lowered for one."""
-
-    def call(query: Tensor, x: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
-        attended = attend(query, query, query, is_causal=True)
-        larger = functional.interpolate(x, scale_factor=2, mode="bilinear")
-        for mode in ("nearest", "bicubic"):
-            larger = larger + functional.interpolate(x, scale_factor=2, mode=mode)
-        chosen = torch.topk(logits.view(1024, 128), 2).values
-        norm = functional.layer_norm(attended, (64,))
-        loss = functional.cross_entropy(logits, labels)
-        return norm.mean() + larger.mean() + chosen.mean() + loss
-
-    operands = [floats(1, 2, 1024, 64), floats(1, 2, 8, 8), floats(256, 512)]
-    program = composites.export(Function(call, operands), (classes(256, 512),), train=True)
-    taken = {}
-    for platform in ("cpu", "cuda", "tpu"):
-        uses = program.with_kernels(platform).kernels
-        taken[platform] = {use.alternative.partition(".")[2] for use in uses if use.alternative}
-    assert taken["tpu"] == set()
-    assert taken["cuda"] == {
-        "scaled_dot_product_attention=causal_rows",
-        "topk=maxima",
-        "upsample_bicubic2d=by_axis",
-        "upsample_bilinear2d=by_axis",
-        "upsample_bilinear2d_backward=phases",
-        "upsample_nearest2d=repeated",
-    }
-    assert {"scaled_dot_product_attention=blockwise_long", "cross_entropy_loss=rows"} < taken["cpu"]
-
-
-@pytest.mark.slow
-def test_what_a_gpu_may_round() -> None:
-    """A GPU rounds factors of products to TF32 unless they say otherwise. Those in bf16 say what
-    they are, and f32 ones what stock does without products."""
-
-    def call(query: Tensor, image: Tensor) -> Tensor:
-        attended = attend(query, query, query, is_causal=True)
-        larger = functional.interpolate(image.detach(), scale_factor=1.5, mode="bilinear")
-        return attended.float().mean() + larger.mean()
-
-    operands = [floats(1, 2, 1024, 64).bfloat16(), floats(1, 2, 8, 8)]
-    module = Function(call, operands)
-    program = composites.export(module, (), train=True, decompositions="fast", target="cuda")
-    products = [line for line in program.mlir.splitlines() if "stablehlo.dot_general" in line]
-    in_bf16 = [line for line in products if "rhs_precision_type = bf16" in line]
-    assert len(in_bf16) == 7 * 4  # two forward and five backward, of four blocks
-    assert products != in_bf16
-    for line in products:
-        assert (line in in_bf16) != ("precision = [HIGHEST, HIGHEST]" in line), line
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])

@@ -9,14 +9,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from composites_testing.caught import (
     RESULTS,
     Call,
     Function,
     all_with_and_without,
-    assert_left_alone,
     assert_same_errors,
     normal,
     of_linen,
@@ -132,34 +130,6 @@ def test_interceptors_run_once(norm: Norm) -> None:
 
 
 # ---- numbers ----
-
-
-@pytest.mark.slow
-def test_numbers_that_are_not_those_of_python_are_left_alone() -> None:
-    programs: dict[str, tuple[str, Call, str]] = {}
-    for norm in NORMS:
-        variables = _linen(norm)[1]
-
-        def traced(variables: Any, x: Any, epsilon: Any, norm: Norm = norm) -> Any:
-            return _linen(norm, epsilon=epsilon)[0](variables, x)
-
-        reason = "epsilon is an array"
-        call: Call = (traced, (variables, IMAGE, jnp.float32(0.1)))
-        programs[f"{norm.entry}, traced"] = norm.entry, call, reason
-        for epsilon in (np.full((1,), 1e-3), np.float32(0.1)):
-            call = (partial(traced, epsilon=epsilon), (variables, IMAGE))
-            programs[f"{norm.entry}, {epsilon!r}"] = norm.entry, call, reason
-
-    def scheduled(variables: Any, x: Any, step: Any) -> Any:
-        return _linen(TRAINING, momentum=1 - 1 / (step + 1))[0](variables, x)
-
-    call = (scheduled, (_linen(TRAINING)[1], IMAGE, jnp.float32(10)))
-    programs["momentum"] = TRAINING.entry, call, "momentum is an array"
-    # flax takes the statistics of everything.
-    run, variables = _linen(TRAINING, axis=-5)
-    reason = "no dimension of the input"
-    programs["an axis"] = TRAINING.entry, (run, (variables, IMAGE)), reason
-    assert_left_alone(programs)
 
 
 # ---- arrays ----
