@@ -197,8 +197,11 @@ def bind(kind: Kind, operands: Sequence[Any]) -> list[Any]:
     return results
 
 
-def trace(function: Callable[..., Any], types: Sequence[Any]) -> Any:
+def trace(function: Callable[..., Any], types: Sequence[Any], *, holds_arrays: bool = False) -> Any:
     """A function of arrays as a closed jaxpr. It returns a list of arrays.
+
+    Args:
+        holds_arrays: whether the function may hold arrays of more than 64 numbers.
 
     Raises:
         ValueError: the function holds an array, which would have to be an operand, reads an axis of
@@ -216,7 +219,8 @@ def trace(function: Callable[..., Any], types: Sequence[Any]) -> Any:
             " composite cannot keep the order; call that outside of this function"
         )
     # A derived backward has what named values (`composites.intermediate`) made unused.
-    return without_unused(jax.make_jaxpr(partial(_inlined, traced))(*types))
+    write = held_array if holds_arrays else constant
+    return without_unused(jax.make_jaxpr(partial(_inlined, traced, write=write))(*types))
 
 
 _LARGEST = 64
@@ -247,6 +251,43 @@ def constant(array: Any) -> Any:
     return jnp.concatenate(single).reshape(values.shape)
 
 
+@dataclass(frozen=True, slots=True)
+class _Array:
+    """The value of a constant, which can be compared."""
+
+    values: bytes
+    dtype: Any
+    shape: tuple[int, ...]
+
+
+def held_array(array: Any) -> Any:
+    """An array as a constant: a small one as numbers, another as an operation without operands.
+
+    Raises:
+        ValueError: the program around it computes it.
+    """
+    if isinstance(array, jax.core.Tracer) or np.size(array) <= _LARGEST:
+        return constant(array)
+    values = np.asarray(array)
+    return _array_p.bind(array=_Array(values.tobytes(), values.dtype, values.shape))
+
+
+_array_p = Primitive("composite_constant")
+
+
+def _type_of_array(*, array: _Array) -> Any:
+    return jax.core.ShapedArray(array.shape, array.dtype)
+
+
+def _lower_array(context: Any, *, array: _Array) -> Any:
+    values = np.frombuffer(array.values, array.dtype).reshape(array.shape)
+    return [mlir.ir_constant(values)]
+
+
+_array_p.def_abstract_eval(_type_of_array)
+mlir.register_lowering(_array_p, _lower_array)
+
+
 def reads(jaxpr: Any) -> list[bool]:
     """For each operand of a closed jaxpr, whether a result or an effect depends on its value.
 
@@ -257,22 +298,34 @@ def reads(jaxpr: Any) -> list[bool]:
     return results_read(jax.make_jaxpr(partial(_inlined, jaxpr, composites=True))(*types))
 
 
-def _inlined(jaxpr: Any, *operands: Any, composites: bool = False) -> list[Any]:
+def _inlined(
+    jaxpr: Any,
+    *operands: Any,
+    composites: bool = False,
+    write: Callable[[Any], Any] = constant,
+) -> list[Any]:
     """A traced function without the calls of jitted functions, which would be functions of the
-    module beside the decomposition; without those of composites, too, if `composites`."""
-    held = map(constant, jaxpr.consts)
+    module beside the decomposition.
+
+    Args:
+        composites: whether calls of composites are left out, too.
+        write: writes an array that the function holds.
+    """
+    held = map(write, jaxpr.consts)
     values = dict(zip(jaxpr.jaxpr.constvars, held, strict=True))
     values |= dict(zip(jaxpr.jaxpr.invars, operands, strict=True))
 
     def read(atom: Any) -> Any:
         if isinstance(atom, Literal):  # since jax 0.8 this may be an array
-            return constant(atom.val) if np.ndim(atom.val) else atom.val
+            return write(atom.val) if np.ndim(atom.val) else atom.val
         return values[atom]
 
     for equation in jaxpr.jaxpr.eqns:
         read_operands = [read(atom) for atom in equation.invars]
         if equation.primitive.name in ("jit", "pjit"):
-            results = _inlined(equation.params["jaxpr"], *read_operands, composites=composites)
+            results = _inlined(
+                equation.params["jaxpr"], *read_operands, composites=composites, write=write
+            )
         elif composites and equation.primitive is _call_p:
             kind = equation.params["kind"]
             results = _inlined(kind.jaxpr, *read_operands, composites=True)

@@ -142,4 +142,4 @@ def lower_to_jaxpr(function: Callable[..., Any], operands: Sequence[TensorType |
         return [jnp.asarray(result) for result in jax.tree.leaves(results)]
 
     with enable_x64():
-        return trace(of_present, present)
+        return trace(of_present, present, holds_arrays=True)
