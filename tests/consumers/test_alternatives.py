@@ -1,5 +1,7 @@
 """What an export has with `decompositions="fast"` runs on jax's CPU client and on IREE."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,21 @@ def errors(found: list[Any], right: list[np.ndarray[Any, Any]]) -> list[float]:
 def agrees(fast: list[Any], stock: list[Any], right: list[np.ndarray[Any, Any]]) -> None:
     pairs = zip(errors(fast, right), errors(stock, right), strict=True)
     assert all(mine <= 3 * max(known, 2**-23) for mine, known in pairs)
+
+
+@pytest.mark.slow
+def test_attention_in_blocks_is_what_jax_runs(step: Any) -> None:
+    programs, values, right = step
+    texts = {name: program.module.text for name, program in programs.items()}
+    scores = f"x{LENGTH}x{LENGTH}xf32"
+    assert scores in texts["stock"]
+    assert scores not in texts["fast"]
+    assert texts["fast"].count("stablehlo.while") == 2
+    inside = ("ptxla.softmax", "ptxla.softmax_backward")  # stock's decomposition has them
+    stock = programs["stock"].composites
+    assert programs["fast"].composites == {n: c for n, c in stock.items() if n not in inside}
+    results = {name: list(p.run(*values).values()) for name, p in programs.items()}
+    agrees(results["fast"], results["stock"], right)
 
 
 @pytest.mark.process
@@ -165,6 +182,18 @@ def test_goals_leave_out_what_a_consumer_refuses_or_runs_slower(goals: Any) -> N
         assert with_loops(program) == set(GOALS[target, chosen]), options
 
 
+@pytest.mark.slow
+def test_the_variable_and_blocks_mean_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_COMPOSITE_DECOMPOSITION", "fast")
+    program = composites.export(Classes(), (WORDS,), train=True, target="iree")
+    assert with_loops(program) == set(IN_BLOCKS)
+    monkeypatch.delenv("XLA_COMPOSITE_DECOMPOSITION")
+    with composites.enabled("all", decompositions="fast"):
+        for target in ("litert", None):
+            program = composites.export(Classes(), (WORDS,), train=True, target=target)
+            assert with_loops(program) == set(GOALS[target, "fast"])
+
+
 def test_an_alternative_that_is_named_is_taken_for_all_consumers() -> None:
     operands = [torch.zeros(1, 512, 64) for _ in range(3)]
 
@@ -175,3 +204,20 @@ def test_an_alternative_that_is_named_is_taken_for_all_consumers() -> None:
     named = "scaled_dot_product_attention=blockwise"
     with pytest.raises(UnsupportedOperationError, match=r"does not take stablehlo\.while"):
         composites.export(Attend(), operands, target="litert", decompositions=named)
+
+
+class Inside(Classes):
+    """A model that turns composites on itself."""
+
+    def forward(self, words: Tensor) -> Tensor:
+        with composites.enabled("all", decompositions="fast"):
+            return super().forward(words)
+
+
+@pytest.mark.slow
+def test_blocks_inside_the_model_are_for_the_target_too(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="composites"):
+        program = composites.export(Inside(), (WORDS,), train=True, target="litert")
+    assert with_loops(program) == set()
+    assert "scaled_dot_product_attention@1=fast" in caplog.text
+    assert "@litert" not in caplog.text

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from composites_testing.example_models import (
+    OPTIMIZERS,
     Example,
     compare,
     export_example,
@@ -33,10 +34,17 @@ def test_inference_compiles_runs_and_agrees(tmp_path: Path) -> None:
     compare(run(program, tmp_path / "program.mlir", model), model.outputs())
 
 
-@pytest.mark.process
-def test_a_step_with_its_optimizer_compiles_runs_and_agrees(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=getattr(pytest.mark, mark))
+        for name in OPTIMIZERS
+        for mark in ["process" if name == "conv_net" else "exhaustive"]
+    ],
+)
+def test_a_step_with_its_optimizer_compiles_runs_and_agrees(name: str, tmp_path: Path) -> None:
     """As text, and as the artifact for an older StableHLO."""
-    model = replace(load_example("conv_net"), optimizer=ADAMW)
+    model = replace(load_example(name), optimizer=ADAMW)
     program = model.export(optimizer=ADAMW, portable=True)
     assert program.composites["ptxla.adamw"] >= 8
     program.save(tmp_path, portable="1.9.0")

@@ -9,25 +9,36 @@ import torch
 from composites_testing.example_models import compare as agree
 from composites_testing.example_models import export_example, load_example
 from composites_testing.modules import Calling
+from composites_testing.selection import exhaustive
 
 import composites
 from lowering.stablehlo import (
     Module,
     bind,
+    clean,
     compare,
+    compile_module,
+    compute_in_f64,
     run,
     to_custom_call,
 )
+from lowering.stablehlo.comparison.difference import error
+from lowering.stablehlo.comparison.inputs import make_inputs
+from lowering.stablehlo.comparison.isolate import decomposition_module
+from lowering.stablehlo.inspection.report import distinct_calls
+
+REPLACED = {"bert": (3, 2), "gpt2": (2, 2), "vit": (2, 2)}
 
 
 @pytest.mark.parametrize("way", ["to_custom_call", "bind"])
-def test_a_training_step_runs_on_the_kernels(way: str, kernels: Any) -> None:
-    program, model = export_example("gpt2", "gradients"), load_example("gpt2")
+@pytest.mark.parametrize("name", ["gpt2", *exhaustive("bert", "vit")])
+def test_a_training_step_runs_on_the_kernels(name: str, way: str, kernels: Any) -> None:
+    program, model = export_example(name, "gradients"), load_example(name)
     if way == "bind":
         module = bind(program.module, kernels.functions, platform="cpu")
     else:
         module = to_custom_call(program.module, kernels.targets)
-    gelus, softmaxes = 2, 2
+    gelus, softmaxes = REPLACED[name]
     text = module.text
     assert "ptxla.layer_norm" in text
     if way == "bind":  # composites stay, and equal calls share the decomposition
@@ -84,3 +95,20 @@ def test_softmax_along_any_dimension(kernels: Any) -> None:
     (got,) = run(Module.parse(jax.jit(from_the_end).lower(x.numpy()).as_text()), x.numpy())
     expected = torch.stack([x.softmax(dim) for dim in (-1, -2, -3)])
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", [*REPLACED, "conv_net"])
+def test_every_call_of_a_training_step_can_be_compared(name: str) -> None:
+    """Operands that are made give finite numbers, and all decompositions have a form in f64."""
+    module = clean(export_example(name, "gradients").module)
+    calls = distinct_calls(module)
+    assert len(calls) > 10
+    for call, decomposition in calls:
+        plain = decomposition_module(module, decomposition)
+        executable = compile_module(plain)
+        inputs = make_inputs(plain, executable)
+        results = executable(*inputs.arrays)
+        assert all(np.isfinite(np.asarray(result, float)).all() for result in results), call
+        wide = compile_module(compute_in_f64(plain))(*inputs.arrays)
+        assert error(results, wide) < 1e-5, call

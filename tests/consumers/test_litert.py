@@ -21,6 +21,26 @@ FILES = ("litert", "litert_odml", "litert_tfl", "litert_training")
 # By model: composites of the program, and operators of the flatbuffer. Norms and attention stay
 # composites, for delegates.
 EXPECTED = {
+    "bert": (
+        {
+            "aten.gelu.default": 3,
+            "odml.embedding_lookup": 3,
+            "odml.group_norm": 6,
+            "odml.softmax": 2,
+        },
+        {"GELU": 3, "SOFTMAX": 2, "EMBEDDING_LOOKUP": 3, "STABLEHLO_COMPOSITE": 6},
+    ),
+    # LiteRT has no name for silu and batch norm: composites that run their decomposition.
+    "conv_net": (
+        {
+            "aten.avg_pool2d.default": 1,
+            "aten.hardswish.default": 1,
+            "ptxla.batch_norm_inference": 2,
+            "litert.max_pool2d": 1,
+            "ptxla.silu": 1,
+        },
+        {"HARD_SWISH": 1, "AVERAGE_POOL_2D": 1, "STABLEHLO_COMPOSITE": 4},
+    ),
     "operators": (
         {
             "aten.avg_pool2d.default": 4,
@@ -59,6 +79,10 @@ OPERATORS = {operator for _, operators in EXPECTED.values() for operator in oper
 
 # Of a training step, whose other composites are decomposed.
 TRAINING = {
+    "bert": (
+        {"aten.gelu.default": 3, "odml.softmax": 2},
+        {"GELU": 3, "SOFTMAX": 2},
+    ),
     # They stack the four values of a window.
     "conv_net": (
         {"aten.hardswish.default": 1, "tfl.mean": 1, "tfl.pack": 1},
@@ -127,3 +151,13 @@ def test_flatbuffers_hold_litert_operators_and_agree() -> None:
     check_inference("operators", found["operators"])
     check_training("conv_net", found["conv_net:train"])
     check_calls(found["calls"])
+
+
+@pytest.mark.exhaustive
+def test_other_models_hold_litert_operators_and_agree() -> None:
+    training = [f"{name}:train" for name in TRAINING]
+    found = converted(*EXPECTED, *training)
+    for name in EXPECTED:
+        check_inference(name, found[name])
+    for name in TRAINING:
+        check_training(name, found[f"{name}:train"])

@@ -67,6 +67,15 @@ CUMSUM = """%z = stablehlo.constant dense<0> : tensor<ui8>
 %i = stablehlo.convert %w : (tensor<4x6xui8>) -> tensor<4x6xi32>
 %o = stablehlo.constant dense<-1> : tensor<4x6xi32>
 %r = stablehlo.select %t, %i, %o : tensor<4x6xi1>, tensor<4x6xi32>"""
+ALL = f"""%b = stablehlo.compare GT, %a0, %a1 : {PAIR}
+%t = stablehlo.constant dense<true> : tensor<i1>
+%f = stablehlo.constant dense<false> : tensor<i1>
+%r = "stablehlo.reduce"(%b, %t) <{{dimensions = array<i64: 1>}}> ({{
+  ^bb0(%p: tensor<i1>, %q: tensor<i1>):
+    %c = stablehlo.and %p, %q : tensor<i1>
+    %d = stablehlo.select %c, %t, %f : tensor<i1>, tensor<i1>
+    stablehlo.return %d : tensor<i1>
+}}) : (tensor<4x6xi1>, tensor<i1>) -> tensor<4xi1>"""
 WINDOW = """%z = stablehlo.constant dense<0.0> : tensor<f32>
 %r = "stablehlo.select_and_scatter"(%a0, %a1, %z) <{
   window_dimensions = array<i64: 1, 1, 3, 3>, window_strides = array<i64: 1, 1, 2, 2>,
@@ -96,6 +105,7 @@ def operation(line: str, *operands: Any) -> tuple[Module, list[Any]]:
     return program(f"%r = {line}", *arguments, result=result), list(operands)
 
 
+LEAST = -(2**31)
 CALLS: dict[str, tuple[Module, list[Any]]] = {
     "a sort": (program(SORT, X, result=X), [floats(4, 6)]),
     "top-k": (program(TOP, X, result="tensor<4x2xi32>"), [floats(4, 6)]),
@@ -104,7 +114,13 @@ CALLS: dict[str, tuple[Module, list[Any]]] = {
         program(CUMSUM, "tensor<4x6xi1>", result="tensor<4x6xi32>"),
         [RANDOM.random((4, 6)) < 0.5],
     ),
+    "all": (program(ALL, X, X, result="tensor<4xi1>"), [floats(4, 6) + 3, floats(4, 6) - 3]),
     "a remainder": operation(f"stablehlo.remainder %a0, %a1 : {X}", floats(4, 6), floats(4, 6)),
+    "a remainder of the least integer": operation(
+        "stablehlo.remainder %a0, %a1 : tensor<5xi32>",
+        np.full(5, LEAST, np.int32),
+        np.array([3, -3, 1, -1, LEAST], np.int32),
+    ),
     "a product with dimensions in another order": operation(
         "stablehlo.dot_general %a0, %a1, contracting_dims = [0, 2] x [1, 0]"
         " : (tensor<3x4x2xf32>, tensor<2x3x5xf32>) -> tensor<4x5xf32>",
@@ -121,6 +137,21 @@ CALLS: dict[str, tuple[Module, list[Any]]] = {
             result="tensor<4xi1>",
         ),
         [np.array([0.3, 0.29999998, 0.30000004, -1], np.float32)],
+    ),
+    "an unsigned comparison": operation(
+        "stablehlo.compare LT, %a0, %a1 : (tensor<4xui32>, tensor<4xui32>) -> tensor<4xi1>",
+        np.array([0, 7, 2**32 - 1, 5], np.uint32),
+        np.array([1, 7, 3, 2**31], np.uint32),
+    ),
+    "a maximum from zero": (
+        program(
+            "%z = stablehlo.constant dense<0.0> : tensor<f32>"
+            " %r = stablehlo.reduce(%a0 init: %z) applies stablehlo.maximum"
+            f" across dimensions = [1] : ({X}, tensor<f32>) -> tensor<4xf32>",
+            X,
+            result="tensor<4xf32>",
+        ),
+        [floats(4, 6)],
     ),
     "a gradient of max pooling": (
         program(WINDOW, "tensor<1x2x8x8xf32>", "tensor<1x2x4x4xf32>", result="tensor<1x2x8x8xf32>"),

@@ -45,8 +45,10 @@ X, Y, Z = BASE.operands
 OTHER = replace(CALL, decomposition="sha256:b")
 BREAKING: tuple[tuple[dict[str, object], str], ...] = (
     ({"operands": (*BASE.operands, Operand("w"))}, "operand w added"),
+    ({"operands": (*BASE.operands, Operand("w", optional=True))}, "operand w added"),
     ({"operands": (X, Y)}, "operand z removed"),
     ({"operands": (Y, X, Z)}, "operands reordered: x, y, z -> y, x, z"),
+    ({"operands": (X, Operand("y", optional=True), Z)}, "operand y can be absent now"),
     ({"operands": (X, Operand("y", variadic=True), Z)}, "operand y is a list of tensors now"),
     (
         {"attributes": (*BASE.attributes, Attribute("eps", "f32", argument="eps"))},
@@ -54,12 +56,26 @@ BREAKING: tuple[tuple[dict[str, object], str], ...] = (
     ),
     ({"attributes": BASE.attributes[1:]}, "attribute dim removed"),
     (attribute("dim", type="i32"), "attribute dim was of type i64, is of type i32"),
+    (attribute("dim", optional=True), "attribute dim can be absent now"),
     (attribute("dim", normalize=False), "attribute dim can be negative now"),
+    (
+        attribute("dim", argument="axis"),
+        "attribute dim was the argument dim, is the argument axis",
+    ),
     (
         attribute("mode", value="exact"),
         "attribute mode was the constant 'fast', is the constant 'exact'",
     ),
+    (
+        attribute("mode", value=True),
+        "attribute mode was the constant 'fast', is the constant True",
+    ),
+    (
+        attribute("mode", value=None, argument="mode"),
+        "attribute mode was the constant 'fast', is the argument mode",
+    ),
     ({"results": ("result", "result.1")}, "results: result -> result, result.1"),
+    ({"saved": ("lse",)}, "results that a backward needs: none -> lse"),
     (
         {"calls": (replace(OTHER, results=("tensor<2xbf16>",)),)},
         "results of a call with tensor<2xf32>, tensor<2xf32> were tensor<2xf32>,"
@@ -91,7 +107,9 @@ def test_a_changed_meaning_needs_a_new_version(fields: dict[str, object], what: 
 
 COMPATIBLE: tuple[tuple[dict[str, object], str], ...] = (
     ({"operands": (Operand("a"), Y, Z)}, "operands renamed or replaced: x, y, z -> a, y, z"),
+    ({"operands": (X, Y, Operand("z"))}, "operand z is always there now"),
     ({"attributes": BASE.attributes[:2]}, "attribute scale removed"),
+    (attribute("scale", optional=False), "attribute scale is always there now"),
     (
         attribute("dim", argument=None, value=1),
         "attribute dim was the argument dim, is the constant 1",
@@ -100,10 +118,12 @@ COMPATIBLE: tuple[tuple[dict[str, object], str], ...] = (
         {"when": Conditions({"mode": ("fast",)}, ("f32", "bf16"))},
         "conditions changed (dtypes: f32 -> f32, bf16); calls keep their meaning",
     ),
+    ({"operator": "acme::scale.other"}, "operator was acme::scale, is acme::scale.other"),
     (
         {"decomposition": "acme.new:scale"},
         "`decomposition` was acme.ops:scale, is acme.new:scale; what it computes is the same",
     ),
+    ({"functions": ("m:f",)}, "functions: none -> m:f"),
 )
 
 
@@ -140,6 +160,11 @@ def test_hashes_of_other_releases_are_not_comparable() -> None:
     )
     retyped = replace(BASE, **attribute("dim", type="i32"))  # type: ignore[arg-type]
     assert broken(changes(lock(BASE), lock(retyped, made_with={})))
+
+
+def test_a_missing_example_is_said() -> None:
+    (found,) = changes(lock(BASE), lock(replace(BASE, calls=(), no_call="no example")))
+    assert (found.what, found.verdict) == ("decompositions: no example", Verdict.UNKNOWN)
 
 
 def test_entries_come_and_go() -> None:

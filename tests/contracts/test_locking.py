@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from composites_testing.processes import run_python
 from typer.testing import CliRunner, Result
 
@@ -64,6 +66,18 @@ def test_the_builtin_lock_says_what_the_registry_says() -> None:
 
 def test_every_builtin_contract_has_a_canonical_call() -> None:
     assert [c.label for c in read_lock(builtin_lock_path()).contracts if not c.calls] == []
+
+
+def test_a_changed_builtin_entry_asks_for_a_version() -> None:
+    registry = builtin_registry()
+    entries = tuple(
+        replace(e, attributes=()) if e.name == "gelu" else e for e in registry.composites
+    )
+    changed = tuple(contracts(replace(registry, composites=entries)))
+    (found,) = broken(changes(read_lock(builtin_lock_path()), Lock("ptxla", {}, changed)))
+    assert str(found) == (
+        "ptxla.gelu version 1: attribute approximate removed (version not raised)"
+    )
 
 
 @pytest.mark.process
@@ -231,12 +245,16 @@ def module(name: str, attributes: str, version: int = 1) -> str:
 CALLS: list[tuple[str, str, int, str | None]] = [
     ("ptxla.gelu", '{approximate = "none"}', 1, None),
     # Another entry makes the same composite with a constant.
+    ("ptxla.gelu", '{approximate = "tanh"}', 1, None),
     ("ptxla.gelu", '{approximate = "none"}', 2, "version 2 is not in the lock, which has 1"),
     ("ptxla.sofmax", "{}", 1, "no composite ptxla.sofmax; did you mean 'ptxla.softmax'?"),
     ("ptxla.gelu", "{}", 1, "attribute approximate is missing"),
     ("ptxla.gelu", "{approximate = 1 : i64}", 1, "is not of type string"),
+    ("ptxla.gelu", '{approximate = "none", fast = true}', 1, "has no attribute fast"),
     ("ptxla.silu_backward", "{}", 1, "it has 1 operands, and the lock has 2"),
+    ("ptxla.var_mean", "{keepdim = false}", 1, "it has 1 results, and the lock has 2"),
     ("ptxla.softmax", "{dim = 0 : i64}", 1, None),
+    ("ptxla.softmax", "{dim = true}", 1, "attribute dim = True is not of type i64"),
     ("ptxla.dropout", "{p = 5.0e-01 : f32}", 1, None),
 ]
 
@@ -279,7 +297,9 @@ def test_lists_are_locked_as_such(write: Callable[..., str], tmp_path: Path) -> 
 
 WITH_LISTS: list[tuple[int, str | None, str | None]] = [
     (4, "dense<[2, 2]> : tensor<2xi64>", None),
+    (4, "dense<[1, 3]> : tensor<2xi64>", None),
     (3, "dense<[2, 2]> : tensor<2xi64>", "has 3 operands, and operand_segment_sizes says 4"),
+    (4, "dense<[2, 1, 1]> : tensor<3xi64>", "has 3 sizes, and the lock has 2 operands"),
     (4, None, "attribute operand_segment_sizes is missing"),
 ]
 
@@ -302,6 +322,25 @@ def test_calls_with_lists_against_a_lock(write: Callable[..., str], tmp_path: Pa
         result = invoke("inspect", str(file), "--against", str(made))
         assert (result.exit_code == 0) == (reason is None), result.stdout + result.stderr
         assert reason is None or reason in " ".join(result.stdout.split())
+
+
+@pytest.mark.slow
+def test_exports_are_understood_with_the_lock(tmp_path: Path) -> None:
+    class Step(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            layers = (torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.LayerNorm(8))
+            self.inner = torch.nn.Sequential(*layers, torch.nn.Dropout(0.5), torch.nn.Softmax(-1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.inner(x).square().sum()
+
+    optimizer = torch.optim.AdamW
+    program = composites.export(Step(), (torch.ones(2, 4),), optimizer=optimizer, ops=["all"])
+    program.module.write(tmp_path / "step.mlir")
+    assert len(program.composites) > 5
+    result = invoke("inspect", str(tmp_path / "step.mlir"), "--against", str(builtin_lock_path()))
+    assert (result.exit_code, result.stderr) == (0, ""), result.stdout
 
 
 @pytest.mark.process

@@ -1,5 +1,8 @@
 """Each kernel against the decomposition that it replaces, forward and backward."""
 
+from __future__ import annotations
+
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -7,8 +10,10 @@ from typing import Any
 
 import pytest
 import torch
+from composites_testing import environment
 from composites_testing.kernel_samples import BF16, F32, Sample, kernels_of
 from composites_testing.kernel_samples import loss as loss_of
+from composites_testing.processes import run
 from torch import Tensor
 from torch.nn import functional
 
@@ -93,7 +98,14 @@ upsample = partial(functional.interpolate, mode="bilinear")
 SAMPLES: Mapping[str, Sample] = {
     "attention": attention(*THREE),
     "attention, causal": attention(*THREE, is_causal=True),
+    "attention, causal, fewer keys": attention(
+        (1, 2, 500, 16), *[(1, 2, 230, 16)] * 2, is_causal=True
+    ),
     "attention, boolean mask": masked(some_kept),
+    "attention, triangle": attention(
+        *[(2, 2, 450, 16)] * 3,
+        others=lambda: (torch.ones(1, 1, 450, 450, dtype=torch.bool).tril(),),
+    ),
     "attention, empty rows": masked(empty_rows),
     "attention, added mask": masked(lambda: torch.randn(2, 4, 33, 33)),
     "attention, grouped": attention((2, 4, 33, 16), *[(2, 2, 33, 16)] * 2, enable_gqa=True),
@@ -111,8 +123,16 @@ SAMPLES: Mapping[str, Sample] = {
     ),
     "attention, added mask, bf16": masked(lambda: torch.randn(2, 1, 33, 33).to(BF16), dtype=BF16),
     "attention, dropout": attention(*THREE, dropout_p=0.25),
+    "attention, dropout, mask, grouped": attention(
+        (2, 4, 33, 16),
+        *[(2, 2, 33, 16)] * 2,
+        others=lambda: (empty_rows(),),
+        enable_gqa=True,
+        dropout_p=0.5,
+    ),
     "attention, bf16": attention(*THREE, is_causal=True, dtype=BF16),
     "loss, large": loss(180, 50257),  # written past the caches, from 32 MB on
+    "loss, large, bf16": loss(353, 50257, label_smoothing=0.1, dtype=BF16),
     "loss": loss(),
     "loss, smooth, weights, ignored": loss(
         weighted=True, labels=4, ignore_index=2, label_smoothing=0.2
@@ -122,6 +142,14 @@ SAMPLES: Mapping[str, Sample] = {
         linear_cross_entropy,
         [(2, 20, 16), (300, 16)],
         lambda: (torch.randint(300, (2, 20)),),
+        calls=4,
+    ),
+    "loss of a linear layer, bias, none": Sample(
+        lambda x, weight, bias, target: linear_cross_entropy(
+            x, weight, target, bias, reduction="none"
+        ),
+        [(20, 16), (300, 16), (300,)],
+        lambda: (torch.randint(300, (20,)),),
         calls=4,
     ),
     "bilinear": Sample(upsample, [(2, 5, 16, 18)], keywords={"scale_factor": 2.0}),
@@ -137,6 +165,9 @@ SAMPLES: Mapping[str, Sample] = {
         for corners in (False, True)
     },
     "grid sampling, many channels": sampled((3, 37, 5, 6), (3, 4, 4)),
+    "grid sampling, one pixel": sampled(
+        (2, 3, 1, 1), padding_mode="reflection", align_corners=True
+    ),
     "grid sampling, image without gradient": Sample(
         of_points_alone, [(2, 6, 7, 2)], lambda: (torch.randn(2, 5, 8, 9),)
     ),
@@ -156,6 +187,7 @@ SAMPLES: Mapping[str, Sample] = {
         calls=1,
     ),
     "layer norm": layer_norm((2, 41, 30), (30,)),
+    "layer norm, long rows": layer_norm((3, 9000), (9000,)),
     "layer norm, bf16": layer_norm((2, 41, 30), (30,), BF16),
     "softmax": softmax(functional.softmax, (2, 41, 30)),
     "log_softmax": softmax(functional.log_softmax, (2, 41, 30)),
@@ -165,6 +197,7 @@ SAMPLES: Mapping[str, Sample] = {
         [(8, 6, 3, 3), (8,)],
         lambda: (torch.randn(4, 6, 9, 10),),
     ),
+    "convolution, one image": conv(functional.conv2d, (1, 6, 40, 40), (8, 6, 3, 3), (8,)),
     "convolution, stride and dilation": conv(
         functional.conv2d,
         (2, 4, 19, 16),
@@ -187,6 +220,18 @@ SAMPLES: Mapping[str, Sample] = {
         padding=1,
         output_padding=1,
     ),
+    "convolution, transposed, groups, dilation": conv(
+        functional.conv_transpose2d,
+        (2, 6, 7, 8),
+        (6, 2, 3, 3),
+        (6,),
+        stride=(1, 2),
+        groups=3,
+        dilation=2,
+    ),
+    "convolution, transposed, 3d": conv(
+        functional.conv_transpose3d, (2, 4, 4, 5, 6), (4, 3, 2, 3, 3), (3,), stride=2
+    ),
     "convolution, bf16": conv(
         functional.conv2d, (2, 6, 9, 10), (8, 6, 3, 3), (8,), padding=1, dtype=BF16
     ),
@@ -206,13 +251,15 @@ SAMPLES: Mapping[str, Sample] = {
 
 FAST = ("softmax",)
 """Each kernel is compiled when it is first used, which takes seconds."""
+WEEKLY = ("loss, large, bf16",)
 
 
 def tier(name: str) -> Any:
-    """Weekly is more of the same code."""
+    """Weekly are a sample that takes most of a minute, and more of the same code."""
     if name in FAST:
         return ()
-    if name.startswith(("grid sampling, bi", "grid sampling, nearest")) or name.endswith("3d"):
+    many = ("grid sampling, bi", "grid sampling, nearest", "convolution, transposed, ")
+    if name in WEEKLY or name.startswith(many) or name.endswith(("1d", "3d")):
         return pytest.mark.exhaustive
     return pytest.mark.slow
 
@@ -226,3 +273,10 @@ def test_a_kernel_has_the_numbers_of_the_decomposition(name: str, registry: Any)
     comparison = compare(program.module, kernels, **given)
     assert not comparison.problems
     assert len(comparison.calls) == sample.calls
+
+
+@pytest.mark.exhaustive
+def test_numbers_with_the_flags_of_the_package() -> None:
+    command = (sys.executable, "-m", "pytest", "-q", __file__, "-m", "not exhaustive")
+    done = run(*command, **environment.full_level())
+    assert done.code == 0, done.stdout[-3000:]

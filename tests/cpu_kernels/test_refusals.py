@@ -1,11 +1,13 @@
 """Calls whose attributes or shapes do not belong together: kernels would read past the end of
 memory, so they refuse them."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -38,8 +40,8 @@ class Call:
     """Attributes by name, and operands by number."""
     reason: str = ""
 
-    def but(self, reason: str, changed: Mapping[str | int, Any]) -> Self:
-        return type(self)(self.kernel, self.operands, self.attributes, changed, reason)
+    def but(self, reason: str, changed: Mapping[str | int, Any]) -> Call:
+        return Call(self.kernel, self.operands, self.attributes, changed, reason)
 
 
 ALL = {"output_mask": (True, True, True)}
@@ -103,37 +105,53 @@ DROPOUT = Call("dropout:dropout", (f32(3, 4),), {"p": 1.0})
 CALLS = {
     "a loss of another reduction": LOSS.but("reduction of 0, 1 or 2, not 7", {"reduction": 7}),
     "too much label smoothing": LOSS.but("from 0 to 1, not 2", {"label_smoothing": 2.0}),
+    "no number as label smoothing": LOSS.but("not nan", {"label_smoothing": float("nan")}),
     "fewer classes than rows": LOSS.but(r"classes of shape \(4,\), not \(3,\)", {1: i64(3)}),
+    "fewer weights than classes": LOSS.but(r"weights of shape \(5,\)", {2: f32(4)}),
     "one gradient for each row": LOSS_BACKWARD.but(r"gradient of shape \(\)", {0: f32(4)}),
+    "a gradient of another type": LOSS_BACKWARD.but(
+        "not bfloat16, float32", {0: jax.ShapeDtypeStruct((), jnp.dtype("bfloat16"))}
+    ),
     "fewer sums than rows": LOSS_BACKWARD.but(r"sums of shape \(4,\), not \(3,\)", {4: f32(3)}),
+    "sums of another type": LOSS_BACKWARD.but("sums of f32, not of int64", {4: i64(4)}),
     "an unknown interpolation": GRID.but("not 5 and 0", {"interpolation_mode": 5}),
+    "an unknown padding": GRID.but("not 0 and 9", {"padding_mode": 9}),
     "fewer grids than images": GRID.but(r"grid of shape \(2, 5, 6, 2\)", {1: f32(1, 5, 6, 2)}),
+    "points of three numbers": GRID.but(r"not \(2, 5, 6, 3\)", {1: f32(2, 5, 6, 3)}),
     "a gradient of fewer points": GRID_BACKWARD.but(
         r"gradient of shape \(2, 3, 5, 6\)", {0: f32(2, 3, 5, 5)}
     ),
     "no stride": POOL.but("takes a kernel and a stride", {"stride": (0, 0)}),
+    "more padding than half a kernel": POOL.but("half the kernel", {"padding": (2, 2)}),
     "a gradient of more windows": POOL.but(
         r"gradient of shape \(1, 2, 3, 3\), not \(1, 2, 9, 9\)", {0: f32(1, 2, 9, 9)}
     ),
     "more pixels than x has": GROUP_NORM.but("not N = 2, C = 4, HxW = 900", {"HxW": 900}),
     "groups that do not divide the channels": GROUP_NORM.but("group = 3", {"group": 3}),
+    "fewer means than groups": GROUP_NORM.but(r"mean of shape \(2, 2\)", {4: f32(2, 1)}),
     "another normalized shape": LAYER_NORM.but(r"x of shape \(3, 4\)", {1: f32(3, 5)}),
+    "fewer means than rows": LAYER_NORM.but(r"mean of shape \(3, 1\)", {4: f32(1, 1)}),
     "softmax over the first dimension": SOFTMAX.but("takes the last dimension", {"dim": 0}),
     "a gradient of fewer rows": SOFTMAX.but(r"gradient of shape \(3, 4\)", {0: f32(2, 4)}),
     "more indices than gradients": EMBEDDING.but(r"gradient of shape \(300, 4\)", {1: i64(300)}),
     "a gradient of another size": BILINEAR.but(
         r"gradient of shape \(1, 2, 8, 8\)", {0: f32(1, 2, 4, 4)}
     ),
+    "no pixels": BILINEAR.but("at least one pixel", {"output_size": (-1, 8)}),
     "a mask of fewer scores": ATTENTION.but(r"scores of \(3, 4, 4\)", {3: i1(3, 3)}),
     "a mask of what is causal": ATTENTION.but("not both", {"is_causal": True}),
+    "heads of another size": ATTENTION.but("heads of one size", {0: f32(2, 3, 4, 16)}),
     "fewer logarithms than queries": ATTENTION_BACKWARD.but(
         r"sums of shape \(2, 3, 4\)", {5: f32(2, 3, 3)}
     ),
+    "logarithms of another type": ATTENTION_BACKWARD.but("of f32, not of int64", {5: i64(2, 3, 4)}),
+    "more values than keys": ATTENTION.but("as many values as keys", {2: f32(2, 3, 5, 8)}),
     "the gradient of a mask": ATTENTION_BACKWARD.but(
         "of query, key and value", {"output_mask": (True, True, True, True)}
     ),
     "attention that drops all": ATTENTION.but("less than 1, not 1", {"dropout_p": 1.0}),
     "a mask for the seed of dropout": ATTENTION.but("a seed of i64", {"dropout_p": 0.5}),
+    "dropout without a seed": DROPOUT.but("a seed of i64", {"p": 0.5}),
     "all dropped": DROPOUT.but("less than 1, not 1", {"p": 1.0}),
 }
 

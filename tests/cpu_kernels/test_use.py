@@ -1,7 +1,11 @@
 """The package in use: conditions, refusals, errors, compilation, and whole programs."""
 
+from __future__ import annotations
+
 import importlib
+import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,16 @@ from composites import Program
 from lowering.cli.app import app
 from lowering.stablehlo import RunError
 from lowering.stablehlo.errors import BindError
+
+
+class Attention(torch.nn.Module):
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dropout = dropout
+
+    def forward(self, query: Tensor) -> Tensor:
+        attended = functional.scaled_dot_product_attention
+        return attended(query, query, query, dropout_p=self.dropout)
 
 
 class Loss(torch.nn.Module):
@@ -39,6 +53,26 @@ def test_the_registry_is_right_and_listed(registry: Path) -> None:
     assert "no entry produces it" not in listed.stdout
 
 
+@pytest.mark.slow
+def test_small_attention_keeps_its_decomposition() -> None:
+    small, large = (
+        composites.export(Attention(), (torch.empty(2, 6, length, 64),)) for length in (32, 128)
+    )
+    name = "ptxla.scaled_dot_product_attention"
+    assert "needs query.numel()" in str(reasons(small)[name])
+    assert reasons(large)[name] is None
+
+
+@pytest.mark.slow
+def test_a_key_of_nan_makes_its_head_nan() -> None:
+    query = torch.randn(2, 6, 128, 64)
+    query[0, 1, 3] = torch.nan  # as key, it gives all other rows of its head a score of NaN
+    step = composites.export(Attention(), (query,)).compile("cpu")
+    outputs, _ = step(step.init({}), query)
+    assert all(use.kernel is not None for use in step.kernels)
+    np.testing.assert_array_equal(np.isnan(outputs["out:0"]), Attention()(query).isnan())
+
+
 def test_calls_that_are_refused() -> None:
     up = torch.nn.Upsample(scale_factor=1.7, mode="bilinear")
     uses = reasons(composites.export(up, (torch.empty(2, 3, 16, 16),)))
@@ -56,6 +90,15 @@ GRID_SAMPLER = "ptxla.grid_sampler_2d"
 
 
 @pytest.mark.slow
+def test_the_entry_of_convolutions_has_the_bits_of_stock(registry: Path) -> None:
+    arguments = ["verify", "--registry", str(registry), "--samples", "21", "--strict", "--json"]
+    result = CliRunner().invoke(app, [*arguments, "--dtypes", "f32,bf16"])
+    assert result.exit_code == 0, result.output
+    for found in json.loads(result.stdout):
+        assert (found["claimed"] > 0, found["unclaimed"], found["same_bits"]) == (True, [], True)
+
+
+@pytest.mark.slow
 def test_a_forward_alone_runs_on_kernels() -> None:
     """Its composite lacks what a backward needs, and the kernel returns it all the same."""
     logits, target = torch.randn(5, 30), torch.randint(30, (5,))
@@ -68,6 +111,28 @@ def test_a_forward_alone_runs_on_kernels() -> None:
         message = re.escape(f"label {label} of row 2 is neither in 0..29")
         with pytest.raises(RunError, match=message):
             step(step.init({}), logits, torch.tensor([1, 2, label, 3, -100]))
+
+
+@pytest.mark.slow
+def test_the_kernel_that_refuses_a_value_is_named_among_others() -> None:
+    """None of them fails on operands of ones, so the message is all that tells which one did."""
+    model, batch = causal_gpt(160, 512, 128, 1)
+    step = composites.export(model, (), kwargs=dict(batch), train=True).compile("cpu")
+    assert sum(use.kernel is not None for use in step.kernels) > 2
+    labels = torch.full_like(batch["labels"], 512)
+    with pytest.raises(RunError, match="label 512 of row 0") as raised:
+        step(step.init(model), **{**batch, "labels": labels})
+    _, told = str(raised.value).split("; the kernel that fails is ")
+    assert re.findall(r"ptxla\.\w+", told) == ["ptxla.cross_entropy_loss"]
+
+
+@pytest.mark.slow
+def test_an_index_out_of_range_is_an_error() -> None:
+    table = torch.nn.Embedding(2048, 192)
+    table.register_forward_hook(lambda module, given, result: result.square().sum())
+    step = composites.export(table, (torch.tensor([1, 2]),), train=True).compile("cpu")
+    with pytest.raises(RunError, match=r"index 2048 is not in 0\.\.2047"):
+        step(step.init(table), torch.tensor([1, 2048]))
 
 
 @pytest.mark.slow
@@ -101,6 +166,30 @@ def library(registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     found.cache_clear()
     yield module
     found.cache_clear()
+
+
+SLOW_COMPILER = """#!/bin/sh
+case "$*" in *--version* | *--help*) exit ;; esac
+echo run >>"$0.runs"
+sleep 0.5
+while [ "$1" != -o ]; do shift; done
+echo >"$2"
+"""
+
+
+def test_a_process_waits_for_one_that_compiles_the_same(
+    library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "compiler"
+    slow.write_text(SLOW_COMPILER)
+    slow.chmod(0o755)
+    monkeypatch.setenv("CXX", str(slow))
+    with (
+        ThreadPoolExecutor() as threads
+    ):  # a lock is of an open file, so that they stand for processes
+        paths = list(threads.map(library.compiled, ["pooling", "pooling", "losses"]))
+    assert sorted(paths[0].parent.iterdir()) == sorted(set(paths))
+    assert len((tmp_path / "compiler.runs").read_text().splitlines()) == len(set(paths)) == 2
 
 
 @pytest.mark.parametrize("folder", ["file", "file/folder"])

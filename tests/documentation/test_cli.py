@@ -1,16 +1,22 @@
 """The command line: what a user sees for each command and each likely mistake."""
 
 import json
+import re
+import runpy
+import sys
 from pathlib import Path
 
 import pytest
 from rich.table import Table
 from typer.testing import CliRunner, Result
 
+import composites
 from composites.registry.catalog import builtin_registry_path
 from lowering.cli.app import app
 from lowering.cli.output import print_table
-from lowering.stablehlo import COMMAND_LINE
+from lowering.cli.watch import Graph, Watched, composites_table
+from lowering.stablehlo import COMMAND_LINE, Module, inspect
+from lowering.stats.data import Stats
 
 ROOT = Path(__file__).parents[2]
 NARROW = {"COLUMNS": "40"}
@@ -111,6 +117,35 @@ def test_dash_is_stdin(tmp_path: Path) -> None:
     assert wrong.stderr.startswith("error: -:1:")
 
 
+def test_narrow_terminals_get_rows_in_place_of_narrow_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    table = Table("composite", "attributes", "types", title="composites", caption="2 operations")
+    table.add_column("count", justify="right")
+    table.add_column("share", justify="right")
+    table.add_row("acme.a_name_that_is_long", "axis=1", "4x8xf32 -> 4x8xf32", "7", "50.0%")
+    table.add_row("acme.b", "", "f32 -> f32", "1", "50.0%")
+    monkeypatch.setenv("COLUMNS", "60")
+    print_table(table)
+    plain = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+    assert [line.rstrip() for line in plain.splitlines()] == [
+        "composites",
+        "acme.a_name_that_is_long",
+        "  attributes: axis=1",
+        "  types: 4x8xf32 -> 4x8xf32",
+        "  count: 7  share: 50.0%",
+        "acme.b",
+        "  types: f32 -> f32",
+        "  count: 1  share: 50.0%",
+        "2 operations",
+    ]
+    monkeypatch.setenv("COLUMNS", "80")
+    print_table(table)
+    assert "acme.b" in capsys.readouterr().out.partition("share")[2]
+
+
 def test_list() -> None:
     names = ["ptxla.silu", "ptxla.silu_backward"]
     result = invoke("list", env={"XLA_COMPOSITE_OP": "silu"})
@@ -137,6 +172,22 @@ def test_a_table_in_a_pipe_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "one two three" in printed
     assert "four five six" in printed
+
+
+def test_env_in_a_pipe_shows_values_whole() -> None:
+    files = ":".join(f"/some/where/[{n}].yaml" for n in range(20))
+    assert f" {files} " in invoke("env", env={"XLA_COMPOSITE_REGISTRY": files}).stdout
+
+
+def test_both_modules_are_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["composites", "--version"])
+    for module in ("composites", "composites.cli"):
+        monkeypatch.delitem(sys.modules, "composites.cli", raising=False)
+        with pytest.raises(SystemExit):
+            runpy.run_module(module, run_name="__main__")
+        assert capsys.readouterr().out == f"composites {composites.__version__}\n"
 
 
 def test_schema_is_json_schema() -> None:
@@ -184,6 +235,11 @@ def test_run_of_a_compiled_script(tmp_path: Path) -> None:
     assert counts["ptxla.adamw"] == ["2", "2", "3"]  # the first step's graph is another one
     assert counts["ptxla.layer_norm"] == ["1", "1", "1"]
     assert any(name.startswith("ptxla.layer_norm_b") for name in counts)
+
+
+def test_run_counts_one_graph_as_one() -> None:
+    graph = Graph(runs=1, report=inspect(Module.parse("module {}")), compiled=False)
+    assert composites_table(Watched(0, (graph,), Stats({}))).caption == "1 graph, 1 run"
 
 
 def test_run_of_what_runs_no_graph(tmp_path: Path) -> None:

@@ -84,8 +84,18 @@ LAYOUTS: dict[str, tuple[Callable[[], torch.Tensor], str]] = {
         lambda: torch.eye(4).to_sparse(),
         "has the layout torch.sparse_coo; make it dense with .to_dense()",
     ),
+    "csr": (
+        lambda: torch.eye(4).to_sparse_csr(),
+        "has the layout torch.sparse_csr; make it dense with .to_dense()",
+    ),
     "strided": (
         lambda: torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)]),
+        "is nested; pad it with torch.nested.to_padded_tensor",
+    ),
+    "jagged": (
+        lambda: torch.nested.nested_tensor(
+            [torch.ones(2, 4), torch.ones(3, 4)], layout=torch.jagged
+        ),
         "is nested; pad it with torch.nested.to_padded_tensor",
     ),
 }
@@ -101,6 +111,18 @@ def test_sparse_and_nested_inputs(computed: Any, x: torch.Tensor) -> None:
         module = computed(lambda self, x: self.linear(x), mask=parameter)
         said = refused(partial(composites.export, module, (x,)))
         assert said == f"param:mask cannot be an input: it {advice}"
+
+
+def test_sparse_and_nested_tensors_inside(computed: Any, x: torch.Tensor) -> None:
+    eye = torch.eye(2).to_sparse()
+    for function, advice in (
+        (lambda self, x: eye @ x, "make it dense with .to_dense()"),
+        (lambda self, x: eye.to(x.device) @ x, "make it dense with .to_dense()"),
+        (lambda self, x: torch.nested.as_nested_tensor([x, x]), "to_padded_tensor|no rule in JAX"),
+    ):
+        said = refused(partial(composites.export, computed(function), (x,)))
+        assert said.startswith(f"{__file__}:")
+        assert re.search(advice, said)
 
 
 class Counting(torch.optim.Optimizer):
@@ -191,6 +213,13 @@ def test_a_tensor_of_another_device(computed: Any, x: torch.Tensor) -> None:
 
 
 @pytest.mark.torch_xla
+def test_a_composite_of_tensors_on_two_devices(computed: Any) -> None:
+    module = computed(lambda self, x: torch._int_mm(x, torch.ones(8, 8, dtype=torch.int8)))
+    message = refused(lambda: composites.export(module, (torch.ones(32, 8, dtype=torch.int8),)))
+    assert "this call of aten::mm.dtype, which has a tensor on cpu too, and would" in message
+
+
+@pytest.mark.torch_xla
 def test_an_operator_that_runs_on_the_cpu(computed: Any, x: torch.Tensor) -> None:
     module = computed(lambda self, x: torch.linalg.cholesky(x @ x.mT))
     line = inspect.getsourcelines(test_an_operator_that_runs_on_the_cpu)[1] + 2
@@ -204,14 +233,39 @@ def test_an_operator_that_runs_on_the_cpu(computed: Any, x: torch.Tensor) -> Non
         )
 
 
+def test_an_exported_program_cannot_be_trained(computed: Any, x: torch.Tensor) -> None:
+    module = computed(lambda self, x: self.linear(x).sum())
+    graph = torch.export.export(module, (x,))
+    for options in ({"train": True}, {"optimizer": torch.optim.SGD}):
+        assert refused(partial(composites.export, graph, (x,), **options)) == (
+            "an ExportedProgram only supports inference; pass the module itself"
+        )
+
+
+def test_errors_of_the_module_itself_come_through(computed: Any, x: torch.Tensor) -> None:
+    module = computed(lambda self, x: self.linear(x[:, :3]))
+    assert re.search(
+        "mat1|shape|size|dim", refused(lambda: composites.export(module, (x,)), RuntimeError)
+    )
+    assert "missing 1 required positional argument" in refused(
+        lambda: composites.export(module, ()), TypeError
+    )
+
+
 OF_ITS_OWN = torch.nn.Parameter(torch.ones(3))
 OPTIMIZERS: tuple[tuple[Any, str], ...] = (
     (
         torch.optim.AdamW([OF_ITS_OWN]),
         "optimizer is AdamW with parameters that are there already; pass what makes one",
     ),
+    ("torch.optim:AdamW", "not 'torch.optim:AdamW'"),
+    (lambda parameters: None, "optimizer returned a NoneType; return a torch"),
     (torch.optim.LBFGS, "the step of LBFGS calls a closure that computes the loss"),
     (torch.optim.Adagrad, "Adagrad reads the value of a tensor in its step"),
+    (
+        lambda parameters: torch.optim.SGD([OF_ITS_OWN], lr=0.1),
+        "SGD has parameters that are not among those that optimizer was given",
+    ),
 )
 
 

@@ -1,5 +1,6 @@
 """`composites export`: what it writes, and what it says about mistakes."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,13 @@ def loss():
 def module_only():
     return torch.nn.Linear(4, 4)
 
+def no_arguments():
+    return (torch.nn.Linear(4, 4),)
+
 def tensor_argument():
     return torch.nn.Linear(4, 4), torch.ones(2, 4)
+
+number = 3
 
 def raises():
     raise ValueError("no weights here")
@@ -92,13 +98,17 @@ def test_several_devices(composites_export: Any, file: Path, tmp_path: Path) -> 
 
 MISTAKES = (
     (("--mesh", "4"), "--mesh 4: write names and sizes of axes, such as data=2,model=4"),
+    (("--mesh", "data=two"), "--mesh data=two: write names and sizes of axes"),
     (("--shard", "weight"), "--shard weight: write a pattern and axes, such as"),
+    (("--shard", "weight=model"), "shardings need the mesh that they name"),
+    (("--sharding-form", "sdy"), "--sharding-form sdy: write gspmd or shardy"),
     (("--ops", "gelo"), "there is no composite 'gelo'; did you mean 'gelu'?"),
     (("--train",), "with train=True, Linear must return a scalar loss"),
     (
         ("--optimizer", "torch.optim:Adamm"),
         "module torch.optim has no function Adamm; did you mean 'Adam'?",
     ),
+    (("--portable", "99.0.0"), "StableHLO 99.0.0 cannot be written"),
 )
 
 
@@ -122,9 +132,15 @@ MUST = (
 
 TARGETS = (
     ("HERE:lineer", "HERE has no function lineer; did you mean 'linear'?"),
+    ("HERE:number", "number of HERE is not a function; it is of type int"),
+    (
+        "net.py",
+        "'net.py' does not name a function; write FILE.py:FUNCTION or package.module:FUNCTION",
+    ),
     ("nowhere.py:linear", "there is no file nowhere.py"),
-    ("HERE:raises", "HERE:21: HERE:raises raised ValueError: no weights here"),
+    ("HERE:raises", "HERE:26: HERE:raises raised ValueError: no weights here"),
     ("HERE:module_only", f"HERE:module_only {MUST}; it returned Linear"),
+    ("HERE:no_arguments", f"HERE:no_arguments {MUST}; it returned a tuple of Linear"),
     ("HERE:tensor_argument", f"HERE:tensor_argument {MUST}; it returned a tuple of Linear, Tensor"),
 )
 
@@ -135,3 +151,23 @@ def test_a_factory_that_cannot_be_used(composites_export: Any, file: Path, tmp_p
         code, out, errors = composites_export(named, "-o", tmp_path / "out")
         assert (code, out, errors) == (1, "", f"error: {message.replace('HERE', str(file))}\n")
         assert not (tmp_path / "out").exists()
+
+
+def test_a_file_does_not_take_the_place_of_another_module(
+    composites_export: Any, tmp_path: Path
+) -> None:
+    """It can have dataclasses, which look for their module."""
+    import json
+
+    file = tmp_path / "json.py"
+    file.write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import KW_ONLY, dataclass\n"
+        f"{FACTORIES}"
+        "@dataclass\n"
+        "class Sizes:\n"
+        "    _: KW_ONLY\n"
+        "    width: int = 4\n"
+    )
+    assert composites_export(f"{file}:linear", "-o", tmp_path / "out")[0] == 0
+    assert sys.modules["json"] is json

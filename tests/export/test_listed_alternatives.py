@@ -1,7 +1,10 @@
 """Faster alternatives in a compiled step: which calls they take, what they compute, and why not."""
 
+from __future__ import annotations
+
+import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ from torch.nn import functional
 
 import composites
 from composites import Program, ProgramError
+from composites.errors import CompositesError, LoweringError
+from lowering.stablehlo import BindError
 from lowering.stablehlo.kernels import KernelUse
 
 UNLISTED = "no kernel is listed for cpu"
@@ -53,6 +58,14 @@ CASES: dict[str, Case] = {
         [floats(4, 64, 256), floats(256), floats(256)],
         [],
         both_ways("layer_norm", "products"),
+    ),
+    "batch norm": (
+        lambda x, weight, bias, mean, variance: functional.batch_norm(
+            x, mean.clone(), variance.clone(), weight, bias, training=True
+        ),
+        [floats(4, 64, 33, 32), floats(64), floats(64)],
+        [torch.zeros(64), torch.ones(64)],
+        both_ways("batch_norm_training", "products"),
     ),
     "cross entropy": (
         functional.cross_entropy,
@@ -146,6 +159,15 @@ REFUSALS: dict[str, tuple[Callable[..., Any], list[Tensor], list[Tensor], dict[s
             " of f32 or bf16 or f16, not f64"
         },
     ),
+    "attribute": (
+        partial(attend, dropout_p=0.5),
+        [floats(1, 2, 16, 4) for _ in range(3)],
+        [],
+        {
+            "scaled_dot_product_attention": f"{UNLISTED};"
+            " ptxla.scaled_dot_product_attention=blockwise_long: takes dropout_p = 0.0, not 0.5"
+        },
+    ),
     "gradient": (
         attend,
         [floats(1, 1, 1024, 8), floats(1, 1, 512, 8), floats(1, 1, 512, 8), floats(1024, 512)],
@@ -155,6 +177,7 @@ REFUSALS: dict[str, tuple[Callable[..., Any], list[Tensor], list[Tensor], dict[s
             " ptxla.scaled_dot_product_attention=blockwise_long: it has no gradient of attn_mask"
         },
     ),
+    "no alternative": (lambda x: x.softmax(-1), [floats(3, 4)], [], {"softmax": UNLISTED}),
 }
 
 
@@ -223,11 +246,20 @@ def bilinear(x, *, output_size, align_corners, scales_h=None, scales_w=None):
 def softmax(self, dim, half_to_float=False):
     return jax.nn.softmax(self, axis=dim)
 
+def fails(self, dim, half_to_float=False):
+    raise ValueError("boom")
+
 def declines(self, dim, half_to_float=False):
     raise UnsupportedCallError("not today")
 
 def narrow(self, dim, half_to_float=False):
     return jax.nn.softmax(self, axis=dim).astype(jnp.bfloat16)
+
+def further(self, dim, half_to_float=False, *, more):
+    return self
+
+def renamed(x, axis=-1, half=False):
+    return jax.nn.softmax(x, axis=axis)
 
 def of_x(x, dim, half_to_float=False):
     return jax.nn.softmax(x, axis=dim)
@@ -302,11 +334,14 @@ def test_a_file_adds_alternatives_to_entries_of_others(registry: Any) -> None:
 LEFT = (
     ("jax:MODULE:declines", "", "not today"),
     ("jax:MODULE:narrow", "", "gives bfloat16[3, 4], not tensor<3x4xf32>"),
+    ("jax:MODULE:further", "", "takes more, which the composite does not hold"),
+    ("jax:MODULE:renamed", "", "has no parameter dim, and steps pass arguments by name"),
     (
         "jax:MODULE:of_x",
         "where: ['self.dim() == 2']",
         "needs self.dim() == 2, and the composite does not hold self",
     ),
+    ("nowhere:softmax", "", "nowhere:softmax needs PyTorch, so it is chosen when a program is"),
 )
 
 
@@ -315,6 +350,88 @@ def test_calls_that_an_alternative_leaves(registry: Any) -> None:
         use = softmax_with(registry, function, when)
         assert use.alternative is None
         assert str(use.reason).startswith(f"{UNLISTED}; ptxla.softmax=other: {reason}")
+
+
+FAILURES: tuple[tuple[str, str, type[Exception], str], ...] = (
+    (
+        "jax:MODULE:fails",
+        "",
+        BindError,
+        r"ptxla\.softmax: ptxla\.softmax=other cannot be lowered for \(tensor<3x4xf32>\) with"
+        r" .*dim=1.*ValueError: boom",
+    ),
+    (
+        "jax:nowhere:softmax",
+        "",
+        CompositesError,
+        r"acme\.yaml:\d+: ptxla\.softmax=other: .*nowhere",
+    ),
+    (
+        "jax:MODULE:softmax",
+        "where: ['self.shape[7] > 1']",
+        LoweringError,
+        r"acme\.yaml:\d+: ptxla\.softmax=other: when: 'self\.shape\[7\] > 1' .*: IndexError",
+    ),
+)
+
+
+def test_failures(registry: Any) -> None:
+    for function, when, kind, message in FAILURES:
+        with pytest.raises(kind, match=re.compile(message, re.DOTALL)):
+            softmax_with(registry, function, when)
+
+
+@pytest.mark.slow
+def test_auto_takes_what_is_faster_on_the_platform() -> None:
+    """Without a GPU: the programs with what `auto` takes, lowered for one."""
+
+    def call(query: Tensor, x: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
+        attended = attend(query, query, query, is_causal=True)
+        larger = functional.interpolate(x, scale_factor=2, mode="bilinear")
+        for mode in ("nearest", "bicubic"):
+            larger = larger + functional.interpolate(x, scale_factor=2, mode=mode)
+        chosen = torch.topk(logits.view(1024, 128), 2).values
+        norm = functional.layer_norm(attended, (64,))
+        loss = functional.cross_entropy(logits, labels)
+        return norm.mean() + larger.mean() + chosen.mean() + loss
+
+    operands = [floats(1, 2, 1024, 64), floats(1, 2, 8, 8), floats(256, 512)]
+    program = composites.export(Function(call, operands), (classes(256, 512),), train=True)
+    taken = {}
+    for platform in ("cpu", "cuda", "tpu"):
+        uses = program.with_kernels(platform).kernels
+        taken[platform] = {use.alternative.partition(".")[2] for use in uses if use.alternative}
+    assert taken["tpu"] == set()
+    assert taken["cuda"] == {
+        "scaled_dot_product_attention=causal_rows",
+        "topk=maxima",
+        "upsample_bicubic2d=by_axis",
+        "upsample_bilinear2d=by_axis",
+        "upsample_bilinear2d_backward=phases",
+        "upsample_nearest2d=repeated",
+    }
+    assert {"scaled_dot_product_attention=blockwise_long", "cross_entropy_loss=rows"} < taken["cpu"]
+
+
+@pytest.mark.slow
+def test_what_a_gpu_may_round() -> None:
+    """A GPU rounds factors of products to TF32 unless they say otherwise. Those in bf16 say what
+    they are, and f32 ones what stock does without products."""
+
+    def call(query: Tensor, image: Tensor) -> Tensor:
+        attended = attend(query, query, query, is_causal=True)
+        larger = functional.interpolate(image.detach(), scale_factor=1.5, mode="bilinear")
+        return attended.float().mean() + larger.mean()
+
+    operands = [floats(1, 2, 1024, 64).bfloat16(), floats(1, 2, 8, 8)]
+    module = Function(call, operands)
+    program = composites.export(module, (), train=True, decompositions="fast", target="cuda")
+    products = [line for line in program.mlir.splitlines() if "stablehlo.dot_general" in line]
+    in_bf16 = [line for line in products if "rhs_precision_type = bf16" in line]
+    assert len(in_bf16) == 7 * 4  # two forward and five backward, of four blocks
+    assert products != in_bf16
+    for line in products:
+        assert (line in in_bf16) != ("precision = [HIGHEST, HIGHEST]" in line), line
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])

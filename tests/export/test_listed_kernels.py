@@ -13,7 +13,7 @@ from composites_testing.processes import run_python
 
 import composites
 from composites import Program, ProgramError
-from composites.errors import LoweringError
+from composites.errors import CompositesError, LoweringError
 from lowering.stablehlo import RunError
 
 KERNELS = """
@@ -32,6 +32,33 @@ def softmax(x, *, dim):
     if x.ndim == 2:
         raise UnsupportedCallError("needs three dimensions")
     return jax.nn.softmax(x, axis=dim)
+
+def library():
+    import pathlib, subprocess  # compiled when it is needed, as a package of kernels does
+
+    folder = pathlib.Path(__file__).parent
+    options = ["-std=c++17", "-O0", "-shared", "-fPIC", "-isystem", jax.ffi.include_dir()]
+    command = ["g++", *options, "-o", folder / "kernel.so", folder / "kernel.cc"]
+    subprocess.run(command, check=True)
+    return folder / "kernel.so"
+
+def no_library():
+    return "/nowhere/kernels.so"
+"""
+
+SOURCE = """
+#include <algorithm>
+#include "xla/ffi/api/ffi.h"
+namespace ffi = xla::ffi;
+
+static ffi::Error Run(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y) {
+  std::fill_n(y->typed_data(), y->element_count(), 0.25f);
+  return ffi::Error::Success();
+}
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    listed_test_quarter, Run,
+    ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
 """
 
 X = torch.linspace(-2, 2, 24).reshape(6, 4).sin()
@@ -94,7 +121,9 @@ REFUSALS = {
     "version: 2": "is for version 2",
     "when: {approximate: tanh}": "takes approximate = tanh, not 'none'",
     "when: {dtypes: [bf16, f16]}": "takes operands of bf16 or f16, not f32",
+    "when: {rank: [3, 4]}": "takes rank 3 or 4",
     "operands: [x], when: {where: ['x.shape[0] > 6']}": "needs x.shape[0] > 6",
+    "when: {where: [approximate == 'tanh']}": "needs approximate == 'tanh'",
 }
 
 
@@ -124,7 +153,13 @@ def test_priority(program: Program, listing: Any) -> None:
 
 
 FAILURES: tuple[tuple[str, type[Exception], str], ...] = (
+    ("{function: nowhere:gelu}", CompositesError, "nowhere"),
     ("{function: MODULE:zeros}", Exception, "zeros has no parameter for approximate"),
+    (
+        "{target: acme_gelu, library: MODULE:no_library}",
+        RunError,
+        r"/nowhere/kernels\.so cannot be loaded",
+    ),
     (
         "{target: acme_missing}",
         RunError,
@@ -135,6 +170,11 @@ FAILURES: tuple[tuple[str, type[Exception], str], ...] = (
         LoweringError,
         r"acme\.yaml:\d+: ptxla\.gelu: when: 'x\.shape\[9\] > 1' .*: IndexError",
     ),
+    (
+        "{function: MODULE:gelu, when: {where: ['nothing > 1']}}",
+        LoweringError,
+        "there is no argument 'nothing'",
+    ),
 )
 
 
@@ -143,6 +183,19 @@ def test_failures(program: Program, listing: Any) -> None:
         listing(f"  ptxla.gelu: {{cpu: [{kernel}]}}\n")
         with pytest.raises(kind, match=message):
             program.compile("cpu")
+
+
+@pytest.mark.process
+def test_a_library(program: Program, listing: Any, tmp_path: Path) -> None:
+    (tmp_path / "kernel.cc").write_text(SOURCE)
+    listing("""
+  ptxla.softmax:
+    cpu: [{target: listed_test_quarter, library: MODULE:library, ignores: [dim]}]
+""")
+    step = program.compile("cpu")
+    outputs, _ = step(step.init({}), X)
+    np.testing.assert_array_equal(outputs["out:0"], np.full((6, 4), 0.25))
+    assert [use.kernel for use in step.kernels] == [None, "listed_test_quarter"]
 
 
 WITHOUT_TORCH = """

@@ -125,8 +125,9 @@ settled = settings(
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_manifest_with(change: str, folder: Path) -> None:
-    @settings(settled, max_examples=15)
+@pytest.mark.parametrize("count", [15, pytest.param(5000, marks=pytest.mark.exhaustive)])
+def test_a_manifest_with(change: str, count: int, folder: Path) -> None:
+    @settings(settled, max_examples=count)
     @given(data=st.data())
     def changed_manifests(data: st.DataObject) -> None:
         load(folder, CHANGES[change](folder, data))

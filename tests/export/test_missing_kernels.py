@@ -3,6 +3,7 @@ place."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from composites_testing.modules import CallingWithWeight
 from torch.nn import functional
 
 import composites
-from composites.operators.unlowered import hypot
+from composites.operators.unlowered import hypot, masked_scatter, median, scatter_reduce
 
 OF_PYTORCH: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "aten::nansum": lambda x: torch.nansum(x, 1),
@@ -145,6 +146,29 @@ def test_decompositions_take_their_place() -> None:
         assert torch.allclose(found, gradient, rtol=1e-5, atol=1e-6), name
 
 
+def test_scatter_reduce_of_integers() -> None:
+    x, index = torch.tensor([-7, 5, 9]), torch.tensor([2, 0, 2, 2])
+    operands = (x, 0, index, torch.tensor([4, -3, 1, -2]))
+    for reduce, whole in product(("sum", "mean", "prod", "amax", "amin"), (True, False)):
+        reduced = scatter_reduce(*operands, reduce, include_self=whole)
+        expected = torch.scatter_reduce(*operands, reduce, include_self=whole)
+        assert torch.equal(reduced, expected), reduce
+
+
+def test_median_of_nan_and_of_a_number() -> None:
+    x = torch.tensor([[3.0, torch.nan, 1.0, torch.nan], [4.0, 1.0, 2.0, 3.0]])
+    for found, expected in zip(median(x, 1), x.median(1), strict=True):
+        torch.testing.assert_close(found, expected, equal_nan=True)
+    assert [t.item() for t in median(torch.tensor(2), 0)] == [2, 0]
+
+
+def test_masked_scatter_of_several_shapes() -> None:
+    mask, none = torch.tensor([[True], [False], [True]]), torch.zeros(1, dtype=torch.bool)
+    x, source = torch.zeros(3, 4), torch.arange(9.0)
+    for operands in ((x, mask, source), (x[0], mask, source), (x, none, source[:0])):
+        assert torch.equal(masked_scatter(*operands), torch.masked_scatter(*operands))
+
+
 def test_hypot_of_numbers_without_a_square() -> None:
     """Squares are out of range, or infinite."""
     for scale in (1e-25, 1e25):
@@ -164,3 +188,16 @@ def test_nothing_is_decomposed_outside_of_exports() -> None:
     before = metrics.counter_value("aten::nansum") or 0
     assert torch.nansum(torch.ones(3, device="xla")).item() == 3
     assert metrics.counter_value("aten::nansum") == before + 1
+
+
+@pytest.mark.torch_xla
+def test_a_module_may_print(capsys: pytest.CaptureFixture[str]) -> None:
+    def prints(x: torch.Tensor) -> torch.Tensor:
+        print(x * 2)
+        return x
+
+    composites.export(CallingWithWeight(prints), ())
+    assert capsys.readouterr().out == (
+        "tensor(..., device='xla:0', size=(4, 6), dtype=torch.float32)\n"
+    )
+    assert "0.5" in str(torch.full((2,), 0.5, device="xla"))

@@ -1,5 +1,6 @@
 """What can be exported: dtypes, dropout, ExportedProgram, meta tensors, and user passes."""
 
+import copy
 import json
 from functools import partial
 from typing import Any
@@ -240,8 +241,12 @@ def test_groups_of_an_optimizer_have_the_state_of_their_own(computed: Any) -> No
 OWN_TENSORS = {
     "attribute": lambda self, x: self.linear(x) + self.offset.to(x.device),
     "made of a list": lambda self, x: x + torch.tensor([3, 1, 4, 1], device=x.device),
+    "of the CPU": lambda self, x: x * torch.arange(4),
     "index": lambda self, x: x[:, [2, 0]],
     "bfloat16": lambda self, x: x * torch.tensor([3, 0.3], dtype=torch.bfloat16)[[0, 1, 1, 0]],
+    "bool": lambda self, x: torch.where(
+        torch.tensor([True, False, False, True], device=x.device), x, -x
+    ),
     "complex": lambda self, x: torch.view_as_real(
         torch.tensor([1 + 2j, 3j, 0.5, -1], device=x.device) * x
     ),
@@ -302,3 +307,23 @@ def test_what_the_short_way_to_stablehlo_cannot_take(computed: Any, x: torch.Ten
     assert 0 < kept.sum() < kept.size
     np.testing.assert_allclose(got["out:0"][kept], 2 * solved[kept], rtol=1e-4)
     np.testing.assert_allclose(got["out:1"], torch.topk(h, 2)[0].detach().numpy(), rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_an_export_leaves_what_runs_alone(computed: Any, x: torch.Tensor) -> None:
+    module = computed(lambda self, x: F.gelu(torch.mm(self.linear(x), x.mT)).sum()).bfloat16()
+    x = x.bfloat16()
+
+    def run() -> torch.Tensor:
+        moved = copy.deepcopy(module).to("xla")
+        loss = moved(x.to("xla"))
+        loss.backward()
+        return moved.linear.weight.grad.cpu()
+
+    with composites.enabled("all"):
+        before = run()
+        first = composites.export(module, (x,), train=True).mlir
+        assert torch.equal(run(), before)
+        assert composites.export(module, (x,), train=True).mlir == first
+    assert composites.export(module, (x,), train=True).mlir == first
+    assert torch.equal(run(), before)

@@ -9,11 +9,13 @@ import stat
 import zlib
 from base64 import b64encode
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -21,7 +23,7 @@ from safetensors.numpy import load_file
 
 import composites
 from composites import Program, ProgramError
-from lowering.stablehlo import RunError, VersionError
+from lowering.stablehlo import Limits, RunError, VersionError
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +56,25 @@ def test_the_files_of_a_program(small: Any, tmp_path: Path) -> None:
             for name in ("program.mlir", "program.mlirbc")
         },
     }
+
+
+@pytest.mark.process
+def test_a_program_that_crashes_jaxlib(small: Any, tmp_path: Path) -> None:
+    """Whoever changes a program can change its hashes too."""
+    _, program = small
+    program.save(tmp_path)
+    assert Program.load(tmp_path, limits=Limits()).mlir == program.mlir
+    nested = f"module attributes {{a.b = {'[' * 10_000}{']' * 10_000}}} {{}}"
+    (tmp_path / "program.mlir").write_text(nested)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["sha256"]["program.mlir"] = hashlib.sha256(nested.encode()).hexdigest()
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ProgramError) as caught:
+        Program.load(tmp_path, limits=Limits())
+    assert str(caught.value) == (
+        f"{tmp_path} is damaged: {tmp_path / 'program.mlir'}: jaxlib crashed on it (SIGSEGV); the"
+        " file may be damaged"
+    )
 
 
 def test_weights_are_written_on_request(small: Any, tmp_path: Path) -> None:
@@ -113,6 +134,22 @@ def test_values_that_no_state_dict_has(x: torch.Tensor, tmp_path: Path) -> None:
         )
     meta = composites.export(Scaling().to("meta"), (x,)).compile("cpu")
     refused(partial(meta.init, module.state_dict()), "weights are missing: buffer:scales")
+
+
+def test_weights_in_bfloat16(tmp_path: Path) -> None:
+    from safetensors.torch import load_file as load_torch
+
+    torch.manual_seed(0)
+    module = torch.nn.Linear(4, 4).bfloat16()
+    x = torch.linspace(-1, 1, 8).reshape(2, 4).bfloat16()
+    program = composites.export(module, (x,))
+    program.save(tmp_path, weights=program.module_weights(module))
+    written = load_torch(tmp_path / "weights.safetensors")
+    assert torch.equal(written["param:weight"], module.weight)
+    out = program.run(written | {"arg:0": x})["out:0"]
+    assert out.dtype == ml_dtypes.bfloat16
+    expected = module(x).detach().float().numpy()
+    np.testing.assert_allclose(out.astype(np.float32), expected, rtol=0, atol=2**-7)
 
 
 def refused(call: Callable[[], object], message: str, kind: type[Exception] = ProgramError) -> None:
@@ -200,26 +237,53 @@ DIFFERENT: tuple[tuple[Callable[[Any], object], str], ...] = (
         "input 0 of @main is tensor<4x4xf32>, and 'arg:0' is 'tensor<2x4xf32>'; "
         "input 2 of @main is tensor<2x4xf32>, and 'param:linear.weight' is 'tensor<4x4xf32>'",
     ),
+    (lambda m: m["inputs"].pop(), "@main has 3 inputs, and 2 are described"),
     (
         lambda m: m["outputs"].append(m["outputs"][0] | {"name": "out:1"}),
         "@main has 1 output, and 2 are described",
+    ),
+    (lambda m: m["inputs"][0].update(name="arg:0"), "two inputs have the name 'arg:0'"),
+    (
+        lambda m: m["outputs"][0].update(updates="arg:1"),
+        "output 'out:0' updates 'arg:1', which is not an input",
+    ),
+    (
+        lambda m: m["outputs"][0].update(updates="param:linear.bias"),
+        "output 'out:0' is tensor<2x4xf32>, and updates 'param:linear.bias', which is"
+        " tensor<4xf32>",
     ),
     (
         lambda m: m["inputs"][0].update(updates="arg:0"),
         "input 'param:linear.weight' updates 'arg:0'; only outputs update inputs",
     ),
+    (
+        lambda m: m["composites"].update({"ptxla.gelu": 2, "ptxla.silu": 1}),
+        "'ptxla.gelu' is called 1 time, and 2 are described; "
+        "'ptxla.silu' is called 0 times, and 1 are described",
+    ),
 )
 DAMAGED: tuple[tuple[Callable[[Any], object], str], ...] = (
+    (lambda m: m["inputs"][0].update(name=[]), "inputs[0].name must be a string, not []"),
     (lambda m: m["inputs"][2].update(shape="24"), "inputs[2].shape must be a list, not '24'"),
     (
         lambda m: m["outputs"][0].update(shape=[True, 4]),
         "outputs[0].shape must be a list of sizes, not [True, 4]",
+    ),
+    (lambda m: m["inputs"].insert(1, 3), "inputs[1] must be an object, not 3"),
+    (
+        lambda m: m["inputs"][0].update(kept="?"),
+        "inputs[0].kept cannot be read: Only base64 data is allowed",
     ),
     (
         lambda m: m["inputs"][0].update(kept=b64encode(zlib.compress(b"12345")).decode()),
         "inputs[0].kept is not the value of a tensor<4x4xf32>",
     ),
     (lambda m: m["outputs"][0].pop("updates"), "outputs[0].updates is missing"),
+    (
+        lambda m: m["composites"].update({"\ud800": "x"}),
+        "composites.'\\ud800' must be an integer, not 'x'",
+    ),
+    (lambda m: m["sha256"].pop("program.mlir"), "sha256.program.mlir is missing"),
     (
         lambda m: m["sha256"].update({"/dev/zero": "0"}),
         "sha256 names '/dev/zero', which is not a file of a program",
@@ -311,6 +375,22 @@ def test_an_output_updates_an_input_of_its_type(x: torch.Tensor, tmp_path: Path)
     assert Program.load(tmp_path).outputs == program.outputs
 
 
+def test_two_values_with_one_name(computed: Any, x: torch.Tensor) -> None:
+    twice = {"a.b": x, "a": {"b": x + 1}}
+    returns = computed(lambda self, x: {"a.b": x, "a": {"b": x + 1}})
+    refused(
+        lambda: composites.export(returns, (x,)),
+        "two outputs have the name 'out:a.b'; rename a key of the result",
+        composites.ExportError,
+    )
+    takes = computed(lambda self, d: d["a.b"] * d["a"]["b"])
+    refused(
+        lambda: composites.export(takes, (twice,)),
+        "two tensors of the call have the name 'arg:0.a.b'; rename a key",
+        composites.ExportError,
+    )
+
+
 # ---- the folder is whole or not there ----
 
 
@@ -378,6 +458,21 @@ def test_a_save_that_fails_keeps_what_was_there(
     assert names(folder.parent) == ["program"]
 
 
+def test_threads_save_to_one_folder(small: Any, tmp_path: Path) -> None:
+    module, program = small
+    folder = tmp_path / "program"
+    weights = program.module_weights(module)
+
+    def save(number: int) -> None:
+        for turn in range(3):
+            program.save(folder, weights=weights if (number + turn) % 2 else None)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(save, range(8)))
+    assert Program.load(folder).mlir == program.mlir
+    assert names(tmp_path) == ["program"]
+
+
 def test_a_folder_with_something_else_is_kept(small: Any, tmp_path: Path) -> None:
     _, program = small
     for number, mine in enumerate(("notes.txt", "manifest.json", "data/", "program.mlir/")):
@@ -396,6 +491,13 @@ def test_a_folder_with_something_else_is_kept(small: Any, tmp_path: Path) -> Non
     with pytest.raises(ProgramError, match=r"something else than a program \(.*notes\.txt"):
         program.save(tmp_path / "program")
     assert names(tmp_path / "program") == sorted([*FILES, "notes.txt"])
+    wrong = Program(program.module, program.inputs[:2], program.outputs)
+    refused(
+        lambda: wrong.save(tmp_path / "other"),
+        "the program's inputs and outputs are not those of @main: @main has 3 inputs, and 2 are"
+        " described",
+    )
+    assert not (tmp_path / "other").exists()
 
 
 # ---- arguments ----
@@ -406,9 +508,14 @@ PLATFORM = "the platform must be a name such as 'cpu' or 'cuda', not"
 RUNS: list[tuple[dict[Any, Any], Any, str]] = [
     ({}, {}, "inputs are missing: param:linear.weight, param:linear.bias"),
     ({"param:linear.wight": X}, {}, "'param:linear.wight'; did you mean 'param:linear.weight'?"),
+    ({1: X}, {}, "there is no input 1"),
+    ({"arg:0": None}, {}, f"{NOT_AN_ARRAY} NoneType"),
     ({"arg:0": "x"}, {}, f"{NOT_AN_ARRAY} str"),
+    ({"arg:0": [[1], [1, 2]]}, {}, f"{NOT_AN_ARRAY} list"),
     ({"arg:0": torch.ones(2, 4, device="meta")}, {}, "the value of arg:0 cannot be read: Cannot"),
     ({}, {"platform": None}, f"{PLATFORM} None"),
+    ({}, {"platform": b"cpu"}, f"{PLATFORM} b'cpu'"),
+    ({}, {"platform": ""}, f"{PLATFORM} ''"),
 ]
 
 
@@ -431,3 +538,26 @@ def test_values_that_cannot_be_run_with(small: Any) -> None:
     deleted.delete()
     with pytest.raises(RunError, match=r"the arrays cannot be put on cpu: .*deleted"):
         program.run({**weights, "arg:0": deleted})
+
+
+def test_what_cannot_be_saved(small: Any, tmp_path: Path) -> None:
+    _, program = small
+    folders: tuple[Any, ...] = (None, 3, "a\0b", "\ud800")
+    for folder in folders:
+        message = f"the folder must be a path, not {folder!r}"
+        refused(partial(program.save, folder), message)
+        refused(partial(Program.load, folder), message)
+    for weights in ([1], "weights", torch.nn.Linear(4, 4)):
+        refused(
+            partial(program.save, tmp_path / "program", weights=weights),
+            "weights must be a mapping from names of inputs to tensors, not"
+            f" {type(weights).__name__}; program.module_weights(module) makes one",
+        )
+    with pytest.raises(ProgramError, match="the weights cannot be written: Cannot copy"):
+        program.save(tmp_path / "program", weights={"arg:0": torch.ones(2, 4, device="meta")})
+    with pytest.raises(ProgramError, match=f"{NOT_AN_ARRAY} list"):
+        program.save(tmp_path / "program", weights={"arg:0": [1.0]})
+    version: Any = 1
+    with pytest.raises(VersionError, match="1 is not a StableHLO version; write it like"):
+        program.save(tmp_path / "program", portable=version)
+    assert not list(tmp_path.iterdir())

@@ -153,3 +153,23 @@ def test_a_function_that_reads_a_tensor_from_outside() -> None:
             "the function of a loop (scan, scan_layers) reads a tensor from outside; pass it to"
             " the loop, in the carry or as an argument of the layers"
         )
+
+
+class Branch(nn.Module):
+    """A module that calls PyTorch's operator, itself or as a graph of torch.export does."""
+
+    def __init__(self, operator: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.operator = operator
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.operator(x.sum() > 0, torch.sin, torch.cos, (x,))
+
+
+@pytest.mark.parametrize(
+    "operator", [torch.ops.higher_order.cond, pytest.param(torch.cond, marks=pytest.mark.slow)]
+)
+def test_operators_that_torch_xla_cannot_record(operator: Callable[..., torch.Tensor]) -> None:
+    with pytest.raises(ExportError, match="torch_xla cannot record PyTorch's cond") as raised:
+        composites.export(Branch(operator), (torch.randn(4),))
+    assert str(raised.value).startswith(f"{__file__}:")

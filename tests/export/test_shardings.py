@@ -177,12 +177,29 @@ def test_a_folder(form: Form, tmp_path: Path) -> None:
 EACH = "must have an axis or None for each dimension"
 MISTAKES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"mesh": None}, "shardings need the mesh that they name"),
+    ({"mesh": 4}, "mesh: write names and sizes of its axes"),
+    ({"mesh": {}}, "mesh: write names and sizes of its axes"),
+    ({"mesh": {"a b": 2}}, "'a b' is not the name of an axis"),
     ({"mesh": {"model": "2"}}, "the size of model must be a number, 1 or more, not '2'"),
+    ({"mesh": {"model": 0}}, "the size of model must be a number, 1 or more, not 0"),
     ({"shardings": {"frist.weight": ()}}, "no input has the name 'frist.weight'; did you mean"),
+    (
+        {"shardings": {"*.kernel": ("model",)}},
+        "no input has the name '*.kernel'; the inputs are first.weight, first.bias,"
+        " second.weight, second.bias, arg:0",
+    ),
+    ({"shardings": {1: ("model",)}}, "a pattern must be a string, not 1"),
     ({"shardings": {"first.*": ("modle",)}}, "names the axis 'modle'; did you mean 'model'"),
     ({"shardings": {"first.bias": (None, "model")}}, "has 2 dimensions"),
+    ({"shardings": {"first.weight": ("model", "model")}}, "names the axis 'model' twice"),
     ({"shardings": {"first.weight": "model"}}, EACH),
+    ({"shardings": {"first.weight": (0, None)}}, EACH),
+    ({"shardings": {"first.weight": {"model": 0}}}, EACH),
+    ({"shardings": {"first.*": iter(("model",))}}, EACH),
     ({"shardings": {"first.bias": PartitionSpec("model", unreduced={"data"})}}, EACH),
+    ({"shardings": {"first.bias": PartitionSpec(PartitionSpec.UNCONSTRAINED)}}, EACH),
+    ({"shardings": {"second.bias": ("all",)}, "mesh": {"all": 4}}, "which leaves a rest"),
+    ({"shardings": [("model",)]}, "shardings must be a mapping from patterns"),
     ({"sharding_form": "sdy"}, "sharding_form must be 'gspmd' or 'shardy', not 'sdy'"),
 )
 

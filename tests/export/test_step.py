@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ from safetensors.torch import load_file
 
 import composites
 from composites import Program, ProgramError, UnsupportedCallError
+from lowering.export.partitioning import platform_of
 from lowering.export.step import Step
 from lowering.stablehlo import BindError, RunError, StableHLOError
 
@@ -220,6 +222,15 @@ def test_inference(inference: Program) -> None:
             step(state, X, scal=scale)
 
 
+def test_gradients_take_the_weights_of_a_step(step: Step, model: Classifier) -> None:
+    _, state = losses_of(step, step.init(model), 2)
+    other = composites.export(model, (X, LABELS), train=True).compile()
+    results, after = other(other.init(state.values), X, LABELS)
+    assert "grad:first.weight" in results
+    assert int(after.values["buffer:norm.num_batches_tracked"]) == 3
+    assert float(results["loss"]) == losses_of(step, state, 1)[0][0]
+
+
 # ---- state ----
 
 
@@ -250,6 +261,10 @@ WRONG_WEIGHTS: tuple[tuple[Callable[[Classifier], Any], str], ...] = (
         "weights are missing: param:first.bias",
     ),
     (
+        lambda model: {n.replace("t.bias", "t.bios"): v for n, v in model.state_dict().items()},
+        "missing: param:first.bias; did you mean 'first.bios'",
+    ),
+    (
         lambda model: model.state_dict() | {"first.bias": torch.ones(5)},
         r"param:first.bias has shape \(4,\), but its value has shape \(5,\)",
     ),
@@ -257,6 +272,12 @@ WRONG_WEIGHTS: tuple[tuple[Callable[[Classifier], Any], str], ...] = (
         lambda model: model.state_dict() | {"first.bias": torch.ones(4).double()},
         "param:first.bias has dtype float32, but its value has float64",
     ),
+    (
+        lambda model: model.state_dict() | {"first.bias": "text"},
+        "the value of param:first.bias must be a torch tensor",
+    ),
+    (lambda model: 3, "weights must be a torch module"),
+    (lambda model: {3: model.first.bias}, "names of weights must be text, not 3"),
 )
 
 
@@ -273,6 +294,9 @@ WRONG_BATCHES: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception],
     "dtype": ((X, LABELS.int()), {}, RunError, "input arg:1 is tensor<6xi64>, got .* int32"),
     "missing": ((X,), {}, ProgramError, r"the batch lacks arg:1; the program takes arg:0 \("),
     "too many": ((X, LABELS, X), {}, ProgramError, "has 3 positional .* reads 2 of them"),
+    "by name": ((X,), {"labels": LABELS}, ProgramError, "reads no argument 'labels'"),
+    "a list": ((X, [1, 2]), {}, ProgramError, r"lacks arg:1; .* arg:1 \(tensor<6xi64>\)$"),
+    "a text": ((X, "labels"), {}, ProgramError, "the value of arg:1 must be a torch tensor"),
 }
 
 
@@ -309,6 +333,17 @@ def test_wrong_folders(step: Step, inference: Program, model: Classifier, tmp_pa
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(ProgramError, match=r"training\.safetensors is damaged"):
         step.load(tmp_path / "checkpoint")
+
+
+def test_wrong_platforms(program: Program) -> None:
+    with pytest.raises(RunError, match="jax has no platform 'tpu'"):
+        program.compile("tpu")
+    with pytest.raises(ProgramError, match="the platform must be a name"):
+        program.compile(3)  # type: ignore[arg-type]
+    with pytest.raises(ProgramError, match="says nothing about several devices"):
+        program.compile(mesh=object())
+    with pytest.raises(ProgramError, match="compiled programs cannot be kept in"):
+        program.compile(cache=__file__)
 
 
 # ---- kernels ----
@@ -378,6 +413,14 @@ def test_wrong_kernels(inference: Program) -> None:
     for kernels, kind, message in WRONG_KERNELS:
         with pytest.raises(kind, match=message):
             inference.compile(kernels=kernels)
+
+
+def test_gpus_are_told_apart() -> None:
+    """By what jax tells of the client, since both platforms are `gpu` there."""
+    for version, platform in (("cuda 12080", "cuda"), ("rocm 60300", "rocm")):
+        client = SimpleNamespace(platform_version=version)
+        assert platform_of(SimpleNamespace(platform="gpu", client=client)) == platform
+    assert platform_of(jax.devices("cpu")[0]) == "cpu"
 
 
 # ---- profile ----

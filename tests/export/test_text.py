@@ -1,5 +1,6 @@
 """The text of exported programs: clean, without repetition, and always the same."""
 
+import copy
 import hashlib
 import inspect
 import json
@@ -138,6 +139,14 @@ def test_every_process_writes_the_same_bytes() -> None:
     assert found["hashes"] == [hashes(program) for program in programs]
     assert found["string"] != hash("a string")  # of sets, another order
     assert len({text for texts in found["hashes"] for text in texts}) == 6
+
+
+def test_exporting_again_gives_the_same_text() -> None:
+    """Of a module on meta too, which has no values."""
+    model = load_example("vit")
+    module = copy.deepcopy(model.module).to("meta")
+    again = composites.export(module, model.args, model.kwargs, train=True)
+    assert again.mlir == export_example("vit", "gradients").mlir
 
 
 def test_portable_leaves_no_chlo_and_changes_no_number() -> None:

@@ -1,6 +1,8 @@
 """`torch.cond`, `while_loop`, `scan` and `map` in programs: PyTorch's numbers, and composites in
 the regions of StableHLO."""
 
+from __future__ import annotations
+
 import inspect
 import re
 import warnings
@@ -287,14 +289,22 @@ def of_loop(step: Callable[..., Any], count: Any) -> Any:
 
 ERRORS: dict[str, tuple[Callable[..., Any], str]] = {
     "shapes": (of_branch(lambda x: x[0]), r"float32 \[4\], and float32 \[4, 4\]"),
+    "dtypes": (of_branch(lambda x: x.double()), r"float64 \[4, 4\], and float32 \[4, 4\]"),
+    "structure": (of_branch(lambda x: (x,), lambda x: [x]), "nest their results differently"),
     "number": (of_branch(lambda x: 3), "returns 3; return tensors only"),
     "write": (of_branch(lambda x: x.add_(1)), "writes to a tensor that it did not make"),
+    "write in inference mode": (
+        torch.inference_mode()(of_branch(lambda x: x.add_(1), lambda x: x * 2)),
+        "writes to a tensor that it did not make",
+    ),
+    "write to a view": (of_branch(lambda x: x[0].add_(1) + x), "writes to a tensor"),
     "random numbers": (of_branch(torch.rand_like), "draws random numbers; draw them before"),
     "value": (of_branch(lambda x: x if x.sum() > 1 else -x), "reads the value of a tensor"),
     "carried shape": (
         of_loop(lambda n, x: (n + 1, x[0]), torch.zeros(())),
         r"the results of body_fn have different types: .*, and float32 \[\], float32 \[4\]",
     ),
+    "carried number": (of_loop(lambda n, x: (n + 1, x), 0), r"carry torch.tensor\(0\)"),
     "gradient": (of_loop(lambda n, x: (n + 1, x * 2), torch.zeros(())), "has no gradient"),
 }
 

@@ -1,6 +1,9 @@
 """What depends on values cannot be exported: one clear error, with the operator and the line."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,11 @@ class Calling(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> Any:
         return self.function(x)
+
+
+def channels_last(x: torch.Tensor) -> torch.Tensor:
+    """Four dimensions, of which PyTorch keeps the second one last."""
+    return x[None, :, :, None].permute(0, 3, 1, 2) * 1
 
 
 def branch(x: torch.Tensor) -> torch.Tensor:
@@ -75,6 +83,25 @@ def test_a_decomposition_with_a_captured_tensor_is_no_composite() -> None:
         assert "stablehlo.composite" not in program.mlir
         *_, fallback = composites.stats().entries[f"acme.captured_on_fx_{number}"].fallbacks
         assert "reads a CPU tensor that is not an operand (torch.float32" in fallback.reason
+
+
+VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "transposed": lambda x: x.t() * 1,
+    "a part": lambda x: x[::2],
+    "concatenated": lambda x: torch.cat([channels_last(x)] * 2),
+    "padded": lambda x: F.pad(channels_last(x), (1, 1)),
+    "of a format": lambda x: x[None, :, :, None].contiguous(memory_format=torch.channels_last),
+}
+
+
+def test_a_view_of_memory_of_unknown_order() -> None:
+    def strided(view: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        return torch.as_strided(view(x), (2,), (3,))
+
+    for view in VIEWS.values():
+        module = Calling(partial(strided, view))
+        with pytest.raises(ExportError, match="aten::as_strided depends on how the tensor lies"):
+            composites.export(module, (torch.randn(3, 4),), frontend="fx")
 
 
 def test_an_operator_of_a_backward_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,8 @@ A program with the composite gives the bits of the program without, and both giv
 The samples of an entry are one program.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -312,3 +314,15 @@ def test_one_sample_in_f32(label: str) -> None:
 @pytest.mark.parametrize("label", [label for label in TARGETS if label not in READING])
 def test_many_samples(label: str, element_type: str) -> None:
     check(label, element_type, MANY)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("label", OTHER_BITS)
+def test_exceptions_are_needed(label: str) -> None:
+    target = TARGETS[label]
+    identities = [entry.identity for entry in target.entries]
+    assert any(
+        with_other_bits(samples, run(samples, identities)[0])
+        for element_type in FLOATS
+        for samples in samples_of(target, element_type, MANY)
+    ), f"{label} has the same bits; remove it from OTHER_BITS and docs/known-differences.md"

@@ -1,5 +1,7 @@
 """Random numbers: they follow from the seed, and gradients see the same ones."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
@@ -64,3 +66,8 @@ def test_the_states_of_other_generators_are_kept_outside_of_exports() -> None:
     with torch.random.fork_rng():
         torch.rand(3)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_complex_numbers_are_refused_by_name() -> None:
+    with pytest.raises(composites.ExportError, match="random numbers of complex types"):
+        drawn(lambda x: torch.randn_like(x.to(torch.complex64)).real, 1)

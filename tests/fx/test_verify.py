@@ -1,6 +1,8 @@
 """Verifying entries without torch_xla: what is recorded runs on jax. The mistakes that are found
 are in tests/verification/test_mistakes.py, which runs here too."""
 
+from __future__ import annotations
+
 from itertools import product
 
 import pytest
@@ -9,7 +11,7 @@ import torch
 from composites.registry.catalog import load_catalog
 from lowering import activation
 from lowering.frontends.fx.runner import FxRunning
-from lowering.verification.results import Row, Verdict
+from lowering.verification.results import Check, Row, Verdict
 from lowering.verification.targets import targets_of
 from lowering.verification.verify import verify
 
@@ -51,6 +53,17 @@ def test_an_entry_of_a_package_that_is_absent() -> None:
     assert row.verdict is Verdict.NOT_VERIFIED
     assert "no module torch_xla" in row.findings[0].message
     assert {row.verdict for row in rows_of("gru_cell", ("f32",))} == {Verdict.VERIFIED}
+
+
+def test_a_graph_that_cannot_run_verifies_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr("lowering.frontends.fx.runner.compile_module", fails)
+    (row,) = rows_of("silu", ("f32",))[:1]
+    assert row.verdict is Verdict.NOT_VERIFIED
+    (finding,) = (f for f in row.findings if f.check is Check.CLAIMED)
+    assert "the graph of all samples cannot run: out of memory" in finding.message
 
 
 def test_values_come_back() -> None:

@@ -4,6 +4,8 @@ No test needs a GPU. On a machine that has one which jax can use, kernels run th
 too, and not in interpret mode.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Kernels lowered for `cuda` on a machine without a GPU, and what they refuse."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -189,16 +191,27 @@ REFUSALS: list[tuple[str, dict[str, Any], Any, str]] = [
     ("attention", {"dropout_p": 0.1}, None, "takes no dropout"),
     ("attention", {}, [((2, 4, 32, 64), f32)] * 3, "bfloat16 or of float16, not float32"),
     ("attention", {}, [((2, 4, 32, 20), bf16)] * 3, "a multiple of 8 numbers, at most 128"),
+    ("attention", {}, [((2, 4, 32, 136), bf16)] * 3, "at most 128, not 136"),
     ("attention", {}, [HEADS, *[((2, 4, 48, 64), bf16)] * 2], "as many queries as keys"),
+    ("attention", {}, [HEADS, *[((2, 2, 32, 64), bf16)] * 2], "those of key are a divisor"),
+    ("attention", {}, [HEADS, HEADS, ((2, 4, 32, 8), bf16)], "key and value of one shape"),
     ("attention_backward", {"output_mask": (True,) * 4}, None, "of query, key and value"),
+    ("attention_backward", {}, [*[HEADS] * 4, HEADS, HEADS, SUMS], "takes no mask"),
+    ("flash", {}, [*[HEADS] * 3, ((32, 32), jnp.bool_)], "takes no mask"),
+    ("flash", {"dropout_p": 0.1}, None, "takes no dropout"),
     ("flash", {}, [((2, 4, 32, 136), f32)] * 3, "heads of at most 128 numbers, not 136"),
     ("flash_backward", {"output_mask": (True,) * 4}, None, "of query, key and value"),
+    ("flash_backward", {}, [*[HEADS] * 6, SUMS], "takes no mask"),
     ("loss", {"label_smoothing": 0.1}, None, "no weights of classes and no label smoothing"),
+    ("loss", {}, [((5, 9), f32), ((5,), i64), ((9,), f32)], "no weights of classes"),
+    ("loss", {}, [((5, 9), f32), ((5, 9), f32)], "takes logits of two dimensions"),
     ("loss_backward", {"output_mask": (True, False, True)}, None, "of the logits only"),
     ("norm", {}, [((5, 700), bf16), ((700,), f32)], "all of float32 or of bfloat16"),
+    ("norm", {}, [((0, 700), bf16)], "takes at least one element"),
     ("norm", {"normalized_shape": (16385,)}, [((5, 16385), bf16)], "at most 16384 numbers"),
     ("norm_backward", {"output_mask": (True, False)}, None, "of x and of the weight"),
     ("adamw", {}, [((5,), f32)] * 4 + [((), f32)] * 3 + [((5,), f32)], "AMSGrad"),
+    ("adamw", {}, [((5,), f32)] * 4 + [((), bf16)] * 3, "float32, not bfloat16"),
 ]
 
 
@@ -207,6 +220,29 @@ def test_kernels_refuse_what_they_do_not_compute() -> None:
         path, usual, attributes, _ = KERNELS[name]
         with pytest.raises(UnsupportedCallError, match=message):
             lowered(path, operands or usual, **{**attributes, **changes})
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("h100")
+def test_calls_go_to_the_first_kernel_that_takes_them() -> None:
+    class Attention(torch.nn.Module):
+        def forward(self, query: Tensor) -> Tensor:
+            return functional.scaled_dot_product_attention(query, query, query)
+
+    found = {}
+    for size, dtype in ((64, BF16), (20, BF16), (64, torch.float32), (136, BF16)):
+        program = composites.export(Attention(), (torch.empty(2, 4, 32, size, dtype=dtype),))
+        uses = program.with_kernels("cuda").kernels
+        (found[size, dtype],) = (use for use in uses if use.composite.endswith("attention"))
+    assert {call: use.kernel for call, use in found.items()} == {
+        (64, BF16): "gpu_kernels.attention:attention",
+        (20, BF16): "gpu_kernels.flash:attention",
+        (64, torch.float32): "gpu_kernels.flash:attention",
+        (136, BF16): None,
+    }
+    reason = str(found[136, BF16].reason)
+    for kernel in ("gpu_kernels.attention:attention", "gpu_kernels.flash:attention"):
+        assert f"{kernel}: needs query.shape[-1] <= 128" in reason
 
 
 # ---- cuDNN's custom calls, as jax writes them ----

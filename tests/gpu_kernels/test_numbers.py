@@ -5,6 +5,8 @@ There, products of f32 in a decomposition would have factors that are rounded to
 exact, and the kernels' results are held to the decomposition in f64.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -100,6 +102,7 @@ SAMPLES: Mapping[str, Sample] = {
 CUDNN: Mapping[str, Sample] = {
     "attention": attention((2, 3, 128, 64), dtype=BF16, module="attention:"),
     "attention, f16": attention((2, 3, 128, 32), dtype=F16, module="attention:"),
+    "attention, an odd length": attention((2, 3, 70, 16), dtype=BF16, module="attention:"),
     "attention, the largest head": attention((1, 2, 96, 128), dtype=BF16, module="attention:"),
     "attention, causal": attention(
         (1, 2, 192, 24), dtype=BF16, is_causal=True, module="attention:"
@@ -111,6 +114,7 @@ CUDNN: Mapping[str, Sample] = {
     "attention, grouped": attention(
         (2, 4, 64, 16), *[(2, 2, 64, 16)] * 2, dtype=BF16, enable_gqa=True, module="attention:"
     ),
+    "attention, three dimensions": attention((4, 64, 16), dtype=BF16, module="attention:"),
 }
 """They run on a GPU only."""
 if HAS_GPU:

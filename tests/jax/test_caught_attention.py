@@ -313,6 +313,8 @@ EACH = "tensor<3x5x4x8xf32>, tensor<3x6x2x8xf32>, tensor<3x6x2x8xf32>"
 MAPPED = {
     "loss": Mapped(loss, (LOGITS, LABELS), ROWS),
     "loss of one row": Mapped(loss, (LOGITS[:, 0], LABELS[:, 0]), "tensor<4x7xf32>, tensor<4xi32>"),
+    "labels for all": Mapped(loss, (LOGITS, LABELS[0]), ROWS, (0, None)),
+    "another axis": Mapped(loss, (LOGITS, LABELS), ROWS, (1, 1)),
     "attention": Mapped(attention, (QUERY, KEY, VALUE), ALL),
     "attention of one example": Mapped(partial(attention, is_causal=True), OF_ONE, EACH),
     "mask for all": Mapped(
@@ -322,6 +324,9 @@ MAPPED = {
         lambda q, k, v, b: attention(q, k, v, b, b > -1),
         (QUERY, KEY, VALUE, BIASES),
         f"{ALL}, tensor<6x4x5x6xi1>, tensor<6x4x5x6xf32>",
+    ),
+    "mask of one example": Mapped(
+        _with_mask, (*OF_ONE, MASKS[:, 0]), f"{EACH}, tensor<3x4x5x6xi1>"
     ),
 }
 
@@ -354,6 +359,55 @@ def test_gradients_under_vmap() -> None:
 
 
 @pytest.mark.slow
+def test_gradient_of_an_input_with_other_uses() -> None:
+    """JAX adds up gradients one by one, in an order that differs between its releases. A composite
+    stays only where its gradient is the first one, so the bits are the same in any place."""
+    calls: dict[str, Call] = {}
+    for place in range(3):
+        uses = [lambda logits: jnp.sin(logits).sum(-1), lambda x: jax.nn.logsumexp(x, -1)]
+        uses.insert(place, lambda logits: jax.vmap(loss)(logits, LABELS))
+        program = jax.grad(lambda logits, uses=uses: sum(use(logits) for use in uses).sum())
+        calls[f"place {place}"] = program, (LOGITS,)
+    text = all_with_and_without(calls, LOSS_NAME)
+    assert set(composite_names(text)) <= {LOSS, f"{LOSS}_backward"}
+
+
+@pytest.mark.slow
+def test_the_composite_means_all_calls() -> None:
+    """What the entry computes of the merged arrays is what the calls compute one by one."""
+
+    def merged(array: Any) -> Any:
+        return array.reshape(-1, *array.shape[2:])
+
+    pairs = (
+        (
+            composites.jax.cross_entropy_loss(merged(LOGITS), merged(LABELS), reduction=0),
+            merged(jax.vmap(loss)(LOGITS, LABELS)),
+        ),
+        (
+            composites.jax.dot_product_attention(*map(merged, (QUERY, KEY, VALUE))),
+            merged(jax.vmap(attention)(QUERY, KEY, VALUE)),
+        ),
+        (
+            composites.jax.dot_product_attention(*OF_ONE, is_causal=True),
+            jax.vmap(partial(attention, is_causal=True))(*OF_ONE),
+        ),
+    )
+    for found, expected in pairs:
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_what_one_composite_cannot_be() -> None:
+    """Keys for all calls, a bias for the whole batch of each call, and calls of calls."""
+    shared = gradients(jax.vmap(attention, (0, None, None)))
+    assert caught(shared, QUERY, KEY[0], VALUE[0]) == {}
+    assert caught(jax.vmap(attention), QUERY, KEY, VALUE, BIASES[:, :1]) == {}
+    many = [array[:, :, None] for array in (QUERY, KEY, VALUE)]
+    assert caught(jax.vmap(jax.vmap(attention)), *many) == {}
+
+
+@pytest.mark.slow
 def test_transformations_of_many() -> None:
     def many(logits: Any) -> Any:
         return jax.vmap(loss)(logits, LABELS)
@@ -378,3 +432,20 @@ def test_transformations_of_many() -> None:
         found = composite_names(one.as_text())
         assert found == [LOSS, f"{LOSS}_backward"] if knows_sums() else set(found) <= {LOSS}
         np.testing.assert_allclose(one.compile()(LOGITS), right, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("name", ["softmax", NAME])
+def test_symbolic_sizes(name: str, mapped: bool) -> None:
+    """JAX maps the softmax of its attention over the batch. JAX can have no composite there."""
+    program = jax.grad(lambda x: jnp.square(attention(x, 2 * x, x + 1)).sum())
+    program = jax.vmap(program) if mapped else program
+    values = QUERY if mapped else QUERY[0]
+    (batch,) = jax.export.symbolic_shape("batch")
+    type_ = jax.ShapeDtypeStruct((batch, *values.shape[1:]), values.dtype)
+    before = jax.export.export(jax.jit(program))(type_)
+    with composites.jax.enabled(name):
+        exported = jax.export.export(jax.jit(program))(type_)
+    assert "stablehlo.composite" not in exported.mlir_module()
+    np.testing.assert_allclose(exported.call(values), before.call(values), rtol=1e-5, atol=1e-5)

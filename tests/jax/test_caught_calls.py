@@ -1,6 +1,7 @@
 """Calls of JAX functions that become composites: the same bits as without, forward and backward."""
 
 import inspect
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -359,6 +360,56 @@ LOSSES = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
+def test_arrays_of_numpy_and_odd_labels_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    import optax
+
+    logits, labels = normal(0, 3, 4, 5), jnp.asarray([[0, 4, 2, 1]] * 3, jnp.int32)
+    narrow = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    wide = narrow.astype(np.float64)
+    cross_entropy = optax.softmax_cross_entropy_with_integer_labels
+    calls: dict[str, tuple[str, Function, str]] = {
+        "squares": ("mse_loss", lambda: optax.squared_error(narrow, narrow + 1), "of numpy"),
+        "squares in f64": ("mse_loss", lambda: optax.squared_error(wide, wide + 1), "of numpy"),
+        "Huber loss": ("huber_loss", lambda: optax.huber_loss(narrow, narrow + 1), "of numpy"),
+        "Huber loss in f64": ("huber_loss", lambda: optax.huber_loss(wide, wide + 1), "of numpy"),
+        "no corner": (
+            "huber_loss",
+            lambda: optax.huber_loss(logits, logits + 1, delta=np.nan),
+            "is not a number",
+        ),
+        "a corner at 0": (
+            "huber_loss",
+            lambda: optax.huber_loss(logits, logits + 1, delta=0),
+            "not above 0",
+        ),
+        "sigmoid": (
+            "binary_cross_entropy_with_logits",
+            lambda: optax.sigmoid_binary_cross_entropy(narrow, narrow),
+            "of numpy",
+        ),
+        **{
+            name: ("cross_entropy_loss", partial(cross_entropy, *given), reason)
+            for name, given, reason in (
+                ("logits of numpy", (wide, np.array([1, 2, 3])), "of numpy"),
+                ("a label", (logits[0, 0], 2), "no array of i32"),
+                ("a label of numpy", (logits[0, 0], np.int64(2)), "no array of i32"),
+                ("labels of a byte", (logits, labels.astype(jnp.int8)), "no array of i32"),
+                ("no classes", (logits[..., :0], labels), "there are no classes"),
+            )
+        },
+    }
+    with caplog.at_level(logging.DEBUG, "torch"):
+        assert_left_alone({n: (entry, (call, ()), why) for n, (entry, call, why) in calls.items()})
+        same_without_jit(lambda: [call() for _, call, _ in calls.values()], *LOSSES)
+    assert not caplog.records
+
+    def without_a_corner(x: Any) -> Any:
+        return optax.huber_loss(x, 3 * x, delta=float("nan")).sum()
+
+    same_without_jit(lambda: jax.grad(without_a_corner)(logits), *LOSSES)
+
+
 def test_errors_are_those_of_the_program() -> None:
     import optax
 
@@ -377,6 +428,22 @@ def test_errors_are_those_of_the_program() -> None:
         "numbers in a list": lambda: sigmoid([1.0], [1.0]),
     }
     assert_same_errors(calls, "softmax", *LOSSES)
+
+
+@pytest.mark.slow
+def test_negative_labels_count_from_the_last_class() -> None:
+    import optax
+
+    logits, programs = normal(2, 2, 200), {}
+    for label in (-1, -100, -200, -201, 200):
+
+        def loss(x: Any, labels: Any) -> Any:
+            return jnp.nansum(optax.softmax_cross_entropy_with_integer_labels(x, labels))
+
+        call: Call = (jax.value_and_grad(loss), (logits, jnp.asarray([label, 3], jnp.int32)))
+        programs[str(label)] = call
+    text = all_with_and_without(programs, *LOSSES)
+    assert text.count("ignore_index = -2147483648 : i64") == len(composite_names(text)) > 0
 
 
 # ---- sharing ----

@@ -1,6 +1,7 @@
 """Modules of flax that programs change: by subclasses, interceptors, other variables, and numbers
 that are traced. Results are those without composites, and so are errors."""
 
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,13 +10,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from composites_testing.caught import (
     RESULTS,
     Call,
     Function,
     all_with_and_without,
+    assert_left_alone,
     assert_same_errors,
+    calls_in,
     normal,
     of_linen,
     of_nnx,
@@ -132,7 +136,134 @@ def test_interceptors_run_once(norm: Norm) -> None:
 # ---- numbers ----
 
 
+@pytest.mark.slow
+def test_numbers_that_are_not_those_of_python_are_left_alone() -> None:
+    programs: dict[str, tuple[str, Call, str]] = {}
+    for norm in NORMS:
+        variables = _linen(norm)[1]
+
+        def traced(variables: Any, x: Any, epsilon: Any, norm: Norm = norm) -> Any:
+            return _linen(norm, epsilon=epsilon)[0](variables, x)
+
+        reason = "epsilon is an array"
+        call: Call = (traced, (variables, IMAGE, jnp.float32(0.1)))
+        programs[f"{norm.entry}, traced"] = norm.entry, call, reason
+        for epsilon in (np.full((1,), 1e-3), np.float32(0.1)):
+            call = (partial(traced, epsilon=epsilon), (variables, IMAGE))
+            programs[f"{norm.entry}, {epsilon!r}"] = norm.entry, call, reason
+
+    def scheduled(variables: Any, x: Any, step: Any) -> Any:
+        return _linen(TRAINING, momentum=1 - 1 / (step + 1))[0](variables, x)
+
+    call = (scheduled, (_linen(TRAINING)[1], IMAGE, jnp.float32(10)))
+    programs["momentum"] = TRAINING.entry, call, "momentum is an array"
+    # flax takes the statistics of everything.
+    run, variables = _linen(TRAINING, axis=-5)
+    reason = "no dimension of the input"
+    programs["an axis"] = TRAINING.entry, (run, (variables, IMAGE)), reason
+    assert_left_alone(programs)
+
+
 # ---- arrays ----
+
+
+@pytest.mark.slow
+def test_averages_in_other_variables_change() -> None:
+    from flax import nnx
+
+    class Hooked(nnx.Variable):
+        """Reads and writes other values than it holds."""
+
+        def get_value(self, **keywords: Any) -> Any:
+            return super().get_value(**keywords) + 1
+
+        def set_value(self, value: Any, **keywords: Any) -> None:
+            super().set_value(value * 2, **keywords)
+
+    programs: dict[str, Call] = {}
+    for kind in (nnx.Variable, nnx.Param, Hooked):
+
+        def change(module: Any, kind: Any = kind) -> None:
+            module.mean, module.var = kind(jnp.zeros(8)), kind(jnp.ones(8))
+
+        run, state = _nnx(TRAINING, change=change)
+        programs[kind.__name__] = run, (state, IMAGE)
+    assert _caught(programs) == {"ptxla.batch_norm_training": 3}
+
+
+@pytest.mark.slow
+def test_operands_are_what_the_module_reads() -> None:
+    from flax import nnx
+
+    def change(module: Any) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # flax advises against such hooks
+            module.scale = nnx.Param(jnp.ones(8), on_get_value=lambda variable, value: value + 1)
+
+    program, state = _nnx(LAYER, change=change)
+    text = with_and_without(program, ENTRIES, state, IMAGE)
+    assert composite_names(text) == ["ptxla.layer_norm"]
+    bias, scale = jax.tree.leaves(state)
+    expected = composites.jax.layer_norm(IMAGE, [8], scale + 1, bias, 1e-6)[0]
+    found = jax.jit(program)(state, IMAGE)[0]
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.slow
+def test_further_parameters_are_no_operands() -> None:
+    from flax import nnx
+
+    def change(module: Any) -> None:
+        module.gate = nnx.Param(jnp.ones(3))
+
+    program, state = _nnx(TRAINING, change=change)
+    (line,) = calls_in(with_and_without(program, ENTRIES, state, IMAGE))
+    assert line.count("tensor<8xf32>") == 6  # four operands and two results
+    assert "tensor<3xf32>" not in line
+
+
+@pytest.mark.slow
+def test_parameters_that_a_module_does_not_use_are_no_operands() -> None:
+    for norm in (LAYER, GROUP, INSTANCE):
+        program, variables = _linen(norm, use_bias=False)
+        assert "bias" in variables["params"]
+        with composites.jax.enabled(*ENTRIES):
+            text = jax.jit(program).lower(variables, IMAGE).as_text()
+        (line,) = calls_in(text)
+        assert line.count("tensor<8xf32>") == 1
+    programs: dict[str, Call] = {}
+    for options in ({"use_bias": False}, {"use_bias": False, "use_scale": False}):
+        run, variables = _linen(TRAINING, **options)
+        programs[str(options)] = run, (variables, IMAGE)
+    assert _caught(programs) == {"ptxla.batch_norm_training": 2}
+
+
+@pytest.mark.slow
+def test_other_modules_are_left_alone() -> None:
+    import flax.linen as nn
+
+    class Shifted(nn.RMSNorm):
+        def param(self, *arguments: Any, **keywords: Any) -> Any:
+            return super().param(*arguments, **keywords) + 1
+
+    def one_variable(module: Any) -> None:
+        module.var = module.mean
+
+    def with_function(module: Any) -> None:
+        module.promote_dtype = lambda given, dtype: tuple(x if x is None else 2 * x for x in given)
+
+    made = (
+        (TRAINING, _nnx(TRAINING, change=one_variable), "two of its parameters are one variable"),
+        (TRAINING, _nnx(TRAINING, change=with_function), "gives a function for types"),
+        (LAYER, _nnx(LAYER, change=with_function), "gives a function for types"),
+        (RMS, _linen(RMS, Shifted), "of its own kind"),
+    )
+    assert_left_alone(
+        {
+            f"{norm.entry}: {reason}": (norm.entry, (run, (variables, IMAGE)), reason)
+            for norm, (run, variables), reason in made
+        }
+    )
 
 
 # ---- calls that flax refuses ----

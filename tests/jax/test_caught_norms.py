@@ -213,6 +213,25 @@ def test_bits(entry: str, interface: str) -> None:
     assert [part for part in norm.says if part not in text] == []
 
 
+@pytest.mark.slow
+@INTERFACES
+def test_an_input_with_a_further_use(interface: str) -> None:
+    """JAX adds the gradients of a norm's operations to that of the other use, one by one."""
+    programs = {}
+    for entry in ("group_norm", "batch_norm_training"):
+        x, options = next(iter(NORMS[entry].cases.values()))
+        run, variables = _made(interface, entry, x, options)
+
+        def residual(variables: Any, x: Any, run: Function = run) -> Any:
+            result, averages = run(variables, x)
+            return x * jnp.sin(x + result), averages
+
+        programs[entry] = _with_gradients(residual), (variables, x)
+    names = composite_names(all_with_and_without(programs, *programs))
+    assert {"ptxla.group_norm", "ptxla.batch_norm_training"} <= set(names)
+    assert "ptxla.group_norm_backward" not in names
+
+
 MEANINGS: dict[str, Callable[..., Any]] = {
     "group_norm": lambda x, scale, bias: composites.jax.group_norm(
         x, scale, bias, 2, 8, 15, 4, 1e-6
@@ -258,6 +277,22 @@ def test_norms_mean_their_entries(interface: str) -> None:
                 np.testing.assert_allclose(one, other, rtol=2e-6, atol=2e-6)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [BF16, jnp.float32], ids=["bf16", "f32"])
+def test_moments_are_those_of_the_entry(dtype: Any) -> None:
+    """What a kernel of the forward returns beside the output means the same as in the entry."""
+    from composites.jax_functions.norms import _WithMoments
+
+    x = (3 * IMAGE + 1).astype(dtype)
+    found = jax.jit(_WithMoments(lambda x: [x], (3,), 1e-6))(x)[1:]
+    expected = jax.jit(lambda x: composites.jax.layer_norm(x, [8], None, None, 1e-6)[1:])(x)
+    tolerance = 1e-2 if dtype is BF16 else 1e-5
+    for one, other in zip(found, expected, strict=True):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        wide = one.astype(jnp.float32), other.astype(jnp.float32)
+        np.testing.assert_allclose(*wide, rtol=tolerance, atol=tolerance)
+
+
 # ---- what is left alone ----
 
 
@@ -274,15 +309,29 @@ OTHER_TYPE = "results are not those of the entry"
 NO_CHANNELS = "channels are not the last one of at least three"
 LEFT_ALONE = (
     LeftAlone("batch_norm_inference", "statistics of the batch", {"use_running_average": False}),
+    LeftAlone("batch_norm_inference", "channels are not the last one", {"axis": 1, **INFERENCE}),
     LeftAlone("batch_norm_inference", "name of an axis", {"axis_name": "batch", **INFERENCE}),
     LeftAlone("batch_norm_inference", "bias is not", {"use_bias": False, **INFERENCE}),
+    LeftAlone("batch_norm_inference", OTHER_TYPE, {"dtype": BF16, **INFERENCE}),
+    LeftAlone(
+        "batch_norm_inference", "rounds the moving averages", {"dtype": BF16, **INFERENCE}, NARROW,
+        "nnx",
+    ),
     LeftAlone("instance_norm", NO_CHANNELS, x=IMAGE[:, 0, 0]),
+    LeftAlone("instance_norm", NO_CHANNELS, {"feature_axes": (2, 3)}),
     LeftAlone("instance_norm", "bias is given, and weight is not", {"use_scale": False}),
+    LeftAlone("instance_norm", "the name of an axis", {"axis_name": "batch"}),
+    LeftAlone("instance_norm", OTHER_TYPE, {"dtype": BF16}),
     LeftAlone(
         "group_norm", "its axes are not all but the first one",
         {"num_groups": 2, "reduction_axes": (2, 3)},
     ),
+    LeftAlone(
+        "group_norm", "bias is given, and weight is not", {"num_groups": 2, "use_scale": False}
+    ),
+    LeftAlone("group_norm", "the input has no elements", {"num_groups": 2}, IMAGE[:0]),
     LeftAlone("group_norm", "no batch", {"num_groups": 2}, IMAGE[0, 0, 0]),
+    LeftAlone("group_norm", OTHER_TYPE, {"num_groups": 2}, NARROW),
     *(
         LeftAlone("layer_norm", OTHER_TYPE, options, x, interface)
         for options, x in (({}, NARROW), ({"dtype": jnp.float32}, NARROW), ({"dtype": BF16}, IMAGE))
@@ -325,4 +374,55 @@ def test_initializations_and_masks_are_left_alone() -> None:
     assert_left_alone({"mask": ("group_norm", (masked, (IMAGE,)), "it has a mask")})
 
 
+@INTERFACES
+def test_one_entry_takes_what_the_other_leaves(interface: str) -> None:
+    both = ("batch_norm_training", "batch_norm_inference")
+    run, variables = _made(interface, both[0], *NORMS[both[0]].cases["f32"])
+    with composites.jax.enabled(*both):
+        before = composites.jax.stats().entries
+        jax.jit(run).lower(variables, IMAGE)
+        after = composites.jax.stats().entries
+    assert after["ptxla.batch_norm_training"].calls == before["ptxla.batch_norm_training"].calls + 1
+    assert after["ptxla.batch_norm_inference"] == before["ptxla.batch_norm_inference"]
+
+
+def test_a_number_of_numpy_says_that_averages_are_used() -> None:
+    import flax.linen as nn
+
+    variables = nn.BatchNorm(use_running_average=True).init(jax.random.key(1), IMAGE)
+    call = partial(nn.BatchNorm().apply, variables, use_running_average=np.bool_(True))
+    text = with_and_without(call, ("batch_norm_inference",), IMAGE)
+    assert composite_names(text) == ["ptxla.batch_norm_inference"]
+
+
 # ---- in programs ----
+
+
+def test_a_transposed_embedding_is_the_programs_own() -> None:
+    """It is linear in the weights."""
+    embed, variables = _made("linen", "embedding", INDICES, {})
+    grad = jnp.arange(24.0).reshape(2, 3, 4)
+
+    def transposed(variables: Any) -> Any:
+        return jax.linear_transpose(lambda v: embed(v, INDICES)[0], variables)(grad)
+
+    assert not calls_in(with_and_without(transposed, ("embedding",), variables))
+
+
+@pytest.mark.slow
+def test_weights_that_the_logits_have_too() -> None:
+    import flax.linen as nn
+    import optax
+
+    embed = nn.Embed(10, 4)
+    variables = embed.init(jax.random.key(1), INDICES)
+
+    def loss(variables: Any, indices: Any) -> Any:
+        hidden = jnp.sin(embed.apply(variables, indices)) + embed.apply(variables, indices + 1)
+        logits = embed.apply(variables, hidden, method="attend")
+        return optax.softmax_cross_entropy_with_integer_labels(logits, indices).sum()
+
+    text = with_and_without(jax.value_and_grad(loss), ("embedding",), variables, INDICES)
+    assert composite_names(text).count("ptxla.embedding") == 2
+    expected = jax.jit(composites.jax.embedding)(variables["params"]["embedding"], INDICES)
+    assert (embed.apply(variables, INDICES) == expected).all()

@@ -1,5 +1,6 @@
 """Whole programs of flax and optax, and the environment variable."""
 
+import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -9,7 +10,7 @@ import jax
 import pytest
 from composites_testing.caught import backward
 from composites_testing.jax_calls import bits, composite_names
-from composites_testing.processes import run_python
+from composites_testing.processes import run, run_python
 
 import composites.jax
 
@@ -147,3 +148,19 @@ def test_nothing_is_imported_without_the_variable(plugin: dict[str, str]) -> Non
         "composites", "composites.settings", "lowering", "lowering.jax_programs",
         "lowering.jax_programs.plugin",
     ]  # fmt: skip
+
+
+@pytest.mark.process
+def test_composites_run(plugin: dict[str, str], tmp_path: Path) -> None:
+    script = tmp_path / "train_jax.py"
+    script.write_text(TRAINING)
+    command = (sys.executable, "-m", "composites", "run", str(script))
+    done = run(*command, COLUMNS="160", XLA_COMPOSITE_OP="gelu,softmax,silu", **plugin)
+    assert done.code == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    shown = {row[1]: row for row in rows if len(row) > 5 and row[1].startswith("ptxla.")}
+    assert "ptxla.silu_backward" in shown
+    assert "ptxla.gelu" not in shown
+    assert "it is over several axes" in done.stdout
+    assert "train_jax.py:10" in done.stdout
+    assert "on, and caught no call: ptxla.gelu" in done.stdout

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ from composites_testing.caught import calls_in, left_alone, normal, reasons
 from composites_testing.jax_calls import bits, composite_names
 
 import composites.jax
+from lowering.stablehlo.run import enable_x64
 
 ADAM = "scale_by_adam"
 
@@ -99,9 +101,27 @@ EXPECTED = {"ptxla.scale_by_adam": 3 * 9 + 2, "ptxla.scale_by_lion": 6, "ptxla.m
 ENTRIES = (ADAM, "scale_by_lion", "momentum_trace")
 
 
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        pytest.param(jnp.float32, marks=pytest.mark.slow),
+        pytest.param(jnp.bfloat16, marks=pytest.mark.exhaustive),
+    ],
+    ids=["f32", "bf16"],
+)
+def test_bits_of_all_optimizers(dtype: Any) -> None:
+    assert _trains_as_without(_optimizers(), _parameters(dtype), *ENTRIES) == EXPECTED
+
+
 @pytest.mark.slow
-def test_bits_of_all_optimizers() -> None:
-    assert _trains_as_without(_optimizers(), _parameters(), *ENTRIES) == EXPECTED
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64], ids=["f32", "f64"])
+def test_types_of_64_bits(dtype: Any) -> None:
+    """JAX computes the divisors in f64 then."""
+    import optax
+
+    with enable_x64():
+        found = _trains_as_without({"": optax.nadamw(1e-2)}, _parameters(dtype), ADAM)
+    assert found == {"ptxla.scale_by_adam": 3}
 
 
 @pytest.mark.slow
@@ -121,6 +141,21 @@ def test_trees_of_every_form() -> None:
     for parameters in trees:
         found = _trains_as_without({"": optax.scale_by_adam()}, parameters, ADAM)
         assert found["ptxla.scale_by_adam"] == len(jax.tree.leaves(parameters))
+
+
+@pytest.mark.slow
+def test_update_without_a_jit_and_without_parameters() -> None:
+    """Averages have a rounding more without `jax.jit` where XLA fuses the composite."""
+    import optax
+
+    transformation, gradients = optax.scale_by_adam(), _parameters()
+    state = transformation.init(gradients)
+    expected = transformation.update(gradients, state)
+    with composites.jax.enabled(ADAM):
+        found = transformation.update(gradients, state)
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
 def test_attributes_and_operands() -> None:
@@ -202,6 +237,31 @@ def test_transformations() -> None:
         assert bits(lowered.compile()(x)) == before
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("nesterov", [False, True])
+@pytest.mark.parametrize("shape", [(4,), (4, 3)], ids=str)
+def test_divisors_of_each_model(shape: tuple[int, ...], nesterov: bool) -> None:
+    """With one state for each model, divisors are no numbers, which the composite has."""
+    import optax
+
+    transformation = optax.scale_by_adam(nesterov=nesterov)
+    grads = normal(2, *shape)
+    state = jax.vmap(transformation.init)(grads)
+    own = jax.jit(jax.vmap(transformation.update))
+    before = bits(own(grads, state))
+    # With one count for all, they are.
+    axes = optax.ScaleByAdamState(None, 0, 0)
+    of_all = jax.jit(jax.vmap(transformation.update, in_axes=(0, axes), out_axes=(0, axes)))
+    shared = state._replace(count=state.count[0])
+    with composites.jax.enabled(ADAM):
+        assert bits(own(grads, state)) == before
+        assert not composite_names(own.lower(grads, state).as_text())
+        (line,) = calls_in(of_all.lower(grads, shared).as_text())
+    array = "x".join(map(str, shape))
+    operands = [f"tensor<{array}xf32>"] * 3 + ["tensor<f32>"] * (2 + nesterov)
+    assert f": ({', '.join(operands)}) -> " in line
+
+
 # ---- what is left alone ----
 
 
@@ -241,6 +301,23 @@ def test_what_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any("optax has other operations" in found for found in reasons(ADAM, since))
 
 
+def test_numbers_that_are_equal_and_of_other_types() -> None:
+    """A number of numpy makes an update in bf16 one in f32."""
+    import optax
+
+    gradient = jnp.ones(3, jnp.bfloat16)
+
+    def types(b1: Any) -> list[Any]:
+        update = optax.scale_by_adam(b1=b1)
+        state = update.init(gradient)
+        return [x.dtype for x in jax.tree.leaves(jax.eval_shape(update.update, gradient, state))]
+
+    numbers = 0.5, np.float64(0.5), np.float32(0.5), 1, 1.0
+    expected = [types(number) for number in numbers]
+    with composites.jax.enabled(ADAM):
+        assert [types(number) for number in numbers] == expected
+
+
 def test_one_update_is_composites_for_all_parameters_or_for_none() -> None:
     """No composite is left behind for the first of two parameters, of which the second has none."""
     import optax
@@ -255,3 +332,57 @@ def test_one_update_is_composites_for_all_parameters_or_for_none() -> None:
         traced = jax.make_jaxpr(transformation.update)
         assert "composite_call" in str(traced(both, transformation.init(both)))
     assert any("type of a number" in found for found in reasons(ADAM, since))
+
+
+def test_a_state_of_the_program() -> None:
+    """optax reads one field of it."""
+    import optax
+
+    @jax.tree_util.register_dataclass
+    @dataclass
+    class Own:
+        trace: Any
+
+    transformation, state = optax.trace(0.9), Own(jnp.ones(3))
+    expected = transformation.update(jnp.ones(3), state)
+    with composites.jax.enabled("momentum_trace"):
+        found = transformation.update(jnp.ones(3), state)
+    np.testing.assert_array_equal(found[0], expected[0])
+
+
+def _as_in_another_release() -> Any:
+    def update_of_adam() -> None:
+        """Under another name."""
+
+    return update_of_adam
+
+
+@pytest.mark.slow
+def test_release_of_optax_without_the_function(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing stops, as in PyTorch programs. A vendor, in test_vendors.py, can mend an entry."""
+    import optax
+
+    monkeypatch.setattr(optax, "scale_by_adam", _as_in_another_release)
+    problem = (
+        "ptxla.scale_by_adam does not catch optax:scale_by_adam.<locals>.update_fn in this release"
+        " of optax: _as_in_another_release makes no function update_fn; did you mean"
+        " 'update_of_adam'?; turn the entry off with -scale_by_adam to be rid of this warning"
+    )
+    for names in (("all",), ("ptxla.*",), ("gelu", "scale_by_adam")):
+        caplog.clear()
+        with composites.jax.enabled(*names):
+            lowered = jax.jit(jax.nn.gelu).lower(jnp.ones(2))
+            assert composite_names(lowered.as_text()) == ["ptxla.gelu"]
+        assert caplog.messages == [problem]
+    caplog.clear()
+    with composites.jax.enabled("all", "-scale_by_adam"):
+        assert "ptxla.gelu" in composites.jax.active()
+    assert not caplog.messages
+    # Neither does a function in a form that cannot be caught.
+    monkeypatch.setattr(optax, "scale_by_adam", sorted)
+    with composites.jax.enabled("all"):
+        assert "ptxla.gelu" in composites.jax.active()
+    (message,) = caplog.messages
+    assert "cannot be caught: it is not a plain function" in message

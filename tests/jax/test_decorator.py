@@ -1,11 +1,14 @@
 """`@composites.jax.composite`: functions of one's own under JAX's transformations, the form that
 the PyTorch decorator gives, and what is refused."""
 
+import gc
 import pickle
+import warnings
+import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from composites_testing.jax_calls import array_of, composite_names, signatures
+from composites_testing.processes import run_python
 from jax import export
 from jax.sharding import Mesh, PartitionSpec
 
@@ -74,6 +78,32 @@ def test_it_stays_the_function_it_was() -> None:
     assert names(lambda x: by_keyword(weight=x, x=x, axis=0), X) == {"acme.norm": 1}
 
 
+def test_an_effect_happens_for_each_call_under_vmap() -> None:
+    seen: list[float] = []
+
+    @composites.jax.composite("acme.watched")
+    def watched(x: jax.Array) -> jax.Array:
+        jax.debug.callback(lambda total: seen.append(float(total)), x.sum())
+        return 2 * x
+
+    for run in (jax.vmap(watched), jax.jit(jax.vmap(watched)), jax.vmap(jax.grad(loss(watched)))):
+        seen.clear()
+        jax.block_until_ready(run(jnp.eye(2, 3) * jnp.arange(1.0, 4.0)))
+        jax.effects_barrier()
+        assert set(seen) == {1.0, 2.0}
+
+
+def test_a_gradient_of_zero_in_shard_map() -> None:
+    two = decorator("acme.two")(lambda x, y: (x * 2, y * 3))
+
+    def gradient(x: Any) -> Any:
+        return jax.grad(lambda y: two(x, y)[0].sum())(x)
+
+    mesh, spec = Mesh(np.array(jax.devices()[:1]), ("d",)), PartitionSpec("d")
+    found = jax.shard_map(gradient, mesh=mesh, in_specs=spec, out_specs=spec)(X)
+    assert (found == 0).all()
+
+
 def test_exports_for_several_platforms() -> None:
     @composites.jax.composite("acme.by_platform")
     def by_platform(x: jax.Array) -> jax.Array:
@@ -88,6 +118,15 @@ def test_exports_for_several_platforms() -> None:
     assert text.count("func.func private") == 2
     again = export.deserialize(exported.serialize())
     np.testing.assert_array_equal(again.call(X), program(X))
+
+
+@pytest.mark.slow
+def test_symbolic_sizes_leave_the_decomposition() -> None:
+    (batch,) = export.symbolic_shape("b")
+    with pytest.warns(CompositesWarning, match="acme.swish is no composite in this module"):
+        exported = export.export(jax.jit(swish))(jax.ShapeDtypeStruct((batch, 6), jnp.float32))
+    assert "stablehlo.composite" not in exported.mlir_module()
+    np.testing.assert_allclose(exported.call(np.asarray(X)), plain_swish(X), rtol=1e-6)
 
 
 SCALE = 1.0
@@ -135,6 +174,32 @@ def test_a_derivative_of_ones_own_is_kept() -> None:
     assert (gradient(X) == 100).all()
 
 
+def test_calls_are_counted() -> None:
+    """One NaN is as good as another."""
+    counted = decorator("acme.counted")(lambda x: x + 1)
+    jax.jit(lambda x: counted(counted(x))).lower(X)
+    found = composites.jax.stats().entries["acme.counted"]
+    assert (found.on, found.calls, found.cache_hits) == (True, 2, 1)
+    of_nan = decorator("acme.of_nan")(lambda x, *, scale: scale * x)
+    for _ in range(3):
+        of_nan(X, scale=float("nan"))
+    assert composites.jax.stats().entries["acme.of_nan"].cache_hits == 2
+
+
+def test_what_ran_outside_of_jit_ends_with_the_function() -> None:
+    def short_lived(x: jax.Array) -> jax.Array:
+        return jnp.sin(x)
+
+    composed = composites.jax.composite("acme.short_lived")(short_lived)
+    composed(X)
+    jax.grad(loss(composed))(X)
+    function = weakref.ref(short_lived)
+    del short_lived, composed
+    jax.clear_caches()
+    gc.collect()
+    assert function() is None
+
+
 class Shifts:
     @staticmethod
     @composites.jax.composite("acme.inner")
@@ -145,6 +210,12 @@ class Shifts:
     @staticmethod
     def around(x: jax.Array) -> jax.Array:
         return x + 2
+
+
+def test_static_methods() -> None:
+    assert names(lambda x: Shifts.inner(Shifts().around(x)), X) == {
+        "acme.inner": 1, "acme.around": 1,
+    }  # fmt: skip
 
 
 # ---- the form that the PyTorch decorator gives ----
@@ -210,6 +281,10 @@ CASES = {
         _torch_tail, _jax_tail, {**TAIL, "saves": ("xs", "result.1")},
         {"xs": [A, B], "bias": B, "flag": True}, (), (None,),
     ),
+    "half precision": Both(
+        _torch_swiglu, _jax_swiglu, {"attributes": ("limit", "name", "sizes")},
+        {**SWIGLU, "gate": A.bfloat16(), "up": B.bfloat16()}, ("name", "sizes"),
+    ),
 }  # fmt: skip
 
 
@@ -254,10 +329,17 @@ def of_jax(case: Both, function: Callable[..., Any], leaves: int | None) -> list
     ("call", "message"),
     [
         (lambda: swish(2.0), r"acme\.swish: x is 2\.0, and an operand is an array, .* list 'x' in"),
+        (lambda: swish({"a": X}), "x is a dict, and an operand is an array, a list of arrays"),
         (lambda: norm(X, [X, 1]), "weight is 1, and an operand is an array"),
         (lambda: swish(X, beta=X), "beta is an attribute, .* an array; list 'beta' in `operands`"),
+        (lambda: jax.jit(lambda x: swish(x, beta=x))(X), "beta is an attribute, and was given an"),
         (lambda: swish(X, beta=len), "beta: <built-in function len> cannot be an attribute"),
+        (lambda: swish(X, beta=1j), "beta: 1j cannot be an attribute: it is neither a number"),
         (lambda: swish(X, beta=2**70), "beta: .* is not a 64-bit integer"),
+        (lambda: swish(X, beta={}), r"beta: \{\} cannot be an attribute"),
+        (lambda: swish(X, beta=np.complex64(1j)), "beta: 1j cannot be an attribute"),
+        (lambda: swish(X, beta=np.uint64(2**63)), "beta: .* is not a 64-bit integer"),
+        (lambda: swish(X, beta=np.datetime64("2020")), "beta: .* cannot be an attribute"),
         (lambda: swish(jax.random.key(0)), r"x has the type key<fry>, .* jax\.random\.key_data"),
         (lambda: swish(X.astype(jnp.int4)), "x: PyTorch has no tensors of int4"),
     ],
@@ -265,6 +347,20 @@ def of_jax(case: Both, function: Callable[..., Any], leaves: int | None) -> list
 def test_mistakes_in_a_call(call: Callable[[], object], message: str) -> None:
     with pytest.raises(composites.InvalidCallError, match=message):
         call()
+
+
+class Pair(NamedTuple):
+    one: Any
+    other: Any
+
+
+def test_named_tuples_are_lists_of_operands_and_attributes() -> None:
+    @composites.jax.composite("acme.pair", operands=("arrays",))
+    def pair(arrays: Any, *, scales: Any) -> jax.Array:
+        return arrays[0] * scales[0] + arrays[1] * scales[1]
+
+    found = jax.jit(lambda x, y: pair(Pair(x, y), scales=Pair(2.0, 3.0)))(X, X)
+    np.testing.assert_allclose(found, 5 * X, rtol=1e-6)
 
 
 LARGE = jnp.arange(100.0)
@@ -322,10 +418,32 @@ def test_a_backward_that_reads_what_is_not_saved_is_an_error() -> None:
     np.testing.assert_allclose(found, jax.nn.silu(X), rtol=1e-6)
 
 
+def test_a_backward_needs_no_operand_of_which_only_the_type_matters() -> None:
+    @composites.jax.composite("acme.mean", saves=())
+    def mean(x: jax.Array, shift: jax.Array | None = None) -> jax.Array:
+        total = jax.jit(jnp.mean)(x)
+        return total if shift is None else total + shift
+
+    gradient = jax.grad(lambda x, y: mean(x, y).sum(), argnums=(0, 1))(X, X)
+    np.testing.assert_allclose(gradient[0], jnp.ones_like(X), rtol=1e-6)
+    assert (gradient[1] == 1).all()
+    np.testing.assert_allclose(jax.grad(mean)(X), jnp.full_like(X, 1 / X.size), rtol=1e-6)
+
+
 def _method() -> object:
     class Norm:
         @composites.jax.composite("acme.m")
         def forward(self, x: jax.Array) -> jax.Array:
+            return x
+
+    return Norm
+
+
+def _class_method() -> object:
+    class Norm:
+        @composites.jax.composite("acme.m")
+        @classmethod
+        def forward(cls, x: jax.Array) -> jax.Array:
             return x
 
     return Norm
@@ -358,6 +476,7 @@ def test_functions_that_do_not_run_when_called(decorate: Function) -> None:
     ("decorate", "message"),
     [
         (lambda: decorator(plain_swish), "plain_swish is not the name of a comp"),
+        (lambda: decorator(3), r'write @composites\.jax\.composite\("namespace\.'),
         (lambda: decorator("swish")(plain_swish), "'swish' is not a valid compos"),
         (
             lambda: decorator("acme.a", attributes=("alpha",))(plain_swish),
@@ -368,14 +487,24 @@ def test_functions_that_do_not_run_when_called(decorate: Function) -> None:
             "'x.y' is a path; take the value as an argument of its own",
         ),
         (lambda: decorator("acme.c", version=-1)(plain_swish), "version=-1 is not"),
+        (lambda: decorator("acme.d", version=True)(plain_swish), "version=True is"),
         (lambda: decorator("acme.e")(lambda *x: x), r"takes \*x; a composite's"),
         (lambda: decorator("acme.f")(Shifts), "Shifts is not a function"),
+        (
+            lambda: decorator("acme.g")(lambda x, *, kind=jnp.float32: x),
+            "acme.g: the default value .*float32.* cannot be written as source",
+        ),
         (
             lambda: decorator("acme.h", saves=("y", "result.1", "results"))(plain_swish),
             r"saves: 'y' is neither an operand \(x\) nor a result \(result, result\.1, …\)\n"
             r".*saves: 'results' is neither",
         ),
+        (
+            lambda: decorator("acme.i", saves=("beta",))(plain_swish),
+            "saves: 'beta' is neither an operand",
+        ),
         (_method, "forward is a method, and a JAX composite has no 'self'"),
+        (_class_method, "forward is a method, and a JAX composite has no 'cls'"),
     ],
 )
 def test_what_cannot_be_decorated(decorate: Callable[[], object], message: str) -> None:
@@ -403,3 +532,38 @@ def test_the_pytorch_decorator_warns_of_arrays_once() -> None:
     assert (results[0] == results[1]).all()
     assert len(caught) == 1
     assert '@composites.jax.composite("acme.scaled")' in str(caught[0].message)
+
+
+@pytest.mark.torch_xla
+def test_the_pytorch_decorator_warns_of_nothing_else() -> None:
+    @composites.composite("acme.quiet")
+    def quiet(x: Any, other: Any = None) -> Any:
+        return x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for value in (torch.ones(2), torch.ones(2, device="xla"), np.ones(2), 3, jnp.float32):
+            assert quiet(value) is not None
+
+
+WITHOUT_TORCH_XLA = """
+import warnings
+import composites, jax.numpy as jnp, torch
+
+@composites.composite("acme.scaled")
+def scaled(x):
+    return x * 2
+
+compiled = torch.compile(scaled, backend="eager", fullgraph=True)
+assert (compiled(torch.ones(3)) == 2).all()
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    scaled(jnp.ones(3))
+print(len(caught), "acme.scaled" in str(caught[0].message), caught[0].filename)
+"""
+
+
+@pytest.mark.process
+def test_the_warning_before_torch_xla_is_imported() -> None:
+    finished = run_python(WITHOUT_TORCH_XLA)
+    assert finished.stdout.split() == ["1", "True", "<string>"], finished.stderr

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 from composites_testing.jax_calls import composite_names
 from composites_testing.processes import run_python
 
@@ -118,6 +119,10 @@ def test_private_operators_have_the_arguments_of_public_functions(name: str) -> 
         np.testing.assert_allclose(call(function), expected(), rtol=1e-5, atol=1e-5)
 
 
+def test_private_operators_are_available() -> None:
+    assert all(one.is_available for one in composites.jax.available(*PRIVATE))
+
+
 def test_the_table_has_all_private_operators() -> None:
     entries = builtin_registry().composites
     named = {e.name for e in entries if re.search(r"::_|loss(2d)?_forward$", e.op or "")}
@@ -172,6 +177,23 @@ def test_a_call_that_pytorch_rejects() -> None:
         composites.jax.gelu(jnp.ones(3), approximation="tanh")
 
 
+def test_what_jax_forbids_a_program_is_no_matter_to_operators_of_pytorch() -> None:
+    x, weight = jnp.ones((2, 3)), jnp.ones(3)
+
+    def loss(x: jax.Array, weight: jax.Array) -> jax.Array:
+        return composites.jax.layer_norm(x, [3], weight, weight, 1e-5)[0].sum()
+
+    with jax.numpy_rank_promotion("raise"):
+        gradients = jax.grad(loss, argnums=(0, 1))(x, weight)
+    assert [one.shape for one in gradients] == [(2, 3), (3,)]
+
+
+def test_dtypes_are_those_of_jax() -> None:
+    narrow = jnp.arange(4, dtype=jnp.bfloat16)
+    assert composites.jax.cumsum(narrow, 0, dtype=jnp.float32).dtype == jnp.float32
+    assert composites.jax.cumsum(narrow, 0, dtype=torch.float32).dtype == jnp.float32
+
+
 def test_integers_have_the_bits_that_jax_has() -> None:
     logits, classes = jnp.ones((2, 3)), jnp.array([0, 2])
     assert classes.dtype == jnp.int32
@@ -193,3 +215,12 @@ def test_the_precision_of_products_is_that_of_the_call() -> None:
     with jax.default_matmul_precision("highest"):
         assert is_highest()
     assert not is_highest()
+
+
+def test_lists_of_arrays() -> None:
+    lists = [[jnp.ones(3), jnp.ones((2, 2))] for _ in range(4)]
+    numbers = [jnp.float32(0.1), jnp.float32(1.0), jnp.float32(0.9)]
+    found = composites.jax.fused_adamw(
+        *lists, [], *numbers, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01, maximize=False
+    )
+    assert [one.shape for one in found] == [(3,), (2, 2)] * 3

@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from composites_testing.jax_calls import differentiable
+from composites_testing.jax_calls import composite_names, differentiable
 from composites_testing.jax_entries import ENTRIES, RANDOM, entry_name, example_of, some_fast
 
+import composites.jax
 from composites.errors import LoweringError
 from lowering.jax_entries.availability import as_jax_call
 from lowering.jax_entries.definition import Definition
@@ -65,3 +66,28 @@ def test_some_gradients_are_those_of_all(definition: Definition) -> None:
 
 def gradients(call: Callable[..., Any], arrays: Sequence[Any], places: Sequence[int]) -> Any:
     return jax.jit(jax.grad(total(call), argnums=tuple(places)))(*arrays)
+
+
+@pytest.mark.slow
+def test_backward_of_batch_norm() -> None:
+    """It is a composite if PyTorch's decomposition gives all three gradients, which it does where
+    those of weight and bias are asked for."""
+    mean, variance = jnp.full(3, 0.5), jnp.full(3, 2.0)
+
+    def squares(*operands: Any) -> Any:
+        results = composites.jax.batch_norm_inference(*operands, mean, variance, False, 0.1, 1e-5)
+        return (results[0] ** 2).sum()
+
+    arrays = jnp.linspace(-1, 1, 24).reshape(2, 3, 4), jnp.arange(1.0, 4.0), jnp.arange(3.0)
+    for places in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)):
+        text = jax.jit(jax.grad(squares, argnums=places)).lower(*arrays).as_text()
+        names = composite_names(text)
+        assert ("ptxla.batch_norm_backward" in names) == ({1, 2} <= set(places))
+        assert "ptxla.batch_norm_inference" in names
+
+
+@pytest.mark.exhaustive
+def test_all_but_random_numbers_are_available() -> None:
+    missing = [one for one in composites.jax.available() if not one.is_available]
+    assert missing
+    assert [str(one) for one in missing if "random" not in (one.reason or "")] == []

@@ -12,6 +12,7 @@ import torch
 import composites.jax
 from lowering.frontends.aten_in_jax.evaluation import evaluate
 from lowering.frontends.aten_in_jax.recording import record
+from lowering.jax_entries.lock_free_property import lock_free_property
 
 X = jnp.ones(3)
 TIMEOUT = 20.0
@@ -39,6 +40,22 @@ def test_two_kinds_of_calls_are_traced_at_once() -> None:
     first, second = made("first"), made("second")
     found = at_once(lambda: jax.jit(first)(X), lambda: jax.jit(second)(X))
     assert all((result == 2).all() for result in found)
+
+
+def test_threads_that_compute_a_property_at_once_get_one_object() -> None:
+    both = Barrier(2, timeout=TIMEOUT)
+
+    class Owner:
+        @lock_free_property
+        def made(self) -> object:
+            """What is made."""
+            both.wait()
+            return object()
+
+    owner = Owner()
+    first, second = at_once(lambda: owner.made, lambda: owner.made)
+    assert first is second is owner.made
+    assert Owner.made.__doc__ == "What is made."
 
 
 def test_functions_of_tensors_are_recorded_one_after_the_other() -> None:

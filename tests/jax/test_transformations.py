@@ -19,6 +19,7 @@ import composites.jax
 Function = Callable[..., Any]
 
 X = jnp.asarray(np.linspace(-2, 2, 24).reshape(4, 6), jnp.float32)
+WEIGHT = jnp.asarray(np.arange(18).reshape(6, 3), jnp.float32)
 MANY = np.asarray(X) * np.asarray([[[1.0]], [[2.0]], [[-1.0]]], np.float32)
 
 
@@ -61,8 +62,13 @@ CHANGES: dict[str, tuple[Function, Any, tuple[int, int] | None]] = {
     "grad of grad": (second, X, None),
     "jvp": (pushed, X, FORWARD),
     "vmap": (jax.vmap, MANY, FORWARD),
+    "vmap over other dimensions": (
+        lambda f: jax.vmap(f, in_axes=1, out_axes=2), np.moveaxis(MANY, 0, 1), FORWARD,
+    ),
     "vmap of grad": (lambda f: jax.vmap(jax.grad(squares(f))), MANY, BOTH),
+    "grad of vmap": (lambda f: jax.grad(squares(jax.vmap(f))), MANY, BOTH),
     "jacfwd": (lambda f: jax.jacfwd(squares(f)), X, None),
+    "jacrev": (lambda f: jax.jacrev(squares(f)), X, None),
     "hessian": (lambda f: jax.hessian(squares(f)), X, None),
     "scan": (lambda f: jax.grad(scanned(f)), X, BOTH),
     "while_loop": (repeated, X, FORWARD),
@@ -71,7 +77,7 @@ CHANGES: dict[str, tuple[Function, Any, tuple[int, int] | None]] = {
 }  # fmt: skip
 """Transformations, what they are called with, and how many composites a subject is then, forward
 and backward."""
-SLOW = ("grad of grad", "jacfwd", "hessian")
+SLOW = ("grad of grad", "jacfwd", "jacrev", "hessian", "vmap over other dimensions", "grad of vmap")
 
 
 @pytest.mark.parametrize(
@@ -123,6 +129,27 @@ def test_outside_of_jit(subject: Subject) -> None:
     close(ours, jax.jit(pushed(subject.plain))(X)[1])
 
 
+def product(x: Any) -> Any:
+    return composites.jax.mm(x, WEIGHT, jnp.float32)
+
+
+def test_linear_transpose_of_an_entry() -> None:
+    assert (jax.linear_transpose(product, X)(X @ WEIGHT)[0] == X @ WEIGHT @ WEIGHT.T).all()
+    weight = jax.linear_transpose(lambda w: composites.jax.mm(X, w, jnp.float32), WEIGHT)(X[:, :3])
+    assert (weight[0] == X.T @ X[:, :3]).all()
+
+
+def test_the_gradient_of_a_composite_of_tangents() -> None:
+    @jax.custom_jvp
+    def sine(x: Any) -> Any:
+        return jnp.sin(x) @ WEIGHT
+
+    sine.defjvp(lambda x, tangent: (sine(*x), product(jnp.cos(x[0]) * tangent[0])))
+    ours = jax.jit(jax.grad(lambda x: sine(x).sum()))(X)
+    theirs = jax.grad(lambda x: (jnp.sin(x) @ WEIGHT).sum())(X)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
 def test_the_attribute_moves_with_the_dimension() -> None:
     text = jax.jit(jax.vmap(lambda x: composites.jax.softmax(x, 0))).lower(MANY).as_text()
     assert "{dim = 1 : i64}" in text
@@ -161,6 +188,16 @@ def test_explicit_shardings_leave_the_decomposition(subject: Subject) -> None:
         # The type of this result is another one in JAX 0.7.1, where jnp.asarray alone changes it.
         run, plain = (jax.vmap(f, in_axes=1) for f in (subject.run, subject.plain))
         assert compare(run, plain, x) == {}
+
+
+def test_bfloat16(subject: Subject) -> None:
+    narrow = X.astype(jnp.bfloat16)
+    if subject.name == "ptxla.layer_norm":  # its weights are of the same type
+        weights = [jnp.linspace(0.5, 1.5, 6).astype(jnp.bfloat16), jnp.zeros(6, jnp.bfloat16)]
+        found = jax.jit(lambda x: composites.jax.layer_norm(x, [6], *weights, 1e-5)[0])(narrow)
+        assert found.dtype == jnp.bfloat16
+        return
+    assert compare(subject.run, subject.plain, narrow) == {subject.name: 1}
 
 
 def test_calls_of_a_kind_share_a_decomposition(subject: Subject) -> None:

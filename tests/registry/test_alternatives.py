@@ -1,5 +1,7 @@
 """Alternatives in registry files: what is read, what is wrong, and which ones a text chooses."""
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
 
@@ -111,6 +113,8 @@ def test_a_vendor_adds_to_a_builtin_entry(tmp_path: Path) -> None:
     [
         ("ptxla.gleu", "", "kernels: ptxla.gleu: there is no such entry; did you mean"),
         ("gelu", "", "is not a composite with its namespace, such as ptxla.gelu@1"),
+        ("ptxla.gelu@7", "", "kernels: ptxla.gelu@7: there is no such entry"),
+        ("acme.e@7", "", "kernels: acme.e@7: there is no such entry"),
         ("ptxla.gelu", ", when: {approx: none}", "has no argument 'approx'"),
         ("ptxla.gelu", ", when: {where: ['self.shape[']}", "is not an expression"),
         ("ptxla.gelu", ", backward: derive", "ptxla.gelu has no derived backward; write a"),
@@ -229,6 +233,9 @@ def test_the_choice(two: Catalog) -> None:
         ("gleu=fast", "gleu=fast: there is no composite 'gleu'; did you mean 'glu'"),
         ("gelu=small", r"gelu=small: gelu has no decomposition 'small' \(known: stock, fast, a"),
         ("silu=fast", "silu=fast: silu has no alternatives; `composites list` says"),
+        ("=fast", "there is no composite ''"),
+        ("gelu=", "gelu has no decomposition ''"),
+        ("gelu=fast@iree", "gelu has no decomposition 'fast@iree'"),
         ("fast@iree", "there is no decomposition 'fast@iree'"),
         ("fast,-gelu=fast", "-gelu=fast: nothing is removed here; write gelu=stock"),
     ],
@@ -236,6 +243,11 @@ def test_the_choice(two: Catalog) -> None:
 def test_wrong_choices(two: Catalog, text: str, message: str) -> None:
     with pytest.raises(DecompositionError, match=message):
         choose(text, two)
+
+
+def test_the_choice_is_text(two: Catalog) -> None:
+    with pytest.raises(DecompositionError, match="is not text; write 'fast'"):
+        choose(["fast"], two)  # type: ignore[arg-type]
 
 
 def test_a_package_with_a_wrong_addition_is_left_out(
@@ -282,6 +294,22 @@ def test_the_goal_stock_is_for_the_registry_of_the_entry(tmp_path: Path) -> None
     )
     with pytest.raises(RegistryError, match=r"goals: stock is for the registry that has ptxla"):
         load_catalog([str(path)])
+
+
+def test_a_package_that_adds_to_one_that_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is left out too, and not without a word."""
+    for name, entry in (("wrong", "ptxla.gleu"), ("other", "wrong.e")):
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(
+            f"schema: 1\nnamespace: {name}\ncomposites: {{e: {{op: aten::gelu}}}}\n"
+            f"kernels: {{{entry}: {{a: {{{F}}}}}}}\n"
+        )
+        install(tmp_path, f"{name}-ops", monkeypatch, **{f"{name}_ops": returning(path)})
+    found = load_catalog([])
+    assert [left.package for left in found.left_out] == ["wrong-ops", "other-ops"]
+    assert "wrong.e: there is no such entry" in found.left_out[1].reason
 
 
 def test_goals_for_a_target_leave_out_what_does_not_suit_it() -> None:

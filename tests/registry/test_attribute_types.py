@@ -3,7 +3,9 @@
 import re
 from pathlib import Path
 
+from composites import attribute_types
 from composites.attribute_types import (
+    TABLE,
     ArgumentKind,
     attribute_type,
     types_of_argument,
@@ -37,6 +39,20 @@ def test_the_page_has_the_table() -> None:
     assert {kind: types[0] for kind, types in shown.items()} == {
         kind: types_of_argument(argument)[0] for kind, argument in KINDS.items()
     }
+
+
+def test_every_type_can_be_reached() -> None:
+    """A row that no argument becomes, or that holds no constant, is a mistake in the table."""
+    for type_ in TABLE:
+        assert type_.default_for or type_.also_for
+        assert type_.constants
+        assert getattr(attribute_types, type_.write.__name__) is type_.write
+
+
+def test_names_of_no_type() -> None:
+    too_deep = "array<" * 4 + "i64" + ">" * 4
+    for name in ("array<>", "array<i33>", "array<i64", "array", "i64[][]", too_deep):
+        assert attribute_type(name) is None, name
 
 
 CONSTANTS: dict[str, tuple[list[object], list[object]]] = {

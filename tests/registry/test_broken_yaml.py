@@ -66,10 +66,18 @@ def test_size_limit(tmp_path: Path) -> None:
 
 
 MANY = {
+    "unknown operators": "".join(f"  a{n}: {{op: aten::gell{n}}}\n" for n in range(2000)),
     "unknown operators to rewrite": "  e:\n    op: aten::gelu\n    rewrites:\n"
     + "".join(f"      aten::gell{n}: torch:mm\n" for n in range(2000)),
+    "one unknown operator": "".join(f"  a{n}: {{op: aten::gellu}}\n" for n in range(2000)),
+    "unknown backwards": "".join(
+        f"  a{n}: {{op: aten::gelu, backward: a{n}b}}\n" for n in range(2000)
+    ),
+    "unknown keys": "  e:\n    op: aten::gelu\n"
+    + "".join(f"    operand{n}: 1\n" for n in range(5000)),
     "unknown operands": "  e:\n    op: aten::gelu\n    operands:\n"
     + "".join(f"      - sel{n}\n" for n in range(5000)),
+    "long name": f"  e:\n    op: aten::{'gelu' * 50_000}\n",
 }
 
 

@@ -1,6 +1,10 @@
 """Conditions are checked at load: types, sizes, and calls."""
 
 import ast
+import gc
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -101,3 +105,31 @@ def test_conditions_of_a_function_are_parsed_at_load() -> None:
     nested, cut = (str(problem) for problem in raised.value.problems)
     assert nested.startswith("acme.yaml:7: e: when: where: 'not not ")
     assert cut == "acme.yaml:7: e: when: where: 'x ==' is not an expression: invalid syntax"
+
+
+def test_conditions_are_read_in_several_threads() -> None:
+    """CPython 3.11.7 fails where two threads parse at once, and filters of warnings are shared."""
+    limits, interval = gc.get_threshold(), sys.getswitchinterval()
+    filters = list(warnings.filters)
+
+    def read(thread: int) -> None:
+        for number in range(400):
+            cycle: list[object] = [_SlowToDelete()]
+            cycle.append(cycle)  # the collector, which runs during parsing, lets other threads run
+            compile_condition(f"dim == {number} and self.dim() == {thread}", SOFTMAX)
+
+    try:
+        gc.set_threshold(20)
+        sys.setswitchinterval(1e-6)
+        with ThreadPoolExecutor(8) as threads:
+            for done in [threads.submit(read, thread) for thread in range(8)]:
+                done.result()
+    finally:
+        gc.set_threshold(*limits)
+        sys.setswitchinterval(interval)
+    assert warnings.filters == filters
+
+
+class _SlowToDelete:
+    def __del__(self) -> None:
+        sum(range(50))

@@ -1,4 +1,5 @@
-"""Whatever a registry file or a condition says, only our own errors come out.
+"""Whatever a registry file, a condition, a value or the allowlist says, only our own errors come
+out.
 
 The default set tries a fixed small number of inputs, the same ones each time. The exhaustive set
 tries more, chosen at random.
@@ -7,14 +8,18 @@ tries more, chosen at random.
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from composites import attribute_types
+from composites.allowlist import resolve, split_allowlist
+from composites.attribute_types import UnsupportedValueError
 from composites.errors import CompositesError
-from composites.registry.catalog import builtin_registry_path
+from composites.registry.catalog import Catalog, builtin_registry, builtin_registry_path
 from composites.registry.conditions import ConditionError, compile_condition
 from composites.registry.model import Registry
 from composites.registry.operators import find_operator
@@ -99,6 +104,32 @@ def test_mutated_files(text: str) -> None:
     load(text)
 
 
+# XLA:CPU makes its process flush subnormal numbers, and hypothesis then refuses to make them.
+FLOATS = st.floats(allow_subnormal=False)
+ARRAYS = [
+    found
+    for item in ("i32", "string", "i64[]", "type", "array<array<i64>>")
+    if (found := attribute_types.attribute_type(f"array<{item}>"))
+]
+NUMBERS = st.integers() | FLOATS | st.sampled_from([2**31, 2**63, 10**400, -1])
+SCALARS = st.none() | st.booleans() | NUMBERS | st.text(max_size=8) | st.dates()
+VALUES = st.recursive(
+    SCALARS, lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=3), v, max_size=2)
+)
+OPERATORS = st.sampled_from(
+    ["aten::gelu", "aten::_softmax", "aten::mean.dim", "aten::native_layer_norm", "aten::cat",
+     "aten::silu_", "aten::topk", "aten::leaky_relu", "aten::dropout", "aten::conv2d"]
+)  # fmt: skip
+NAMES = st.sampled_from(
+    ["self", "dim", "input", "weight", "bias", "eps", "approximate", "negative_slope", "k",
+     "normalized_shape", "dtypes", "rank", "where", "x", "a.b", "lambda", "Arguments", "dict"]
+)  # fmt: skip
+TARGETS = st.sampled_from(
+    ["native", "torch:mm", "torch.nn.functional:gelu", "composites.operators.norms:rms_norm",
+     "os:path", "nowhere:f", "jax:os:getcwd", "torch:Tensor.gelu", "builtins:len", "math:inf"]
+)  # fmt: skip
+
+
 @st.composite
 def conditions(draw: st.DrawFn) -> str:
     parts = st.sampled_from(
@@ -132,6 +163,62 @@ PROPERTIES = st.sampled_from(
      "__class__", "cpu()", "dim(x=1)"]
 )  # fmt: skip
 
+ENTRIES = st.fixed_dictionaries(
+    {},
+    optional={
+        "op": OPERATORS | SCALARS,
+        "function": TARGETS | st.lists(TARGETS, max_size=2) | SCALARS,
+        "composite": st.text(max_size=4),
+        "version": st.integers(-1, 3) | SCALARS,
+        "operands": st.lists(NAMES | SCALARS, max_size=3) | VALUES,
+        "attributes": st.dictionaries(
+            NAMES | st.text(max_size=4),
+            NAMES
+            | VALUES
+            | st.fixed_dictionaries(
+                {},
+                optional={
+                    "from": NAMES,
+                    "value": VALUES,
+                    "type": st.sampled_from(
+                        [*attribute_types.NAMES, *(type_.name for type_ in ARRAYS)]
+                    ),
+                    "normalize": st.just("dim"),
+                    "optional": st.booleans(),
+                },
+            ),
+            max_size=3,
+        ),
+        "when": st.dictionaries(NAMES, VALUES | st.lists(SCALARS, max_size=3), max_size=3)
+        | st.fixed_dictionaries({"where": st.lists(conditions(), max_size=2)}),
+        "adapt": TARGETS,
+        "decomposition": TARGETS | SCALARS,
+        "backward": st.sampled_from(["derive", "e", "f", "g"]) | SCALARS,
+        "results": st.lists(st.integers(-1, 3), max_size=2),
+        "saves": st.lists(NAMES | st.dictionaries(NAMES, TARGETS, max_size=1), max_size=2),
+        "gradients": st.lists(NAMES, max_size=2),
+        "group": st.text(max_size=4),
+        "rewrites": st.dictionaries(OPERATORS | TARGETS, TARGETS, max_size=2),
+        "jax": st.dictionaries(TARGETS, TARGETS, max_size=2),
+    },
+)
+
+
+@budget(small=40, large=1000)
+@given(st.fixed_dictionaries({"e": ENTRIES}, optional={"f": ENTRIES}))
+def test_structured_files(entries: dict[str, Any]) -> None:
+    # Most keys do not fit the operator, so entries with few keys get further.
+    document = {"schema": 1, "namespace": "acme", "composites": entries}
+    load(yaml.safe_dump(document, sort_keys=False))
+
+
+@budget(small=40, large=1000)
+@given(OPERATORS, st.dictionaries(NAMES, FLOATS | SCALARS, min_size=1, max_size=1))
+def test_values_of_conditions(operator: str, values: dict[str, Any]) -> None:
+    entry = {"op": operator, "when": values}
+    document = {"schema": 1, "namespace": "acme", "composites": {"e": entry}}
+    load(yaml.safe_dump(document))
+
 
 @budget(small=50, large=3000)
 @given(conditions() | st.text(max_size=30))
@@ -143,3 +230,45 @@ def test_conditions(text: str) -> None:
         except ConditionError:
             continue
         compile(written, "condition", "eval")
+
+
+@budget(small=100, large=10_000)
+@given(
+    st.sampled_from([*attribute_types.TABLE, *ARRAYS]),
+    VALUES
+    | st.just(10**5000)
+    | st.lists(st.just(-(10**5000)))
+    | st.complex_numbers(allow_subnormal=False)
+    | st.binary(max_size=3)
+    | st.lists(NUMBERS, max_size=4),
+)
+def test_attribute_values(type_: attribute_types.AttributeType, value: Any) -> None:
+    for write in (type_.write, attribute_types.by_value, attribute_types.element_type):
+        try:
+            text = write(value)
+        except UnsupportedValueError:
+            continue
+        text.encode()
+
+
+@cache
+def catalog() -> Catalog:
+    text = "schema: 1\nnamespace: acme\ncomposites:\n  gelu: {op: aten::gelu}\n"
+    vendor = parse_registry(text, "acme.yaml")
+    return Catalog((vendor, builtin_registry()))
+
+
+ITEMS = st.sampled_from(
+    ["gelu", "softmax", "all", "acme.gelu", "acme.*", "ptxla.*", "matmul_out_dtype", "*", ".*", "-",
+     "--gelu", "-all", "-acme.*", "", " "]
+) | st.text(max_size=8)  # fmt: skip
+
+
+@budget(small=60, large=1000)
+@given(st.lists(ITEMS, max_size=4).map(",".join))
+def test_allowlist(text: str) -> None:
+    try:
+        entries = resolve(split_allowlist(text), catalog())
+    except CompositesError:
+        return
+    assert set(entries) <= set(catalog())

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from composites.registry.kernels_for_others import check_kernels_for_others
 from composites.registry.listed_kernels import listed_in
-from composites.registry.validation import load_registry
+from composites.registry.validation import load_registry, parse_registry
 from lowering.cli.app import app
 
 ENTRY = """\
@@ -130,3 +131,11 @@ def test_check_of_kernels_for_others(tmp_path: Path) -> None:
         result = CliRunner().invoke(app, ["check", str(path)])
         assert result.stderr.rstrip("\n") == expected.format(f"{path}:5")
         assert result.exit_code == (1 if "attribute" in expected else 0)
+
+
+def test_versions_that_another_registry_has_are_sorted() -> None:
+    entries = "  a: {op: 'aten::silu', version: 2}\n  a@1: {op: 'aten::silu'}\n"
+    has = parse_registry(f"schema: 1\nnamespace: acme\ncomposites:\n{entries}", "acme.yaml")
+    lists = "namespace: umbra\ncomposites: {}\nkernels: {acme.a@7: {cpu: [{target: t}]}}\n"
+    (said,) = check_kernels_for_others(parse_registry(f"schema: 1\n{lists}", "umbra.yaml"), [has])
+    assert str(said).endswith("no entry makes version 7 of acme.a (it has 1, 2)")

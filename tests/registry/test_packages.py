@@ -14,13 +14,17 @@ from composites import settings
 from composites.allowlist import resolve
 from composites.errors import AllowlistError, CompositesWarning, RegistryError
 from composites.registry.catalog import load_catalog
+from composites.registry.listed_kernels import all_listed
 from lowering.autoload import autoload
 from lowering.cli.app import app
 
 GOOD = "schema: 1\nnamespace: umbra\ncomposites:\n  glow: {op: aten::gelu}\n"
+KERNEL = GOOD.replace("gelu}", "gelu, kernels: {cpu: [{target: t}]}}")
 BROKEN = {
     "import": ("import nowhere_at_all\n", "ModuleNotFoundError: No module named 'nowhere_at_all'"),
     "exit": ("import sys\nsys.exit('no license')\n", "SystemExit: no license"),
+    "function": ("registry = 3\n", "must be a path or a function that returns one, not 3"),
+    "file": (returning(Path("/no/umbra.yaml")), "cannot be read: No such file or directory"),
     "yaml": ("namespace: umbra\ncomposites: [\n", "umbra.yaml:"),
     "entry": (GOOD + "  b: {op: aten::gellu}\n", "b: PyTorch has no operator aten::gellu"),
     "builtin": (GOOD.replace("umbra", "ptxla").replace("glow", "gelu"), "is already defined in"),
@@ -70,6 +74,23 @@ def test_a_broken_package_stops_its_own_entries(fault: str, package: Make) -> No
         with pytest.raises(AllowlistError) as raised:
             resolve([name], catalog)
         assert str(raised.value).endswith(warning)
+
+
+@pytest.mark.parametrize("where", ["[1]", "0", "1.5", "true"])
+def test_a_wrong_kernel_condition_stops_no_other(where: str, package: Make) -> None:
+    package(KERNEL.replace("t}", f"t, when: {{where: {where}}}}}"))
+    assert "umbra." not in str(all_listed())
+    result = CliRunner().invoke(app, ["list", "--kernels"])
+    assert "is not an expression" in result.stderr
+    assert (result.exit_code, type(result.exception)) == (1, SystemExit)
+
+
+def test_a_broken_package_stops_no_other(package: Make) -> None:
+    package("import nowhere_at_all\n", "aaa")
+    package(GOOD, "bbb")
+    catalog = load_catalog()
+    assert [entry.qualified for entry in resolve(["umbra.*"], catalog)] == ["umbra.glow"]
+    assert [left.package for left in catalog.left_out] == ["aaa"]
 
 
 def test_list_shows_the_rest_and_what_is_broken(package: Make) -> None:
@@ -182,3 +203,17 @@ def test_a_misspelled_variable_is_warned_of_once(
         f"the environment variable {name} is set, but nothing reads it; did you mean"
         f" '{HINTS[name]}'?"
     ]
+
+
+def test_variables_of_others_are_theirs() -> None:
+    others = {"XLA_COMPILATION_CACHE_SIZE": "1", "XLA_FLAGS": "", "COMPOSITES_XLA": "full"}
+    assert settings.unknown_variables(others | {"XLA_COMPOSITE_OP": "gelu"}) == ()
+
+
+def test_the_command_line_warns_of_a_misspelled_variable() -> None:
+    result = CliRunner().invoke(app, ["env"], env={"XLA_COMPOSITES_OP": "gelu"})
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "warning: the environment variable XLA_COMPOSITES_OP is set, but nothing reads it; did you"
+        " mean 'XLA_COMPOSITE_OP'?\n"
+    )

@@ -96,3 +96,15 @@ def test_a_backward_has_the_version_of_its_forward_or_the_highest() -> None:
     )
     found = [other.backward_of(entry) for entry in other.composites[:2]]
     assert [entry.identity for entry in found if entry] == backwards
+
+
+def test_keys_have_versions() -> None:
+    read = registry(TWO)
+    keys = [read.key(entry) for entry in read.composites]
+    assert keys == ["gelu@2", "gelu_backward@2", "gelu@1", "gelu_backward@1"]
+
+
+def test_examples_are_checked() -> None:
+    read = registry("  gelu: {op: aten::gelu, example: {self: 2x3xf32, approximate: tanh}}\n")
+    example = [(name, str(value)) for name, value in read.composites[0].example]
+    assert example == [("self", "2x3xf32"), ("approximate", "tanh")]

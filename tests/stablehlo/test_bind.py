@@ -13,14 +13,18 @@ from composites_testing.passes import composite_module, load, same_numbers
 from jax.experimental import pallas
 
 from lowering.stablehlo import (
+    AttributeConversionError,
     BindError,
     CompositeVersionError,
     Module,
+    UnknownCompositeError,
     bind,
     clean,
     run,
     to_custom_call,
 )
+from lowering.stablehlo.kernels import distinct
+from lowering.stablehlo.passes.bind import Binding, bind_calls
 
 IGNORED = {"acme.twice": ("axis", "scale")}
 """For functions of these tests that double, whatever the attributes are."""
@@ -145,6 +149,18 @@ def test_a_function_without_a_parameter_for_an_attribute_is_refused() -> None:
             bind(load("block"), {"acme.twice": function}, ignored={"acme.twice": ["axis"]})
 
 
+def test_what_is_listed_as_ignored_has_to_exist() -> None:
+    bindings = {"acme.twice": lambda x, axis, scale: x * 2}
+    with pytest.raises(AttributeConversionError) as caught:
+        bind(load("block"), bindings, ignored={"acme.twice": ["axes"]})
+    assert str(caught.value) == (
+        "acme.twice: no call has the attribute 'axes' that is listed as ignored; "
+        "they have: axis, scale"
+    )
+    with pytest.raises(UnknownCompositeError, match=r"no composite matches 'acme\.twic'"):
+        bind(load("block"), bindings, ignored={"acme.twic": ["axis"]})
+
+
 def versions(*numbers: int) -> Module:
     """x, a composite of each of these versions that adds nothing to it."""
     calls = "".join(
@@ -188,6 +204,13 @@ def test_another_version_is_refused() -> None:
             )
 
 
+def test_an_attribute_can_be_ignored_for_one_version() -> None:
+    module = load("block")  # its composites have no version, which is version 0
+    bind(module, {"acme.twice": lambda x, scale: x * 2}, ignored={"acme.twice@0": ["axis"]})
+    with pytest.raises(CompositeVersionError, match=r"acme\.twice@1 is for version 1 only"):
+        bind(module, {"acme.twice": lambda x, scale: x}, ignored={"acme.twice@1": ["axis"]})
+
+
 def test_64_bit_types_are_kept() -> None:
     zeros, types = "%r = stablehlo.constant dense<0> : tensor<3xi64>", "tensor<3x4xf32>"
     attributes = "{dim = 1 : i64}"
@@ -206,6 +229,19 @@ def test_the_platform_to_lower_for_can_be_chosen() -> None:
         for platform in ("cpu", "cuda")
     ]
     assert ["stablehlo.add" in text for text in texts] == [True, False]
+
+
+def test_values_for_a_backward_are_dropped_where_a_call_lacks_them() -> None:
+    def twice(x: Any) -> Any:
+        return [2 * x, x.sum(axis=1)]
+
+    module = load("block")
+    binding = Binding(twice, IGNORED["acme.twice"], returns_saved=True)
+    calls = {call: binding for call in distinct(module) if call.name == "acme.twice"}
+    bound = bind_calls(module, calls)
+    assert "stablehlo.multiply" in bound.text
+    with pytest.raises(BindError, match=r"returns \(tensor<4x8xf32>, tensor<4xf32>\)"):
+        bind(module, {"acme.twice": twice}, ignored=IGNORED)
 
 
 def test_other_result_types_are_refused() -> None:

@@ -1,13 +1,16 @@
 """casts: every conversion with where it stands, what it costs and how often; table, JSON, CLI."""
 
+import io
 import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
+from composites_testing.passes import composite_module
 from composites_testing.stablehlo_commands import invoke
+from rich.console import Console
 
-from lowering.stablehlo import Cast, Module, casts
+from lowering.stablehlo import Cast, Module, cast_table, casts
 
 # Two calls of @half, in one of which a composite holds another cast; @idle is called by nothing.
 TEXT = """
@@ -71,6 +74,17 @@ def test_every_cast_is_listed_most_bytes_first() -> None:
     assert report.kinds == kinds
 
 
+def test_what_reads_nothing_and_what_has_no_casts() -> None:
+    body = """
+          %0 = stablehlo.convert %x : (tensor<2xf32>) -> tensor<2xf16>
+          %1 = stablehlo.convert %x : (tensor<2xf32>) -> tensor<2xbf16>
+          %r = stablehlo.custom_call @acme(%1) : (tensor<2xbf16>) -> tensor<2xf32>"""
+    found = casts(composite_module("acme.f", "tensor<2xf32>", body)).casts
+    assert sorted(cast.users for cast in found) == [(), ("custom_call",)]
+    report = casts(Module.parse("module {}"))
+    assert (report.casts, report.count, report.bytes, report.kinds) == ((), 0, 0, {})
+
+
 def test_json_is_the_whole_report() -> None:
     data = json.loads(casts(STEP).to_json())
     assert sorted(data) == ["bytes", "casts", "count", "kinds", "module"]
@@ -79,6 +93,23 @@ def test_json_is_the_whole_report() -> None:
         for cast in casts(STEP).casts
     ]
     assert data["casts"] == listed
+
+
+def test_table() -> None:
+    output = io.StringIO()
+    Console(file=output, width=160).print(cast_table(casts(STEP)))
+    lines = output.getvalue().splitlines()
+    (first,) = (line for line in lines if "acme.wide" in line)
+    cells = [cell.strip() for cell in first.split("│")[1:-1]]
+    assert cells[:4] == ["@half", "acme.wide", "8x4xf32 -> bf16", "narrowing"]
+    assert cells[4:] == ["return", "2", "384 B"]
+    assert any("?xi32 -> f32" in line for line in lines)
+    assert lines[0].strip() == "casts of @step"
+    # Folded to the width of the table.
+    assert " ".join(" ".join(lines).split()).endswith(
+        "8 casts, 3 narrowing, 3 widening, 1 integer to float, 1 float to integer;"
+        " 1.1 KiB read and written"
+    )
 
 
 ROUND = """

@@ -1,10 +1,14 @@
 """compare: right kernels, planted mistakes, the operands that calls run on, and what is written."""
 
+import ctypes
 import json
+import math
 import re
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -14,6 +18,7 @@ from lowering.stablehlo import (
     Comparison,
     Module,
     RunError,
+    StableHLOError,
     compare,
     comparison_chart,
     comparison_page,
@@ -89,6 +94,31 @@ def test_numbers_without_times() -> None:
     assert "(wrong)</text>" in wrong
 
 
+@pytest.mark.slow
+def test_every_distinct_call_is_compared() -> None:
+    module = load("transformer_step_torch_xla_2_9")
+    comparison = compare(
+        module,
+        {
+            "ptxla.softmax@1": lambda x, dim: jax.nn.softmax(x, axis=dim),
+            "ptxla.gelu": lambda x, approximate: x * 7,
+        },
+    )
+    softmax, gelu = comparison.calls
+    assert [softmax.call.name, gelu.call.name] == ["ptxla.softmax", "ptxla.gelu"]
+    assert softmax.problem is None
+    assert softmax.numbers is not None
+    assert 0 < softmax.numbers.kernel_error < 1e-6  # type: ignore[operator]
+    assert 0 < softmax.numbers.decomposition_error < 1e-6  # type: ignore[operator]
+    assert gelu.numbers is not None
+    assert gelu.numbers.error > 1
+    assert re.fullmatch(
+        r"ptxla\.gelu\(tensor<2x4x32xf32>\) -> \(tensor<2x4x32xf32>\): <lambda> differs from the "
+        r"decomposition; its error is 7\.\d, and 1e-05 is allowed",
+        problem(comparison),
+    )
+
+
 WRONG: tuple[tuple[Any, str], ...] = (
     (seven, r"seven differs from the decomposition; its error is 2\.5, and 1e-05 is allowed"),
     (lambda x, axis, scale: x.astype("bfloat16") * 2, r"returns \(tensor<4x8xbf16>\)"),
@@ -109,6 +139,15 @@ def test_a_wrong_kernel_is_a_problem() -> None:
 def test_composites_inside_the_decomposition_are_run() -> None:
     comparison = compare(load("block"), {"ptxla.outer@1": lambda x, y: x - jnp.tanh(y)})
     assert comparison.problems == ()
+
+
+def test_mistakes() -> None:
+    with pytest.raises(StableHLOError, match="both a function and a target"):
+        compare(load("block"), {"acme.twice": twice}, targets={"acme.twice": "k"})
+    for tolerance in (-1.0, math.nan):
+        message = r"^the tolerance .* is not an error; give a number"
+        with pytest.raises(StableHLOError, match=message):
+            compare(load("block"), {"acme.twice": twice}, tolerance=tolerance)
 
 
 @pytest.mark.slow
@@ -140,14 +179,37 @@ def test_integer_results_have_to_be_equal() -> None:
     assert "its error is 0.25, and 0 is allowed" in problem(wrong)
 
 
+def test_why_there_is_no_f64() -> None:
+    body = """
+          %m = stablehlo.constant dense<2147483647> : tensor<4xi32>
+          %0 = stablehlo.bitcast_convert %x : (tensor<4xf32>) -> tensor<4xi32>
+          %1 = stablehlo.and %0, %m : tensor<4xi32>
+          %r = stablehlo.bitcast_convert %1 : (tensor<4xi32>) -> tensor<4xf32>"""
+    module = composite_module("acme.abs", "tensor<4xf32>", body)
+    comparison = compare(module, {"acme.abs": lambda x: jnp.abs(x)})
+    numbers = comparison.calls[0].numbers
+    assert comparison.problems == ()
+    assert numbers is not None
+    assert (numbers.error, numbers.kernel_error, numbers.decomposition_error) == (0, None, None)
+    assert numbers.why_not_f64 == "stablehlo.bitcast_convert: it reads the bits of floats"
+    assert "no f64" in shown(comparison)
+
+
 # ---- kernels in C++ ----
+
+
+NO_ATTRIBUTE = "twice_no_attribute does not read"
 # The headers of jax 0.7 refuse it themselves.
 IN_CPP: tuple[tuple[str, list[str], str | None], ...] = (
     ("twice_right", [], None),
+    ("twice_by_name", [], None),
     ("twice_seven", [], r"twice_seven differs from the decomposition; its error is 2\.5"),
     ("twice_failing", [], "INVALID_ARGUMENT: planted"),
+    ("twice_wrong_type", [], "F64"),
     ("twice_one_attribute", [], "Wrong number of attributes"),
     ("twice_one_attribute", ["axis"], None),
+    ("twice_no_attribute", [], f"{NO_ATTRIBUTE} axis, scale, which|expected 0 but got 2"),
+    ("twice_no_attribute", ["axis"], f"{NO_ATTRIBUTE} scale, which|expected 0 but got 1"),
     ("twice_no_attribute", ["axis", "scale"], None),
 )
 """Kernels, what they ignore, and their problem."""
@@ -165,6 +227,18 @@ def test_kernels_in_cpp(library: Path) -> None:
         else:
             assert re.search(message, problem(comparison))
             assert problem(comparison).startswith("acme.twice(tensor<4x8xf32>)")
+
+
+@pytest.mark.slow
+def test_what_is_not_registered_is_a_problem(library: Path, tmp_path: Path) -> None:
+    assert "nobody_has_this" in problem(
+        compare(load("block"), targets={"acme.twice": "nobody_has_this"})
+    )
+    with pytest.raises(RunError, match="no library has the symbol nobody_has_this"):
+        register_targets(["nobody_has_this"], [library])
+    with pytest.raises(RunError, match="cannot be loaded"):
+        register_targets(["twice_right"], [tmp_path / "missing.so"])
+    assert ctypes.CDLL(str(library)).twice_right
 
 
 # ---- operands ----
@@ -193,6 +267,19 @@ INTEGERS = {
           : (tensor<50x3xf32>, tensor<400x1xi32>) -> tensor<400x3xf32>
         return %0 : tensor<400x3xf32>""",
     ),
+    "of a scatter": (
+        "%x: tensor<40xf32>, %i: tensor<200x1xi32>, %u: tensor<200xf32>", "tensor<40xf32>", 1,
+        (0, 39),
+        """
+        %0 = "stablehlo.scatter"(%x, %i, %u) ({
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+          %s = stablehlo.add %a, %b : tensor<f32>
+          stablehlo.return %s : tensor<f32>
+        }) {scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0],
+            scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}
+          : (tensor<40xf32>, tensor<200x1xi32>, tensor<200xf32>) -> tensor<40xf32>
+        return %0 : tensor<40xf32>""",
+    ),
     "labels": (
         "%labels: tensor<300xi64>", "tensor<300x20xi1>", 0, (0, 19),
         """
@@ -203,6 +290,10 @@ INTEGERS = {
           : (tensor<300x20xi64>, tensor<300x20xi64>) -> tensor<300x20xi1>
         return %2 : tensor<300x20xi1>""",
     ),
+    "others": (
+        "%step: tensor<100xi64>, %x: tensor<5xf32>", "tensor<100xi64>", 0, (1, 4),
+        "return %step : tensor<100xi64>",
+    ),
 }  # fmt: skip
 """Types, body, and the least and greatest number of one operand."""
 
@@ -212,6 +303,23 @@ def test_integers_are_in_range_and_reach_its_ends(name: str) -> None:
     types, results, place, ends, body = INTEGERS[name]
     found = operands(types, results, body).arrays[place]
     assert (found.min(), found.max()) == ends
+
+
+def test_starts_of_slices_are_in_range() -> None:
+    body = """
+        %0 = stablehlo.dynamic_slice %x, %i, %j, sizes = [8, 2]
+          : (tensor<9x2xf32>, tensor<i32>, tensor<i32>) -> tensor<8x2xf32>
+        return %0 : tensor<8x2xf32>"""
+    types = "%x: tensor<9x2xf32>, %i: tensor<i32>, %j: tensor<i32>"
+    _, start, other = operands(types, "tensor<8x2xf32>", body).arrays
+    assert start in (0, 1)
+    assert other == 0
+
+
+def test_masks_leave_something_in_each_row() -> None:
+    made = operands("%m: tensor<50x2xi1>", "tensor<50x2xi1>", "return %m : tensor<50x2xi1>")
+    assert made.arrays[0][:, 0].all()
+    assert 0 < made.arrays[0][:, 1].mean() < 1
 
 
 def test_operands_are_positive_where_the_results_need_it() -> None:
@@ -229,6 +337,13 @@ def test_operands_are_positive_where_the_results_need_it() -> None:
       return %2 : tensor<9xf32>"""
     made = operands("%x: tensor<9xf32>, %v: tensor<9xf32>", "tensor<9xf32>", body)
     assert made.source == "positive"
+
+
+def test_results_that_are_never_finite_are_no_comparison() -> None:
+    body = "%r = stablehlo.constant dense<0x7FC00000> : tensor<4xf32>"
+    module = composite_module("acme.nan", "tensor<4xf32>", body)
+    comparison = compare(module, {"acme.nan": lambda x: x * np.float32("nan")})
+    assert "gives no finite number for normal operands" in problem(comparison)
 
 
 def test_random_operands_of_a_backward_need_not_belong_together() -> None:
@@ -277,6 +392,11 @@ def test_real_inputs_reach_the_calls() -> None:
     assert inner.calls[0].numbers.inputs == "normal"  # inside a decomposition
 
 
+def test_dynamic_shapes_are_a_problem() -> None:
+    module = composite_module("acme.f", "tensor<?xf32>")
+    assert "only calls with static shapes" in problem(compare(module, {"acme.f": lambda x: x}))
+
+
 # ---- what is written ----
 
 
@@ -318,6 +438,24 @@ def test_json_has_all_that_the_comparison_has(mixed: Comparison) -> None:
             assert row["numbers"]["kernel_seconds"] == call.numbers.kernel_seconds
     infinite = compare(load("block"), {"acme.twice": lambda x, axis, scale: x / 0})
     assert json.loads(infinite.to_json())["calls"][0]["numbers"]["error"] == "inf"
+
+
+def test_the_picture_is_well_formed_and_to_scale(mixed: Comparison) -> None:
+    root = ElementTree.fromstring(comparison_chart(mixed))
+    svg = "{http://www.w3.org/2000/svg}"
+    assert root.tag == f"{svg}svg"
+    groups = root.findall(f".//{svg}g[@transform]")
+    assert len(groups) == len(mixed.calls)
+    for group, call in zip(groups, mixed.calls, strict=True):
+        widths = [float(rect.attrib["width"]) for rect in group.findall(f"{svg}rect")]
+        if call.numbers is None:
+            assert widths == []
+            continue
+        times = [call.numbers.decomposition_seconds, call.numbers.kernel_seconds]
+        longest = max(time or 0 for time in times)
+        assert widths == pytest.approx([400 * (time or 0) / longest for time in times], abs=0.06)
+        assert group.findtext(f"{svg}text", "").startswith(call.call.name)
+        assert call.problem in (None, group.findtext(f"{svg}title"))
 
 
 def test_table_and_page_have_the_comparison(mixed: Comparison) -> None:

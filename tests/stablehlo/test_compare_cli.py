@@ -1,6 +1,7 @@
 """`composites compare`: output, exit codes, files, and each likely mistake."""
 
 import json
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,16 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def compare(*arguments: str | Path) -> tuple[int, str, str]:
     return invoke("compare", *arguments)
+
+
+@pytest.mark.slow
+def test_json_picture_and_page(tmp_path: Path) -> None:
+    svg, page = tmp_path / "a.svg", tmp_path / "a.html"
+    code, out, _ = compare(BLOCK, "--bind", RIGHT, "--json", "--svg", svg, "--html", page)
+    assert code == 0
+    assert json.loads(out)["calls"][0]["kernel"] == "twice"
+    assert ElementTree.parse(svg).getroot().tag.endswith("svg")
+    assert page.read_text().startswith("<!doctype html>")
 
 
 def test_a_wrong_kernel_is_exit_code_1_with_the_whole_output(tmp_path: Path) -> None:
@@ -60,11 +71,25 @@ def test_inputs_of_the_program(tmp_path: Path) -> None:
     assert json.loads(out)["calls"][0]["numbers"]["inputs"] == "given"
 
 
+@pytest.mark.slow
+def test_a_folder_of_an_export_prints_a_table(tmp_path: Path) -> None:
+    (tmp_path / "program.mlir").write_text(BLOCK.read_text())
+    code, out, err = compare(tmp_path, "--bind", RIGHT)
+    assert (code, err) == (0, "")
+    assert "kernels for @block" in out
+    assert "acme.twice" in out
+    assert compare("absent.mlir", "--bind", RIGHT)[0] == 1
+
+
 MISTAKES = {
     "": "nothing to compare: name a kernel for at least one composite",
+    "--bind acme.twic=stand_ins:twice": "no composite matches 'acme.twic'",
+    "--bind acme.twice@1=stand_ins:twice": "acme.twice@1 is for version 1 only",
     "--bind acme.twice=stand_ins:absent": "module stand_ins has no function absent",
+    "--bind acme.twice": "--bind 'acme.twice': write it as NAME=VALUE",
     f"--bind {RIGHT} --inputs {BLOCK}": "block.mlir: not a file of numpy.savez",
     f"--bind {RIGHT} --inputs absent.npz": "absent.npz: No such file or directory",
+    "--custom-call acme.twice=k --library absent.so": "absent.so cannot be loaded",
     f"--bind {RIGHT} --ignore-attribute acme.twice=dim": "no call has the attribute",
 }
 

@@ -90,6 +90,12 @@ def test_products_and_complex_numbers() -> None:
     np.testing.assert_allclose(got, (product + 1j * product) * z, rtol=1e-14)
 
 
+def test_composites_and_calls_are_inlined() -> None:
+    wide = compute_in_f64(load("block"))
+    assert "composite" not in wide.text
+    assert wide.text.count("func.func") == 1
+
+
 def test_what_has_no_form_in_f64_is_named() -> None:
     types = "(%x: tensor<2xf32>) -> tensor<2xi32>"
     for operation, message in (

@@ -7,10 +7,15 @@ from composites_testing.passes import composite_module, load, same_numbers
 
 from lowering.stablehlo import (
     Module,
+    StableHLOError,
     UnknownCompositeError,
     UnsupportedOperationError,
     clean,
+    composite_count,
     decompose,
+    html_page,
+    inspect,
+    to_custom_call,
 )
 
 
@@ -84,6 +89,13 @@ def one_composite(text: str = '"v"') -> Module:
     return composite_module("x.y", "tensor<f32>", attributes=f"{{k = {text}}}")
 
 
+def test_a_module_without_a_public_function() -> None:
+    module = Module.parse(one_composite().text.replace("@main", "private @main"))
+    for change in (decompose, clean):
+        with pytest.raises(UnsupportedOperationError, match="all functions of the module are priv"):
+            change(module)
+
+
 def test_a_decomposition_that_is_a_declaration() -> None:
     text = one_composite().text
     assert BODY in text
@@ -95,3 +107,32 @@ def test_a_decomposition_that_is_a_declaration() -> None:
         " (--keep x.y)"
     )
     assert left(decompose(module, keep="x.y")) == {"x.y"}
+
+
+def test_strings_that_are_not_utf8() -> None:
+    message = r'the string "\\FF" is not UTF-8; write it in UTF-8'
+    with pytest.raises(StableHLOError, match=message):
+        inspect(one_composite(r'"\FF"'))
+    with pytest.raises(StableHLOError, match=message):
+        inspect(Module.parse(r'func.func @"\FF"() { return }'))
+    module = Module.parse(r'module @"\FF" {}')
+    with pytest.raises(StableHLOError, match=message):
+        print(module.name)
+    text = one_composite().text.replace("@impl", r'@"\FF"')
+    for call in (inspect, decompose, clean, html_page):
+        with pytest.raises(StableHLOError, match="is not UTF-8; write it in UTF-8"):
+            call(Module.parse(text))
+
+
+def test_attributes_that_are_nested_deeply() -> None:
+    def nested(depth: int) -> Module:
+        return one_composite("[" * depth + "1" + "]" * depth)
+
+    assert composite_count(nested(90)) == {"x.y": 1}
+    message = "attributes are nested more than 100 deep"
+    for call in (inspect, html_page):
+        with pytest.raises(StableHLOError, match=message):
+            call(nested(1000))
+    module = one_composite("{k = " * 200 + "1" + "}" * 200)
+    with pytest.raises(StableHLOError, match="dictionaries are nested more than 100 deep"):
+        to_custom_call(module, {"x.y": "kernel"})

@@ -32,6 +32,16 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.M
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+def test_a_failure_names_the_path_that_was_given(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere" / "out"
+    with pytest.raises(FileNotFoundError) as raised:
+        write_atomic(path, "text")
+    assert (raised.value.filename, raised.value.strerror) == (
+        str(path),
+        "No such file or directory",
+    )
+
+
 def test_a_link_keeps_pointing_at_its_file(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "file")
     write_atomic(tmp_path / "link", "text")

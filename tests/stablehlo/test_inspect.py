@@ -15,6 +15,7 @@ from lowering.stablehlo import (
     html_page,
     inspect,
 )
+from lowering.stablehlo.inspection.graph import dataflow_graph
 
 HOSTILE = Module.parse(
     """
@@ -56,17 +57,28 @@ def test_nested_composites_count_once_for_each_call_around_them() -> None:
     assert composite_count(clean(module)) == expected
 
 
+def test_wrapping_and_sharing_do_not_change_the_report() -> None:
+    before, after = load("wrapped_gelu"), clean(load("wrapped_gelu"))
+    assert inspect(before).composites == inspect(after).composites
+    assert inspect(before).operations == inspect(after).operations
+    assert {row.count for row in inspect(after).composites} == {1, 2}
+
+
 ATTRIBUTES: dict[str, object] = {
     "true": True,
+    "-3 : i32": -3,
     '"x"': "x",
     "bf16": "bf16",
+    "@impl": "@impl",
     "[1, [true]]": [1, [True]],
     "{k = 1}": {"k": 1},
     "unit": True,
     "[0xFF800000 : f32]": ["-inf"],
     "array<i64: 1, 2>": [1, 2],
     "dense<[[1, 2]]> : tensor<1x2xi64>": [[1, 2]],
+    "dense<true> : tensor<2xi1>": [True, True],
     "dense<[true, false, true]> : tensor<3xi1>": [True, False, True],
+    "dense<2.5> : tensor<f32>": 2.5,
     "dense<1.5> : tensor<2xbf16>": "dense<1.500000e+00> : tensor<2xbf16>",
 }
 
@@ -76,6 +88,23 @@ def test_attributes_as_json() -> None:
         module = composite_module("acme.f", "tensor<2xf32>", attributes=f"{{b = {written}}}")
         report = json.loads(inspect(module).to_json())
         assert report["composites"][0]["attributes"] == {"b": expected}
+
+
+def test_modules_without_composites_and_unusual_types() -> None:
+    report = inspect(load("plain_calls"))
+    assert report.composites == ()
+    assert report.operations == report.plain_operations == 8
+    assert inspect(Module.parse("module {}")).operations == 0
+    module = Module.parse(
+        """
+        func.func @main(%x: tensor<?x4xf32>, %t: !stablehlo.token) -> !stablehlo.token {
+          %0 = stablehlo.negate %x : tensor<?x4xf32>
+          %1 = stablehlo.after_all %t : !stablehlo.token
+          return %1 : !stablehlo.token
+        }
+        """
+    )
+    assert inspect(module).bytes == 16
 
 
 def test_table() -> None:
@@ -90,10 +119,25 @@ def test_table() -> None:
     assert "[red]plain[/red]" in printed(HOSTILE)
 
 
+X = "tensor<4x8xf32>"
+
+
 def printed(module: Module) -> str:
     output = io.StringIO()
     Console(file=output, width=160).print(composite_table(inspect(module)))
     return output.getvalue()
+
+
+def test_graph_of_a_training_step() -> None:
+    graph = dataflow_graph(clean(load("transformer_step_torch_xla_2_9")))
+    forward, backward = ["ptxla.softmax", "ptxla.gelu"], ["ptxla.gelu_backward"]
+    backward.append("ptxla.softmax_backward")
+    composites = [node.label for node in graph.nodes if node.composite]
+    assert composites == forward * 2 + backward * 2
+    assert len(graph.nodes) < 30
+    layer = {node.number: node.layer for node in graph.nodes}
+    assert all(layer[edge.source] < layer[edge.target] for edge in graph.edges)
+    assert sum(node.outputs for node in graph.nodes) == 25
 
 
 def test_page_is_well_formed_and_loads_nothing() -> None:
@@ -108,6 +152,29 @@ def test_page_is_well_formed_and_loads_nothing() -> None:
     page = html_page(module)
     assert well_formed(page).count("rect") == 21
     assert "ptxla.softmax_backward → " in page
+
+
+def test_page_sums_up_what_is_too_large_to_be_read() -> None:
+    lines = [
+        f'%x{number + 1} = stablehlo.composite "acme.{name}" %x{number}'
+        f" {{composite_attributes = {{n = {number} : i64}}, decomposition = @f}} : ({X}) -> {X}"
+        for number in range(600)
+        for name in [("even", "odd")[number % 2]]
+    ]
+    body = "\n".join(lines)
+    page = html_page(
+        Module.parse(f"""
+            func.func @main(%x0: {X}) -> {X} {{ {body}
+              return %x600 : {X} }}
+            func.func private @f(%x: {X}) -> {X} {{ return %x : {X} }}
+        """)
+    )
+    tags = well_formed(page)
+    assert "svg" not in tags
+    assert "The graph has 600 boxes" in page
+    assert page.count('<td data-of="to">acme.') == 2
+    assert page.count('<td data-of="types">') == 400
+    assert "… and 200 more" in page
 
 
 def test_page_escapes_what_comes_from_the_module() -> None:

@@ -6,17 +6,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from composites_testing.processes import run
+from composites_testing.passes import composite_module
+from composites_testing.processes import run, run_python
 
 from lowering.stablehlo import (
+    AttributeConversionError,
     BytecodeError,
     CrashError,
     Limits,
     Module,
     ParseError,
+    StableHLOError,
+    inspect,
+    to_custom_call,
 )
 
 DATA = Path(__file__).parent / "data"
@@ -52,6 +58,69 @@ def test_other_errors_are_those_of_reading_without_limits() -> None:
         Module.from_bytes(b"ML\xefR\x00", "a", limits=Limits())
 
 
+def test_limits_are_positive() -> None:
+    for seconds, memory in ((0, 2**30), (float("nan"), 2**30), (1, -1)):
+        with pytest.raises(StableHLOError, match=r"are no limits; give positive numbers"):
+            Limits(seconds=seconds, memory=memory)
+
+
+@pytest.mark.process
+def test_names_that_are_not_utf8() -> None:
+    """In another process, because jaxlib can abort on them."""
+    done = run_python(
+        "from lowering.stablehlo import *\n"
+        "on_module = Module.parse(r'module attributes {\"a.\\FF\" = 1 : i32} {}')\n"
+        "on_composite = Module.parse(r'''\n"
+        "func.func @main(%a: tensor<f32>) -> tensor<f32> {\n"
+        '  %0 = stablehlo.composite "x.y" %a {composite_attributes = {"\\FF" = 1 : i32},\n'
+        "    decomposition = @d} : (tensor<f32>) -> tensor<f32>\n"
+        "  return %0 : tensor<f32>\n"
+        "}\n"
+        "func.func private @d(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }''')\n"
+        "for call in (lambda: on_module.name, lambda: inspect(on_composite),\n"
+        "             lambda: to_custom_call(on_composite, {'x.y': 'kernel'})):\n"
+        "    try:\n"
+        "        call()\n"
+        "    except StableHLOError as error:\n"
+        "        print(error)\n"
+    )
+    assert (done.code, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "the name of an attribute of builtin.module is not UTF-8; write it in UTF-8",
+        "the name of an attribute of a dictionary is not UTF-8; write it in UTF-8",
+        "the name of an attribute of a dictionary is not UTF-8; write it in UTF-8",
+    ]
+
+
+def test_locations_as_attributes() -> None:
+    """MLIR has them among its attributes. jaxlib 0.10.2 has no class for them there; 0.7.1 reads
+    them."""
+    for value in ('loc("x":1:2)', '[loc("x":1:2)]', "{c = loc(unknown)}"):
+        module = composite_module("x.y", "tensor<f32>", attributes=f"{{b = {value}}}")
+        _inspect_or_refuse(module)
+        with pytest.raises(StableHLOError, match="loc"):
+            to_custom_call(module, {"x.y": "kernel"})
+    _inspect_or_refuse(Module.parse('module attributes {a.b = loc("x":1:2)} {}'))
+
+
+def _inspect_or_refuse(module: Module) -> None:
+    with suppress(AttributeConversionError):
+        inspect(module)
+
+
+@pytest.mark.process
+def test_a_process_that_fails_otherwise_is_not_called_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import threading\ndel threading.Thread")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(CrashError) as caught:
+        Module.read(BLOCK, limits=Limits())
+    message = str(caught.value)
+    assert message.startswith(f"{BLOCK}: the process that reads it failed, perhaps whatever the")
+    assert message.endswith("module 'threading' has no attribute 'Thread'")
+
+
 @pytest.mark.process
 def test_a_users_files_shadow_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model's folder is put on the path, and may have a json.py, which this process has read."""
@@ -83,6 +152,18 @@ def test_a_command_limits_time_and_memory(tmp_path: Path) -> None:
         done = run(*COMMAND, "inspect", str(path), option)
         assert (done.code, done.stdout) == (1, "")
         assert done.stderr.startswith(f"error: {path}: {message}")
+
+
+@pytest.mark.process
+def test_a_command_reads_stdin_and_writes_stdout() -> None:
+    done = subprocess.run(
+        [*COMMAND, "lower", "/dev/stdin", "--no-clean", "-o", "/dev/stdout"],
+        input=BLOCK.read_bytes(),
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.decode() == Module.read(BLOCK).text
+    assert done.stderr == b""
 
 
 SLOW = """

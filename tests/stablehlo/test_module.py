@@ -9,6 +9,7 @@ from lowering.stablehlo import (
     BytecodeError,
     Module,
     ParseError,
+    VerificationError,
     VersionError,
     bindings,
     legalize_chlo,
@@ -32,6 +33,13 @@ def test_portable_artifact_comes_back_as_the_same_text(tmp_path: Path) -> None:
         assert bindings.artifact_version(data) == bindings.PORTABLE_VERSION == (1, 13, 0)
         assert Module.read(path).text == module.text
     assert b"composite_v2" not in data
+
+
+def test_plain_bytecode_is_read(tmp_path: Path) -> None:
+    module = load("block")
+    with (tmp_path / "plain.bc").open("wb") as file:
+        module.ir.operation.write_bytecode(file)
+    assert Module.read(tmp_path / "plain.bc").text == module.text
 
 
 def test_portable_legalizes_chlo_and_leaves_the_module_alone() -> None:
@@ -82,6 +90,16 @@ def test_damaged_bytecode_is_an_error_and_prints_nothing(
     assert capfd.readouterr().err == ""
 
 
+def test_impossible_versions_are_refused() -> None:
+    for version, message in (
+        ("latest", r"'latest' is not a StableHLO version; write it like '1\.\d+\.\d+'"),
+        ("0.1.0", r"StableHLO 0\.1\.0 cannot be written; the installed jaxlib writes 0\.9\.0 to 1"),
+        ("9.9.9", r"StableHLO 9\.9\.9 cannot be written"),
+    ):
+        with pytest.raises(VersionError, match=message):
+            load("block").portable(version)
+
+
 ACCURATE = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   %0 = "stablehlo.exponential"(%x) {result_accuracy = #stablehlo.result_accuracy<
     mode = #stablehlo.result_accuracy_mode<HIGHEST>>} : (tensor<2xf32>) -> tensor<2xf32>
@@ -104,3 +122,30 @@ def test_what_a_version_cannot_hold() -> None:
     for (text, version), message in TOO_NEW.items():
         with pytest.raises(VersionError, match=message):
             Module.parse(text).portable(version)
+
+
+def test_the_version_in_the_message_is_the_lowest_that_holds_the_module(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The default version is refused like any other."""
+    module = Module.parse(ACCURATE)
+    monkeypatch.setattr(bindings, "PORTABLE_VERSION", (1, 8, 9))
+    with pytest.raises(VersionError, match=r"for StableHLO 1\.8\.9; it needs 1\.9\.0 or newer"):
+        module.portable()
+    assert Module.from_bytes(module.portable("1.9.0")).text == module.text
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    target = tmp_path / "out.mlirbc"
+    target.write_bytes(b"old")
+    with pytest.raises(VersionError):
+        load("block").write(target, portable="9.9.9")
+    assert target.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_verify_reports_a_broken_module() -> None:
+    broken = load("block").copy_ir()
+    list(broken.body.operations)[1].operation.erase()
+    with pytest.raises(VerificationError, match=r"acme\.twice\.impl"):
+        Module(broken).verify()

@@ -6,6 +6,8 @@ import pytest
 from composites_testing.passes import load
 
 from lowering.stablehlo import Module, PassError, decompose, run_passes
+from lowering.stablehlo.bindings import IrModule
+from lowering.stablehlo.in_place import in_place
 
 
 def test_passes_run_in_order_and_the_input_stays() -> None:
@@ -22,6 +24,19 @@ def test_passes_run_in_order_and_the_input_stays() -> None:
     assert "acme.twice" not in result.text
     assert module.text == before
     assert run_passes(module, []) is module
+
+
+def test_a_partial_of_an_in_place_pass_copies_no_module_that_is_owned() -> None:
+    held: list[IrModule] = []
+
+    @in_place
+    def note(module: IrModule, *, name: str = "") -> None:
+        held.append(module)
+
+    given = load("block")
+    run_passes(given, [note, partial(note, name="a"), partial(note, name="b")])
+    assert held[0] is held[1] is held[2]
+    assert held[0] is not given.ir
 
 
 def test_a_pass_that_breaks_the_module_is_named() -> None:

@@ -14,6 +14,7 @@ from lowering.stablehlo import (
     compare,
     composite_count,
     decompose,
+    inspect,
     run,
     to_custom_call,
 )
@@ -45,6 +46,14 @@ def test_text_and_bytes_are_read() -> None:
     module.ir.operation.write_bytecode(bytecode)
     for data in (module.text.encode(), bytecode.getvalue(), module.portable()):
         assert Module.from_bytes(data).text == module.text
+
+
+def test_a_report_counts_what_is_stored() -> None:
+    report = inspect(Module.parse(MODULE))
+    (composite,) = report.composites
+    assert (composite.name, composite.operands) == ("acme.abs", (SIGNED,))
+    assert composite.bytes == 8
+    assert report.bytes == 4 * 8 + 4 * 8
 
 
 def test_composites_are_lowered() -> None:

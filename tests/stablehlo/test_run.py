@@ -69,3 +69,14 @@ def test_a_wide_product_of_bfloat16_runs_on_the_cpu_transposed_too() -> None:
     (got,) = run(module, a, b)
     np.testing.assert_allclose(got, (a.astype(np.float64) @ b.astype(np.float64)).T, atol=1e-6)
     assert module.text == before
+
+
+def test_extremes_of_what_is_no_number_are_no_numbers() -> None:
+    for name, start in (("maximum", "0xFF800000"), ("minimum", "0x7F800000")):
+        body = f"""
+          %start = stablehlo.constant dense<{start}> : tensor<f32>
+          %r = stablehlo.reduce(%x init: %start) applies stablehlo.{name} across dimensions = [0]
+            : (tensor<3xf32>, tensor<f32>) -> tensor<f32>"""
+        module = program(body, "%x: tensor<3xf32>", "tensor<f32>")
+        (found,) = run(module, np.array([np.nan, 0, 1], np.float32))
+        assert np.isnan(found)

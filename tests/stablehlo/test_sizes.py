@@ -15,6 +15,7 @@ from lowering.stablehlo import (
     flatten_calls,
     html_page,
     inspect,
+    sizes,
     unshare_decompositions,
 )
 
@@ -76,6 +77,32 @@ def test_copies_are_made_up_to_a_limit() -> None:
             copy(made[use, 5000])
 
 
+def test_more_than_any_program_runs_is_not_counted() -> None:
+    for count in (inspect, casts, html_page):
+        with pytest.raises(
+            SizeError, match=r"^@d\d+ occurs more than 9,223,372,036,854,775,808 times"
+        ):
+            count(doubling(100, composite))
+
+
+def test_a_large_module_may_grow_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "LARGEST_RESULT", 100)
+
+    def flat(times: int) -> Module:
+        calls = "".join(f"%{n} = call @f(%a) : ({TYPE}) -> {TYPE}\n" for n in range(times))
+        adds = "".join(f"%{n} = stablehlo.add %a, %a : {TYPE}\n" for n in range(50))
+        return flatten_calls(
+            Module.parse(
+                f"func.func @main(%a: {TYPE}) -> {TYPE} {{ {calls} return %0 : {TYPE} }}\n"
+                f"func.func private @f(%a: {TYPE}) -> {TYPE} {{ {adds} return %0 : {TYPE} }}"
+            )
+        )
+
+    assert flat(8).text.count("stablehlo.add") == 400
+    with pytest.raises(SizeError, match="its 74 operations would become 1,062; at most 100 are"):
+        flat(20)
+
+
 CYCLE = f"""
 func.func @main(%a: {TYPE}) -> {TYPE} {{ {composite("%0", "%a", 0)} return %0 : {TYPE} }}
 func.func private @d0(%a: {TYPE}) -> {TYPE} {{ {composite("%0", "%a", 1)} return %0 : {TYPE} }}
@@ -87,3 +114,12 @@ def test_a_cycle_is_an_error() -> None:
     for change in (unshare_decompositions, decompose, inspect, clean):
         with pytest.raises(UnsupportedOperationError, match="refer to each other in a cycle"):
             change(Module.parse(CYCLE))
+
+
+def test_a_type_larger_than_memory() -> None:
+    huge = "x".join(["9223372036854775807"] * 3)
+    type_ = f"tensor<{huge}xf32>"
+    body = f"%0 = stablehlo.abs %a : {type_}\n return"
+    module = Module.parse(f"func.func @main(%a: {type_}) {{ {body} }}")
+    with pytest.raises(SizeError, match="is larger than any machine can address"):
+        inspect(module)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from composites_testing.passes import same_numbers
 from composites_testing.stablehlo_commands import invoke
 
 from lowering.stablehlo import Module, bindings
@@ -62,14 +63,28 @@ def test_attributes_are_ignored_where_that_is_said(
     assert "backend_config = {scale = 2.000000e+00 : f32}" in out.read_text()
 
 
+def test_keep_alone_inlines_the_others(tmp_path: Path) -> None:
+    out = tmp_path / "out.mlir"
+    assert invoke("lower", BLOCK, "-o", out, "--keep", "acme.twice")[0] == 0
+    assert "ptxla.outer" not in out.read_text()
+    assert out.read_text().count("stablehlo.composite") == 2
+    same_numbers(Module.read(BLOCK), Module.read(out))
+
+
 MISTAKES = {
+    "--decompose acme.twise": "no composite matches 'acme.twise'; the module has: ",
     "--custom-call acme.twice": "--custom-call 'acme.twice': write it as NAME=VALUE",
     "--custom-call acme.tanh=a --custom-call acme.tanh=b": "--custom-call names 'acme.tanh' twice",
     "--bind acme.twice=f": "'f' does not name a function; write FILE.py:FUNCTION or package.mod",
+    "--bind acme.twice=nowhere_at_all:f": "there is no module nowhere_at_all",
+    "--bind acme.twice=math:twice": "module math has no function twice",
     "--bind acme.twice=math:floor": "floor has no parameter for axis, scale",
+    "--bind acme.tanh=math:tanh": "acme.tanh: tanh cannot be lowered for",
+    "--bind acme.tanh@1=math:tanh": "acme.tanh@1 is for version 1 only, and the module calls acme",
     "--ignore-attribute acme.twice=axis": "--ignore-attribute: no composite is named with --bind",
     "--bind acme.tanh=math:tanh --ignore-attribute acme.twice=axis,": "--ignore-attribute"
     " acme.twice: write it as NAME=VALUE,VALUE",
+    "--drop-attribute acme.twice=axis": "--drop-attribute: no composite is named with --custom-c",
     "--portable 9.9.9": "StableHLO 9.9.9 cannot be written",
     "-o nowhere/out.mlir": "No such file or directory",
 }

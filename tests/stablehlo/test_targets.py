@@ -18,6 +18,7 @@ from lowering.stablehlo import (
     run_passes,
     target_passes,
 )
+from lowering.stablehlo.bindings import operator_name, source_line
 
 SOLVE = """
 func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
@@ -195,3 +196,19 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert code == 1
     assert "stablehlo.cholesky" in message
     assert "stablehlo.select_and_scatter" not in out.read_text()
+
+
+LOCATIONS = {
+    'loc("aten__sin"("m.py":3:0))': ("aten::sin", "m.py:3"),
+    'loc("aten__sin"(callsite("m.py":3:0 at "n.py":4:0)))': ("aten::sin", "m.py:3"),
+    'loc(fused["aten__sin", "m.py":3:0])': ("aten::sin", "m.py:3"),
+    'loc("aten__sin")': ("aten::sin", ""),
+    'loc(fused["uniform", "m.py":3:0])': ("", "m.py:3"),
+    'loc(fused["m.py":3:0, "aten__sin"])': ("", "m.py:3"),
+    'loc("m.py":3:0)': ("", "m.py:3"),
+    "loc(unknown)": ("", ""),
+}
+
+
+def test_operators_and_lines_of_locations() -> None:
+    assert {text: (operator_name(text), source_line(text)) for text in LOCATIONS} == LOCATIONS

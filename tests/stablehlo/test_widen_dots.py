@@ -101,6 +101,21 @@ def test_every_product() -> None:
     np.testing.assert_allclose(convolution, np.einsum("bxyiuv,uvio->bxyo", windows, k), atol=1e-5)
 
 
+def test_several_casts_to_the_same_type_all_go() -> None:
+    module = program(
+        f"""
+        %0 = {DOT}
+        %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<4x4xN>) -> tensor<4x4xN>
+        %2 = stablehlo.convert %0 : (tensor<4x4xN>) -> tensor<4x4xf32>
+        %3 = stablehlo.convert %1 : (tensor<4x4xN>) -> tensor<4x4xf32>
+        %4 = stablehlo.convert %1 : (tensor<4x4xN>) -> tensor<4x4xf32>
+        return %2, %3, %4 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
+        """,
+        "tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>",
+    )
+    assert "return %0, %1, %1" in widened(module).text
+
+
 ALGORITHM = (
     "algorithm = <lhs_precision_type = bf16, rhs_precision_type = bf16, accumulation_type ="
     " f32, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 1,"
@@ -219,3 +234,12 @@ def test_numbers_are_at_least_as_close_to_the_exact_ones(narrow: str, dtype: typ
     errors = [np.abs(run(m, a, b)[0] - exact).max() for m in (widened(module), module, rounded)]
     assert errors[0] <= min(errors[1:])
     assert errors[0] < 1e-5 < 1e-3 < errors[2]
+
+
+def test_integers_no_longer_overflow() -> None:
+    module = product_then(
+        "%y = stablehlo.convert %0 : (tensor<4x4xN>) -> tensor<4x4xi32>", "tensor<4x4xi32>", "i8"
+    )
+    a, b = np.full((4, 8), 100, np.int8), np.full((8, 4), 100, np.int8)
+    np.testing.assert_array_equal(run(module, a, b)[0], np.full((4, 4), -128))  # 80000 mod 256
+    np.testing.assert_array_equal(run(widened(module), a, b)[0], np.full((4, 4), 80000))

@@ -36,3 +36,10 @@ def test_missing_jaxlib_says_what_to_install() -> None:
     result = run_python("import sys\nsys.modules['jaxlib'] = None\n" + MODULE)
     assert "MissingJaxError: lowering.stablehlo needs jaxlib to read StableHLO" in result.stderr
     assert result.stderr.rstrip().endswith("install it with: pip install jaxlib")
+
+
+@pytest.mark.process
+def test_missing_jax_says_what_to_install() -> None:
+    result = run_python("import sys\nsys.modules['jax'] = None\n" + MODULE + "run(module)\n")
+    assert "MissingJaxError: running or binding needs jax" in result.stderr
+    assert result.stderr.rstrip().endswith("install it with: pip install jax")

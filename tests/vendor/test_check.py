@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from composites_testing.packages import install, returning
 from typer.testing import CliRunner, Result
 
 import composites
+from composites.errors import LoweringError
 from composites.registry.catalog import builtin_registry_path
 from lowering.cli.app import app
 
@@ -66,6 +68,17 @@ def test_the_file_of_an_installed_package(tmp_path: Path) -> None:
 def test_the_builtin_registry() -> None:
     """It stands in for itself, and its entries for functions of transformers are tried too."""
     assert_good(check(os.path.relpath(builtin_registry_path())))
+
+
+def test_each_problem_of_an_installed_file_is_printed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path, "  a: {op: aten::gellu}\n")
+    install(tmp_path, "umbra-ops", monkeypatch, umbra_ops=returning(file))
+    text = "PyTorch has no operator aten::gellu; did you mean 'aten::gelu'?"
+    assert check(file).stderr == f"{file}:4: a: {text}\n"
+    relative = os.path.relpath(file)
+    assert check(relative).stderr == f"{relative}:4: a: {text}\n"
 
 
 @pytest.mark.parametrize("broken", ["  a: {op: aten::gellu}\n", "  a: [\n"])
@@ -171,6 +184,12 @@ def called(x: Tensor):
 
 def meaning(self: Tensor):
     return self
+
+def rewritten(self):
+    return self
+
+def narrower(x):
+    return x
 """
 WRONG_ARGUMENTS = {
     "op: aten::gelu, adapt: 'adapters:more'": "adapt: adapters:more passes arguments that"
@@ -198,6 +217,39 @@ def test_adapters_that_pass_or_take_other_arguments(
     ]
 
 
+def test_rewrites_that_take_other_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "adapters", raising=False)
+    text = "from torch import Tensor\n" + ADAPTERS.replace("called(x: Tensor)", "called(x, y=0)")
+    (tmp_path / "adapters.py").write_text(text)
+    rewrites = "{aten::gelu: 'adapters:rewritten', 'adapters:called': 'adapters:narrower'}"
+    keys = f"op: aten::silu, backward: derive, rewrites: {rewrites}"
+    file = write(tmp_path, f"  a: {{{keys}}}\n")
+    result = check(file)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        f"{file}:4: a: rewrites: adapters:rewritten does not take the arguments of aten::gelu:"
+        " got an unexpected keyword argument 'approximate'",
+        f"{file}:4: a: rewrites: adapters:narrower does not take the arguments of adapters:called:"
+        " too many positional arguments",
+    ]
+    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(file))
+    message = "adapters:rewritten does not take the arguments of aten::gelu: got an unexpected"
+    x = torch.ones(2, device="xla")
+    with composites.enabled("umbra.a"), pytest.raises(LoweringError, match=message):
+        torch.nn.functional.gelu(x, approximate="tanh")
+
+
+def test_an_example_that_this_machine_cannot_call(tmp_path: Path) -> None:
+    """An operator without a kernel for the CPU, and a function whose package is missing."""
+    lists = "example: {self: 2x3xbf16, mat2: 3x2xbf16, out_dtype: f32}"
+    assert_good(check(write(tmp_path, f"  mm: {{op: aten::mm.dtype, {lists}}}\n")))
+    missing = "  f: {function: 'nowhere_at_all:f', operands: [x], example: {x: 2xf32}}\n"
+    assert check(write(tmp_path, missing)).exit_code == 0
+
+
 EXITING = {
     "import sys\nsys.exit('no license')\n": "SystemExit: no license",
     "def run(self, approximate):\n    raise SystemExit(3)\n": "SystemExit: 3",
@@ -222,6 +274,13 @@ def test_two_entries_for_every_call_are_warned_of(tmp_path: Path) -> None:
     assert result.stderr.startswith("warning: umbra.* cannot be turned on: umbra.a (")
 
 
+def test_a_function_whose_module_is_missing_is_not_checked(tmp_path: Path) -> None:
+    file = write(tmp_path, "  f: {function: 'nowhere_at_all:f', operands: [x]}\n")
+    result = check(file)
+    message = "nowhere_at_all:f was not checked: there is no module nowhere_at_all"
+    assert (result.exit_code, result.stderr) == (0, f"warning: {file}:4: f: {message}\n")
+
+
 def test_without_torch_xla_it_says_what_was_not_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,3 +288,72 @@ def test_without_torch_xla_it_says_what_was_not_checked(
     result = check(write(tmp_path, "  norm: {op: aten::native_layer_norm}\n"))
     assert (result.exit_code, result.stdout) == (0, "1 file checked, no problems found\n")
     assert result.stderr.startswith("warning: whether the entries can be turned on was not checked")
+
+
+WRAPPED = """
+import functools
+import torch
+
+
+def kept(function):
+    return function
+
+
+def twice(function):
+    @functools.wraps(function)
+    def call(x):
+        return function(function(x))
+
+    return call
+
+
+@kept
+def plain(x: torch.Tensor) -> torch.Tensor:
+    return torch.tanh(x)
+
+
+@twice
+def wrapped(x: torch.Tensor) -> torch.Tensor:
+    return torch.tanh(x)
+
+
+class Norm(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().__call__(x)
+
+    def scaled(self, x: torch.Tensor) -> torch.Tensor:
+        return self.tanh(x)
+
+    def tanh(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x)
+
+    relu = torch.relu
+
+    def held(self, x: torch.Tensor) -> torch.Tensor:
+        return self.relu(x)
+"""
+
+
+def test_functions_that_cannot_have_copies(
+    tmp_path: Path, module: Callable[[str, str], None]
+) -> None:
+    module("wrapped_layers", WRAPPED)
+    entry = "{{function: 'wrapped_layers:{}', copies: [wrapped_layers, qqxqq], operands: [x]}}"
+    names = {
+        "plain": "plain", "wrapped": "wrapped", "norm": "Norm.forward",
+        "scaled": "Norm.scaled", "held": "Norm.held",
+    }  # fmt: skip
+    file = write(tmp_path, "".join(f"  {n}: {entry.format(f)}\n" for n, f in names.items()))
+    result = check(file)
+    assert result.exit_code == 1
+    said = " ".join(result.stderr.split())
+    for line, name in ((5, "wrapped"), (6, "norm"), (8, "held")):
+        why = f"{file}:{line}: {name}: copies: wrapped_layers:{names[name]} cannot have copies"
+        assert why in said, said
+    assert f"{file}:4: plain: copies: wrapped_layers" not in said
+    assert f"{file}:7: scaled: copies: wrapped_layers" not in said
+    file = write(tmp_path, f"  plain: {entry.format('plain')}\n")
+    result = check(file)
+    assert result.exit_code == 0
+    said = " ".join((result.stdout + result.stderr).split())
+    assert f"{file}:4: plain: copies: package qqxqq is not installed" in said

@@ -70,6 +70,13 @@ def test_verify_random_numbers(registries: Callable[..., None]) -> None:
     verified("tenstorrent", "f32", "uniform")
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("file", ["chlo", "xla"])
+def test_verify_in_bf16(file: str, registries: Callable[..., None]) -> None:
+    registries(file)
+    verified(file, "bf16")
+
+
 @pytest.mark.parametrize("file", quick(VERIFIED, "xla"))
 def test_lock(file: str, registries: Callable[..., None]) -> None:
     """Each entry has a canonical call, whose decomposition is hashed."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +15,17 @@ from composites_testing.vendor_calls import umbra_composites, values_and_gradien
 from torch import Tensor
 
 import composites
-from composites.errors import LoweringError
+from composites.errors import LoweringError, RegistryError
+from composites.registry.catalog import load_catalog
+from lowering.verification.results import Check, Verdict
+from lowering.verification.targets import targets_of
+from lowering.verification.verify import verify
 
 HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
 
 FUNCTIONS = """
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import torch
@@ -28,6 +35,10 @@ import composites
 
 def gelu(self, *, approximate="none"):
     return jax.nn.gelu(self, approximate=approximate == "tanh")
+
+
+def relu6(self, *, approximate="none"):
+    return jax.nn.relu6(self)
 
 
 def exp(self):
@@ -65,6 +76,14 @@ def cat(tensors, dim=0):
     return jnp.concatenate(tensors, dim)
 
 
+def atan2(self, other):
+    return jnp.where(self > 0, 1.0, 2.0)  # weakly typed, and without gradient
+
+
+def looped(self):
+    return jax.lax.while_loop(lambda x: x.sum() < 9, lambda x: x * 2, self)
+
+
 def scale(x: torch.Tensor, y: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
     return x * y * factor
 
@@ -91,6 +110,14 @@ def swish_grad(grad_output: jax.Array, self: jax.Array, half: jax.Array) -> jax.
 
 def half(input):
     return jax.nn.sigmoid(input)
+
+
+def wrong_grad(grad_output: jax.Array, self: jax.Array) -> jax.Array:
+    return grad_output + 3
+
+
+def untyped_grad(grad_output, self):
+    return grad_output
 """
 
 
@@ -195,6 +222,15 @@ def test_a_value_that_the_function_names(enable: Enable) -> None:
     assert text.count("stablehlo.dot") == 2  # one each way
 
 
+def test_a_gradient_that_is_zero(enable: Enable) -> None:
+    enable(derived("aten::atan2", "atan2"))
+    x, y = (numbers(4, seed=n).to("xla").requires_grad_() for n in range(2))
+    grads = torch.autograd.grad(torch.atan2(x, y).sum(), [x, y])
+    assert umbra_composites(*grads) == ["planted_backward"]
+    assert [g.dtype for g in grads] == [torch.float32] * 2
+    assert all(torch.equal(g.cpu(), torch.zeros(4)) for g in grads)
+
+
 def test_a_gradient_of_the_gradient_is_that_of_the_operator(enable: Enable) -> None:
     enable(derived("aten::gelu", "gelu"))
     found = []
@@ -236,6 +272,17 @@ def test_an_entry_of_its_own(enable: Enable) -> None:
     same_as_cpu(F.silu, [numbers(4, 3, dtype=torch.bfloat16)], ["swish", "swish_grad"], 2e-2)
 
 
+def test_mistakes(enable: Enable) -> None:
+    with pytest.raises(RegistryError, match=r"torch\.Tensor or jax\.Array"):
+        enable("  g: {gradients: [self], decomposition: 'jax:umbra_ops:untyped_grad'}\n")
+    with pytest.raises(RegistryError, match="or a JAX function with jax:"):
+        enable("  g: {gradients: [self]}\n")
+    enable(derived("aten::relu", "looped"))
+    x = numbers(4).abs().to("xla").requires_grad_()
+    with pytest.raises(LoweringError, match=r"umbra_ops:looped failed .*Reverse-mode"):
+        torch.autograd.grad(torch.relu(x).sum(), [x])
+
+
 def test_compiled_graphs(enable: Enable) -> None:
     enable(derived("aten::gelu", "gelu"))
     torch._dynamo.reset()
@@ -248,3 +295,29 @@ def test_exports(enable: Enable) -> None:
     step = CallingWithWeight(F.gelu)
     program = composites.export(step, (), train=True, ops=["umbra.planted"])
     assert program.composites == {"umbra.planted": 1, "umbra.planted_backward": 1}
+
+
+@pytest.mark.slow
+def test_verify(enable: Enable, tmp_path: Path) -> None:
+    (tmp_path / "umbra.yaml").write_text(
+        HEAD
+        + derived("aten::gelu", "gelu", ", attributes: {approximate: approximate}")
+        + derived("aten::gelu", "relu6", ", attributes: {approximate: approximate}").replace(
+            "planted", "wrong"
+        )
+        + "  bad: {op: aten::silu, backward: bad_grad}\n"
+        "  bad_grad: {gradients: [self], decomposition: 'jax:umbra_ops:wrong_grad'}\n"
+    )
+    catalog = load_catalog([str(tmp_path / "umbra.yaml")], in_place=True)
+    found = {
+        target.entry.name: verify(target, catalog, ("f32", "bf16"))
+        for target in targets_of(catalog.registries[0].composites, catalog)
+    }
+    assert {row.verdict for row in found["planted"]} == {Verdict.VERIFIED}, found["planted"]
+    assert all(row.numbers.gradient is not None for row in found["planted"])
+    for name, checks in (
+        ("wrong", {Check.FORWARD, Check.GRADIENT}), ("bad", {Check.GRADIENT}),
+        ("bad_grad", {Check.GRADIENT}),
+    ):  # fmt: skip
+        failed = {f.check for row in found[name] for f in row.findings if f.is_failure}
+        assert failed == checks, found[name]

@@ -13,6 +13,7 @@ from composites_testing.vendor_calls import umbra_composites, values_and_gradien
 from torch import Tensor
 
 import composites
+from composites.errors import LoweringError
 from lowering.stablehlo import BindError, bind
 from lowering.stablehlo import compare as compare_kernels
 
@@ -28,6 +29,11 @@ def total(tensors: list[Tensor], scale: float = 1.0) -> Tensor:
     return sum(tensors) * scale
 
 
+def rotate(x: Tensor, position: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    assert type(position) is tuple
+    return x * position[0], x * position[1]
+
+
 def bare(parts, factor):
     return [part * factor for part in parts]
 
@@ -38,6 +44,10 @@ def weighted(x: Tensor, more: Sequence[Tensor] | None = None) -> Tensor:
 
 def cat_grad(grad_output: Tensor, tensors: list[Tensor], dim: int) -> list[Tensor]:
     return list(torch.split(grad_output * 1.0, [t.shape[dim] for t in tensors], dim))
+
+
+def wrong_grad(grad_output: Tensor, tensors: list[Tensor], dim: int) -> list[Tensor]:
+    return [grad_output * 1.0]
 
 
 def joined(tensors: list[Tensor], dim: int) -> Tensor:
@@ -103,6 +113,13 @@ def test_one_entry_for_any_length(enable: Enable) -> None:
         assert "operand_segment_sizes" not in text  # the number of operands tells
 
 
+def test_vectors_without_elements_do_not_count_for_dimensions(enable: Enable) -> None:
+    enable(CAT % "")
+    found = torch.cat([torch.empty(0, device="xla"), numbers(2, 3).to("xla")], -1)
+    assert "dim = 1" in text_of(found)
+    assert torch.equal(found.cpu(), numbers(2, 3))
+
+
 def umbra(name: str) -> Callable[..., Any]:
     """A function of FUNCTIONS, whose module is there when it is called."""
     return lambda *arguments: getattr(import_module("umbra_ops"), name)(*arguments)
@@ -112,6 +129,10 @@ DERIVED = "backward: derive"
 OF_CAT = "gradients: [tensors], attributes: {dim: dim}, decomposition:"
 PAIR, TWO_PAIRS = ((2, 3), (2, 1)), ((2, 3), (4,), (2, 3), (4,))
 CALLS: dict[str, tuple[str, Callable[..., Any], Sequence[Sequence[int]], str, str]] = {
+    "stack": (
+        "stack: {op: aten::stack, attributes: {dim: dim}}",
+        lambda *t: torch.stack(t, -1), ((2, 3), (2, 3)), "stack", "dim = -1",
+    ),
     "a gradient for each tensor": (
         (CAT % f", {DERIVED}").strip(),
         lambda *t: torch.cat(t, 1), PAIR, "cat cat_backward",
@@ -135,10 +156,19 @@ CALLS: dict[str, tuple[str, Callable[..., Any], Sequence[Sequence[int]], str, st
         "split: {op: aten::split_copy.Tensor, attributes: {size: split_size, dim: dim}}",
         lambda x: torch.split(x, 2), ((5, 3),), "split", "",
     ),
+    "a result that is a list of one": (
+        "unbind: {op: aten::unbind_copy.int, attributes: {dim: dim}}",
+        lambda x: x.unbind(), ((1, 3),), "unbind", "",
+    ),
     "a function": (
         "total: {function: 'umbra_ops:total', operands: [tensors], attributes: [scale],"
         f" {DERIVED}}}",
         lambda *t: umbra("total")(list(t), 0.5), ((2, 3),) * 3, "total total_backward", "",
+    ),
+    "a tuple, which stays one": (
+        f"rotate: {{function: 'umbra_ops:rotate', operands: [x, position], {DERIVED}}}",
+        lambda x, a, b: umbra("rotate")(x, (a, b)), ((2, 3), (3,), (2, 3)),
+        "rotate rotate_backward", "",
     ),
     "a list without annotation says its length": (
         f"bare: {{function: 'umbra_ops:bare', operands: [parts, factor], {DERIVED}}}",
@@ -171,6 +201,16 @@ def test_only_some_tensors_of_a_list_need_a_gradient(enable: Enable) -> None:
     assert torch.equal(a.grad.cpu(), torch.ones(2, 3))
 
 
+def test_a_backward_with_too_few_gradients(enable: Enable) -> None:
+    enable(
+        CAT % ", backward: cat_grad" + "  cat_grad:\n    gradients: [tensors]\n"
+        "    decomposition: umbra_ops:wrong_grad\n    attributes: {dim: dim}\n"
+    )
+    a, b = (numbers(2, 3).to("xla").requires_grad_() for _ in range(2))
+    with pytest.raises(LoweringError, match=r"tensors is a list of 2 tensors.* returns 1 for it"):
+        torch.cat([a, b]).sum().backward()
+
+
 FOREACH = "  add: {op: aten::_foreach_add.List, attributes: {alpha: alpha}%s}\n"
 
 
@@ -196,6 +236,28 @@ def test_written_to_out(enable: Enable, backward: str) -> None:
     assert torch.cat([x.to("xla"), y.to("xla")], out=target) is target
     assert umbra_composites(target) == ["cat"]
     assert torch.equal(target.cpu(), torch.cat([x, y]))
+
+
+def test_in_place_with_gradients_is_autograds_own(enable: Enable) -> None:
+    def in_place(a: Tensor, b: Tensor) -> Tensor:
+        made = [a * 2, b * 3]
+        torch._foreach_add_(made, [b, a])
+        return made[0] * made[1]
+
+    enable_it = lambda: enable(FOREACH % ", backward: derive")  # noqa: E731
+    compare(in_place, enable_it, (2, 3), (2, 3))
+
+
+def test_a_tensor_twice_in_a_list_that_is_written(enable: Enable) -> None:
+    found = []
+    for text in ("", FOREACH % ", backward: derive"):
+        composites.disable()
+        if text:
+            enable(text)
+        x = numbers(2, 3).to("xla")
+        torch._foreach_add_([x, x], [x, x])
+        found.append(x.cpu())
+    assert torch.equal(*found)
 
 
 def test_an_absent_list_is_not_an_empty_one(enable: Enable) -> None:

@@ -184,6 +184,28 @@ def test_compiled_forms() -> None:
     check_forms(compiled, compiled=True)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("litert")
+def test_compiled_python_functions_that_an_entry_claims() -> None:
+    """torch.compile reads the conditions; what the entry does not claim is the function itself."""
+    from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+    composites.disable("tfl.*")
+    # LiteRT takes f32, and has no gradients.
+    for dtype, requires_grad, expected in (
+        (torch.float32, False, ["odml.rms_norm"]),
+        (torch.bfloat16, False, []),
+        (torch.float32, True, []),
+    ):
+        norm = LlamaRMSNorm(6).to("xla", dtype).requires_grad_(requires_grad)
+        x = torch.arange(12.0).reshape(2, 6).to("xla", dtype)  # ones would be folded with eps
+        torch._dynamo.reset()
+        result = torch.compile(norm, backend="aot_eager", fullgraph=True)(x).detach()
+        names = [call.split('"')[1] for call in emitted_by(result)]
+        assert names == expected, (dtype, requires_grad)
+        assert torch.equal(result.cpu(), norm(x).detach().cpu())
+
+
 def test_gelu_of_tfl_has_a_boolean(registries: Callable[..., None]) -> None:
     registries(*FILES)
     forms = {
@@ -213,28 +235,58 @@ ALSO: dict[str, Form] = {
 # Calls that LiteRT refuses, or reads as something else; nothing means the stock lowering.
 OTHERWISE: dict[str, Form] = {
     "a divisor": pool(kernel_size=2, divisor_override=3),
+    "rounding up without counting padding": pool(
+        shape=(1, 2, 7, 8), kernel_size=2, ceil_mode=True, count_include_pad=False
+    ),
     "padding that is neither SAME nor VALID": pool(
         kernel_size=4, stride=1, padding=1, count_include_pad=False
     ),
+    "padding that is SAME for one size and not for another": pool(
+        kernel_size=3, stride=2, padding=1, count_include_pad=False
+    ),
+    "pooling without a batch": pool(shape=(2, 6, 8), kernel_size=2),
     "windows of several sizes": form(F.adaptive_avg_pool2d, {"input": IMAGE}, output_size=4),
     "softmax over another dimension": form(F.softmax, {"input": (2, 3)}, dim=0),
+    "two dimensions of rms_norm": form(F.rms_norm, {"input": (3, 4, 6)}, normalized_shape=[4, 6]),
+    "rms_norm of five dimensions": form(
+        F.rms_norm, {"input": (1, 1, 2, 2, 6)}, normalized_shape=[6]
+    ),
     "group norm without weight": form(F.group_norm, {"input": (2, 4, 3, 3)}, num_groups=2),
+    "group norm of sequences": form(F.group_norm, GROUP | {"input": (2, 4, 3)}, num_groups=2),
     "layer norm without bias": form(
         F.layer_norm, {"input": (4, 6), "weight": (6,)}, normalized_shape=[6]
     ),
+    "layer norm of two dimensions": form(
+        F.layer_norm,
+        {"input": (3, 4, 6), "weight": (4, 6), "bias": (4, 6)},
+        normalized_shape=[4, 6],
+    ),
     "another norm": form(normalized, {"input": (4, 6)}, dim=-1, p=1.0),
+    "a norm of another dimension": form(normalized, {"input": (2, 4, 6)}),
     "attention in bf16": attention((2, 4, 5, 8), (2, 4, 5, 8), dtype=torch.bfloat16),
+    "attention of three dimensions": attention((4, 5, 8), (4, 7, 8)),
     "attention to one head for all without enable_gqa": attention((2, 4, 5, 8), (2, 1, 5, 8)),
+    "attention to values of another dimension": attention(
+        (2, 4, 8, 8), (2, 4, 8, 8), value=(2, 4, 8, 4)
+    ),
     "a mean of everything": form(torch.mean, {"input": (2, 3)}),
     "nearest by a ratio": resize("nearest", size=(5, 6)),
+    "nearest to something smaller": resize("nearest", shape=(1, 2, 4, 4), size=(2, 2)),
     "reflection without a batch": form(
         F.pad, {"input": (2, 5, 6)}, pad=(1, 2, 3, 4), mode="reflect"
     ),
     "a stack of three": form(stacked, {"first": (2, 3), "second": (2, 3), "third": (2, 3)}),
+    "a stack of five": form(stacked, FOUR | {"fifth": (2, 3)}),
     "embedding in training": form(
         F.embedding,
         {"input": torch.tensor([[1, 4], [0, 1]]), "weight": (5, 3)},
         trained=("weight",),
+    ),
+    "layer norm in training": form(
+        F.layer_norm, LAYER, normalized_shape=[6], trained=("input", "weight", "bias")
+    ),
+    "attention in training": attention(
+        (2, 4, 5, 8), (2, 4, 5, 8), is_causal=True, trained=("query", "key", "value")
     ),
 }
 
@@ -249,6 +301,12 @@ def test_calls_that_litert_is_not_for() -> None:
     composites.enable("odml.softmax")
     composites.disable("tfl.mean")
     check_forms({name: one for name, one in OTHERWISE.items() if name not in softmaxes})
+
+
+@pytest.mark.usefixtures("litert")
+def test_a_factor_that_is_not_the_ratio_of_the_sizes_keeps_the_stock_lowering() -> None:
+    x = torch.ones(1, 1, 6, 6, device="xla")
+    assert emitted_by(F.interpolate(x, scale_factor=1.7, mode="bilinear")) == []
 
 
 @pytest.mark.usefixtures("litert")

@@ -159,6 +159,12 @@ def test_compiled_forms() -> None:
     check_forms({n: one for n, one in FORMS.items() if one.call not in others}, compiled=True)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("newer")
+def test_compiled_forms_of_september_2026() -> None:
+    check_forms(NEWER_FORMS, compiled=True)
+
+
 # Calls that a pattern or a verifier of tt-mlir refuses, or would read as something else. The form
 # that takes the call instead follows; nothing means the stock lowering. No pattern takes the
 # backward of gelu and gather, and none of it may be lost.
@@ -166,23 +172,58 @@ OTHERWISE: dict[str, Form] = {
     "a bias without weight would be read as weight": norm(
         inputs={"input": (4, 6), "bias": (6,)}, normalized_shape=[6]
     ),
+    "a bias of groups without weight": form(
+        F.group_norm, {"input": (2, 4, 3), "bias": (4,)}, num_groups=2
+    ),
     "two normalized dimensions": norm(inputs={"input": (3, 4, 6)}, normalized_shape=[4, 6]),
+    "two dimensions of rms_norm": form(F.rms_norm, {"input": (3, 4, 6)}, normalized_shape=[4, 6]),
     "a norm in f64": norm(dtype=torch.float64, normalized_shape=[6]),
+    "six dimensions": form(F.group_norm, {"input": (1, 4, 2, 1, 1, 2)}, num_groups=2),
     "rank 3 of group_norm is padded": form(
         F.group_norm, {"input": (2, 4, 3)}, "group_norm", num_groups=4
     ),
     "the top 0": form(torch.topk, {"input": (3, 4)}, k=0),
+    "argmax of everything": form(torch.argmax, {"input": (3, 4)}),
     "gather in one dimension": form(torch.gather, {"input": (6,), "index": INDEX[0]}, dim=0),
+    "gather in five dimensions": form(
+        torch.gather, {"input": (1, 1, 1, 2, 8), "index": INDEX.reshape(1, 1, 1, 2, 3)}, dim=4
+    ),
     "attention in f32": attention(HEADS, HEADS, dtype=F32),
+    "a mask in f32": attention(HEADS, HEADS, attn_mask=torch.zeros(32, 32)),
+    "attention of two dimensions": attention((8, 4), (8, 4)),
+    "attention of five dimensions": attention((1, *HEADS), (1, *HEADS)),
     "causal over other lengths": attention((2, 4, 8, 8), (2, 4, 16, 8), is_causal=True),
+    "values of another dimension": attention((2, 4, 8, 8), (2, 4, 8, 8), value=(2, 4, 8, 4)),
     "a head for all without enable_gqa": attention(HEADS, (2, 1, 32, 8)),
+    "a batch that is broadcast": attention((1, 4, 8, 8), (2, 4, 8, 8)),
+    "a mask that is broadcast to the keys": attention(
+        HEADS, HEADS, SDPA, attn_mask=torch.tensor([[True]])
+    ),
     "a row that is masked completely": attention(HEADS, HEADS, SDPA, attn_mask=LOWER.tril(-1)),
+    "such a row in training": attention(
+        HEADS, HEADS, "sdpa_fw", "sdpa_bw", attn_mask=LOWER.tril(-1), trained=QKV
+    ),
     "a mask of one row in training": attention(
         HEADS, HEADS, "sdpa_fw", "sdpa_bw", attn_mask=LOWER[20].reshape(1, 1, 1, 32), trained=QKV
     ),
+    "a mask for each head in training": attention(
+        HEADS, HEADS, *SDPA_TRAINING, attn_mask=LOWER.expand(4, 32, 32).clone(), trained=QKV
+    ),
     "half a tile in training": attention((2, 4, 16, 8), (2, 4, 16, 8), *SDPA_TRAINING, trained=QKV),
+    "values of another dimension in training": attention(
+        HEADS, HEADS, "sdpa_fw", "sdpa_bw", value=(2, 4, 32, 4), trained=QKV
+    ),
+    "the gradient of the key alone": attention(
+        HEADS, HEADS, "sdpa_fw", "sdpa_bw", trained=("key",)
+    ),
     "gelu in training": form(F.gelu, {"input": (2, 3)}, "gelu", trained=("input",)),
+    "gather in training": form(
+        torch.gather, {"input": (2, 8), "index": INDEX}, "gather", dim=1, trained=("input",)
+    ),
     "class weights": form(F.cross_entropy, {"input": (5, 6), "target": TARGET, "weight": (6,)}),
+    "smoothed labels": form(F.cross_entropy, LOGITS, label_smoothing=0.1),
+    "probabilities as targets": form(F.cross_entropy, {"input": (5, 6), "target": (5, 6)}),
+    "cross entropy in f64": form(F.cross_entropy, LOGITS, dtype=torch.float64),
     "a sum of losses": form(
         F.cross_entropy,
         {"input": (5, 6), "target": TARGET.clamp(min=0)},
@@ -207,12 +248,39 @@ def test_calls_that_an_operation_of_tt_mlir_is_not_for() -> None:
 
 
 @pytest.mark.usefixtures("newer")
+def test_calls_with_something_else_that_no_operation_takes() -> None:
+    x = torch.ones(2, 6, dtype=BF16, device="xla")
+    wide = torch.ones(6, device="xla")
+    for normalize in (F.layer_norm, F.rms_norm):
+        assert emitted_by(normalize(x, [6], wide)) == []
+    assert emitted_by(F.group_norm(x, 2, wide)) == []
+    heads = torch.ones(HEADS, dtype=BF16, device="xla")
+    for q in (heads, heads.clone().requires_grad_()):
+        assert emitted_by(F.scaled_dot_product_attention(q, heads, heads, dropout_p=0.5)) == []
+    assert emitted_by(torch.empty(4, dtype=BF16, device="xla").uniform_()) == []
+
+
+@pytest.mark.usefixtures("newer")
 def test_inference_mode_and_a_scale_that_is_an_integer() -> None:
     with torch.inference_mode():
         x = torch.ones(HEADS, dtype=BF16, device="xla")
         (call,) = emitted_by(F.scaled_dot_product_attention(x, x, x, scale=1))
     assert call.startswith('"tenstorrent.scaled_dot_product_attention"')
     assert "scale = 1.000000e+00 : f32" in call
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("tenstorrent")
+def test_llamas_norm_is_an_rms_norm() -> None:
+    from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+    norm, x = LlamaRMSNorm(6, eps=1e-6), torch.linspace(-1, 1, 12).reshape(2, 6)
+    expected = norm(x)
+    result = norm.to("xla")(x.to("xla"))
+    (call, *_) = emitted_by(result)
+    assert call.startswith('"tenstorrent.rms_norm"')
+    assert "{epsilon = 9.99999997E-7 : f32, normalized_shape = dense<6> : tensor<1xi64>}" in call
+    torch.testing.assert_close(result.cpu(), expected)
 
 
 # The decompositions by themselves, in f32: a compiler may have a kernel for one direction only.

@@ -1,11 +1,15 @@
 """Errors inside the functions that registries name: each names the line of the user's file."""
 
+from __future__ import annotations
+
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
+from composites_testing.processes import run_python
 from typer.testing import CliRunner
 
 import composites
@@ -54,6 +58,40 @@ def test_a_decomposition(
     assert f"{path}:4: gelu: {expected}" in checked.stderr
     verified = CliRunner().invoke(app, ["verify", "umbra.gelu", "--json"])
     assert f"{tmp_path}/umbra_ops.py:{line}: {error.__name__}: " in verified.stdout
+
+
+KEPT = """
+import torch, torch_xla
+import composites
+from lowering.suggestion.suggest import suggest
+
+class Branching(torch.nn.Module):
+    def forward(self, x):
+        self.last = x * 2
+        return self.last if self.last.sum() > 0 else x
+
+kept = [Branching()]
+composites.enable("umbra.gelu")
+for call in (
+    lambda: torch.nn.functional.gelu(torch.ones(2, 3, device="xla")),
+    lambda: composites.export(torch.nn.GELU(), (torch.ones(2, 3),), ops=["umbra.gelu"]),
+    lambda: suggest(kept[0], (torch.ones(2, 3),)),
+):
+    try:
+        call()
+    except composites.errors.CompositesError as error:
+        kept.append(error)
+    torch_xla.sync(wait=True)
+print(len(kept))
+"""
+
+
+@pytest.mark.process
+def test_a_sync_while_somebody_keeps_the_errors(use: Callable[[str], str], tmp_path: Path) -> None:
+    use("  gelu: {op: aten::gelu, attributes: [approximate], decomposition: umbra_ops:in_torch}\n")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = run_python(KEPT, PYTHONPATH=path)
+    assert done.stdout == "4\n", done.stderr
 
 
 def test_a_kernel(use: Callable[[str], str], tmp_path: Path) -> None:

@@ -2,14 +2,19 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
 import torch_xla.core.xla_model as xm
+from typer.testing import CliRunner
 
 import composites
 from composites.errors import AllowlistError
+from lowering import activation
+from lowering.cli.app import app
+from lowering.codegen.source import generate, operator_name
 
 # Version 1 halves, so that numbers tell the versions apart.
 FUNCTIONS = """
@@ -94,6 +99,21 @@ def test_two_versions_in_one_training_graph(use: Use, compiled: bool) -> None:
         assert [t.item() for t in (wide, narrow, x.grad, y.grad)] == [8.0, 2.0, 2.0, 0.5]
 
 
+def test_compiled_graphs_of_two_versions(use: Use) -> None:
+    """Their operators and calls have names of their own, which stay for the process."""
+    use(SAME)
+    for name, value, slope in (("umbra.gelu", 8.0, 2.0), ("umbra.gelu@1", 2.0, 0.5)) * 2:
+        torch._dynamo.reset()
+        run = torch.compile(lambda x: F.gelu(x), backend="aot_eager", fullgraph=True)
+        with composites.enabled(name), torch.no_grad():
+            assert run(torch.tensor([4.0], device="xla")).item() == value
+        with composites.enabled(name):
+            x = torch.tensor([4.0], device="xla", requires_grad=True)
+            run(x).sum().backward()
+            assert x.grad is not None
+            assert x.grad.item() == slope
+
+
 def test_versions_of_a_python_function(use: Use) -> None:
     use(
         "  act: {function: 'umbra_ops:act', operands: [x], version: 2}\n"
@@ -113,3 +133,32 @@ def test_exports_carry_the_version(use: Use) -> None:
     use(SAME)
     program = composites.export(torch.nn.GELU(), (torch.ones(2),), ops=["umbra.gelu@1"])
     assert "version = 1 : i32" in program.module.text
+
+
+@pytest.mark.slow
+def test_list_and_check_and_docs(use: Use, tmp_path: Path) -> None:
+    file = use(SAME)
+    runner = CliRunner()
+    assert runner.invoke(app, ["check", file]).stderr == ""
+    table = runner.invoke(app, ["list"], env={"XLA_COMPOSITE_OP": "umbra.gelu@1"}).stdout
+    rows = [line for line in table.splitlines() if "umbra.gelu" in line]
+    assert [(row.split()[1:3], row.endswith("│ yes │")) for row in rows] == [
+        (["umbra.gelu", "v2"], False),
+        (["umbra.gelu", "v1"], True),
+    ]
+    page = tmp_path / "page.md"
+    assert runner.invoke(app, ["docs", file, "-o", str(page)]).exit_code == 0
+    assert "Entry `gelu`, version 1." in page.read_text()
+
+
+def test_generated_names_do_not_collide(use: Use) -> None:
+    use(
+        SAME
+        + "  gelu_1: {op: aten::gelu}\n"
+        + "  a.b: {op: aten::gelu}\n  a_b: {op: aten::gelu}\n  gelu__v2: {op: aten::gelu}\n"
+    )
+    (registry,) = (r for r in activation.catalog().registries if r.namespace == "umbra")
+    entries = registry.composites
+    assert len({operator_name(entry) for entry in entries}) == len(entries)
+    hooks = re.findall(r"^def (\w+)\(_lowering", generate(registry, "umbra.yaml"), re.MULTILINE)
+    assert len(set(hooks)) == len(entries)

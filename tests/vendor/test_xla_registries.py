@@ -18,12 +18,13 @@ from composites_testing.vendor_calls import (
     check_forms,
     emitted_by,
     form,
+    values_and_gradients,
 )
 from jax import lax
 
 import composites
 from composites.errors import InvalidCallError
-from lowering.stablehlo import Module, bind, run
+from lowering.stablehlo import Module, RunError, bind, run
 
 F32, BF16 = torch.float32, torch.bfloat16
 FILES = ("chlo", "xla")
@@ -151,6 +152,23 @@ def test_compiled_forms() -> None:
     check_forms(compiled, compiled=True)
 
 
+@pytest.mark.usefixtures("xla")
+def test_compiled_grouped_products() -> None:
+    tensors = [eighths(8, 16, dtype=BF16), eighths(3, 16, 8, dtype=BF16)]
+    torch._dynamo.reset()
+    compiled = torch.compile(grouped, backend="aot_eager", fullgraph=True)
+
+    def product(lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
+        return (compiled if lhs.device.type == "xla" else grouped)(lhs, rhs, ENDS.to(lhs.device))
+
+    results, grads = values_and_gradients(product, "xla", tensors)
+    names = [call.split('"')[1] for call in emitted_by(*results, *grads)]
+    assert names == ["chlo.ragged_dot"] * 3
+    expected, expected_grads = values_and_gradients(product, "cpu", tensors)
+    for got, want in zip(results + grads, expected + expected_grads, strict=True):
+        torch.testing.assert_close(got.cpu(), want)
+
+
 class Calls(torch.nn.Module):
     def __init__(self, call: Callable[..., Any]) -> None:
         super().__init__()
@@ -198,6 +216,28 @@ def test_xla_takes_top_k_by_name(registries: Callable[..., None]) -> None:
     assert indices.dtype == np.int64
 
 
+def test_xla_takes_ragged_dot_by_name(registries: Callable[..., None]) -> None:
+    """XLA:CPU then refuses its own operation."""
+    registries(*FILES)
+    tensors = torch.ones(8, 16, dtype=BF16), torch.ones(3, 16, 8, dtype=BF16), ENDS
+    module = exported(grouped, *tensors)
+    with pytest.raises(RunError, match="ragged-dot"):
+        run(module, *(tensor.float().numpy().astype(jnp.bfloat16) for tensor in tensors[:2]), ENDS)
+
+
+DIMENSIONS = (("", 0), ("", 0), (1, 1), (1, 1), (0, 1), (0, 1))
+
+
+def test_the_portable_artifact_keeps_the_attributes(registries: Callable[..., None]) -> None:
+    registries(*FILES)
+    tensors = torch.ones(8, 16, dtype=BF16), torch.ones(3, 16, 8, dtype=BF16), ENDS
+    text = Module.from_bytes(exported(grouped, *tensors).portable("1.9.0")).text
+    dense = [f"dense<{value}> : tensor<{size}xi64>" for value, size in DIMENSIONS]
+    assert f"ragged_dot_dimension_numbers = [{', '.join(dense)}]" in text
+    assert 'precision_config = ["DEFAULT", "DEFAULT"]' in text
+    assert "version = 1 : i32" in text
+
+
 TOP = torch.linspace(0, 20, 24).sin().reshape(3, 8)
 OTHERWISE: dict[str, Form] = {
     "the smallest": form(torch.topk, {"input": TOP}, k=2, largest=False),
@@ -234,3 +274,12 @@ def test_a_grouped_product_that_is_none_of_xlas_is_an_error() -> None:
     rhs = torch.ones(3, 16, 8, dtype=BF16, device="xla")
     with pytest.raises(InvalidCallError, match="takes"):
         torch._grouped_mm(lhs, rhs)
+
+
+def test_scales_of_another_shape_are_an_error(registries: Callable[..., None]) -> None:
+    registries(*FILES)
+    import xla_ops
+
+    values = torch.zeros(4, 64).to(torch.float8_e4m3fn)
+    with pytest.raises(InvalidCallError, match="one scale in uint8 for 32 elements"):
+        xla_ops.mx_mm(values, values, torch.zeros(4, 1, dtype=torch.uint8), SCALES["lhs_scale"])

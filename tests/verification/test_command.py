@@ -12,9 +12,15 @@ from composites_testing.processes import run
 from typer.testing import CliRunner, Result
 
 import composites
+from composites.allowlist import resolve
+from composites.registry.catalog import load_catalog
 from lowering import activation
 from lowering.cli.app import app
+from lowering.locking import recorded
 from lowering.verification import repeat
+from lowering.verification.samples import NoSamples
+from lowering.verification.targets import targets_of
+from lowering.verification.verify import select, turned_on
 
 HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
 FUNCTIONS = """
@@ -89,6 +95,21 @@ def test_builtin_entries() -> None:
     assert rows["ptxla.hardswish", "f32"]["same_bits"]
 
 
+@pytest.mark.slow
+def test_the_text_of_a_module_has_its_gradient() -> None:
+    """Two processes are compared by a text, which has the gradient of a tensor of the call: here of
+    the weight of a norm."""
+    catalog = load_catalog(None, in_place=False)
+    (entry,) = resolve(["llama_rms_norm"], catalog)
+    (target, *_) = targets_of([entry], catalog)
+    frontend = activation.backend().frontend
+    found = select(target, catalog, frontend, "f32", 1)
+    assert not isinstance(found, NoSamples)
+    with activation.all_off(), turned_on(target, catalog):
+        module = recorded(frontend, found.samples[0], 1)
+    assert "ptxla.rms_norm_backward" in str(module.ir)
+
+
 @pytest.mark.usefixtures("alone")
 def test_a_table_and_a_file(folder: Path) -> None:
     file = write(folder, f"{GELU}, decomposition: 'verify_ops:relu'}}\n")
@@ -123,6 +144,15 @@ def test_samples_of_an_entry(folder: Path) -> None:
     assert result.exit_code == 0, result.output
     sources = {(row["source"], row["samples"]) for row in json.loads(result.stdout)}
     assert sources == {("samples", 1)}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("alone")
+def test_what_has_no_samples_is_not_verified(folder: Path) -> None:
+    file = write(folder, "  top: {function: 'verify_ops:samples', operands: [dtype]}\n")
+    result = verify("--registry", file, "--dtypes", "f32")
+    assert (result.exit_code, "1 not verified" in result.stdout) == (0, True), result.output
+    assert verify("--registry", file, "--dtypes", "f32", "--strict").exit_code == 1
 
 
 MISTAKES: tuple[tuple[str, tuple[str, ...], str], ...] = (

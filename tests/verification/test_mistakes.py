@@ -202,6 +202,14 @@ def test_mistakes_with_lists_of_tensors(run: Verify) -> None:
     assert Check.GRADIENT in failures(run(entry(f"{CAT}, backward: grad") + grad))
 
 
+@pytest.mark.slow
+def test_an_attribute_that_does_not_follow_its_argument(run: Verify) -> None:
+    for attributes in ("{}", "{approximate: {value: none}}"):
+        found = failures(run(entry(f"op: aten::gelu, attributes: {attributes}")))
+        assert set(found) == {Check.ATTRIBUTES}
+        assert "planted.planted(" in found[Check.ATTRIBUTES]
+
+
 def test_conditions(run: Verify) -> None:
     """Conditions that no call meets, that every call meets, and that tell calls apart."""
     found = failures(run(entry(f"{GELU}, when: {{where: [self.dim() > 90]}}")))
@@ -280,3 +288,19 @@ def test_wrong_alternatives(run: Verify) -> None:
         keys = ALTERNATIVE % (function, more)
         found = failures(alternative_rows(run(entry(f"{GELU}, backward: derive, {keys}"))))
         assert message in found[check], found
+
+
+@pytest.mark.slow
+def test_what_is_slightly_wrong_can_be_promised(run: Verify) -> None:
+    keys = ALTERNATIVE % ("slightly_wrong", ", tolerance: {f32: 1.0e-3}")
+    (row,) = alternative_rows(run(entry(f"{GELU}, backward: derive, {keys}")))
+    assert row.verdict is Verdict.VERIFIED, row
+    assert row.numbers.forward_f64 is not None
+    assert row.numbers.forward_f64 > 1e-5
+
+
+def test_an_alternative_that_takes_no_sample(run: Verify) -> None:
+    keys = ALTERNATIVE % ("right", ", when: {where: ['self.shape[-1] > 999']}")
+    (row,) = alternative_rows(run(entry(f"{GELU}, {keys}")))
+    assert row.verdict is Verdict.NOT_VERIFIED
+    assert "it takes no sample; name some" in row.findings[0].message

@@ -1,0 +1,43 @@
+"""fingerprint: a hash of what a decomposition is, and of nothing else."""
+
+from lowering.stablehlo import Module
+from lowering.stablehlo.composites import composites_of
+from lowering.stablehlo.fingerprint import fingerprint
+
+TEXT = """
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = stablehlo.composite "a.outer" %x {decomposition = @outer} : (tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+func.func private @outer(%y: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = stablehlo.composite "a.inner" %y {decomposition = @inner} : (tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+func.func private @inner(%z: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = stablehlo.sine %z : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+"""
+
+
+def of_outer(text: str) -> str:
+    module = Module.parse(text)
+    return fingerprint(module, composites_of(module.ir)[0])
+
+
+def test_names_locations_and_the_rest_of_the_module_do_not_matter() -> None:
+    expected = of_outer(TEXT)
+    assert expected.startswith("sha256:")
+    renamed = TEXT.replace("@outer", '@"outer.impl-7"').replace("@inner", "@outer")
+    assert of_outer(renamed) == expected
+    located = TEXT.replace("sine %z : tensor<2xf32>", 'sine %z : tensor<2xf32> loc("a.py":1:2)')
+    assert of_outer(located) == expected
+    more = TEXT.replace("return %0", "%1 = stablehlo.cosine %x : tensor<2xf32>\n  return %0", 1)
+    assert of_outer(more) == expected
+
+
+def test_what_it_computes_matters_however_deep_it_is() -> None:
+    expected = of_outer(TEXT)
+    assert of_outer(TEXT.replace("stablehlo.sine", "stablehlo.cosine")) != expected
+    assert of_outer(TEXT.replace('"a.inner"', '"a.other"')) != expected
+    assert of_outer(TEXT.replace("2xf32", "3xf32")) != expected
