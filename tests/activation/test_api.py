@@ -1,7 +1,5 @@
 """enable, disable, enabled and active: what is on, and that off is stock again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

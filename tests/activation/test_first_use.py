@@ -1,7 +1,5 @@
 """Whatever is used first, with the variable set, composites are on: one process for each order."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Actions that run after an import, and imports that notice nothing of it."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.machinery
 import importlib.resources

@@ -1,7 +1,5 @@
 """Interrupts and failures at any line of a change: it is complete or undone, and works again."""
 
-from __future__ import annotations
-
 import pytest
 from composites_testing.processes import run_python
 

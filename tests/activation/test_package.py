@@ -1,7 +1,5 @@
 """The package's names, however and in whatever order they are reached."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import sys
 

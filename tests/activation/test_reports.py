@@ -1,7 +1,5 @@
 """What messages say of entries that are on: those that were named, and the number of the others."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

@@ -1,7 +1,5 @@
 """Several threads that turn composites on and off, and trace: one state, and the same bits."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Every entry, alternative and kernel is measured."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

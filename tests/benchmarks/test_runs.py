@@ -1,7 +1,5 @@
 """What the pages of benchmarks say of composites: products and collectives."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What the commands say of alternatives: list, show, check, run and export."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

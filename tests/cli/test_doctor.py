@@ -3,8 +3,6 @@
 Modules named torch and torch_xla, before the real ones, do quickly what broken ones do.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """`composites init`: what it writes, what it refuses, and that the package works."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`composites show`: entries of the built-in registry, of a vendor's file and of a package."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """What an export has with `decompositions="fast"` runs on jax's CPU client and on IREE."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

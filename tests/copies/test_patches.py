@@ -1,7 +1,5 @@
 """Copies are replaced and restored while other threads import their modules."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 import threading

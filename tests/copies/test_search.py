@@ -1,7 +1,5 @@
 """Which functions are copies of a named one."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Every copy in transformers that an entry catches computes what the named function does."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

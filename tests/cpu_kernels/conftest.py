@@ -4,8 +4,6 @@ Its kernels are compiled once, quickly and with the same bits on all processors.
 compiles them with the package's own flags.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

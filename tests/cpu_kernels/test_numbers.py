@@ -1,7 +1,5 @@
 """Each kernel against the decomposition that it replaces, forward and backward."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The package in use: conditions, refusals, errors, compilation, and whole programs."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Python values as MLIR text: each type, and the values that text makes hard."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Products over merged batch dimensions, in what is emitted."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

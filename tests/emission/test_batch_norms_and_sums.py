@@ -1,8 +1,6 @@
 """What is emitted where devices share a graph: batch norms without their instructions, and one sum
 in the place of several. The numbers stay, up to rounding."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

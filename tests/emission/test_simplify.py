@@ -1,7 +1,5 @@
 """What is emitted: the values of the decomposition, in fewer instructions and shorter messages."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

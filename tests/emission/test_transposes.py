@@ -1,7 +1,5 @@
 """Products that read the transposes of matrices, in what is emitted where devices share a graph."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Exports whose sizes vary: numbers at several sizes against PyTorch, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

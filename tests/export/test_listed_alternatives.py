@@ -1,7 +1,5 @@
 """Faster alternatives in a compiled step: which calls they take, what they compute, and why not."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """Composites that are turned on where nothing runs with them: a warning, once, and no error."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 import zipfile

@@ -1,7 +1,5 @@
 """The frontend that is chosen, what it has, and errors that say what to do."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`torch.autocast` while a program is exported casts what PyTorch casts on CUDA."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

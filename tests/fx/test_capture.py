@@ -1,7 +1,5 @@
 """What a module may do while it is recorded: write, take views, make tensors, cast, print."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 """`torch.cond`, `while_loop`, `scan` and `map` in programs: PyTorch's numbers, and composites in
 the regions of StableHLO."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import warnings

@@ -1,7 +1,5 @@
 """`composites doctor` where the fx frontend is the only one."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """What depends on values cannot be exported: one clear error, with the operator and the line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

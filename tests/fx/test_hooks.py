@@ -1,7 +1,5 @@
 """The generated hooks, unchanged, at the keys of this frontend."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

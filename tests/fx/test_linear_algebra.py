@@ -1,7 +1,5 @@
 """Linear algebra of exports without torch_xla: PyTorch's numbers, and factors that reconstruct."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

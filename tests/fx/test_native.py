@@ -8,8 +8,6 @@ COMPOSITES_WRITE_GOLDEN=1 writes that of the installed one:
     COMPOSITES_WRITE_GOLDEN=1 pytest tests/fx/test_native.py
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable, Iterator

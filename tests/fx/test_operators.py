@@ -1,7 +1,5 @@
 """Operators that no entry has, and what a user calls that ends in them: PyTorch's numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

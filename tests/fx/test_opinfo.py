@@ -4,8 +4,6 @@ A program with the composite gives the bits of the program without, and both giv
 The samples of an entry are one program.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Random numbers: they follow from the seed, and gradients see the same ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

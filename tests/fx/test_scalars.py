@@ -1,7 +1,5 @@
 """Calls with `dim` on tensors without dimensions, which PyTorch takes as vectors of one element."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping
 from typing import Any

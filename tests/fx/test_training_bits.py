@@ -3,8 +3,6 @@
 The exceptions are named here, and docs/known-differences.md has their reasons.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import cache

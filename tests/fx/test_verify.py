@@ -1,8 +1,6 @@
 """Verifying entries without torch_xla: what is recorded runs on jax. The mistakes that are found
 are in tests/verification/test_mistakes.py, which runs here too."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -4,8 +4,6 @@ No test needs a GPU. On a machine that has one which jax can use, kernels run th
 too, and not in interpret mode.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

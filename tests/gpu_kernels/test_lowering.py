@@ -1,7 +1,5 @@
 """Kernels lowered for `cuda` on a machine without a GPU, and what they refuse."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

@@ -5,8 +5,6 @@ There, products of f32 in a decomposition would have factors that are rounded to
 exact, and the kernels' results are held to the decomposition in f64.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

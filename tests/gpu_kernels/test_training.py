@@ -1,8 +1,6 @@
 """A GPT trains with the kernels as it does without them and as PyTorch does: on the GPU where the
 machine has one, otherwise in interpret mode."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace

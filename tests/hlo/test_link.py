@@ -1,7 +1,5 @@
 """link: references to modules and the modules themselves."""
 
-from __future__ import annotations
-
 import jax.numpy as jnp
 import numpy as np
 from composites_testing.hlo import hlo_of

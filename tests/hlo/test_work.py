@@ -1,7 +1,5 @@
 """What of a graph is counted as work."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -8,8 +8,6 @@ on the copy without a fault and record which of them reach each fault; then each
 and the tests that reach it run until one fails. What follows `--` goes to pytest.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

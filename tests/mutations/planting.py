@@ -5,8 +5,6 @@ does until the environment variable `COMPOSITES_MUTANT` names a site, in this pr
 that it starts. A first run over the copy records which tests reach which site.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import hashlib

@@ -4,8 +4,6 @@ A server process imports what most tests import and forks for each fault, so tha
 tests and not the imports of torch and torch_xla.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

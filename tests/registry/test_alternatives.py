@@ -1,7 +1,5 @@
 """Alternatives in registry files: what is read, what is wrong, and which ones a text chooses."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The key `alternatives`, which the next version does not read: what it means, and its new form."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Programs whose sizes vary: what recordings at several sizes become, and its numbers at others."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping

@@ -7,8 +7,6 @@ they run on XLA:CPU; in tests marked `exhaustive`, with COMPOSITES_XLA=full, and
 COMPOSITES_EXECUTE=1, all run.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter

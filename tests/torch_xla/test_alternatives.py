@@ -1,7 +1,5 @@
 """Alternatives to decompositions, live: which one a call takes, and that nothing else changes."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Iterator

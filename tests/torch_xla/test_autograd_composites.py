@@ -1,7 +1,5 @@
 """Composites that autograd sees: one each way, and the other ways in which autograd runs."""
 
-from __future__ import annotations
-
 import gc
 import re
 import weakref

@@ -1,7 +1,5 @@
 """`scaled_dot_product_attention=blockwise` beside stock: masks, lengths, heads, dtypes, errors."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Updates of parameters and of an optimizer's state stay in their buffers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path

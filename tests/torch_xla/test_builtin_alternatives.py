@@ -1,7 +1,5 @@
 """The alternatives of the built-in registry: numbers, sizes, and what they leave to stock."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial

@@ -4,8 +4,6 @@ A call is a function without arguments that builds its tensors on the XLA device
 is compared, by name; each test has a table of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """A torch_xla is refused for what it lacks, and not for its version."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

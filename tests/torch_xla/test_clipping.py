@@ -1,7 +1,5 @@
 """clip_grad_norm: one composite for the norm and all gradients."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial

@@ -4,8 +4,6 @@ Forward and backward are two programs then, so XLA cannot see that a derived bac
 the forward has computed. Gradients are stock's but for rounding, results have its bits.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Entries with `copies` in a process: what is replaced when, and that all of it is restored."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

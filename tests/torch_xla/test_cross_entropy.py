@@ -1,7 +1,5 @@
 """Cross entropy: what its forward saves, and the gradient made of it."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """`@composite` on functions of one's own: values and gradients, graphs, and what is refused."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import pickle

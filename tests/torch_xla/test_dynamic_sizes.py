@@ -1,7 +1,5 @@
 """torch_xla's own sizes that vary: calls take the stock lowering, which keeps them."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

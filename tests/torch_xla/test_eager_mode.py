@@ -1,7 +1,5 @@
 """torch_xla's eager mode runs each operator at once; decompositions are still only traced."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Every element type that torch_xla has: calls, conditions, attributes, exports and files."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -3,8 +3,6 @@
 Each environment is a process of its own, whose facts many tests look at.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

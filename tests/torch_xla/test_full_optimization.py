@@ -5,8 +5,6 @@ fuses what composites and stock have in different places, and vectorizes it. Of 
 is those of the types that most training has.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

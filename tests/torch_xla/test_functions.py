@@ -1,7 +1,5 @@
 """Entries that catch Python functions: modules of transformers, and torch.optim's updates."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping

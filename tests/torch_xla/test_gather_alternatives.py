@@ -1,7 +1,5 @@
 """The alternatives for gathers, pooling and resampling: what is gone, and equal elements."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The comparison of graphs, which stands for a run, sees every difference and no other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

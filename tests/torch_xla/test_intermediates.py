@@ -1,7 +1,5 @@
 """Values that a decomposition names: the forward returns them, and the backward takes them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

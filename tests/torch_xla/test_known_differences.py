@@ -3,8 +3,6 @@
 A test fails when stock torch_xla does as PyTorch does on the CPU; then the README has to change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,8 +1,6 @@
 """`torch_xla.launch` with every composite on, as far as stock runs on the CPU: one process. With
 CPU_NUM_DEVICES=2 and no SPMD, stock torch_xla 2.9 ends its process."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

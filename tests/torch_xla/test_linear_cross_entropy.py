@@ -3,8 +3,6 @@
 Also, which calls of transformers' loss are one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """The ways PyTorch can run a function, with composites on: the numbers of stock, as composites."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping

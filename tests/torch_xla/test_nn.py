@@ -1,7 +1,5 @@
 """Gradients accumulated in f32, on transformers: closer to the f64 gradient than stock's."""
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Iterator

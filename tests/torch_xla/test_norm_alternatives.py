@@ -1,7 +1,5 @@
 """Norms and softmax whose sums are products: errors, gradients, what they leave to stock."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

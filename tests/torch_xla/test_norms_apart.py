@@ -1,7 +1,5 @@
 """Norms of graphs that several devices share: their values, and that one device has stock's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from textwrap import dedent
 from typing import Any

@@ -3,8 +3,6 @@
 Without optimizations nothing computes with a constant, so this runs in processes of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

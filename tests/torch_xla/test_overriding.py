@@ -1,7 +1,5 @@
 """Methods that entries catch, called on objects that override what these methods call."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Products wider than their operands: every way to ask for one gives one `dot_general`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

@@ -1,8 +1,6 @@
 """What a function under `@composite` reads besides its arguments: after a change, the composite has
 the new value, or there is none."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Callable, Iterator

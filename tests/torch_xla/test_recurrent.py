@@ -1,7 +1,5 @@
 """LSTM and GRU: cells, and layers in one direction; the bits of stock torch_xla."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Norms save their statistics: bits, what the backward takes, and what is left to stock."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import Any

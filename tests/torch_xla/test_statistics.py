@@ -1,7 +1,5 @@
 """What becomes of calls that reach an entry: `composites.stats()`, messages, `composites run`."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Twenty steps of AdamW on a small transformer: composites change no bit of what is learned."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Calls in place and with `out=` of operators that entries catch at autograd's dispatch key."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

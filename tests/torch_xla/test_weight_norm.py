@@ -1,7 +1,5 @@
 """weight_norm stays in the graph, which stock torch_xla leaves for both directions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -24,8 +24,6 @@ from lowering.verification.verify import verify
 HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
 
 FUNCTIONS = """
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import torch

@@ -1,7 +1,5 @@
 """Errors inside the functions that registries name: each names the line of the user's file."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,8 +1,6 @@
 """JAX programs with entries on and off: their results, their composites, and why calls are left
 alone. flax is imported by what uses it, because that takes a second."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """Which decompositions computations have had."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import composites

@@ -1,7 +1,5 @@
 """Plugin of pytest that writes the tests that passed, with their seconds, to a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

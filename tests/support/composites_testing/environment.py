@@ -6,8 +6,6 @@ What only XLA's optimizations could change is seen at the full level, which COMP
 asks for and tests/torch_xla/test_full_optimization.py and tests/fx/test_training_bits.py run.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 from collections.abc import Mapping

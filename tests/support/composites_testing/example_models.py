@@ -1,7 +1,5 @@
 """The models of examples/models.py, their values, and what PyTorch computes on the CPU."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ the tests of a file, with their fixtures. Collection is apart: each worker of py
 all files, so a run that is N workers wide pays for it N times.
 """
 
-from __future__ import annotations
-
 import resource
 import time
 from collections import defaultdict

@@ -16,8 +16,6 @@ Some differences are none for XLA:CPU, and values that differ in these alone hav
 The rules here are independent of `lowering.emission.simplify`, which they help to test.
 """
 
-from __future__ import annotations
-
 import operator
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

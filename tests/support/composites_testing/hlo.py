@@ -1,7 +1,5 @@
 """HLO modules (protobuf) for tests of what is emitted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Calls of entries, on tensors of the CPU and on JAX arrays."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

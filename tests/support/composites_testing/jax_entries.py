@@ -1,7 +1,5 @@
 """Every entry of the registry in JAX, and which of them a run has."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

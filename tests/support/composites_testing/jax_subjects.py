@@ -1,7 +1,5 @@
 """Entries, and a decorated function, each in a form of one argument."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

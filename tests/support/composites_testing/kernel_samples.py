@@ -1,7 +1,5 @@
 """Calls with gradients, for tests of kernels beside the decompositions that they replace."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

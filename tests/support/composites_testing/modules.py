@@ -1,7 +1,5 @@
 """Modules that call a function, for exports of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Packages as if they were installed: their metadata stands in a folder on the import path."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Modules for the tests of passes, and what is checked of each pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Fresh Python processes on XLA:CPU."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Scatters of many forms, and numbers for them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

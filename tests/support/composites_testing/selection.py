@@ -1,7 +1,5 @@
 """What a change has to pass, and what is more of the same and marked as exhaustive."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Calls that are compared with stock torch_xla, and the composites that they become."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias

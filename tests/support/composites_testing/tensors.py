@@ -1,7 +1,5 @@
 """Tensors that are the same every time, and what torch_xla has done with them."""
 
-from __future__ import annotations
-
 import torch
 import torch_xla.debug.metrics as metrics
 

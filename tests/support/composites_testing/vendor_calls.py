@@ -5,8 +5,6 @@ Golden files are the StableHLO of small calls, cleaned. COMPOSITES_WRITE_GOLDEN=
     COMPOSITES_WRITE_GOLDEN=1 pytest tests/vendor
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
