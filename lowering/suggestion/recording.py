@@ -17,7 +17,7 @@ from lowering.emission import hlo_proto
 from lowering.export.tracing import Traced
 from lowering.frontends.protocols import Labels
 from lowering.suggestion.functions import Functions
-from lowering.suggestion.values import Described, describe
+from lowering.suggestion.values import describe
 
 _OPERATOR, _FUNCTION = "o", "f"
 """Beginnings of labels."""
@@ -31,18 +31,19 @@ class OperatorCall:
     """`aten::mean.dim`."""
     invocation: int | None
     """The call of a function that it is part of, forward or backward."""
-    is_backward: bool
 
 
 @dataclass(slots=True, eq=False)
-class Calls:
-    """The calls of a step."""
+class Recorded:
+    """A step as HLO, and the calls that it comes from."""
 
     labels: Labels
     functions: Functions = field(init=False)
-    made: list[OperatorCall] = field(default_factory=list)
-    examples: dict[str, Mapping[str, Described]] = field(default_factory=dict)
-    """The arguments of the first call of each operator, by name."""
+    module: Any = None
+    """An `hlo_proto.Module`."""
+    calls: list[OperatorCall] = field(default_factory=list)
+    examples: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Descriptions of the arguments of the first call of each operator, by name."""
     overloads: dict[str, Any] = field(default_factory=dict)
     """PyTorch's operators by name."""
     _lock: threading.Lock = field(default_factory=threading.Lock)  # a backward has other threads
@@ -60,17 +61,34 @@ class Calls:
         ):
             yield
 
+    def call_of(self, instruction: Any) -> int | None:
+        """The number of the call of an operator that an instruction comes from."""
+        return self._number(instruction, _OPERATOR)
+
+    def invocation_of(self, instruction: Any) -> int | None:
+        """The number of the call of a function that an instruction comes from."""
+        call = self.call_of(instruction)
+        return self._number(instruction, _FUNCTION) if call is None else self.made_in(call)
+
+    def made_in(self, call: int | None) -> int | None:
+        """The number of the call of a function that a call of an operator is part of."""
+        return None if call is None else self.calls[call].invocation
+
+    def _number(self, instruction: Any, kind: str) -> int | None:
+        label = self.labels.label_of(instruction)
+        return int(label[1:]) if label is not None and label.startswith(kind) else None
+
     def _call(self, overload: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         schema = getattr(overload, "_schema", None)
         if schema is None:  # a higher-order operator
             return overload(*arguments, **keywords)
         name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
         node = torch_internals.running_node()
-        of_function = self.functions
-        invocation = of_function.current if node is None else of_function.of_node(node)
+        functions = self.functions
+        invocation = functions.current if node is None else functions.of_node(node)
         with self._lock:
-            number = len(self.made)
-            self.made.append(OperatorCall(name, invocation, node is not None))
+            number = len(self.calls)
+            self.calls.append(OperatorCall(name, invocation))
             if name not in self.examples:
                 named = dict(zip((a.name for a in schema.arguments), arguments, strict=False))
                 self.examples[name] = {n: describe(v) for n, v in (named | dict(keywords)).items()}
@@ -79,38 +97,15 @@ class Calls:
             return overload(*arguments, **keywords)
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """A step as HLO, and the calls that it comes from."""
-
-    module: Any
-    """An `hlo_proto.Module`."""
-    calls: Calls
-
-    def call_of(self, instruction: Any) -> int | None:
-        """The number of the call of an operator that an instruction comes from."""
-        return self._number(instruction, _OPERATOR)
-
-    def invocation_of(self, instruction: Any) -> int | None:
-        """The number of the call of a function that an instruction comes from."""
-        call = self.call_of(instruction)
-        if call is not None:
-            return self.calls.made[call].invocation
-        return self._number(instruction, _FUNCTION)
-
-    def _number(self, instruction: Any, kind: str) -> int | None:
-        label = self.calls.labels.label_of(instruction)
-        return int(label[1:]) if label is not None and label.startswith(kind) else None
-
-
 def record(trace: Callable[[], Traced], labels: Labels) -> Recorded:
     """Record a step.
 
     Args:
         trace: runs the step on placeholders.
     """
-    calls = Calls(labels)
-    with calls.watched():
+    recorded = Recorded(labels)
+    with recorded.watched():
         traced = trace()
     graph = labels.hlo([output.tensor for output in traced.outputs])
-    return Recorded(hlo_proto.Module.FromString(graph), calls)
+    recorded.module = hlo_proto.Module.FromString(graph)
+    return recorded

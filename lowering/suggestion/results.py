@@ -1,4 +1,4 @@
-"""What `composites suggest` found, as frozen values."""
+"""Results of `composites suggest`, as frozen values."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class FunctionRow:
     """Its dots and convolutions."""
     tensors_in: int
     tensors_out: int
-    entry: str = ""
-    """The entry of the draft that catches it."""
-    note: str = ""
+    entry: str
+    """The entry of the draft that catches it, or nothing."""
+    note: str
     """Which entry of a registry names it, or why there is none in the draft."""
 
 
@@ -35,8 +35,8 @@ class OperatorRow:
     amount: Amount
     left: Amount
     """What of it is not in functions of the draft."""
-    entry: str = ""
-    note: str = ""
+    entry: str
+    note: str
 
 
 @dataclass(frozen=True, slots=True)
