@@ -55,20 +55,18 @@ class Source:
     """Those that are made in the forward."""
 
     @property
-    def score(self) -> float:
-        """The rank of a function."""
-        count = max(len(self.invocations), 1)
-        tensors = 0 if self.function is None else sum(self.function.tensors)
-        layers, composites = self.of_layers / count, self.composites / count
-        compact = _TENSORS / (_TENSORS + tensors) / (1 + layers) ** 2 / (1 + composites)
-        rest = 1 - self.products * _BESIDE_PRODUCT / max(self.amount.instructions, 1)
-        return self.amount.instructions * compact * max(rest, 0.01)
-
-    @property
     def is_elementary(self) -> bool:
-        """True if a function is more than products, and no layer made of layers."""
+        """True if it is more than products, and no layer made of layers."""
         most = self.amount.instructions / _BESIDE_PRODUCT
         return not self.of_layers and self.products <= most
+
+    @property
+    def rank(self) -> tuple[bool, float, str]:
+        """A key to sort by, the best first."""
+        tensors = 0 if self.function is None else sum(self.function.tensors)
+        composites = self.composites / max(len(self.invocations), 1)
+        worth = self.amount.instructions / (_TENSORS + tensors) / (1 + composites)
+        return not self.is_elementary, -worth, self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,7 @@ class Attribution:
     def outside(self) -> Amount:
         return sum(self.work.values(), Amount())
 
-    def of(self, calls: Iterable[int], without: Collection[int] = ()) -> Amount:
+    def amount_of(self, calls: Iterable[int], without: Collection[int] = ()) -> Amount:
         """The work of calls."""
         return sum((self.work.get(n, Amount()) for n in calls if n not in without), Amount())
 
@@ -143,7 +141,7 @@ def attribute(recorded: Recorded) -> Attribution:
             source.of_layers += count * in_layer
             in_layer = in_layer or source.name.endswith(".forward")
     functions.pop(LOSS, None)
-    best = sorted(functions.values(), key=lambda source: (-source.score, source.name))
+    best = sorted(functions.values(), key=lambda source: source.rank)
     most = sorted(operators.values(), key=lambda o: (-o.amount.instructions, o.name))
     return Attribution(
         recorded,

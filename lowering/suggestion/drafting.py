@@ -23,7 +23,6 @@ _LEAST = 0.02
 """The share of what is outside below which nothing is worth an entry."""
 _AROUND = 4 * _FEWEST
 """Instructions per call below which a function that makes composites is not worth another one."""
-_LITTLE = "too few instructions for an entry"
 _NOT_REACHED = "no call reaches it (modules that have imported a function keep it)"
 
 
@@ -72,7 +71,7 @@ class Drafting:
     def _is_enough(self, calls: Collection[int], count: int, fewest: int) -> bool:
         """Return whether the instructions of calls, which `count` composites would hold, are worth
         an entry."""
-        left = self.step.of(calls, without=self.covered).instructions
+        left = self.step.amount_of(calls, without=self.covered).instructions
         return count > 0 and left >= max(fewest * count, _LEAST * self.step.outside.instructions)
 
     def _add(self, source: Source, is_enough: bool = True) -> bool:
@@ -94,16 +93,9 @@ class Drafting:
         if source.function is not None:
             return of_function(source.function)
         if source.products:
-            return "it is a product"
+            return f"has {_plural(source.products, 'product')}"
         recorded, name = self.step.recorded, source.name
         return of_operator(name, recorded.overloads[name], recorded.examples[name])
-
-    @property
-    def predicted(self) -> int:
-        """The instructions that the draft would leave outside."""
-        operators = self.step.operators
-        caught = self.covered.union(*(s.calls for n, s in operators.items() if n in self.entries))
-        return self.step.outside.instructions - self.step.of(caught).instructions
 
     def text(self, title: str, after: int) -> str:
         """The draft as a registry file."""
@@ -115,69 +107,54 @@ class Drafting:
         )
         commented: list[tuple[Entry, str]] = []
         for name, entry in self.entries.items():
-            source = self.step.functions.get(name)
-            if source is None:
-                calls = self.step.operators[name].calls - self.covered
-                count = len(calls)
-            else:
-                calls, count = source.calls, len(source.invocations)
-            amount = self.step.of(calls).instructions
+            source = self.step.functions.get(name, self.step.operators.get(name))
+            assert source is not None
+            calls = source.calls if source.function else source.calls - self.covered
+            amount = self.step.amount_of(calls).instructions
+            count = _plural(len(source.invocations or calls), "call")
             share = f"{_plural(amount, 'instruction')} ({amount / before:.0%})"
-            commented.append((entry, f"{_plural(count, 'call')}, {share}"))
+            commented.append((entry, f"{count}, {share}"))
         left_out = [
             f"{name}: {self.refused[name]}"
             for name, source in self.step.functions.items()
             if name in self.refused
-            and self.step.of(source.calls, without=self.covered).instructions >= _LEAST * before
+            and self.step.amount_of(source.calls, without=self.covered).instructions
+            >= _LEAST * before
         ]
         return formatted(registry_text(self.namespace, commented, head, left_out), "the draft")
 
-    def functions(self) -> tuple[FunctionRow, ...]:
-        """All functions with work, the best candidates for an entry first."""
-        return tuple(
-            FunctionRow(
-                name,
-                len(source.invocations),
-                source.amount,
-                source.products,
-                *(source.function.tensors if source.function else (0, 0)),
-                *self._entry_or_reason(source),
-            )
-            for name, source in self.step.functions.items()
-        )
+    def rows(
+        self, step: Attribution, off: Mapping[str, str]
+    ) -> tuple[tuple[FunctionRow, ...], tuple[OperatorRow, ...]]:
+        """All functions and operators with work in a step, the best first.
 
-    def operators(self) -> tuple[OperatorRow, ...]:
-        """All operators with work, those with most of it first."""
-        return tuple(
-            OperatorRow(
-                name,
-                len(source.calls),
-                source.amount,
-                self.step.of(source.calls, without=self.covered),
-                *self._entry_or_reason(source),
-            )
-            for name, source in self.step.operators.items()
-        )
-
-    def _entry_or_reason(self, source: Source) -> tuple[str, str]:
-        """The name of an entry of the draft, or why there is none."""
-        name = source.name
-        refused = self.refused.get(name, "")
-        left = self.step.of(source.calls, without=self.covered).instructions
-        if name in self.entries:
-            return self.entries[name].name, ""
-        is_function = source.function is not None
-        if is_function and source.products and not source.is_elementary:
-            return "", f"has {_plural(source.products, 'product')}"
-        if is_function and refused.startswith("off: "):
-            return "", refused
-        if not left:
-            return "", "in functions of the draft"
-        if is_function and source.calls & self.covered:
-            return "", "calls functions of the draft"
-        if source.composites and not refused:
-            return "", f"makes {_plural(source.composites, 'composite')}, and little else"
-        return "", refused or _LITTLE
+        Args:
+            off: the entries that are off and would catch calls, by function or operator.
+        """
+        calls = (step.functions[n].calls for n in self.entries.keys() & step.functions.keys())
+        covered = frozenset[int]().union(*calls)
+        functions: list[FunctionRow] = []
+        operators: list[OperatorRow] = []
+        for name, source in (*step.functions.items(), *step.operators.items()):
+            left = step.amount_of(source.calls, without=covered)
+            entry = self.entries[name].name if name in self.entries else ""
+            note = f"off: {off[name]}" if name in off else self.refused.get(name, "")
+            if source.products and not source.is_elementary:
+                note = f"has {_plural(source.products, 'product')}"
+            elif name not in off and not left.instructions:
+                note = "in functions of the draft"
+            elif name not in off and source.function and source.calls & covered:
+                note = "calls functions of the draft"
+            elif source.composites and not note:
+                note = f"makes {_plural(source.composites, 'composite')}, and little else"
+            last = (entry, "" if entry else note or "too few instructions for an entry")
+            if source.function is None:
+                operators.append(OperatorRow(name, len(source.calls), source.amount, left, *last))
+            else:
+                count, tensors = len(source.invocations), source.function.tensors
+                amounts = (source.amount, source.products, *tensors)
+                functions.append(FunctionRow(name, count, *amounts, *last))
+        return tuple(functions), tuple(operators)
 
 
 def trial(
@@ -196,32 +173,28 @@ def trial(
     """
     by_name = {entry.name: entry.caught for entry in entries}
     text = registry_text(namespace, [(entry, "") for entry in entries])
+    counted = Statistics()
     try:
         registry = parse_registry(text, "the draft")
         catalog = Catalog((registry, *activation.catalog().registries))
         problems = try_entries((registry,), catalog).problems
     except RegistryError as error:
         problems = tuple(error.problems)
+    if not problems:
+        composites = registry.composites
+        try:
+            with (
+                activation.for_export(()),
+                activation.installed(catalog, (*composites, *on), counted),
+            ):
+                step = measure()
+        except CompositesError as error:  # it may name an entry; else the last one is too many
+            problems = (problem_of(str(error), composites[-1], composites),)
     if problems:
         refused = {by_name[p.entry]: p.message for p in problems if p.entry in by_name}
         if not refused:
             raise RegistryError(problems)
         return refused
-    counted = Statistics()
-    composites = (*registry.composites, *on)
-    try:
-        with activation.for_export(()), activation.installed(catalog, composites, counted):
-            step = measure()
-    except CompositesError as error:
-        if len(entries) == 1:
-            first = registry.composites[0]
-            return {entries[0].caught: problem_of(str(error), first, [first]).message}
-        outcomes = [trial((entry,), namespace, on, measure) for entry in entries]
-        failed = [outcome for outcome in outcomes if isinstance(outcome, dict)]
-        # If each works alone, the last one is too many.
-        return {k: v for each in failed for k, v in each.items()} or {
-            entries[-1].caught: str(error)
-        }
     idle: dict[str, str] = {}
     for entry in registry.composites:
         statistics = counted.of(entry)

@@ -65,7 +65,7 @@ def of_function(function: Function) -> Entry | str:
     is_method = "." in function.target.partition(":")[2]
     if not is_method and not any(isinstance(value, Other) for value in example.values()):
         document["example"] = example
-    return Entry(_name_of_function(function.target), function.target, document, tuple(remarks))
+    return Entry(_name(function.target), function.target, document, tuple(remarks))
 
 
 def _is_attribute(value: Any) -> bool:
@@ -108,7 +108,7 @@ def of_operator(name: str, overload: Any, call: Mapping[str, Any]) -> Entry | st
         document["attributes"] = attributes
     if example := _example(operator, call):
         document["example"] = example
-    return Entry(_name_of_operator(operator), operator.qualified, document, tuple(remarks))
+    return Entry(_name(operator.qualified), operator.qualified, document, tuple(remarks))
 
 
 def _example(operator: Operator, call: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,21 +128,13 @@ def _example(operator: Operator, call: Mapping[str, Any]) -> dict[str, Any]:
     return example
 
 
-def _name_of_function(target: str) -> str:
-    *owners, name = target.partition(":")[2].split(".")
-    if owners and name in ("forward", "__call__"):
-        return _snake(owners[-1])
-    return _snake("_".join((*owners[-1:], name)))
-
-
-def _name_of_operator(operator: Operator) -> str:
-    plain = operator.name.partition("::")[2].strip("_")
-    return f"{plain}_{_snake(operator.overload)}" if operator.overload else plain
-
-
-def _snake(name: str) -> str:
-    parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-    return re.sub(r"_+", "_", parts).strip("_")
+def _name(caught: str) -> str:
+    """The name of an entry: `rms_norm` for `RMSNorm.forward`, `mean_dim` for `aten::mean.dim`."""
+    words = caught.rpartition(":")[2].split(".")[-2:]
+    if len(words) > 1 and words[-1] in ("forward", "__call__"):
+        words.pop()
+    capitals = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
+    return re.sub(r"_+", "_", re.sub(capitals, "_", "_".join(words)).lower()).strip("_")
 
 
 def registry_text(

@@ -11,7 +11,7 @@ import ast
 import inspect
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
@@ -22,11 +22,14 @@ import torch
 from composites import torch_internals
 from composites.python_syntax import parse_module
 from composites.registry.model import Tensor
+from lowering.frontends.protocols import Labels
 from lowering.suggestion.loss import loss_of
 from lowering.suggestion.values import Other, describe
 
 LOSS = "the sum of what the module returns"
 """The target of the function that makes a loss, which is no part of the model."""
+FUNCTION = "f"
+"""The beginning of the labels."""
 _OF_TORCH = ("torch.nn.functional", "torch.optim.")
 _MODULES = "torch.nn.modules."
 _SKIPPED = ("torch", "torch_xla", "typing_extensions", "functorch", "composites", "lowering")
@@ -84,8 +87,8 @@ class Invocation:
 class Functions:
     """The calls of functions of one thread, in the order in which they began."""
 
-    label: Callable[[str], AbstractContextManager[None]]
-    """Labels what is called in an invocation with its number."""
+    labels: Labels
+    """What is called in an invocation has a label with its number."""
     invocations: list[Invocation] = field(default_factory=list)
     _functions: dict[CodeType, Function | None] = field(default_factory=dict)
     _stack: list[tuple[FrameType, int, AbstractContextManager[None]]] = field(default_factory=list)
@@ -134,7 +137,7 @@ class Functions:
             if function is not None:
                 number = len(self.invocations)
                 self.invocations.append(Invocation(function, self.current, first))
-                label = self.label(str(number))
+                label = self.labels.label(f"{FUNCTION}{number}")
                 label.__enter__()
                 self._stack.append((frame, number, label))
                 self._of_node = None
@@ -155,13 +158,15 @@ def _function_of(frame: FrameType) -> Function | None:
     package = module.partition(".")[0]
     if code is loss_of.__code__:
         return Function(LOSS)
+    is_module = module.startswith(_MODULES) and code.co_name == "forward"
+    is_kept = is_module or module.startswith(_OF_TORCH)
     if (
         code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR)
         or "<" in code.co_qualname  # of lambdas, comprehensions, and functions in functions
         or code.co_name.startswith("__")
         or code.co_filename.startswith("<")
         or package in sys.stdlib_module_names
-        or (package in _SKIPPED and not _is_kept_of_torch(module, code.co_name))
+        or (package in _SKIPPED and not is_kept)
     ):
         return None
     function = Function(f"{module}:{code.co_qualname}")
@@ -187,10 +192,6 @@ def _function_of(frame: FrameType) -> Function | None:
     return function
 
 
-def _is_kept_of_torch(module: str, name: str) -> bool:
-    return module.startswith(_OF_TORCH) or (module.startswith(_MODULES) and name == "forward")
-
-
 def _attributes_read(code: CodeType, name: str, value: Any) -> tuple[dict[str, Any], str]:
     """Descriptions of the attributes of an argument that a function, and the methods that it calls
     on the argument, read; and why an entry cannot list them, if it cannot."""
@@ -203,14 +204,12 @@ def _attributes_read(code: CodeType, name: str, value: Any) -> tuple[dict[str, A
         except (OSError, SyntaxError, TypeError):
             return read, f"the source of {current.co_qualname} is not there"
         for node in ast.walk(tree):
-            match node:
-                case ast.Attribute(ast.Name(id), attribute, context) if id == owner:
-                    pass
-                case _:
-                    continue
+            if not isinstance(node, ast.Attribute) or ast.unparse(node.value) != owner:
+                continue
+            attribute = node.attr
             path = f"{name}.{attribute}"
             member = getattr(type(value), attribute, None)
-            if not isinstance(context, ast.Load):
+            if not isinstance(node.ctx, ast.Load):
                 problems.append(f"it writes {path}")
             elif callable(member):
                 inner = getattr(inspect.unwrap(member), "__code__", None)

@@ -7,8 +7,7 @@ functions that it was made in. Nothing is run.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +15,11 @@ from composites import torch_internals
 from lowering.emission import hlo_proto
 from lowering.export.tracing import Traced
 from lowering.frontends.protocols import Labels
-from lowering.suggestion.functions import Functions
+from lowering.suggestion.functions import FUNCTION, Functions
 from lowering.suggestion.values import describe
 
-_OPERATOR, _FUNCTION = "o", "f"
-"""Beginnings of labels."""
+_OPERATOR = "o"
+"""The beginning of the labels of calls of operators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class Recorded:
     """A step as HLO, and the calls that it comes from."""
 
     labels: Labels
-    functions: Functions = field(init=False)
+    functions: Functions
     module: Any = None
     """An `hlo_proto.Module`."""
     calls: list[OperatorCall] = field(default_factory=list)
@@ -48,19 +47,6 @@ class Recorded:
     """PyTorch's operators by name."""
     _lock: threading.Lock = field(default_factory=threading.Lock)  # a backward has other threads
 
-    def __post_init__(self) -> None:
-        self.functions = Functions(lambda number: self.labels.label(f"{_FUNCTION}{number}"))
-
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """A context in which calls are kept."""
-        with (
-            self.labels.kept(),
-            torch_internals.calls_through(self._call),
-            self.functions.watched(),
-        ):
-            yield
-
     def call_of(self, instruction: Any) -> int | None:
         """The number of the call of an operator that an instruction comes from."""
         return self._number(instruction, _OPERATOR)
@@ -68,7 +54,7 @@ class Recorded:
     def invocation_of(self, instruction: Any) -> int | None:
         """The number of the call of a function that an instruction comes from."""
         call = self.call_of(instruction)
-        return self._number(instruction, _FUNCTION) if call is None else self.made_in(call)
+        return self._number(instruction, FUNCTION) if call is None else self.made_in(call)
 
     def made_in(self, call: int | None) -> int | None:
         """The number of the call of a function that a call of an operator is part of."""
@@ -78,7 +64,8 @@ class Recorded:
         label = self.labels.label_of(instruction)
         return int(label[1:]) if label is not None and label.startswith(kind) else None
 
-    def _call(self, overload: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    def call(self, overload: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """Make a call of an operator, with a label."""
         schema = getattr(overload, "_schema", None)
         if schema is None:  # a higher-order operator
             return overload(*arguments, **keywords)
@@ -103,8 +90,12 @@ def record(trace: Callable[[], Traced], labels: Labels) -> Recorded:
     Args:
         trace: runs the step on placeholders.
     """
-    recorded = Recorded(labels)
-    with recorded.watched():
+    recorded = Recorded(labels, Functions(labels))
+    with (
+        labels.kept(),
+        torch_internals.calls_through(recorded.call),
+        recorded.functions.watched(),
+    ):
         traced = trace()
     graph = labels.hlo([output.tensor for output in traced.outputs])
     recorded.module = hlo_proto.Module.FromString(graph)

@@ -72,10 +72,8 @@ class Draft:
     entries: tuple[str, ...]
     before: int
     """Instructions that are outside, with the entries that are on and those that are `known`."""
-    predicted: int
-    """Instructions that would be outside, by the numbers of the functions and operators."""
     outside: int
-    """Instructions that were outside in a step with the draft turned on."""
+    """Instructions that are outside with the draft too."""
 
 
 @dataclass(frozen=True, slots=True)

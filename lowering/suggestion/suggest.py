@@ -97,25 +97,19 @@ class _Suggester:
         reasons = {each.entry: each.reason for each in reversed(missed)}
         drafting = Drafting(rest, namespace, reasons)
         draft = self._drafted(drafting, with_known, title)
-        # The rows are of the step in which the entries that are known are off.
-        drafting.step = step
-        drafting.covered = {
-            n
-            for name in drafting.entries.keys() & step.functions
-            for n in step.functions[name].calls
-        }
-        off: dict[str, list[str]] = {}
+        off: dict[str, str] = {}
         for entry in known:
             for name in (*entry.operators, *entry.functions):
-                off.setdefault(name, []).append(entry.entry)
-        drafting.refused |= {name: f"off: {', '.join(labels)}" for name, labels in off.items()}
+                off[name] = f"{off[name]}, {entry.entry}" if name in off else entry.entry
+        # In these rows, the entries that are known are off.
+        functions, operators = drafting.rows(step, off)
         return Report(
             on=names,
             stock=stock,
             outside=step.outside,
             composites=step.composites,
-            functions=drafting.functions(),
-            operators=drafting.operators(),
+            functions=functions,
+            operators=operators,
             missed=missed,
             known=known,
             draft=draft,
@@ -187,7 +181,6 @@ class _Suggester:
                     text=drafting.text(title, after),
                     entries=tuple(entry.name for entry in entries),
                     before=drafting.step.outside.instructions,
-                    predicted=drafting.predicted,
                     outside=after,
                 )
             # Others may take the places of those that do not work.

@@ -87,10 +87,7 @@ def test_a_draft_passes_check_and_does_what_it_says(model: Path) -> None:
     assert "model_of_suggest:Gate.forward: it reads self.act, a Tanh; write an entry with" in text
     found = data_of(f"{model}:net")
     assert found["draft"]["text"] == text
-    before, predicted = found["draft"]["before"], found["draft"]["predicted"]
-    assert predicted < 0.7 * before
-    # A derived backward may leave a few instructions around it, as for gradients that are zero.
-    assert abs(found["draft"]["outside"] - predicted) <= 0.1 * before
+    assert found["draft"]["outside"] < 0.7 * found["draft"]["before"]
 
 
 @pytest.mark.slow
