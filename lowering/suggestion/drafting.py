@@ -14,7 +14,7 @@ from lowering import activation
 from lowering.dispatch.statistics import Statistics
 from lowering.suggestion.attribution import Attribution, Source
 from lowering.suggestion.drafts import Entry, of_function, of_operator, registry_text
-from lowering.suggestion.results import FunctionRow, OperatorRow
+from lowering.suggestion.results import Row
 from lowering.trial import problem_of, try_entries
 
 _FEWEST = 3
@@ -124,18 +124,17 @@ class Drafting:
         return formatted(registry_text(self.namespace, commented, head, left_out), "the draft")
 
     def rows(
-        self, step: Attribution, off: Mapping[str, str]
-    ) -> tuple[tuple[FunctionRow, ...], tuple[OperatorRow, ...]]:
-        """All functions and operators with work in a step, the best first.
+        self, sources: Mapping[str, Source], step: Attribution, off: Mapping[str, str]
+    ) -> tuple[Row, ...]:
+        """Functions or operators with work in a step, in their order.
 
         Args:
             off: the entries that are off and would catch calls, by function or operator.
         """
         calls = (step.functions[n].calls for n in self.entries.keys() & step.functions.keys())
         covered = frozenset[int]().union(*calls)
-        functions: list[FunctionRow] = []
-        operators: list[OperatorRow] = []
-        for name, source in (*step.functions.items(), *step.operators.items()):
+        rows: list[Row] = []
+        for name, source in sources.items():
             left = step.amount_of(source.calls, without=covered)
             entry = self.entries[name].name if name in self.entries else ""
             note = f"off: {off[name]}" if name in off else self.refused.get(name, "")
@@ -147,14 +146,12 @@ class Drafting:
                 note = "calls functions of the draft"
             elif source.composites and not note:
                 note = f"makes {_plural(source.composites, 'composite')}, and little else"
-            last = (entry, "" if entry else note or "too few instructions for an entry")
-            if source.function is None:
-                operators.append(OperatorRow(name, len(source.calls), source.amount, left, *last))
-            else:
-                count, tensors = len(source.invocations), source.function.tensors
-                amounts = (source.amount, source.products, *tensors)
-                functions.append(FunctionRow(name, count, *amounts, *last))
-        return tuple(functions), tuple(operators)
+            note = "" if entry else note or "too few instructions for an entry"
+            count = len(source.invocations or source.calls)
+            tensors = source.function.tensors if source.function else (0, 0)
+            amounts = (source.amount, left, source.products)
+            rows.append(Row(name, count, *amounts, *tensors, entry, note))
+        return tuple(rows)
 
 
 def trial(

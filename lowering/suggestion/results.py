@@ -8,35 +8,25 @@ from lowering.suggestion.attribution import Amount
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionRow:
-    """A Python function, with its forward and backward."""
+class Row:
+    """A Python function, with its forward and backward, or an operator, by its overload."""
 
-    target: str
+    name: str
+    """`package.module:Class.method` or `aten::mean.dim`."""
     calls: int
     amount: Amount
     """What is outside composites in it and in what it calls."""
+    left: Amount
+    """What of it is not in functions of the draft."""
     products: int
     """Its dots and convolutions."""
     tensors_in: int
+    """The tensors that a function reads. Of operators, this and the next are 0."""
     tensors_out: int
     entry: str
     """The entry of the draft that catches it, or nothing."""
     note: str
     """Which entry of a registry names it, or why there is none in the draft."""
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorRow:
-    """An operator, by its overload."""
-
-    operator: str
-    calls: int
-    """Those with instructions outside composites."""
-    amount: Amount
-    left: Amount
-    """What of it is not in functions of the draft."""
-    entry: str
-    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +76,8 @@ class Report:
     """Instructions with nothing on; None if stock torch_xla cannot record the step."""
     outside: Amount
     composites: int
-    functions: tuple[FunctionRow, ...]
-    operators: tuple[OperatorRow, ...]
+    functions: tuple[Row, ...]
+    operators: tuple[Row, ...]
     missed: tuple[Missed, ...]
     known: tuple[Known, ...]
     draft: Draft | None

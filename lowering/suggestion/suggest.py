@@ -101,15 +101,14 @@ class _Suggester:
         for entry in known:
             for name in (*entry.operators, *entry.functions):
                 off[name] = f"{off[name]}, {entry.entry}" if name in off else entry.entry
-        # In these rows, the entries that are known are off.
-        functions, operators = drafting.rows(step, off)
         return Report(
             on=names,
             stock=stock,
             outside=step.outside,
             composites=step.composites,
-            functions=functions,
-            operators=operators,
+            # In these rows, the entries that are known are off.
+            functions=drafting.rows(step.functions, step, off),
+            operators=drafting.rows(step.operators, step, off),
             missed=missed,
             known=known,
             draft=draft,

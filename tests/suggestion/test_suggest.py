@@ -30,16 +30,16 @@ def data_of(*arguments: object) -> dict[str, Any]:
     return found
 
 
-def rows_of(found: list[dict[str, Any]], key: str) -> dict[str, dict[str, Any]]:
-    return {row[key]: row for row in found}
+def rows_of(found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {row["name"]: row for row in found}
 
 
 def test_every_instruction_is_that_of_a_call(model: Path) -> None:
     found = data_of(f"{model}:net", "--ops", "gelu")
     whole = found["outside"]["instructions"]
-    operators = rows_of(found["operators"], "operator")
+    operators = rows_of(found["operators"])
     assert sum(row["amount"]["instructions"] for row in operators.values()) == whole
-    functions = rows_of(found["functions"], "target")
+    functions = rows_of(found["functions"])
 
     def instructions(name: str) -> int:
         amount: int = functions[f"model_of_suggest:{name}"]["amount"]["instructions"]
@@ -58,9 +58,7 @@ def test_every_instruction_is_that_of_a_call(model: Path) -> None:
     assert found["stock"] > whole
     # The backward of a function counts as its own.
     trained = instructions("soft_cap")
-    functions = rows_of(
-        data_of(f"{model}:net", "--ops", "gelu", "--forward")["functions"], "target"
-    )
+    functions = rows_of(data_of(f"{model}:net", "--ops", "gelu", "--forward")["functions"])
     assert trained > 1.5 * instructions("soft_cap")
 
 
@@ -114,7 +112,7 @@ def test_entries_that_are_off_are_named_and_not_drafted(model: Path) -> None:
     found = data_of(f"{model}:net", "--ops", "mm")
     assert [entry["entry"] for entry in found["known"]] == ["ptxla.gelu"]
     assert found["known"][0]["operators"] == ["aten::gelu", "aten::gelu_backward"]
-    operators = rows_of(found["operators"], "operator")
+    operators = rows_of(found["operators"])
     assert operators["aten::gelu"]["note"] == "off: ptxla.gelu"
     assert not any("gelu" in name for name in found["draft"]["entries"])
     with_all = data_of(f"{model}:net")["outside"]["instructions"]
@@ -133,7 +131,7 @@ def test_a_draft_of_operators(tmp_path: Path) -> None:
         "    return Sums(), (torch.rand(3, 4),)\n"
     )
     found = data_of(f"{file}:sums", "--forward")
-    operators = rows_of(found["operators"], "operator")
+    operators = rows_of(found["operators"])
     assert operators["aten::logsumexp"]["entry"] == "logsumexp"
     draft = tmp_path / "draft.yaml"
     draft.write_text(found["draft"]["text"])
