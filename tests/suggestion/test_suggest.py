@@ -145,6 +145,26 @@ def test_a_draft_of_operators(tmp_path: Path) -> None:
     assert normalized == [("dim", True), ("keepdim", False)]
 
 
+def test_a_draft_of_a_function_that_takes_an_object(tmp_path: Path) -> None:
+    file = tmp_path / "object_of_suggest.py"
+    file.write_text(
+        "import torch\n"
+        "class Config:\n"
+        "    def __init__(self):\n"
+        "        self.cap = 3.0\n"
+        "def capped(x, config):\n"
+        "    return torch.tanh(x / config.cap).sin().cos() * config.cap\n"
+        "class Capped(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return {'out': capped(x, Config())}\n"
+        "def model():\n"
+        "    return Capped(), (torch.rand(3, 4),)\n"
+    )
+    found = data_of(f"{file}:model", "--forward")
+    assert rows_of(found["functions"])["object_of_suggest:capped"]["entry"] == "capped"
+    assert "attributes: {cap: config.cap}" in found["draft"]["text"]
+
+
 MISTAKES = (
     (("@:nett",), "@ has no function nett; did you mean 'net'?"),
     (("@:reads",), "the module reads the value of a tensor while it runs"),
