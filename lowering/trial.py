@@ -166,31 +166,33 @@ def _arguments(caught: str) -> tuple[list[str], list[str]]:
 def _not_turned_on(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
     entries = resolve([entry.identity], catalog)
     for text in (*_uncopied(entry), *_misfitting(entry)):
-        yield _problem(text, entry, entries)
+        yield problem_of(text, entry, entries)
     if entry.samples is not None:
         try:
             find_function(entry.samples)
         except UnusableFunctionError as error:
-            yield _problem(f"samples: {error}", entry, entries)
+            yield problem_of(f"samples: {error}", entry, entries)
     if entry.op is not None:
         for argument, word, said in refused_words(entry):
             text = f"when: {argument}: {entry.op} refuses {word!r}: {said}"
-            yield _problem(text, entry, entries)
+            yield problem_of(text, entry, entries)
     counted = Statistics()
     with ExitStack() as installed:
         try:
             installed.enter_context(activation.installed(catalog, entries, counted))
         except CompositesError as error:
-            yield _problem(str(error), entry, entries)
+            yield problem_of(str(error), entry, entries)
             return
         except (Exception, SystemExit) as error:
-            yield _problem(f"cannot be turned on: {type(error).__name__}: {error}", entry, entries)
+            yield problem_of(
+                f"cannot be turned on: {type(error).__name__}: {error}", entry, entries
+            )
             return
         try:
             for text in _call(entry, counted.of(entry)):
-                yield _problem(f"example: {text}", entry, entries)
+                yield problem_of(f"example: {text}", entry, entries)
         except LoweringError as error:
-            yield _problem(str(error), entry, entries)
+            yield problem_of(str(error), entry, entries)
 
 
 def _missing(kernel: Kernel) -> Problem | str | None:
@@ -279,7 +281,7 @@ def _refused(call: ExampleCall) -> str:
     return ""
 
 
-def _problem(message: str, entry: Composite, entries: Iterable[Composite]) -> Problem:
+def problem_of(message: str, entry: Composite, entries: Iterable[Composite]) -> Problem:
     """A problem of the entry that the message begins with, or else of `entry`."""
     for named in entries:
         for start in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -23,7 +23,7 @@ from lowering.cli.output import print_table
 
 if TYPE_CHECKING:
     from lowering.suggestion.attribution import Amount
-    from lowering.suggestion.results import Report
+    from lowering.suggestion.results import Report, Row
     from lowering.suggestion.suggest import Progress as Told
 
 
@@ -129,29 +129,9 @@ def _print(report: Report, top: int) -> None:
     whole = report.outside
     inside = "" if report.inside is None else f"; {report.inside:.1%} of stock's are inside"
     typer.echo(f"{whole.instructions} instructions outside {report.composites} composites{inside}")
-    functions = Table(
-        Column("function", overflow="fold"), *_numbers("calls"), *_amounts(),
-        *_numbers("in", "out"),
-        "entry, or why there is none", title="Functions, with what they call and their backwards",
-    )  # fmt: skip
-    for row in report.functions[:top]:
-        tensors = (str(row.tensors_in), str(row.tensors_out))
-        note = _note(row.entry, row.note)
-        functions.add_row(
-            Text(row.target), str(row.calls), *_cells(row.amount, whole), *tensors, note
-        )
-    operators = Table(
-        Column("operator", overflow="fold"), *_numbers("calls"), *_amounts(),
-        "entry, or why there is none", title="Operators",
-    )  # fmt: skip
-    for operator in report.operators[:top]:
-        note = _note(operator.entry, operator.note)
-        operators.add_row(
-            operator.operator, str(operator.calls), *_cells(operator.amount, whole), note
-        )
-    for table, rows in ((functions, report.functions), (operators, report.operators)):
-        if rows:
-            print_table(table)
+    title = "Functions, with what they call and their backwards"
+    _print_rows(title, "function", report.functions[:top], whole, ("in", "out"))
+    _print_rows("Operators", "operator", report.operators[:top], whole, ())
     for known in report.known:
         amount = f"{known.calls} calls, {known.instructions} instructions"
         typer.echo(f"off: {known.entry} would catch {amount}")
@@ -169,21 +149,20 @@ def _print(report: Report, top: int) -> None:
         )
 
 
-def _numbers(*names: str) -> list[Column]:
-    return [Column(name, justify="right") for name in names]
-
-
-def _amounts() -> list[Column]:
-    return _numbers("instructions", "share", "bytes")
-
-
-def _cells(amount: Amount, whole: Amount) -> tuple[str, str, str]:
-    return (
-        str(amount.instructions),
-        f"{amount.instructions / max(whole.instructions, 1):.1%}",
-        f"{amount.bytes / max(whole.bytes, 1):.1%}",
+def _print_rows(
+    title: str, kind: str, rows: Sequence[Row], whole: Amount, tensors: Sequence[str]
+) -> None:
+    numbers = ("calls", "instructions", "share", "bytes", *tensors)
+    columns = (Column(name, justify="right") for name in numbers)
+    table = Table(
+        Column(kind, overflow="fold"), *columns, "entry, or why there is none", title=title
     )
-
-
-def _note(entry: str, note: str) -> Text:
-    return Text(f"draft: {entry}" if entry else note)
+    for row in rows:
+        share = row.amount.instructions / max(whole.instructions, 1)
+        moved = row.amount.bytes / max(whole.bytes, 1)
+        counts = (str(row.tensors_in), str(row.tensors_out)) if tensors else ()
+        note = Text(f"draft: {row.entry}" if row.entry else row.note)
+        amounts = (str(row.amount.instructions), f"{share:.1%}", f"{moved:.1%}")
+        table.add_row(Text(row.name), str(row.calls), *amounts, *counts, note)
+    if rows:
+        print_table(table)

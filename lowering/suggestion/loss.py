@@ -38,7 +38,4 @@ def loss_of(result: Any, owner: str) -> torch.Tensor:
         )
     if tensors[0].dim() == 0:
         return tensors[0]
-    total = tensors[0].sum()
-    for tensor in tensors[1:]:
-        total = total + tensor.sum()
-    return total
+    return sum((tensor.sum() for tensor in tensors[1:]), tensors[0].sum())

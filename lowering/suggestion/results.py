@@ -1,4 +1,4 @@
-"""What `composites suggest` found, as frozen values."""
+"""Results of `composites suggest`, as frozen values."""
 
 from __future__ import annotations
 
@@ -8,35 +8,25 @@ from lowering.suggestion.attribution import Amount
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionRow:
-    """A Python function, with its forward and backward."""
+class Row:
+    """A Python function, with its forward and backward, or an operator, by its overload."""
 
-    target: str
+    name: str
+    """`package.module:Class.method` or `aten::mean.dim`."""
     calls: int
     amount: Amount
     """What is outside composites in it and in what it calls."""
+    left: Amount
+    """What of it is not in functions of the draft."""
     products: int
     """Its dots and convolutions."""
     tensors_in: int
+    """The tensors that a function reads. Of operators, this and the next are 0."""
     tensors_out: int
-    entry: str = ""
-    """The entry of the draft that catches it."""
-    note: str = ""
+    entry: str
+    """The entry of the draft that catches it, or nothing."""
+    note: str
     """Which entry of a registry names it, or why there is none in the draft."""
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorRow:
-    """An operator, by its overload."""
-
-    operator: str
-    calls: int
-    """Those with instructions outside composites."""
-    amount: Amount
-    left: Amount
-    """What of it is not in functions of the draft."""
-    entry: str = ""
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +62,8 @@ class Draft:
     entries: tuple[str, ...]
     before: int
     """Instructions that are outside, with the entries that are on and those that are `known`."""
-    predicted: int
-    """Instructions that would be outside, by the numbers of the functions and operators."""
     outside: int
-    """Instructions that were outside in a step with the draft turned on."""
+    """Instructions that are outside with the draft too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +76,8 @@ class Report:
     """Instructions with nothing on; None if stock torch_xla cannot record the step."""
     outside: Amount
     composites: int
-    functions: tuple[FunctionRow, ...]
-    operators: tuple[OperatorRow, ...]
+    functions: tuple[Row, ...]
+    operators: tuple[Row, ...]
     missed: tuple[Missed, ...]
     known: tuple[Known, ...]
     draft: Draft | None

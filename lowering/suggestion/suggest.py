@@ -8,7 +8,8 @@ module, example inputs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,6 @@ import torch
 
 from composites.allowlist import resolve
 from composites.errors import CompositesError, ExportError, MissingPackageError, SuggestionError
-from composites.registry.model import Composite
 from composites.user_code import place_of
 from lowering import activation
 from lowering.export.optimizers import OptimizerFactory
@@ -27,12 +27,11 @@ from lowering.export.tracing import (
     trace_inference,
     trace_training,
 )
-from lowering.suggestion.attribution import Attribution, attribute
-from lowering.suggestion.drafting import Drafting
+from lowering.suggestion.attribution import Attribution, Source, attribute
+from lowering.suggestion.drafting import Drafting, trial
 from lowering.suggestion.loss import Step
 from lowering.suggestion.recording import record
 from lowering.suggestion.results import Draft, Known, Missed, Report
-from lowering.suggestion.trial import tried
 
 Progress = Callable[[str], None]
 
@@ -65,11 +64,10 @@ def suggest(
         SuggestionError: the step cannot be recorded.
         ExportError: it reads values while it runs.
     """
-    made = _Suggester(module, args, dict(kwargs or {}), backward, optimizer, namespace, progress)
+    suggester = _Suggester(module, args, dict(kwargs or {}), backward, optimizer, progress)
     with activation.for_export(ops):
         names = activation.active()
-    on = resolve(names, activation.catalog()) if names else ()
-    return made.report(names, on, title)
+    return suggester.report(names, namespace, title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,42 +77,47 @@ class _Suggester:
     kwargs: Mapping[str, Any]
     backward: bool
     optimizer: OptimizerFactory | None
-    namespace: str
     progress: Progress
 
-    def report(self, names: tuple[str, ...], on: tuple[Composite, ...], title: str) -> Report:
+    def report(self, names: tuple[str, ...], namespace: str, title: str) -> Report:
+        """The step with what is on, and a draft."""
         self.progress("recording the step")
         before = _fallbacks()
-        with activation.for_export(names):
-            found = self.measure()
-        missed = _missed(before, found)
+        step = self.measured(names)
+        missed = _missed(_fallbacks() - before, step)
         self.progress("recording the step without composites")
-        stock = self._stock()
+        stock = None
+        with suppress(ExportError):
+            stock = self.measured(()).outside.instructions
         self.progress("looking for entries that are off")
-        known = tuple(self._known(found, names))
-        if known:
-            # The draft is for what neither these entries nor those that are on catch.
-            labels = [entry.entry for entry in known]
-            with activation.for_export((*names, *labels)):
-                on = resolve(activation.active(), activation.catalog())
-                rest = self.measure()
-        else:
-            rest = found
+        known = tuple(self._known(step, names))
+        # The draft is for what neither these entries nor those that are on catch.
+        with_known = (*names, *(entry.entry for entry in known))
+        rest = self.measured(with_known) if known else step
         reasons = {each.entry: each.reason for each in reversed(missed)}
-        drafting = Drafting(rest, self.namespace, reasons)
-        draft = self._drafted(drafting, on, title)
-        rows = drafting.seen_in(found, known)
+        drafting = Drafting(rest, namespace, reasons)
+        draft = self._drafted(drafting, with_known, title)
+        off: dict[str, str] = {}
+        for entry in known:
+            for name in (*entry.operators, *entry.functions):
+                off[name] = f"{off[name]}, {entry.entry}" if name in off else entry.entry
         return Report(
             on=names,
             stock=stock,
-            outside=found.outside,
-            composites=sum(found.composites.values()),
-            functions=rows.functions(),
-            operators=rows.operators(),
+            outside=step.outside,
+            composites=step.composites,
+            # In these rows, the entries that are known are off.
+            functions=drafting.rows(step.functions, step, off),
+            operators=drafting.rows(step.operators, step, off),
             missed=missed,
             known=known,
             draft=draft,
         )
+
+    def measured(self, names: Sequence[str]) -> Attribution:
+        """The step with only these entries on."""
+        with activation.for_export(names):
+            return self.measure()
 
     def measure(self) -> Attribution:
         """The step with what is on."""
@@ -137,105 +140,89 @@ class _Suggester:
             said = f"{type(error).__name__}: {error}"
             raise SuggestionError(f"{place_of(error)}the step failed: {said}") from error
 
-    def _stock(self) -> int | None:
-        with suppress(ExportError), activation.for_export(()):
-            return self.measure().outside.instructions
-        return None
-
-    def _known(self, found: Attribution, names: Sequence[str]) -> Iterator[Known]:
+    def _known(self, step: Attribution, names: Sequence[str]) -> Iterator[Known]:
         """Entries that are off, and what each would change by itself."""
         catalog = activation.catalog()
         off = [e for e in resolve(("all",), catalog) if catalog.label(e) not in names]
         if not off:
             return
-        before = _calls_of_entries()
-        with suppress(CompositesError), activation.for_export(("all",)):
-            self.measure()
-        after = _calls_of_entries()
-        called = [e for e in off if after.get(e.identity, 0) > before.get(e.identity, 0)]
-        backwards = {catalog.backward_of(entry) for entry in called}
-        for entry in called:
-            if entry in backwards:  # its forward turns it on too
+        before = _caught()
+        with suppress(CompositesError):
+            self.measured(("all",))
+        called = _caught() - before
+        backwards = {catalog.backward_of(entry) for entry in off if called[entry.identity]}
+        for entry in off:
+            if not called[entry.identity] or entry in backwards:  # its forward turns it on too
                 continue
             label = catalog.label(entry)
             self.progress(f"recording the step with {label}")
-            before = _calls_of_entries()
-            with suppress(CompositesError), activation.for_export((*names, label)):
-                with_it = self.measure()
-                calls = _calls_of_entries().get(entry.identity, 0) - before.get(entry.identity, 0)
-                fewer = found.outside.instructions - with_it.outside.instructions
-                if calls:
-                    yield Known(label, calls, fewer, *_fallen(found, with_it))
+            before = _caught()
+            with suppress(CompositesError):
+                after = self.measured((*names, label))
+                fewer = step.outside.instructions - after.outside.instructions
+                if calls := (_caught() - before)[entry.identity]:
+                    operators = _fallen(step.operators, after.operators)
+                    functions = _fallen(step.functions, after.functions)
+                    yield Known(label, calls, fewer, operators, functions)
 
-    def _drafted(self, drafting: Drafting, on: tuple[Composite, ...], title: str) -> Draft | None:
+    def _drafted(self, drafting: Drafting, names: Sequence[str], title: str) -> Draft | None:
+        """A draft whose entries all work, in addition to those that are named."""
         self.progress("drafting entries")
-        found = drafting.found
-        while True:
-            entries = drafting.entries()
-            result = tried(entries, self.namespace, on, self.measure, found)
-            if not result.refused:
-                break
-            for entry, reason in result.refused:  # others may take their places
-                drafting.refuse(entry, reason)
-        if not entries:
-            return None
-        after = result.measured.outside.instructions
-        return Draft(
-            text=drafting.text(title, after),
-            entries=tuple(entry.name for entry in entries),
-            before=found.outside.instructions,
-            predicted=drafting.predicted,
-            outside=after,
-        )
+        with activation.for_export(names):
+            on = resolve(activation.active(), activation.catalog()) if names else ()
+        drafting.choose()
+        while drafting.entries:
+            entries = tuple(drafting.entries.values())
+            outcome = trial(entries, drafting.namespace, on, self.measure)
+            if isinstance(outcome, Attribution):
+                after = outcome.outside.instructions
+                return Draft(
+                    text=drafting.text(title, after),
+                    entries=tuple(entry.name for entry in entries),
+                    before=drafting.step.outside.instructions,
+                    outside=after,
+                )
+            # Others may take the places of those that do not work.
+            drafting.refused |= {name: why.partition("\n")[0] for name, why in outcome.items()}
+            drafting.choose()
+        return None
 
 
-def _calls_of_entries() -> dict[str, int]:
+def _caught() -> Counter[str]:
     """Calls that became composites since the process began, by identity."""
     counted = activation.statistics.entries
-    return {identity: statistics.caught for identity, statistics in counted.items()}
+    return Counter({identity: statistics.caught for identity, statistics in counted.items()})
 
 
-def _fallbacks() -> dict[tuple[str, str, str], int]:
+def _fallbacks() -> Counter[tuple[str, str, str]]:
     """Calls that entries did not claim since the process began, by entry, operands and reason."""
-    return {
-        (fallback.entry, fallback.operands, fallback.reason): fallback.calls
-        for statistics in activation.statistics.entries.values()
-        for fallback in list(statistics.fallbacks.values())
-        if fallback.is_missed
-    }
+    return Counter(
+        {
+            (fallback.entry, fallback.operands, fallback.reason): fallback.calls
+            for statistics in activation.statistics.entries.values()
+            for fallback in list(statistics.fallbacks.values())
+            if fallback.is_missed
+        }
+    )
 
 
-def _missed(before: Mapping[tuple[str, str, str], int], found: Attribution) -> tuple[Missed, ...]:
-    """The calls that entries have not claimed since then, the most frequent reason first.
+def _missed(fallbacks: Counter[tuple[str, str, str]], step: Attribution) -> tuple[Missed, ...]:
+    """The calls of a step that entries did not claim, the most frequent reason first.
 
     What only decompositions of other entries call is left out: it is inside composites.
     """
-    called = {call.operator for call in found.recorded.calls.made}
+    called = {call.operator for call in step.recorded.calls}
     inside = {
         entry.qualified
         for entry in activation.catalog()
         if entry.op is not None and not (entry.derives or entry.adapt or entry.op in called)
     }
-    new = {key: calls - before.get(key, 0) for key, calls in _fallbacks().items()}
-    missed = [
-        Missed(*key, calls=calls)
-        for key, calls in new.items()
-        if calls > 0 and key[0] not in inside
-    ]
+    missed = [Missed(*key, calls=n) for key, n in fallbacks.items() if key[0] not in inside]
     return tuple(sorted(missed, key=lambda m: (-m.calls, m.entry, m.operands)))
 
 
-def _fallen(before: Attribution, after: Attribution) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The operators, and the functions, that have fewer instructions outside than before."""
-
-    def fewer(old: Mapping[str, Collection[int]], new: Mapping[str, Collection[int]]) -> Any:
-        return tuple(
-            name
-            for name, calls in old.items()
-            if after.of(new.get(name, ())).instructions < before.of(calls).instructions
-        )
-
-    return fewer(before.operators(), after.operators()), fewer(
-        {name: function.calls for name, function in before.functions().items()},
-        {name: function.calls for name, function in after.functions().items()},
-    )
+def _fallen(before: Mapping[str, Source], after: Mapping[str, Source]) -> tuple[str, ...]:
+    """The names of those that have fewer instructions outside than before."""
+    left = {name: source.amount.instructions for name, source in after.items()}
+    fewer = (name for name in before if left.get(name, 0) < before[name].amount.instructions)
+    return tuple(sorted(fewer))

@@ -1,4 +1,4 @@
-"""What is known of the arguments of a recorded call, as frozen values."""
+"""Descriptions of the arguments of recorded calls. They hold no tensors."""
 
 from __future__ import annotations
 
@@ -10,45 +10,32 @@ import torch
 from composites.element_types import NAME_OF_PYTORCH
 from composites.registry.model import Tensor
 
-
-@dataclass(frozen=True, slots=True)
-class Plain:
-    """A number, a word, a dtype, None, or a list of these."""
-
-    value: Any
+NUMBERS_AND_WORDS = (bool, int, float, str)
 
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Anything else, such as a module or a tuple of tensors."""
+    """A value that a registry file cannot have, such as a module or a tuple of tensors."""
 
     type: str
-    tensors: bool = False
-    """Whether it is a list or tuple with tensors in it."""
 
 
-Described = Tensor | Plain | Other
-
-_PLAIN = (bool, int, float, str, type(None), torch.dtype)
-
-
-def describe(value: Any) -> Described:
-    """What is known of an argument."""
+def describe(value: Any) -> Any:
+    """Describe an argument: a tensor by its type, as `Tensor`; a number, a word, a list of these, a
+    dtype, or None by itself; and anything else as `Other`."""
     if isinstance(value, torch.Tensor):
         name = NAME_OF_PYTORCH.get(str(value.dtype).removeprefix("torch."))
         return Other(str(value.dtype)) if name is None else Tensor(name, tuple(value.shape))
-    if isinstance(value, _PLAIN):
-        return Plain(value)
-    if isinstance(value, list | tuple):
-        if value and all(isinstance(item, _PLAIN) for item in value):
-            return Plain(list(value))
-        within = any(isinstance(item, torch.Tensor) for item in value)
-        return Other(type(value).__name__, tensors=within)
+    if value is None or type(value) in (*NUMBERS_AND_WORDS, torch.dtype):
+        return value
+    is_list = isinstance(value, list | tuple) and len(value) > 0
+    if is_list and all(type(item) in NUMBERS_AND_WORDS for item in value):
+        return list(value)
     return Other(type(value).__name__)
 
 
-def written(value: Described) -> Any:
-    """A value as `example` of an entry has it; it is Plain or a tensor."""
-    if isinstance(value, Plain) and isinstance(value.value, torch.dtype):
-        return NAME_OF_PYTORCH[str(value.value).removeprefix("torch.")]
-    return value.value if isinstance(value, Plain) else str(value)
+def written(value: Any) -> Any:
+    """A description, other than `Other`, as `example` of an entry has it."""
+    if isinstance(value, torch.dtype):
+        return NAME_OF_PYTORCH[str(value).removeprefix("torch.")]
+    return str(value) if isinstance(value, Tensor) else value

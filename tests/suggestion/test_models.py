@@ -74,10 +74,9 @@ def test_a_draft_of_a_model(name: str, tmp_path: Path) -> None:
     models.write_text(MODELS)
     found = suggested(f"{models}:{name}", "-o", str(draft))
     made, whole = found["draft"], found["outside"]["instructions"]
-    rows = {row["target"].partition(":")[2]: row for row in found["functions"]}
-    rows |= {row["operator"]: row for row in found["operators"]}
+    rows = {row["name"].partition(":")[2]: row for row in found["functions"]}
+    rows |= {row["name"]: row for row in found["operators"]}
     assert [caught for caught in WORTH[name] & rows.keys() if not rows[caught]["entry"]] == []
-    assert abs(made["outside"] - made["predicted"]) <= 0.1 * whole
     assert "no problems found" in composites_command("check", str(draft))
     with_draft = suggested(f"{models}:{name}", XLA_COMPOSITE_REGISTRY=str(draft))
     assert with_draft["outside"]["instructions"] == made["outside"] < whole

@@ -30,16 +30,16 @@ def data_of(*arguments: object) -> dict[str, Any]:
     return found
 
 
-def rows_of(found: list[dict[str, Any]], key: str) -> dict[str, dict[str, Any]]:
-    return {row[key]: row for row in found}
+def rows_of(found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {row["name"]: row for row in found}
 
 
 def test_every_instruction_is_that_of_a_call(model: Path) -> None:
     found = data_of(f"{model}:net", "--ops", "gelu")
     whole = found["outside"]["instructions"]
-    operators = rows_of(found["operators"], "operator")
+    operators = rows_of(found["operators"])
     assert sum(row["amount"]["instructions"] for row in operators.values()) == whole
-    functions = rows_of(found["functions"], "target")
+    functions = rows_of(found["functions"])
 
     def instructions(name: str) -> int:
         amount: int = functions[f"model_of_suggest:{name}"]["amount"]["instructions"]
@@ -58,9 +58,7 @@ def test_every_instruction_is_that_of_a_call(model: Path) -> None:
     assert found["stock"] > whole
     # The backward of a function counts as its own.
     trained = instructions("soft_cap")
-    functions = rows_of(
-        data_of(f"{model}:net", "--ops", "gelu", "--forward")["functions"], "target"
-    )
+    functions = rows_of(data_of(f"{model}:net", "--ops", "gelu", "--forward")["functions"])
     assert trained > 1.5 * instructions("soft_cap")
 
 
@@ -87,10 +85,7 @@ def test_a_draft_passes_check_and_does_what_it_says(model: Path) -> None:
     assert "model_of_suggest:Gate.forward: it reads self.act, a Tanh; write an entry with" in text
     found = data_of(f"{model}:net")
     assert found["draft"]["text"] == text
-    before, predicted = found["draft"]["before"], found["draft"]["predicted"]
-    assert predicted < 0.7 * before
-    # A derived backward may leave a few instructions around it, as for gradients that are zero.
-    assert abs(found["draft"]["outside"] - predicted) <= 0.1 * before
+    assert found["draft"]["outside"] < 0.7 * found["draft"]["before"]
 
 
 @pytest.mark.slow
@@ -117,7 +112,7 @@ def test_entries_that_are_off_are_named_and_not_drafted(model: Path) -> None:
     found = data_of(f"{model}:net", "--ops", "mm")
     assert [entry["entry"] for entry in found["known"]] == ["ptxla.gelu"]
     assert found["known"][0]["operators"] == ["aten::gelu", "aten::gelu_backward"]
-    operators = rows_of(found["operators"], "operator")
+    operators = rows_of(found["operators"])
     assert operators["aten::gelu"]["note"] == "off: ptxla.gelu"
     assert not any("gelu" in name for name in found["draft"]["entries"])
     with_all = data_of(f"{model}:net")["outside"]["instructions"]
@@ -136,7 +131,7 @@ def test_a_draft_of_operators(tmp_path: Path) -> None:
         "    return Sums(), (torch.rand(3, 4),)\n"
     )
     found = data_of(f"{file}:sums", "--forward")
-    operators = rows_of(found["operators"], "operator")
+    operators = rows_of(found["operators"])
     assert operators["aten::logsumexp"]["entry"] == "logsumexp"
     draft = tmp_path / "draft.yaml"
     draft.write_text(found["draft"]["text"])
@@ -148,6 +143,26 @@ def test_a_draft_of_operators(tmp_path: Path) -> None:
     assert example == {"self": "3x4xf32", "dim": "(0,)"}
     normalized = [(a.name, a.normalize) for a in entry.attributes]
     assert normalized == [("dim", True), ("keepdim", False)]
+
+
+def test_a_draft_of_a_function_that_takes_an_object(tmp_path: Path) -> None:
+    file = tmp_path / "object_of_suggest.py"
+    file.write_text(
+        "import torch\n"
+        "class Config:\n"
+        "    def __init__(self):\n"
+        "        self.cap = 3.0\n"
+        "def capped(x, config):\n"
+        "    return torch.tanh(x / config.cap).sin().cos() * config.cap\n"
+        "class Capped(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return {'out': capped(x, Config())}\n"
+        "def model():\n"
+        "    return Capped(), (torch.rand(3, 4),)\n"
+    )
+    found = data_of(f"{file}:model", "--forward")
+    assert rows_of(found["functions"])["object_of_suggest:capped"]["entry"] == "capped"
+    assert "attributes: {cap: config.cap}" in found["draft"]["text"]
 
 
 MISTAKES = (
