@@ -20,6 +20,7 @@ from composites.torch_internals import pytree
 from lowering.example_calls import NoExample, example_calls
 
 Mode = Literal["forward", "forward + backward", "gradient", "update"]
+"""How to run it. The gradient alone is what a step needs whose loss nobody reads."""
 FORWARD: Mode = "forward"
 BOTH: Mode = "forward + backward"
 GRADIENT: Mode = "gradient"
@@ -37,11 +38,6 @@ class Call:
     keywords: Mapping[str, Any] = field(default_factory=dict)
     seeds: dict[int, torch.Tensor] = field(default_factory=dict)
     """Gradients of the results, by their numbers. They are data: XLA would fold constants."""
-
-    @property
-    def modes(self) -> tuple[Mode, ...]:
-        """The ways to run it. The gradient alone is what a step needs whose loss nobody reads."""
-        return (FORWARD, BOTH, GRADIENT) if self.leaves else (FORWARD,)
 
     @property
     def leaves(self) -> list[torch.Tensor]:
@@ -106,10 +102,6 @@ class Update:
     """Takes the parameters and returns the step."""
     shapes: tuple[tuple[int, ...], ...]
 
-    @property
-    def modes(self) -> tuple[Mode, ...]:
-        return (UPDATE,)
-
     def placed(self, place: Place) -> Placed:
         parameters = [torch.nn.Parameter(place(torch.randn(shape) * 0.02)) for shape in self.shapes]
         for parameter in parameters:
@@ -127,19 +119,6 @@ class Placed:
         assert mode == UPDATE
         self.step()
         return ()
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """An entry at one size."""
-
-    entry: str
-    size: str
-    make: Callable[[], Call | Update]
-
-    @property
-    def name(self) -> str:
-        return f"{self.entry} {self.size}"
 
 
 def tensors_of(results: Any) -> list[torch.Tensor]:
@@ -165,7 +144,7 @@ def sized(
     uniform: Sequence[str] = (),
     plain: Mapping[str, Any] | None = None,
     **sizes: Size,
-) -> Case:
+) -> Callable[[], Call]:
     """The example call of an entry in other sizes.
 
     Args:
@@ -193,17 +172,7 @@ def sized(
         positional = tuple(value for name, value in values.items() if name not in by_keyword)
         return Call(calls[0].function, positional, {name: values[name] for name in by_keyword})
 
-    return Case(entry, _written(sizes), make)
-
-
-def _written(sizes: Mapping[str, Size]) -> str:
-    """The operand that says most of a call's size: the largest one."""
-
-    def elements(size: str) -> int:
-        return torch.Size(map(int, size.split("x")[:-1])).numel()
-
-    flat = [s for size in sizes.values() for s in (size if isinstance(size, list) else [size])]
-    return max(flat, key=elements)
+    return make
 
 
 def _filled(size: Size, below: int, uniform: bool, gradient: bool) -> Any:

@@ -1,30 +1,18 @@
-"""What the alternatives are measured with, one row each: calls, and whole training steps.
-
-An entry that has alternatives and no row here is measured as in `benchmarks.entry_cases`.
-"""
+"""What the alternatives are measured with, one row each: calls, and whole training steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import torch
 from torch import nn
 
-from benchmarks import entry_cases, training_steps
-from benchmarks.calls import (
-    BOTH,
-    FORWARD,
-    GRADIENT,
-    UPDATE,
-    Call,
-    Mode,
-    Update,
-    builtin_entries,
-    sized,
-)
+from benchmarks import training_steps
+from benchmarks.calls import BOTH, FORWARD, GRADIENT, UPDATE, Call, Mode, Update, sized
 from benchmarks.training_steps import Training
 
 ALL = ("all",)
@@ -59,28 +47,46 @@ def _attention(length: int) -> Callable[[], Call | Update]:
         key=shape,
         value=shape,
         plain={"attn_mask": None, "dropout_p": 0.0, "is_causal": True},
-    ).make
+    )
 
 
 def _cross_entropy(rows: int, classes: int) -> Callable[[], Call | Update]:
     return sized(
         "cross_entropy_loss", self=f"{rows}x{classes}xf32", target=f"{rows}xi64", below=classes
-    ).make
+    )
 
 
 def _embedding() -> Callable[[], Call | Update]:
-    return sized("embedding", weight="50257x384xf32", indices="1024xi64", below=50257).make
+    return sized("embedding", weight="50257x384xf32", indices="1024xi64", below=50257)
 
 
 def _resampled(kind: str) -> Callable[[], Call | Update]:
-    return sized(
-        f"upsample_{kind}2d", self="4x64x64x64xf32", plain={"output_size": [128, 128]}
-    ).make
+    return sized(f"upsample_{kind}2d", self="4x64x64x64xf32", plain={"output_size": [128, 128]})
 
 
 def _max_pool(kernel: int, stride: int, padding: int) -> Callable[[], Call | Update]:
     plain = {"kernel_size": [kernel] * 2, "stride": [stride] * 2, "padding": [padding] * 2}
-    return sized("max_pool2d", self="8x64x112x112xf32", plain=plain).make
+    return sized("max_pool2d", self="8x64x112x112xf32", plain=plain)
+
+
+def _module(path: str, *arguments: Any, operands: int = 1) -> Callable[[], Call]:
+    """A module of transformers on 1024 rows of 768 numbers."""
+    file, name = path.split(":")
+
+    def make() -> Call:
+        made = getattr(import_module(f"transformers.models.{file}.modeling_{file}"), name)
+        rows = (torch.randn(1024, 768).requires_grad_() for _ in range(operands))
+        return Call(lambda module, *given: module(*given), (made(*arguments), *rows))
+
+    return make
+
+
+def _linear_cross_entropy() -> Call:
+    """Looked up at each call, because turning the entry on replaces the function."""
+    module = import_module("composites.operators.linear_cross_entropy")
+    rows, weight = torch.randn(1024, 256), torch.randn(16000, 256)
+    operands = rows.requires_grad_(), weight.requires_grad_(), torch.randint(16000, (1024,))
+    return Call(lambda *given: module.linear_cross_entropy_loss(*given), operands)
 
 
 PARAMETERS = (
@@ -110,6 +116,42 @@ def _whole(
     make = partial(Training, partial(build, *arguments, **keywords))
     return Comparison(f"step of {name}", ALL, make, faster, smaller, mode=UPDATE)
 
+
+_SMALL: dict[str, Any] = {"input": "2x64x64x64xf32", "weight": "64xf32", "bias": "64xf32"}
+_STATISTICS = ("running_mean", "running_var")
+_BATCH_NORM: dict[str, Any] = {
+    "input": "8x64x56x56xf32",
+    **dict.fromkeys(("weight", "bias", *_STATISTICS), "64xf32"),
+}
+CALLS: dict[str, tuple[str, Callable[[], Call]]] = {
+    "softmax": ("12x512x512xf32", sized("softmax", self="12x512x512xf32", plain={"dim": -1})),
+    "log_softmax": ("1024x16000xf32",
+        sized("log_softmax", self="1024x16000xf32", plain={"dim": -1})),
+    "linear_cross_entropy": ("1024x256xf32, 16000 classes", _linear_cross_entropy),
+    "batch_norm_training": ("8x64x56x56xf32",
+        sized("batch_norm_training", **_BATCH_NORM, constant=_STATISTICS,
+            uniform=("running_var",))),
+    "instance_norm": ("2x64x64x64xf32", sized("instance_norm", **_SMALL)),
+    "group_norm": ("2x64x64x64xf32",
+        sized("group_norm", **_SMALL, plain={"N": 2, "C": 64, "HxW": 4096, "group": 8})),
+    "layer_norm": ("1024x768xf32",
+        sized("layer_norm", input="1024x768xf32", weight="768xf32", bias="768xf32",
+            plain={"normalized_shape": [768]})),
+    "rms_norm": ("1024x768xf32",
+        sized("rms_norm", input="1024x768xf32", weight="768xf32",
+            plain={"normalized_shape": [768]})),
+    "topk": ("128x16000xf32", sized("topk", self="128x16000xf32", plain={"k": 50, "dim": -1})),
+    "grid_sampler_2d": ("2x32x64x64xf32",
+        sized("grid_sampler_2d", input="2x32x64x64xf32", grid="2x64x64x2xf32", uniform=("grid",))),
+    "llama_rms_norm": ("1024x768xf32", _module("llama:LlamaRMSNorm", 768)),
+    "t5_rms_norm": ("1024x768xf32", _module("t5:T5LayerNorm", 768)),
+    "olmo2_rms_norm": ("1024x768xf32", _module("olmo2:Olmo2RMSNorm", 768)),
+    "gemma_rms_norm": ("1024x768xf32", _module("gemma:GemmaRMSNorm", 768)),
+    "weightless_rms_norm": ("1024x768xf32", _module("llama4:Llama4TextL2Norm")),
+    "cohere_layer_norm": ("1024x768xf32", _module("cohere:CohereLayerNorm", 768)),
+    "rms_norm_gated": ("1024x768xf32", _module("mamba2:MambaRMSNormGated", 768, operands=2)),
+}  # fmt: skip
+"""Entries whose alternatives have no bar: the size of a call, and the call."""
 
 ATTENTION, LOSS = ("scaled_dot_product_attention",), ("cross_entropy_loss",)
 
@@ -144,8 +186,10 @@ ROWS: tuple[Comparison, ...] = (
     _whole("Llama, L = 2048", 1.4, training_steps.llama),
     _whole("U-Net block", 1.3, training_steps.unet),
     *(_whole(f"small {name}", 0.98, training_steps.architecture, name) for name in FIFTEEN),
+    *(Comparison(f"{name} {size}", (name,), make) for name, (size, make) in CALLS.items()),
 )  # fmt: skip
-"""At the sizes of what the alternatives are for."""
+"""At the sizes of what the alternatives are for. A row may have a bar and no alternative: its
+composite is then measured beside stock."""
 
 QUICK: tuple[Comparison, ...] = (
     Comparison("attention, L = 300", ATTENTION, _attention(300), faster=2.2, smaller=0.9),
@@ -153,22 +197,3 @@ QUICK: tuple[Comparison, ...] = (
         layers=1),
 )  # fmt: skip
 """Small ones, for tests."""
-
-
-def comparisons() -> tuple[Comparison, ...]:
-    """`ROWS`, and all other entries that have alternatives.
-
-    A row may have a bar and no alternative. Its composite is then measured beside stock.
-    """
-    return tuple(_comparisons())
-
-
-def _comparisons() -> Iterator[Comparison]:
-    entries = builtin_entries()
-    forward = {e.backward: n for n, e in entries.items() if e.backward and not e.derives}
-    wanted = {forward.get(n, n) for n, entry in entries.items() if entry.alternatives}
-    yield from ROWS
-    named = {name for row in ROWS for name in row.entries}
-    for case in entry_cases.CASES:
-        if case.entry in wanted - named:
-            yield Comparison(case.name, (case.entry,), case.make)

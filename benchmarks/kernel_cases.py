@@ -360,37 +360,15 @@ GROWING: Sequence[Growing] = (
 )
 
 
-# ---- updates ----
-
-
-class _Given(torch.autograd.Function):
-    """A loss whose gradient is an operand, so that a step is the optimizer's update alone."""
-
-    @staticmethod
-    def forward(ctx: Any, parameter: Tensor, gradient: Tensor) -> Tensor:
-        ctx.save_for_backward(gradient)
-        return gradient.reshape(-1)[0].clone()
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (gradient,) = ctx.saved_tensors
-        return gradient * grad, None
-
-
-class Updated(nn.Module):
-    """One parameter, which is called with its gradient."""
+class Weighted(nn.Module):
+    """One parameter, whose gradient is an input: a step is little more than the update."""
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
-        self.parameter = nn.Parameter(torch.randn(shape))
+        self.weight = nn.Parameter(torch.zeros(shape))
 
     def forward(self, gradient: Tensor) -> Tensor:
-        loss: Tensor = _Given.apply(self.parameter, gradient)  # type: ignore[no-untyped-call]
-        return loss
-
-
-UPDATES: Sequence[tuple[int, ...]] = ((512, 384), (2048, 384), (50257, 384), (26_000_000,))
-"""Shapes of parameters that AdamW updates in a donated step."""
+        return (self.weight * gradient).sum()
 
 
 # ---- training steps ----

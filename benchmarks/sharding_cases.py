@@ -172,13 +172,13 @@ MODELS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 """The class of transformers, and what its config is made of."""
 
 
-def build(model: str, changed: Mapping[str, Any] | None = None) -> torch.nn.Module:
-    """A model with random weights, with other settings where `changed` has some."""
+def build(model: str) -> torch.nn.Module:
+    """A model with random weights."""
     import transformers
 
     name, settings = MODELS[model]
     class_ = getattr(transformers, name)
-    module: torch.nn.Module = class_(class_.config_class(**{**settings, **(changed or {})}))
+    module: torch.nn.Module = class_(class_.config_class(**settings))
     return module
 
 

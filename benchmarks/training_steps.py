@@ -23,24 +23,24 @@ class Training:
 
     build: Callable[[], tuple[nn.Module, Batch]]
 
-    @property
-    def modes(self) -> tuple[Mode, ...]:
-        return (UPDATE,)
-
-    def placed(self, place: Place) -> PlacedTraining:
+    def placed(
+        self, place: Place, wrap: Callable[[Any], Any] = lambda module: module
+    ) -> PlacedTraining:
+        """A copy whose tensors are `place(tensor)`, called as `wrap` returns it."""
         module, batch = self.build()
         module = moved(module, place).train()
         on_cpu = next(module.parameters()).is_cpu
         # PyTorch's fastest on the CPU; XLA tensors have no fused kernel.
         optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, fused=on_cpu)
-        return PlacedTraining(module, {n: place(t) for n, t in batch.items()}, optimizer)
+        placed = {name: place(tensor) for name, tensor in batch.items()}
+        return PlacedTraining(wrap(module), placed, optimizer)
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedTraining:
     """A module on a device, and its optimizer."""
 
-    module: nn.Module
+    module: Callable[..., Tensor]
     batch: Batch
     optimizer: torch.optim.Optimizer
 
@@ -48,7 +48,7 @@ class PlacedTraining:
         """One step. What it computes is held by the parameters, but for the loss."""
         assert mode == UPDATE
         self.optimizer.zero_grad()
-        loss: Tensor = self.module(**self.batch)
+        loss = self.module(**self.batch)
         loss.backward()
         self.optimizer.step()
         return (loss.detach(),)

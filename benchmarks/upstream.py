@@ -33,10 +33,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks.pages import markdown_table
+from benchmarks.harness.pages import markdown_table, page, publish, versions_of
 
 ENDED = "the session"
 
@@ -229,35 +226,23 @@ def copied(checkout: Path, folder: Path) -> Path:
     return tests
 
 
-def table_of(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-    """Columns and cells. Outcomes that no test has are left out."""
-    found = [outcome for outcome in OUTCOMES if any(row.count(outcome) != "0" for row in rows)]
+def markdown(rows: Sequence[Row]) -> str:
+    """The page. Outcomes that no test has are left out."""
+    shown = [outcome for outcome in OUTCOMES if any(row.count(outcome) != "0" for row in rows)]
     cells = [
-        [
-            row.file,
-            *(row.count(outcome) for outcome in found),
-            str(len(row.differences)),
-        ]
+        [row.file, *(row.count(outcome) for outcome in shown), str(len(row.differences))]
         for row in rows
     ]
-    return ["file", *found, "differences"], cells
-
-
-def markdown(rows: Sequence[Row]) -> str:
-    """The table as a page."""
-    columns, cells = table_of(rows)
-    lines = markdown_table(columns, cells, numbers=range(1, len(columns)))
     explained = (__doc__ or "").partition("\n\n- ")[2]
-    listed = [f"- {line}" for row in rows for line in _listed(row)] or ["None."]
-    return (
-        "# pytorch/xla's own tests\n\n"
+    return page(
+        "pytorch/xla's own tests",
         "Printed by `python -m benchmarks.upstream CHECKOUT --markdown benchmarks/UPSTREAM.md` with"
-        f" torch {version('torch')}, torch_xla {version('torch_xla')} on the CPU; every composite"
-        " of the built-in registry is on.\n\n"
-        + "\n".join(lines)
-        + f"\n\n- {explained.strip()}\n\n## Differences\n\n"
-        + "\n".join(listed)
-        + "\n"
+        f" {versions_of('torch', 'torch_xla')} on the CPU; every composite of the built-in"
+        " registry is on.",
+        markdown_table(["file", *shown, "differences"], cells, numbers=range(1, len(shown) + 2)),
+        f"- {explained.strip()}",
+        "## Differences",
+        [f"- {line}" for row in rows for line in _listed(row)] or "None.",
     )
 
 
@@ -285,7 +270,6 @@ def main() -> None:
             f"{arguments.checkout} has no file test/{missing[0]}; give a clone of"
             f" https://github.com/pytorch/xla at tag v{version('torch_xla')}"
         )
-    console = Console()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         tests = copied(arguments.checkout, Path(folder))
@@ -294,14 +278,8 @@ def main() -> None:
         for file in files:
             rows.append(compare(tests, file, arguments.seconds, logs.resolve()))
             for line in _listed(rows[-1]):
-                console.print(f"{file}: {line}", markup=False, soft_wrap=True)
-    columns, cells = table_of(rows)
-    table = Table(*columns)
-    for row in cells:
-        table.add_row(*row)
-    console.print(table)
-    if arguments.markdown:
-        arguments.markdown.write_text(markdown(rows))
+                print(f"{file}: {line}", flush=True)
+    publish(markdown(rows), arguments.markdown)
     sys.exit(any(test not in KNOWN for row in rows for test, _, _ in row.differences))
 
 
