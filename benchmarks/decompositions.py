@@ -42,7 +42,7 @@ import torch
 import torch_xla
 
 import composites
-from benchmarks.calls import Call, Placed, builtin_entries
+from benchmarks.cases import PlacedCase, PlacedUpdate
 from benchmarks.decomposition_cases import ALL, QUICK, ROWS, Comparison
 from benchmarks.harness import memory
 from benchmarks.harness.pages import markdown_table, page, publish
@@ -62,9 +62,11 @@ from benchmarks.harness.timing import (
     typical,
 )
 from benchmarks.training_steps import PlacedTraining
+from composites.registry.catalog import load_catalog
+from composites.registry.model import Composite
 
 Side = Literal["stock", "fast", "small", "eager"]
-OnDevice = Call | Placed | PlacedTraining
+OnDevice = PlacedCase | PlacedUpdate | PlacedTraining
 COMPARISONS = {comparison.name: comparison for comparison in (*ROWS, *QUICK)}
 FEWEST = 3
 """Blocks of each side, however long they take."""
@@ -93,6 +95,11 @@ class Row:
         if side == "stock" or not {side, "stock"} <= self.blocks.keys():
             return None
         return ratio(self.blocks[side], self.blocks["stock"])
+
+
+def builtin_entries() -> dict[str, Composite]:
+    """The entries of the built-in registry, in its order."""
+    return {entry.name: entry for entry in load_catalog([]) if entry.namespace == "ptxla"}
 
 
 def sides_of(comparison: Comparison) -> list[Side]:
@@ -129,7 +136,7 @@ def time_row(
     comparison = COMPARISONS[name]
     on_device = _placed(comparison)
     torch.manual_seed(0)
-    on_cpu = (comparison.on_cpu or comparison.make)().placed(torch.clone)
+    on_cpu = (comparison.on_cpu or comparison.measured).placed(torch.clone)
 
     def step(side: Side) -> None:
         if side == "eager":
@@ -179,9 +186,8 @@ def _placed(comparison: Comparison) -> OnDevice:
     """The call or the model on torch_xla's device."""
     composites.disable()  # whatever XLA_COMPOSITE_OP turned on: the other side is stock
     device = torch_xla.device()
-    made = comparison.make()
     torch.manual_seed(0)
-    placed = made.placed(lambda tensor: tensor.to(device))
+    placed = comparison.measured.placed(lambda tensor: tensor.to(device))
     settle()
     return placed
 

@@ -7,20 +7,16 @@ weights): forward, loss.backward(), AdamW, returning the loss, every gradient, a
 parameters and optimizer state. `composites.export` does it with every composite on; stock torch_xla
 traces the same step on tensors of the device and prints it with `xm.get_stablehlo`.
 
-How the times are kept honest:
-
-- Both sides go from Python code to StableHLO text; tracing is in both times.
-- They alternate, and a time is the least of its samples. `noise` compares the even samples of stock
-  with the odd ones.
-- Garbage is collected before a sample and not during it, on both sides. After a stock sample the
-  step is run, outside the time, so that the next one starts with values again.
+Both sides go from Python code to StableHLO text; tracing is in both times. They take turns, without
+garbage collection, and a time is the least of its samples. `noise` compares the even samples of
+stock with the odd ones. Stock's step is run outside the time, so that the next one starts with
+values again.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 
@@ -40,16 +36,17 @@ from transformers.utils import logging
 
 import composites
 from benchmarks.harness.pages import markdown_table, page
-from benchmarks.harness.timing import conditions, no_garbage_collection, seconds, settle
+from benchmarks.harness.timing import alternated, conditions, seconds, settle
 
 BATCH, LENGTH = 4, 64
 LAYERS = 12
 """Of the model that is exported on both sides."""
 GROWTH = (2, 4, 8, 12, 16, 24)
 """Layers of the models that show what each further one costs."""
-TIME_BAR = SIZE_BAR = 1.0
+BAR = 1.0
 GROWTH_BAR = 1.25
 """How much more a layer may cost at the top of the range than at its bottom."""
+Export = Callable[[], str]
 
 
 def gpt2(layers: int) -> torch.nn.Module:
@@ -74,78 +71,49 @@ def inputs() -> dict[str, torch.Tensor]:
     return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": tokens}
 
 
-class Composites:
-    """The step exported with composites."""
-
-    def __init__(self, layers: int) -> None:
-        self._model, self._inputs = gpt2(layers), inputs()
-
-    def sample(self) -> str:
-        step = partial(torch.optim.AdamW, lr=1e-3)
-        return composites.export(self._model, (), self._inputs, optimizer=step).mlir
-
-    def finish(self) -> None:
-        """Nothing was recorded that would have to be run."""
+def with_composites(layers: int) -> Export:
+    """The export of the step with composites."""
+    step = partial(torch.optim.AdamW, lr=1e-3)
+    export = partial(composites.export, gpt2(layers), (), inputs(), optimizer=step)
+    return lambda: export().mlir
 
 
-class Stock:
+def stock(layers: int) -> Export:
     """The step traced and printed by torch_xla alone."""
+    model = gpt2(layers).to("xla")
+    batch = {name: tensor.to("xla") for name, tensor in inputs().items()}
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, capturable=True)
 
-    def __init__(self, layers: int) -> None:
-        self._model = gpt2(layers).to("xla")
-        self._inputs = {name: tensor.to("xla") for name, tensor in inputs().items()}
-        self._optimizer = torch.optim.AdamW(self._model.parameters(), lr=1e-3, capturable=True)
-        self.sample()  # makes the optimizer's state
-        self.finish()
-
-    def sample(self) -> str:
-        self._optimizer.zero_grad()
-        loss = self._model(**self._inputs).loss
+    def export() -> str:
+        optimizer.zero_grad()
+        loss = model(**batch).loss
         loss.backward()
-        self._optimizer.step()
-        parameters = list(self._model.parameters())
+        optimizer.step()
+        parameters = list(model.parameters())
         gradients = [p.grad for p in parameters if p.grad is not None]
-        state = [t for values in self._optimizer.state.values() for t in values.values()]
+        state = [t for values in optimizer.state.values() for t in values.values()]
         text: str = xm.get_stablehlo([loss.detach(), *gradients, *parameters, *state])
         return text
 
-    def finish(self) -> None:
+    return export
+
+
+def measure(sides: Sequence[Export], repeats: int) -> tuple[list[list[float]], list[int]]:
+    """The seconds of each side's samples, and the sizes of their texts."""
+
+    def sample(side: Export, _: int) -> list[float]:
+        spent, _text = seconds(side)
         settle()
+        return [spent]
 
-
-@dataclass
-class Samples:
-    """Times of one side, and the size of its text."""
-
-    seconds: list[float] = field(default_factory=list)
-    size: int = 0
-
-    @property
-    def best(self) -> float:
-        return min(self.seconds)
-
-    @property
-    def noise(self) -> float:
-        even, odd = self.seconds[::2], self.seconds[1::2]
-        return abs(min(even) / min(odd) - 1) if odd else 0.0
-
-    def take(self, side: Composites | Stock) -> None:
-        with no_garbage_collection():
-            spent, text = seconds(side.sample)
-        self.seconds.append(spent)
-        self.size = len(text)
-        side.finish()
-
-
-def measure(sides: Sequence[Composites | Stock], repeats: int) -> list[Samples]:
-    """Samples of the sides, in turns."""
-    samples = [Samples() for _ in sides]
+    sizes = []
     for side in sides:
-        Samples().take(side)  # fills caches
-    for _ in range(repeats):
-        for side, taken in zip(sides, samples, strict=True):
-            taken.take(side)
-    return samples
+        side()  # makes the state of optimizers
+        settle()
+        sizes.append(len(side()))
+        settle()
+    blocks = alternated([partial(sample, side) for side in sides], repeats, 1)
+    return [[one for (one,) in of_side] for of_side in blocks], sizes
 
 
 def verdict(ratio: float, bar: float, noise: float = 0.0) -> str:
@@ -160,15 +128,17 @@ SIDES_HEAD = ("quantity", "stock", "composites", "ratio", "noise", "bar", "")
 
 def side_by_side(repeats: int) -> Iterator[tuple[str, ...]]:
     """Time and size of both sides."""
-    stock, ours = measure([Stock(LAYERS), Composites(LAYERS)], repeats)
-    rows = (
-        ("time", "{:.0f} ms", stock.best * 1e3, ours.best * 1e3, TIME_BAR, stock.noise),
-        ("text", "{:,.0f} KB", stock.size / 1e3, ours.size / 1e3, SIZE_BAR, 0.0),
-    )
-    for name, form, theirs, mine, bar, noise in rows:
-        ratio = mine / theirs
-        cells = f"{ratio:.2f}", f"{noise:.0%}", f"<= {bar:g}", verdict(ratio, bar, noise)
-        yield (name, form.format(theirs), form.format(mine), *cells)
+    times, sizes = measure([stock(LAYERS), with_composites(LAYERS)], repeats)
+    even, odd = times[0][::2], times[0][1::2]
+    noise = abs(min(even) / min(odd) - 1) if odd else 0.0
+    theirs, ours = map(min, times)
+    lengths = [f"{size / 1e3:,.0f} KB" for size in sizes]
+    for name, texts, ratio, uncertain in (
+        ("time", [f"{theirs * 1e3:.0f} ms", f"{ours * 1e3:.0f} ms"], ours / theirs, noise),
+        ("text", lengths, sizes[1] / sizes[0], 0.0),
+    ):
+        result = verdict(ratio, BAR, uncertain)
+        yield (name, *texts, f"{ratio:.2f}", f"{uncertain:.0%}", f"<= {BAR:g}", result)
 
 
 GROWTH_HEAD = ("layers", "time", "per further layer", "text", "per further layer", "")
@@ -176,9 +146,9 @@ GROWTH_HEAD = ("layers", "time", "per further layer", "text", "per further layer
 
 def growth(repeats: int) -> Iterator[tuple[str, ...]]:
     """What each further layer costs; linear growth is the same everywhere."""
-    samples = measure([Composites(count) for count in GROWTH], repeats)
-    times = dict(zip(GROWTH, (each.best * 1e3 for each in samples), strict=True))
-    sizes = dict(zip(GROWTH, (each.size / 1e3 for each in samples), strict=True))
+    samples, lengths = measure([with_composites(count) for count in GROWTH], repeats)
+    times = dict(zip(GROWTH, (min(each) * 1e3 for each in samples), strict=True))
+    sizes = dict(zip(GROWTH, (length / 1e3 for length in lengths), strict=True))
     further = ["", ""]
     for number, count in enumerate(GROWTH):
         if number:

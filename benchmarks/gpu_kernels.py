@@ -25,23 +25,30 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import composites
-from benchmarks.calls import UPDATE
-from benchmarks.harness.pages import markdown_table, page, publish
-from benchmarks.harness.runs import Case as Measurement
-from benchmarks.harness.runs import Measured, chosen, failures, measured
-from benchmarks.harness.timing import reached
-from benchmarks.kernel_cases import (
+from benchmarks.cases import (
+    BF16,
+    UPDATE,
     Case,
-    Weighted,
     attention,
+    batch_norm,
+    called,
     cross_entropy,
     embedding,
     grid_sampling,
     images,
+    largest,
     layer_norm,
+    linear_cross_entropy,
     max_pool,
+    resampling,
+    rms_norm,
     softmax,
 )
+from benchmarks.harness.pages import markdown_table, page, publish
+from benchmarks.harness.runs import Case as Measurement
+from benchmarks.harness.runs import Measured, chosen, failures, measured
+from benchmarks.harness.timing import reached
+from benchmarks.kernel_cases import Weighted
 from benchmarks.training_steps import Batch, Training, causal_gpt
 from composites import Program
 from lowering.export.listed_kernels import listed_kernels
@@ -123,28 +130,13 @@ class Trained:
 def attention_case(length: int) -> Case:
     """Causal attention on heads that a linear layer would give: `[N, L, H, E]` in memory."""
 
-    def operands() -> Mapping[str, Tensor]:
-        shape = (BATCH, length, HEADS, SIZE)
-        return {name: torch.randn(shape).to(torch.bfloat16) for name in ("q", "k", "v")}
-
     def call(*heads: Tensor) -> Tensor:
         query, key, value = (each.transpose(1, 2) for each in heads)
         attended = functional.scaled_dot_product_attention
         return attended(query, key, value, is_causal=True).transpose(1, 2)
 
-    return Case(f"attention {BATCH}x{HEADS}x{length}x{SIZE}, causal, bf16", call, operands)
-
-
-def rms_norm_case(rows: int, size: int, dtype: torch.dtype = torch.bfloat16) -> Case:
-    def operands() -> Mapping[str, Tensor]:
-        shapes = {"x": (rows, size), "weight": (size,)}
-        return {name: torch.randn(shape).to(dtype) for name, shape in shapes.items()}
-
-    def call(x: Tensor, weight: Tensor) -> Tensor:
-        return functional.rms_norm(x, [size], weight)
-
-    kind = ", bf16" if dtype == torch.bfloat16 else ""
-    return Case(f"rms norm {rows}x{size}{kind}", call, operands)
+    case = called("attention", call, *[(BATCH, length, HEADS, SIZE)] * 3, dtype=BF16)
+    return replace(case, name=f"attention {BATCH}x{HEADS}x{length}x{SIZE}, causal, bf16")
 
 
 def gpt(length: int, width: int = HEADS * SIZE, layers: int = 8) -> tuple[nn.Module, Batch]:
@@ -152,7 +144,7 @@ def gpt(length: int, width: int = HEADS * SIZE, layers: int = 8) -> tuple[nn.Mod
     torch.manual_seed(0)
     module, batch = causal_gpt(length, width=width, layers=layers)
     repeated = {name: tensor.repeat(BATCH, 1) for name, tensor in batch.items()}
-    return module.to(torch.bfloat16), repeated
+    return module.to(BF16), repeated
 
 
 def adamw(size: int) -> Trained:
@@ -173,7 +165,7 @@ def attention_in_pytorch(length: int) -> Mapping[str, Callable[[], object]]:
         tensor.cuda().requires_grad_() for tensor in attention_case(length).operands().values()
     ]
     query, key, value = (tensor.transpose(1, 2) for tensor in given)
-    gradient = torch.randn(query.shape, device="cuda", dtype=torch.bfloat16)
+    gradient = torch.randn(query.shape, device="cuda", dtype=BF16)
 
     def run() -> None:
         result = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
@@ -194,51 +186,25 @@ def step_in_pytorch(
     return {"PyTorch": lambda: placed.traced(UPDATE)}
 
 
-def linear_loss(rows: Tensor, weight: Tensor, target: Tensor) -> Tensor:
-    return composites.linear_cross_entropy(rows, weight, target)
-
-
-def resampling(mode: str) -> Case:
-    resample = partial(functional.interpolate, scale_factor=2.0, mode=mode)
-    return images(mode, resample, 16, 64, 64, 64)
-
-
-def batch_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    mean, variance = torch.zeros_like(weight), torch.ones_like(weight)
-    return functional.batch_norm(x, mean, variance, weight, bias, training=True)
-
-
 FAST: Sequence[Case] = (
     attention(1024),
-    attention(1024, dtype=torch.bfloat16),
+    attention(1024, dtype=BF16),
     cross_entropy(4096, 50257),
-    cross_entropy(4096, 50257, torch.bfloat16),
-    Case(
-        "linear layer and cross entropy 4096x1024 to 50257",
-        linear_loss,
-        lambda: {"x": torch.randn(4096, 1024), "w": torch.randn(50257, 1024)},
-        lambda: (torch.randint(50257, (4096,)),),
-    ),
+    cross_entropy(4096, 50257, BF16),
+    linear_cross_entropy(4096, 1024, 50257),
     embedding(4096, 50257, 1024),
     layer_norm(16384, 1024),
-    rms_norm_case(16384, 1024, torch.float32),
-    Case(
-        "batch norm 64x64x28x28",
-        batch_norm,
-        lambda: {"x": torch.randn(64, 64, 28, 28), "w": torch.randn(64), "b": torch.randn(64)},
-    ),
+    rms_norm(16384, 1024),
+    batch_norm(64, 64, 28, 28),
     softmax(16384, 2048),
     softmax(16384, 2048, logarithm=True),
-    resampling("bilinear"),
-    resampling("nearest"),
-    resampling("bicubic"),
+    *(
+        images(mode, resampling(mode), 16, 64, 64, 64)
+        for mode in ("bilinear", "nearest", "bicubic")
+    ),
     grid_sampling(16, 64, 128, 128),
     images("max pool", max_pool, 32, 64, 112, 112),
-    Case(
-        "the 4 largest of 65536x64",
-        lambda x: torch.topk(x, 4).values,
-        lambda: {"x": torch.randn(65536, 64)},
-    ),
+    largest(4, 65536, 64),
 )
 """Calls that alternatives for XLA's CPU backend take."""
 
@@ -268,8 +234,8 @@ def _gpt(length: int) -> Trained:
 CASES: Mapping[str, Trained] = {
     **{f"attention-{length}": _attention(length) for length in LENGTHS},
     **{f"gpt-{length}": _gpt(length) for length in LENGTHS},
-    "loss": of_case(cross_entropy(4096, 50257, torch.bfloat16)),
-    "norm": of_case(rms_norm_case(16384, 4096)),
+    "loss": of_case(cross_entropy(4096, 50257, BF16)),
+    "norm": of_case(rms_norm(16384, 4096, BF16)),
     "adamw": adamw(4096),
     **{
         f"alternative-{number:02}": of_case(case, ("stock", "fast for the CPU"))

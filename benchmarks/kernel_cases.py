@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,43 +11,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from benchmarks.cases import (
+    BF16,
+    Case,
+    attention,
+    conv,
+    cross_entropy,
+    embedding,
+    grid_sampling,
+    group_norm,
+    images,
+    layer_norm,
+    max_pool,
+    resampling,
+    softmax,
+)
 from benchmarks.training_steps import Batch, OwnLoss, architecture, causal_gpt, gpt2
 from benchmarks.unet import ResidualBlock, SelfAttention
-
-
-class Called(nn.Module):
-    """One operator on parameters, weighted and summed, so that a step has its gradient too."""
-
-    def __init__(self, function: Callable[..., Tensor], operands: Mapping[str, Tensor]) -> None:
-        super().__init__()
-        self.function = function
-        self.operands = nn.ParameterList(operands.values())
-
-    def forward(self, *others: Tensor) -> Tensor:
-        result = self.function(*self.operands, *others[1:])
-        return (result.float() * others[0]).sum()
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One call, at one size."""
-
-    name: str
-    function: Callable[..., Tensor]
-    """Takes the operands with gradients, then the others."""
-    operands: Callable[[], Mapping[str, Tensor]]
-    others: Callable[[], Sequence[Tensor]] = tuple
-    bars: Mapping[str, float] = field(default_factory=dict)
-    """By composite, without its namespace: how many times faster than stock's decomposition a
-    kernel is to be."""
-
-    def build(self) -> tuple[Called, tuple[Tensor, ...]]:
-        """The module, and the batch that it is called with; the same in each run."""
-        torch.manual_seed(0)
-        operands, others = self.operands(), tuple(self.others())
-        with torch.no_grad():
-            shape = self.function(*operands.values(), *others).shape
-        return Called(self.function, operands), (torch.randn(shape), *others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,176 +49,20 @@ class Growing:
         return [f"{self.namespace}.{name}" for name in self.composites]
 
 
-def attention(
-    length: int,
-    *,
-    dtype: torch.dtype = torch.float32,
-    mask: str = "causal",
-    dropout: float = 0.0,
-) -> Case:
-    """Two sequences, six heads of 64 numbers."""
-
-    def operands() -> Mapping[str, Tensor]:
-        return {name: torch.randn(2, 6, length, 64).to(dtype) for name in ("q", "k", "v")}
-
-    def masks() -> Sequence[Tensor]:
-        if mask != "boolean":
-            return ()
-        return (torch.ones(1, 1, length, length, dtype=torch.bool).tril(),)
-
-    def call(q: Tensor, k: Tensor, v: Tensor, *given: Tensor) -> Tensor:
-        attended = functional.scaled_dot_product_attention
-        mask_given = given[0] if given else None
-        return attended(q, k, v, mask_given, dropout, is_causal=mask == "causal")
-
-    bars = (
-        {}
-        if mask == "none" or dropout or dtype != torch.float32 or length not in (512, 1024)
-        else {
-            "scaled_dot_product_attention": 3.0,
-            "scaled_dot_product_attention_backward": 2.0,
-        }
-    )
-    kind = {"causal": ", causal", "boolean": ", boolean mask", "none": ""}[mask]
-    kind += ", dropout" if dropout else ""
-    kind += ", bf16" if dtype == torch.bfloat16 else ""
-    return Case(f"attention 2x6x{length}x64{kind}", call, operands, masks, bars)
-
-
-def cross_entropy(rows: int, classes: int, dtype: torch.dtype = torch.float32) -> Case:
-    bars = {"cross_entropy_loss": 8.0, "cross_entropy_loss_backward": 2.3}
-    return Case(
-        f"cross entropy {rows}x{classes}" + (", bf16" if dtype == torch.bfloat16 else ""),
-        functional.cross_entropy,
-        lambda: {"logits": torch.randn(rows, classes).to(dtype)},
-        lambda: (torch.randint(classes, (rows,)),),
-        bars if (rows, classes, dtype) == (1024, 50257, torch.float32) else {},
-    )
-
-
-def images(name: str, function: Callable[..., Tensor], *shape: int, **bars: float) -> Case:
-    """An operator on `[N, C, H, W]`."""
-    text = "x".join(map(str, shape))
-    return Case(f"{name} {text}", function, lambda: {"x": torch.randn(shape)}, bars=bars)
-
-
-bilinear = partial(functional.interpolate, scale_factor=2.0, mode="bilinear")
-max_pool = partial(functional.max_pool2d, kernel_size=3, stride=2, padding=1)
-
-
-def conv(
-    *shape: int,
-    channels: int,
-    kernel: int = 3,
-    stride: int = 1,
-    groups: int = 1,
-    dtype: torch.dtype = torch.float32,
-) -> Case:
-    """A convolution of `[N, C, …]` into `channels`, with bias and padding."""
-    convolve = {3: functional.conv1d, 4: functional.conv2d, 5: functional.conv3d}[len(shape)]
-    rank = len(shape) - 2
-    weight = (channels, shape[1] // groups, *[kernel] * rank)
-    padding = 0 if stride == kernel else kernel // 2
-
-    def operands() -> Mapping[str, Tensor]:
-        made = {"x": torch.randn(shape), "w": torch.randn(weight), "b": torch.randn(channels)}
-        return {name: tensor.to(dtype) for name, tensor in made.items()}
-
-    kind = "x".join(map(str, shape)) + f" to {channels}, kernel {kernel}"
-    kind += f", stride {stride}" if stride > 1 else ""
-    kind += f", {groups} groups" if groups > 1 else ""
-    kind += {torch.float32: "", torch.bfloat16: ", bf16", torch.float16: ", f16"}[dtype]
-    return Case(
-        f"convolution {kind}",
-        partial(convolve, stride=stride, padding=padding, groups=groups),
-        operands,
-    )
-
-
-def group_norm(*shape: int) -> Case:
-    text = "x".join(map(str, shape))
-    channels = shape[1]
-
-    def call(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        return functional.group_norm(x, 8, weight, bias)
-
-    return Case(
-        f"group norm {text}",
-        call,
-        lambda: {"x": torch.randn(shape), "w": torch.randn(channels), "b": torch.randn(channels)},
-    )
-
-
-def layer_norm(rows: int, columns: int) -> Case:
-    def call(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        return functional.layer_norm(x, (columns,), weight, bias)
-
-    return Case(
-        f"layer norm {rows}x{columns}",
-        call,
-        lambda: {
-            "x": torch.randn(rows, columns),
-            "w": torch.randn(columns),
-            "b": torch.randn(columns),
-        },
-    )
-
-
-def softmax(rows: int, columns: int, *, logarithm: bool = False) -> Case:
-    name = "log_softmax" if logarithm else "softmax"
-    function = functional.log_softmax if logarithm else functional.softmax
-    return Case(
-        f"{name} {rows}x{columns}",
-        partial(function, dim=-1),
-        lambda: {"x": torch.randn(rows, columns)},
-    )
-
-
-def grid_sampling(
-    *shape: int, mode: str = "bilinear", padding: str = "zeros", dtype: torch.dtype = torch.float32
-) -> Case:
-    """As many points as pixels, near those that leave the image as it is; a few lie outside."""
-
-    def operands() -> Mapping[str, Tensor]:
-        batch, _, height, width = shape
-        still = torch.eye(2, 3).expand(batch, 2, 3)
-        grid = functional.affine_grid(still, [batch, 1, height, width], align_corners=False)
-        moved = grid + 0.1 * torch.randn_like(grid)
-        return {"x": torch.randn(shape).to(dtype), "grid": moved.to(dtype)}
-
-    kind = "" if mode == "bilinear" else f", {mode}"
-    kind += "" if padding == "zeros" else f", {padding}"
-    kind += ", bf16" if dtype == torch.bfloat16 else ""
-    return Case(
-        f"grid sampling {'x'.join(map(str, shape))}{kind}",
-        partial(functional.grid_sample, mode=mode, padding_mode=padding, align_corners=False),
-        operands,
-    )
-
-
-def embedding(tokens: int, rows: int, columns: int = 384) -> Case:
-    return Case(
-        f"embedding of {tokens} in {rows}x{columns}",
-        lambda table, indices: functional.embedding(indices, table),
-        lambda: {"table": torch.randn(rows, columns)},
-        lambda: (torch.randint(rows, (2, tokens // 2)),),
-    )
-
-
 CASES: Sequence[Case] = (
     cross_entropy(1024, 50257),
     cross_entropy(1024, 16384),
-    cross_entropy(1024, 50257, torch.bfloat16),
+    cross_entropy(1024, 50257, BF16),
     attention(512),
     attention(1024),
     attention(512, mask="boolean"),
     attention(512, mask="none"),
     attention(512, dropout=0.1),
-    attention(512, dtype=torch.bfloat16),
-    images("bilinear", bilinear, 4, 64, 64, 64, upsample_bilinear2d=5.0),
+    attention(512, dtype=BF16),
+    images("bilinear", resampling("bilinear"), 4, 64, 64, 64, upsample_bilinear2d=5.0),
     grid_sampling(4, 64, 64, 64),
     grid_sampling(4, 64, 64, 64, mode="bicubic", padding="reflection"),
-    grid_sampling(4, 64, 64, 64, dtype=torch.bfloat16),
+    grid_sampling(4, 64, 64, 64, dtype=BF16),
     images("max pool", max_pool, 4, 64, 64, 64),
     group_norm(4, 64, 64, 64),
     layer_norm(1024, 384),
@@ -256,7 +80,7 @@ CASES: Sequence[Case] = (
     conv(4, 96, 56, 56, channels=96, kernel=7, groups=96),
     conv(4, 128, 1024, channels=128),
     conv(2, 16, 16, 32, 32, channels=16),
-    conv(4, 64, 64, 64, channels=64, dtype=torch.bfloat16),
+    conv(4, 64, 64, 64, channels=64, dtype=BF16),
 )
 
 
@@ -293,7 +117,10 @@ GROWING: Sequence[Growing] = (
     Growing(
         "bilinear",
         ("upsample_bilinear2d", "upsample_bilinear2d_backward"),
-        [images("bilinear", bilinear, 2, 8, size, size) for size in (4, 8, 16, 32, 64)],
+        [
+            images("bilinear", resampling("bilinear"), 2, 8, size, size)
+            for size in (4, 8, 16, 32, 64)
+        ],
         "x.numel()",
         _numbers,
     ),

@@ -25,15 +25,22 @@ os.environ.setdefault("PJRT_DEVICE", "CPU")
 import torch
 
 import composites
-from benchmarks.calls import UPDATE
 from benchmarks.harness import memory
 from benchmarks.harness.pages import markdown_table, page, publish
 from benchmarks.harness.processes import alone, environment, xla_flags
 from benchmarks.harness.runs import chosen, parser_of
 from benchmarks.harness.timing import conditions, kept
 from benchmarks.kernel_cases import STEPS, StepCase
-from benchmarks.kernels import use_package
-from benchmarks.training_steps import Training, causal_gpt
+from benchmarks.kernels import (
+    OPTIMIZER,
+    Build,
+    Run,
+    eager,
+    of_step,
+    on_torch_xla,
+    use_package,
+)
+from benchmarks.training_steps import Batch, causal_gpt
 
 MEMORY_SIDES = ("torch_xla", "decompositions", "kernels")
 LOSS_SIDES = ("eager", "decompositions", "kernels")
@@ -42,63 +49,34 @@ LOSS_BAR = 1e-4
 GPT = StepCase("GPT d128, 2 layers, L 256, 512 tokens", partial(causal_gpt, 256, 512, 128, 2))
 CASES = {case.name: case for case in (*STEPS, GPT)}
 
-Step = Callable[[], float]
-"""Runs one training step, and returns its loss."""
-
-
 # ---- one side, in its own process ----
 
 
-def learnable(case: StepCase) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+def learnable(case: StepCase) -> tuple[torch.nn.Module, Batch]:
     """The module and its batch, whose labels, where it has some, are functions of its tokens."""
     torch.manual_seed(0)
     module, batch = case.build()
-    found = dict(batch)
     if case is GPT:
-        found["labels"] = (found["tokens"] * 7 + 3) % 512
-    return module.train(), found
+        batch = {**batch, "labels": (batch["tokens"] * 7 + 3) % 512}
+    return module.train(), batch
 
 
-def eager(case: StepCase) -> Step:
-    placed = Training(partial(learnable, case)).placed(lambda tensor: tensor)
-    return lambda: float(placed.traced(UPDATE)[0])
-
-
-def live(case: StepCase) -> Step:
-    import torch_xla
-
-    placed = Training(partial(learnable, case)).placed(lambda tensor: tensor.to("xla"))
-    torch_xla.sync(wait=True)
-
-    def run() -> float:
-        (loss,) = placed.traced(UPDATE)
-        torch_xla.sync(wait=True)
-        return float(loss)
-
-    return run
-
-
-def exported(case: StepCase, kernels: str | None) -> Step:
+def exported(build: Build, kernels: str | None) -> Run:
+    """The exported step, with kernels or without."""
     use_package()
-    module, batch = learnable(case)
-    optimizer = partial(torch.optim.AdamW, lr=1e-3)
-    program = composites.export(module, (), kwargs=batch, optimizer=optimizer)
-    step = program.compile("cpu", kernels)
+    module, batch = build()
+    step = composites.export(module, (), kwargs=dict(batch), optimizer=OPTIMIZER).compile(
+        "cpu", kernels
+    )
     taken = sum(use.count for use in step.kernels if use.kernel is not None)
     if (taken > 0) != (kernels is not None):
-        raise RuntimeError(f"{taken} calls of {case.name} have kernels")
-    state = [step.init(module)]
-
-    def run() -> float:
-        outputs, state[0] = step(state[0], **batch)
-        return float(outputs["loss"] if isinstance(outputs, Mapping) else outputs)
-
-    return run
+        raise RuntimeError(f"{taken} calls have kernels")
+    return of_step(step, module, batch)
 
 
-MAKERS: Mapping[str, Callable[[StepCase], Step]] = {
+MAKERS: Mapping[str, Callable[[Build], Run]] = {
     "eager": eager,
-    "torch_xla": live,
+    "torch_xla": on_torch_xla,
     "decompositions": partial(exported, kernels=None),
     "kernels": partial(exported, kernels="auto"),
 }
@@ -107,8 +85,8 @@ MAKERS: Mapping[str, Callable[[StepCase], Step]] = {
 def run_side(side: str, name: str, steps: int, folder: str) -> tuple[list[float], int | None]:
     """The losses of steps, and the bytes of the last program. From the second step on, the program
     of torch_xla has the optimizer's state."""
-    step = MAKERS[side](CASES[name])
-    losses = [step() for _ in range(steps)]
+    step = MAKERS[side](partial(learnable, CASES[name]))
+    losses = [float(step()) for _ in range(steps)]
     return losses, memory.of_last_program(Path(folder))
 
 

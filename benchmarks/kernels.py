@@ -68,7 +68,7 @@ import numpy as np
 import torch
 
 import composites
-from benchmarks.calls import UPDATE
+from benchmarks.cases import UPDATE, Case
 from benchmarks.harness.pages import markdown_table, page, publish
 from benchmarks.harness.runs import Case as Measurement
 from benchmarks.harness.runs import chosen, failures, measured, parser_of
@@ -82,6 +82,7 @@ from benchmarks.harness.timing import (
     reached,
     samples_of,
     settings_of_malloc,
+    settle,
     typical,
 )
 from benchmarks.kernel_cases import (
@@ -89,11 +90,10 @@ from benchmarks.kernel_cases import (
     GROWING,
     OTHERS,
     STEPS,
-    Case,
     Growing,
     StepCase,
 )
-from benchmarks.training_steps import Training
+from benchmarks.training_steps import Batch, Training
 from composites.functions import find_function
 from composites.registry.listed_kernels import all_listed
 from lowering.export.arrays import array
@@ -110,6 +110,10 @@ FEWEST = 3
 """Blocks of steps on each side, however long they take."""
 SIDES = ("decompositions", "auto", "kernels", "eager", "torch.compile", "torch_xla")
 OPTIMIZER = partial(torch.optim.AdamW, lr=1e-3)
+
+Build = Callable[[], tuple[torch.nn.Module, Batch]]
+Run = Callable[[], Any]
+"""Runs one training step, and returns its loss."""
 
 
 def use_package() -> None:
@@ -369,13 +373,11 @@ def measured_step(
         listed = sorted({kernel.composite for kernel in all_listed() if kernel.platform == "cpu"})
         named = [name for name in listed if name in program.composites]
         steps["kernels"] = program.compile("cpu", named)
-    runs: dict[str, Callable[[], object]] = {
-        side: _of_step(step, module, batch) for side, step in steps.items()
-    }
+    runs: dict[str, Run] = {side: of_step(step, module, batch) for side, step in steps.items()}
     others = {
-        "eager": partial(_eager, case),
-        "torch.compile": partial(_eager, case, torch.compile),
-        "torch_xla": partial(_torch_xla, case),
+        "eager": partial(eager, case.build),
+        "torch.compile": partial(eager, case.build, torch.compile),
+        "torch_xla": partial(on_torch_xla, case.build),
     }
     runs |= {side: make() for side, make in others.items() if side in sides}
     called = [partial(samples_of, run) for run in runs.values()]
@@ -392,44 +394,44 @@ def measured_step(
     )
 
 
-def _page_faults(run: Callable[[], object]) -> int:
+def _page_faults(run: Run) -> int:
     run()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     run()
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 
-def _of_step(step: Any, module: torch.nn.Module, batch: Mapping[str, Any]) -> Callable[[], object]:
+def of_step(step: Any, module: torch.nn.Module, batch: Mapping[str, Any]) -> Run:
+    """A compiled step that begins with the module's weights and goes on."""
     import jax
 
     current = [step.init(module)]
 
-    def run() -> None:
-        loss, current[0] = step(current[0], **batch)
-        jax.block_until_ready((loss, dict(current[0].values)))
+    def run() -> Any:
+        outputs, current[0] = step(current[0], **batch)
+        jax.block_until_ready((outputs, dict(current[0].values)))
+        return outputs["loss"] if isinstance(outputs, Mapping) else outputs
 
     return run
 
 
-def _eager(
-    case: StepCase, wrap: Callable[[Any], Any] = lambda module: module
-) -> Callable[[], object]:
+def eager(build: Build, wrap: Callable[[Any], Any] = lambda module: module) -> Run:
+    """The step in PyTorch on the CPU, with what `wrap` makes of the module."""
     torch.manual_seed(0)
-    placed = Training(case.build).placed(torch.clone, wrap)
-    return lambda: placed.traced(UPDATE)
+    placed = Training(build).placed(torch.clone, wrap)
+    return lambda: placed.traced(UPDATE)[0]
 
 
-def _torch_xla(case: StepCase) -> Callable[[], object]:
-    import torch_xla
-    import torch_xla.core.xla_model as xm
-
+def on_torch_xla(build: Build) -> Run:
+    """The step on torch_xla's device."""
     torch.manual_seed(0)
-    placed = Training(case.build).placed(lambda tensor: tensor.to("xla"))
+    placed = Training(build).placed(lambda tensor: tensor.to("xla"))
+    settle()
 
-    def run() -> None:
-        placed.traced(UPDATE)
-        torch_xla.sync()
-        xm.wait_device_ops()
+    def run() -> Any:
+        (loss,) = placed.traced(UPDATE)
+        settle()
+        return loss
 
     return run
 

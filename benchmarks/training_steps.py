@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchmarks.calls import UPDATE, Mode, Place, moved
+from benchmarks.cases import UPDATE, Mode, Place
 from benchmarks.training_models import ARCHITECTURES
 from benchmarks.unet import UNetBlock
 
@@ -28,7 +29,8 @@ class Training:
     ) -> PlacedTraining:
         """A copy whose tensors are `place(tensor)`, called as `wrap` returns it."""
         module, batch = self.build()
-        module = moved(module, place).train()
+        apply: Any = copy.deepcopy(module).train()._apply  # it has no type hints
+        module = apply(place)
         on_cpu = next(module.parameters()).is_cpu
         # PyTorch's fastest on the CPU; XLA tensors have no fused kernel.
         optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, fused=on_cpu)

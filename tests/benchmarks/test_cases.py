@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks import gpu_kernels
-from benchmarks.calls import builtin_entries
+from benchmarks.cases import BF16, cross_entropy, rms_norm
 from benchmarks.decomposition_cases import ALL, ROWS
-from benchmarks.kernel_cases import GROWING, cross_entropy
+from benchmarks.decompositions import builtin_entries
+from benchmarks.kernel_cases import GROWING
 from composites.registry.listed_kernels import listed_in
 
 REPOSITORY = Path(__file__).parents[2]
@@ -33,7 +34,7 @@ def test_every_kernel_for_the_cpu_has_a_case() -> None:
 
 @pytest.mark.slow
 def test_every_kernel_for_gpus_has_a_case() -> None:
-    cases = gpu_kernels.attention_case(16), gpu_kernels.rms_norm_case(2, 8), cross_entropy(2, 8)
+    cases = gpu_kernels.attention_case(16), rms_norm(2, 8, BF16), cross_entropy(2, 8)
     trained = [*map(gpu_kernels.of_case, cases), gpu_kernels.adamw(2)]
     assert listed("gpu_kernels") <= {name for one in trained for name in one.export().composites}
     # These are small ones of the cases that are measured.
