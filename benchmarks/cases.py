@@ -27,6 +27,7 @@ UPDATE: Mode = "update"
 Place = Callable[[Tensor], Tensor]
 """Puts a tensor of the CPU on a device."""
 F32, BF16, F16 = torch.float32, torch.bfloat16, torch.float16
+DTYPES = {"f32": F32, "bf16": BF16, "f16": F16}
 NAMES = {F32: "", BF16: ", bf16", F16: ", f16"}
 """What the name of a case says of its dtype."""
 
@@ -131,7 +132,6 @@ def called(
     *shapes: tuple[int, ...],
     dtype: torch.dtype = F32,
     others: Callable[[], Sequence[Tensor]] = tuple,
-    bars: Mapping[str, float] | None = None,
 ) -> Case:
     """A call on operands of normal numbers. The name has the shape of the first one."""
 
@@ -139,7 +139,7 @@ def called(
         return {f"x{place}": torch.randn(shape).to(dtype) for place, shape in enumerate(shapes)}
 
     text = "x".join(map(str, shapes[0]))
-    return Case(f"{name} {text}{NAMES[dtype]}", function, operands, others, bars or {})
+    return Case(f"{name} {text}{NAMES[dtype]}", function, operands, others)
 
 
 def attention(
@@ -162,29 +162,22 @@ def attention(
         mask_given = given[0] if given else None
         return attended(q, k, v, mask_given, dropout, is_causal=mask == "causal")
 
-    has_bars = mask != "none" and not dropout and dtype == F32 and length in (512, 1024)
-    name = "scaled_dot_product_attention"
-    bars = {name: 3.0, f"{name}_backward": 2.0} if has_bars else {}
     kind = {"causal": ", causal", "boolean": ", boolean mask", "none": ""}[mask]
     kind += ", dropout" if dropout else ""
     shape = batch, 6, length, 64
-    case = called("attention", call, *[shape] * 3, others=masks, bars=bars)
+    case = called("attention", call, *[shape] * 3, dtype=dtype, others=masks)
 
-    def operands() -> Mapping[str, Tensor]:
-        return {name: tensor.to(dtype) for name, tensor in case.operands().items()}
-
-    return replace(case, name=case.name + kind + NAMES[dtype], operands=operands)
+    base = case.name.removesuffix(NAMES[dtype])
+    return replace(case, name=base + kind + NAMES[dtype])
 
 
 def cross_entropy(rows: int, classes: int, dtype: torch.dtype = F32) -> Case:
-    bars = {"cross_entropy_loss": 8.0, "cross_entropy_loss_backward": 2.3}
     return called(
         "cross entropy",
         functional.cross_entropy,
         (rows, classes),
         dtype=dtype,
         others=lambda: (torch.randint(classes, (rows,)),),
-        bars=bars if (rows, classes, dtype) == (1024, 50257, F32) else {},
     )
 
 
@@ -201,9 +194,9 @@ def linear_cross_entropy(rows: int, columns: int, classes: int) -> Case:
     return replace(case, name=f"{case.name} to {classes}")
 
 
-def images(name: str, function: Callable[..., Tensor], *shape: int, **bars: float) -> Case:
+def images(name: str, function: Callable[..., Tensor], *shape: int) -> Case:
     """An operator on `[N, C, H, W]`."""
-    return called(name, function, shape, bars=bars)
+    return called(name, function, shape)
 
 
 def resampling(mode: str) -> Callable[[Tensor], Tensor]:

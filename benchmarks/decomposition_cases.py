@@ -122,7 +122,10 @@ CALLS: dict[str, tuple[str, Case]] = {
             ("gemma_rms_norm", norm_of_transformers("gemma:GemmaRMSNorm", 768)),
             ("weightless_rms_norm", norm_of_transformers("llama4:Llama4TextL2Norm")),
             ("cohere_layer_norm", norm_of_transformers("cohere:CohereLayerNorm", 768)),
-            ("rms_norm_gated", norm_of_transformers("mamba2:MambaRMSNormGated", 768, operands=2)),
+            (
+                "rms_norm_gated",
+                norm_of_transformers("mamba2:MambaRMSNormGated", 768, 768, operands=2),
+            ),
         )
     },
 }

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.cases import (
-    BF16,
+    DTYPES,
     Case,
     attention,
     conv,
@@ -29,162 +31,77 @@ from benchmarks.cases import (
 from benchmarks.training_steps import Batch, OwnLoss, architecture, causal_gpt, gpt2
 from benchmarks.unet import ResidualBlock, SelfAttention
 
-
-@dataclass(frozen=True, slots=True)
-class Growing:
-    """Calls of one kind with growing sizes, which show from where on a kernel pays."""
-
-    name: str
-    composites: Sequence[str]
-    cases: Sequence[Case]
-    size: str
-    """What a condition of the registry compares: an expression of the operands' shapes."""
-    measure: Callable[[Case], int]
-    """Its value for a case."""
-    namespace: str = "ptxla"
-
-    @property
-    def full_names(self) -> Sequence[str]:
-        """The composites, with their namespace."""
-        return [f"{self.namespace}.{name}" for name in self.composites]
+OPERATORS: Mapping[str, Callable[..., Case]] = {
+    "attention": attention,
+    "bilinear": partial(images, "bilinear", resampling("bilinear")),
+    "convolution": conv,
+    "cross entropy": cross_entropy,
+    "dropout": partial(images, "dropout", functional.dropout),
+    "embedding": embedding,
+    "grid sampling": grid_sampling,
+    "group norm": group_norm,
+    "layer norm": layer_norm,
+    "log_softmax": partial(softmax, logarithm=True),
+    "max pool": partial(images, "max pool", max_pool),
+    "softmax": softmax,
+}
 
 
-CASES: Sequence[Case] = (
-    cross_entropy(1024, 50257),
-    cross_entropy(1024, 16384),
-    cross_entropy(1024, 50257, BF16),
-    attention(512),
-    attention(1024),
-    attention(512, mask="boolean"),
-    attention(512, mask="none"),
-    attention(512, dropout=0.1),
-    attention(512, dtype=BF16),
-    images("bilinear", resampling("bilinear"), 4, 64, 64, 64, upsample_bilinear2d=5.0),
-    grid_sampling(4, 64, 64, 64),
-    grid_sampling(4, 64, 64, 64, mode="bicubic", padding="reflection"),
-    grid_sampling(4, 64, 64, 64, dtype=BF16),
-    images("max pool", max_pool, 4, 64, 64, 64),
-    group_norm(4, 64, 64, 64),
-    layer_norm(1024, 384),
-    layer_norm(4096, 768),
-    softmax(6144, 512),
-    softmax(1024, 16384),
-    softmax(6144, 512, logarithm=True),
-    images("dropout", functional.dropout, 4, 64, 64, 64),
-    embedding(1024, 50257),
-    conv(4, 64, 64, 64, channels=64),
-    conv(4, 256, 16, 16, channels=256),
-    conv(4, 256, 32, 32, channels=64, kernel=1),
-    conv(4, 64, 56, 56, channels=128, stride=2),
-    conv(4, 3, 224, 224, channels=384, kernel=16, stride=16),
-    conv(4, 96, 56, 56, channels=96, kernel=7, groups=96),
-    conv(4, 128, 1024, channels=128),
-    conv(2, 16, 16, 32, 32, channels=16),
-    conv(4, 64, 64, 64, channels=64, dtype=BF16),
-)
+def _case(
+    operator: str, sizes: Sequence[int], bars: Mapping[str, float] | None = None, **options: Any
+) -> Case:
+    """The case of a row of kernel_cases.yaml."""
+    if "dtype" in options:
+        options["dtype"] = DTYPES[options["dtype"]]
+    return replace(OPERATORS[operator](*sizes, **options), bars=bars or {})
 
 
-def _numbers(case: Case) -> int:
-    """The number of elements of the first operand."""
-    return next(iter(case.operands().values())).numel()
+def _numbers(first: Tensor, *_: Tensor) -> int:
+    return first.numel()
 
 
-def _products(case: Case) -> int:
-    x, weight, _ = case.operands().values()
+def _products(x: Tensor, weight: Tensor, _: Tensor) -> int:
     return x.numel() // x.shape[1] * weight.numel()
 
 
-def _scores(case: Case) -> int:
-    query, key, _ = case.operands().values()
+def _scores(query: Tensor, key: Tensor, _: Tensor) -> int:
     return query.numel() * key.shape[-2]
 
 
-GROWING: Sequence[Growing] = (
-    Growing(
-        "attention",
-        ("scaled_dot_product_attention", "scaled_dot_product_attention_backward"),
-        [attention(length) for length in (32, 64, 96, 128, 192, 256, 384)],
-        "query.numel() * key.shape[-2]",
-        _scores,
-    ),
-    Growing(
-        "cross entropy",
-        ("cross_entropy_loss", "cross_entropy_loss_backward"),
-        [cross_entropy(2 * size, 16 * size) for size in (4, 8, 16, 32, 64, 128)],
-        "logits.numel()",
-        _numbers,
-    ),
-    Growing(
-        "bilinear",
-        ("upsample_bilinear2d", "upsample_bilinear2d_backward"),
-        [
-            images("bilinear", resampling("bilinear"), 2, 8, size, size)
-            for size in (4, 8, 16, 32, 64)
-        ],
-        "x.numel()",
-        _numbers,
-    ),
-    Growing(
-        "grid sampling",
-        ("grid_sampler_2d", "grid_sampler_2d_backward"),
-        [grid_sampling(2, 8, size, size) for size in (2, 4, 8, 16, 32, 64)],
-        "input.numel()",
-        _numbers,
-    ),
-    Growing(
-        "max pool",
-        ("max_pool2d_backward",),
-        [images("max pool", max_pool, 2, 8, size, size) for size in (8, 16, 32, 64, 128)],
-        "x.numel()",
-        _numbers,
-    ),
-    Growing(
-        "group norm",
-        ("group_norm_backward",),
-        [group_norm(2, 32, size, size) for size in (4, 8, 16, 32, 64)],
-        "x.numel()",
-        _numbers,
-    ),
-    Growing(
-        "layer norm",
-        ("layer_norm_backward",),
-        [layer_norm(rows, 384) for rows in (4, 16, 64, 256, 1024)],
-        "x.numel()",
-        _numbers,
-    ),
-    *(
-        Growing(
-            "log_softmax" if logarithm else "softmax",
-            ("log_softmax_backward" if logarithm else "softmax_backward",),
-            [softmax(rows, 256, logarithm=logarithm) for rows in (4, 16, 64, 256, 1024)],
-            "output.numel()",
-            _numbers,
-        )
-        for logarithm in (False, True)
-    ),
-    Growing(
-        "dropout",
-        ("dropout", "dropout_backward"),
-        [images("dropout", functional.dropout, size) for size in (256, 1024, 4096, 16384, 65536)],
-        "x.numel()",
-        _numbers,
-    ),
-    Growing(
-        "embedding",
-        ("embedding_dense_backward",),
-        [embedding(64, size) for size in (64, 256, 1024, 4096, 16384, 50257)],
-        "num_weights * grad_output.shape[-1]",
-        _numbers,
-    ),
-    Growing(
-        "convolution",
-        ("conv", "conv_backward"),
-        [conv(2, size, size, size, channels=size) for size in (4, 8, 12, 16, 24, 32)],
-        "x.numel() // x.shape[1] * weight.numel()",
-        _products,
-        "cpu_kernels",
-    ),
-)
+MEASURES: Mapping[str, Callable[..., int]] = {
+    "numbers": _numbers,
+    "products": _products,
+    "scores": _scores,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Growing:
+    """Calls of one operator with growing sizes, which show from where on a kernel pays."""
+
+    name: str
+    composites: Sequence[str]
+    sizes: Sequence[Sequence[int]]
+    size: str
+    """What a condition of the registry compares: an expression of the operands' shapes."""
+    measure: str = "numbers"
+
+    @property
+    def cases(self) -> list[tuple[int, Case]]:
+        """The cases, with the value of `size`."""
+        measure = MEASURES[self.measure]
+        cases = [self._case(sizes) for sizes in self.sizes]
+        return [(measure(*case.operands().values()), case) for case in cases]
+
+    def _case(self, sizes: Sequence[int]) -> Case:
+        if self.name == "convolution":
+            return _case(self.name, sizes, channels=sizes[1])
+        return _case(self.name, sizes)
+
+
+_FILE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+CASES: Sequence[Case] = [_case(**row) for row in _FILE["cases"]]
+GROWING: Sequence[Growing] = [Growing(name, **row) for name, row in _FILE["growing"].items()]
 
 
 class Weighted(nn.Module):

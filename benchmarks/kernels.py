@@ -284,12 +284,8 @@ def _recorded(composite: str) -> str:
 
 def growth(growing: Growing, seconds: float) -> Iterator[Growth]:
     """Where the kernels of some composites pay."""
-    calls = [
-        (growing.measure(case), call)
-        for case in growing.cases
-        for call in measured_calls(case, seconds)
-    ]
-    for name in growing.full_names:
+    calls = [(size, call) for size, case in growing.cases for call in measured_calls(case, seconds)]
+    for name in growing.composites:
         taken = sorted(
             (size, call.stock, call.faster or call.stock, call.kernel)
             for size, call in calls

@@ -62,16 +62,6 @@ out_dtype_operator: Any = torch.ops.higher_order.out_dtype
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """How a way is drawn; markers are hollow and of different sizes, since lines coincide."""
-
-    colour: str
-    dashes: str
-    marker: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
 class Way:
     """One way to write a product whose result is wide."""
 
@@ -81,8 +71,9 @@ class Way:
     """As a user writes it."""
     product: Callable[[Tensor, Tensor], Tensor]
     device: str = "xla"
-    line: Line | None = None
-    """In the plot, where it has one."""
+    line: tuple[str, str, str, int] | None = None
+    """In the plot, where it has one: colour, dashes, marker, and the marker's size. Markers are
+    hollow and of different sizes, since lines coincide."""
 
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
         """The product of two tensors of the CPU, on the CPU."""
@@ -136,12 +127,12 @@ def _one_after_another(a: Tensor, b: Tensor) -> Tensor:
 
 
 LINES = {
-    "eager": Line("#888888", "-", "o", 13),
-    "cast after": Line("#d1495b", "-", "s", 7),
-    "read later": Line("#e08e2b", "--", "D", 4),
-    "cast before": Line("#4a7fd6", "--", "^", 13),
-    "out_dtype": Line("#2a9d6f", "-", "o", 7),
-    "reference": Line("#888888", ":", "x", 10),
+    "eager": ("#888888", "-", "o", 13),
+    "cast after": ("#d1495b", "-", "s", 7),
+    "read later": ("#e08e2b", "--", "D", 4),
+    "cast before": ("#4a7fd6", "--", "^", 13),
+    "out_dtype": ("#2a9d6f", "-", "o", 7),
+    "reference": ("#888888", ":", "x", 10),
 }
 FLOAT_WAYS = (
     Way(EAGER, "torch.mm(a, b).float()", _cast_after, "cpu", LINES["eager"]),
@@ -481,16 +472,16 @@ def plot(measured: Measured, path: Path) -> None:
 
 def _draw(axis: Any, name: str, sizes: Sequence[int], rows: Sequence[Row]) -> None:
     for row in rows:
-        line = row.way.line
-        if line is None:
+        if row.way.line is None:
             continue
+        colour, dashes, marker, size = row.way.line
         axis.loglog(
             sizes,
             [float(f"{error.norm:.1e}") for error in row.values],
-            linestyle=line.dashes,
-            color=line.colour,
-            marker=line.marker,
-            markersize=line.size,
+            linestyle=dashes,
+            color=colour,
+            marker=marker,
+            markersize=size,
             markerfacecolor="none",
             linewidth=2.5 if row.way.who == OURS else 1.5,
             label=f"{row.way.who}: {row.way.code}",
