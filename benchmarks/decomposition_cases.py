@@ -99,6 +99,7 @@ def _whole(
     return Comparison(f"step of {name}", ALL, step, faster, smaller, mode=UPDATE)
 
 
+gated = norm_of_transformers("mamba2:MambaRMSNormGated", 768, 768, operands=2)
 CALLS: dict[str, tuple[str, Case]] = {
     "softmax": ("12x512x512xf32", softmax(12, 512, 512)),
     "log_softmax": ("1024x16000xf32", softmax(1024, 16000, logarithm=True)),
