@@ -327,3 +327,45 @@ def embedding(tokens: int, rows: int, columns: int = 384) -> Case:
         lambda: {"table": torch.randn(rows, columns)},
         lambda: (torch.randint(rows, (2, tokens // 2)),),
     )
+
+
+# ---- rows of files ----
+
+OPERATORS: Mapping[str, Callable[..., Case]] = {
+    "attention": attention,
+    "batch norm": batch_norm,
+    "bicubic": partial(images, "bicubic", resampling("bicubic")),
+    "bilinear": partial(images, "bilinear", resampling("bilinear")),
+    "convolution": conv,
+    "cross entropy": cross_entropy,
+    "dropout": partial(images, "dropout", functional.dropout),
+    "embedding": embedding,
+    "grid sampling": grid_sampling,
+    "group norm": group_norm,
+    "instance norm": instance_norm,
+    "largest": largest,
+    "layer norm": layer_norm,
+    "linear cross entropy": linear_cross_entropy,
+    "log_softmax": partial(softmax, logarithm=True),
+    "max pool": partial(images, "max pool", max_pool),
+    "nearest": partial(images, "nearest", resampling("nearest")),
+    "norm of transformers": norm_of_transformers,
+    "rms norm": rms_norm,
+    "softmax": softmax,
+}
+
+
+def case_of(
+    operator: str, sizes: Sequence[Any], bars: Mapping[str, float] | None = None, **options: Any
+) -> Case:
+    """The case of a row of a YAML file.
+
+    Args:
+        operator: a name of `OPERATORS`.
+        sizes: what its function takes by place.
+        bars: those of the case.
+        options: what its function takes by name; a dtype is written as `bf16`.
+    """
+    if "dtype" in options:
+        options["dtype"] = DTYPES[options["dtype"]]
+    return replace(OPERATORS[operator](*sizes, **options), bars=bars or {})

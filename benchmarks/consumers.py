@@ -39,30 +39,9 @@ from benchmarks.harness.runs import append_records, chosen, parser_of, read_reco
 Kind = Literal["inference", "gradients", "step"]
 Key = tuple[str, Kind, Consumer]
 MODELS = (
-    "mobilenet",
-    "resnet",
-    "unet",
-    "swin",
-    "mixtral",
-    "dlrm",
-    "gnn",
-    "lora_int8",
-    "gan",
-    "stn",
-    "pinn",
-    "gemma",
-    "qwen2_moe",
-    "clip",
-    "whisper",
-    "mamba",
-    "gru",
-    "diffusion",
-    "bert",
-    "llama",
-    "segmentation",
-    "gptj",
-    "t5",
-    "hubert",
+    *("mobilenet", "resnet", "unet", "swin", "mixtral", "dlrm", "gnn", "lora_int8"),
+    *("gan", "stn", "pinn", "gemma", "qwen2_moe", "clip", "whisper", "mamba"),
+    *("gru", "diffusion", "bert", "llama", "segmentation", "gptj", "t5", "hubert"),
 )
 """The names of `benchmarks.consumer_models.MODELS`, which needs torch to read."""
 PACKAGES = (

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from torch import Tensor
 from torch.nn import functional
 
@@ -21,21 +23,12 @@ from benchmarks.cases import (
     Mode,
     Update,
     attention,
-    batch_norm,
+    case_of,
     cross_entropy,
     embedding,
-    grid_sampling,
-    group_norm,
     images,
-    instance_norm,
-    largest,
-    layer_norm,
-    linear_cross_entropy,
     max_pool,
-    norm_of_transformers,
     resampling,
-    rms_norm,
-    softmax,
 )
 from benchmarks.training_steps import Training
 
@@ -99,38 +92,11 @@ def _whole(
     return Comparison(f"step of {name}", ALL, step, faster, smaller, mode=UPDATE)
 
 
-gated = norm_of_transformers("mamba2:MambaRMSNormGated", 768, 768, operands=2)
-CALLS: dict[str, tuple[str, Case]] = {
-    "softmax": ("12x512x512xf32", softmax(12, 512, 512)),
-    "log_softmax": ("1024x16000xf32", softmax(1024, 16000, logarithm=True)),
-    "linear_cross_entropy": (
-        "1024x256xf32, 16000 classes",
-        linear_cross_entropy(1024, 256, 16000),
-    ),
-    "batch_norm_training": ("8x64x56x56xf32", batch_norm(8, 64, 56, 56)),
-    "instance_norm": ("2x64x64x64xf32", instance_norm(2, 64, 64, 64)),
-    "group_norm": ("2x64x64x64xf32", group_norm(2, 64, 64, 64)),
-    "layer_norm": ("1024x768xf32", layer_norm(1024, 768)),
-    "rms_norm": ("1024x768xf32", rms_norm(1024, 768)),
-    "topk": ("128x16000xf32", largest(50, 128, 16000)),
-    "grid_sampler_2d": ("2x32x64x64xf32", grid_sampling(2, 32, 64, 64)),
-    **{
-        entry: ("1024x768xf32", norm)
-        for entry, norm in (
-            ("llama_rms_norm", norm_of_transformers("llama:LlamaRMSNorm", 768)),
-            ("t5_rms_norm", norm_of_transformers("t5:T5LayerNorm", 768)),
-            ("olmo2_rms_norm", norm_of_transformers("olmo2:Olmo2RMSNorm", 768)),
-            ("gemma_rms_norm", norm_of_transformers("gemma:GemmaRMSNorm", 768)),
-            ("weightless_rms_norm", norm_of_transformers("llama4:Llama4TextL2Norm")),
-            ("cohere_layer_norm", norm_of_transformers("cohere:CohereLayerNorm", 768)),
-            (
-                "rms_norm_gated",
-                norm_of_transformers("mamba2:MambaRMSNormGated", 768, 768, operands=2),
-            ),
-        )
-    },
+_FILE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+CALLS: Mapping[str, tuple[str, Case]] = {
+    name: (name.partition(" ")[0], case_of(**row)) for name, row in _FILE.items()
 }
-"""Entries whose alternatives have no bar: the size of a call, and the call."""
+"""Entries whose alternatives have no bar, and a call of each."""
 
 ATTENTION, LOSS = ("scaled_dot_product_attention",), ("cross_entropy_loss",)
 
@@ -166,7 +132,7 @@ ROWS: tuple[Comparison, ...] = (
     _whole("Llama, L = 2048", 1.4, training_steps.llama),
     _whole("U-Net block", 1.3, training_steps.unet),
     *(_whole(f"small {name}", 0.98, training_steps.architecture, name) for name in FIFTEEN),
-    *(Comparison(f"{name} {size}", (name,), call) for name, (size, call) in CALLS.items()),
+    *(Comparison(name, (entry,), call) for name, (entry, call) in CALLS.items()),
 )  # fmt: skip
 """At the sizes of what the alternatives are for. A row may have a bar and no alternative: its
 composite is then measured beside stock."""

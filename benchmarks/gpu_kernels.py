@@ -25,30 +25,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import composites
-from benchmarks.cases import (
-    BF16,
-    UPDATE,
-    Case,
-    attention,
-    batch_norm,
-    called,
-    cross_entropy,
-    embedding,
-    grid_sampling,
-    images,
-    largest,
-    layer_norm,
-    linear_cross_entropy,
-    max_pool,
-    resampling,
-    rms_norm,
-    softmax,
-)
+from benchmarks.cases import BF16, UPDATE, Case, called, cross_entropy, rms_norm
 from benchmarks.harness.pages import markdown_table, page, publish
 from benchmarks.harness.runs import Case as Measurement
 from benchmarks.harness.runs import Measured, chosen, failures, measured
 from benchmarks.harness.timing import reached
-from benchmarks.kernel_cases import Weighted
+from benchmarks.kernel_cases import ON_GPUS, Weighted
 from benchmarks.training_steps import Batch, Training, causal_gpt
 from composites import Program
 from lowering.export.listed_kernels import listed_kernels
@@ -186,29 +168,6 @@ def step_in_pytorch(
     return {"PyTorch": lambda: placed.traced(UPDATE)}
 
 
-FAST: Sequence[Case] = (
-    attention(1024),
-    attention(1024, dtype=BF16),
-    cross_entropy(4096, 50257),
-    cross_entropy(4096, 50257, BF16),
-    linear_cross_entropy(4096, 1024, 50257),
-    embedding(4096, 50257, 1024),
-    layer_norm(16384, 1024),
-    rms_norm(16384, 1024),
-    batch_norm(64, 64, 28, 28),
-    softmax(16384, 2048),
-    softmax(16384, 2048, logarithm=True),
-    *(
-        images(mode, resampling(mode), 16, 64, 64, 64)
-        for mode in ("bilinear", "nearest", "bicubic")
-    ),
-    grid_sampling(16, 64, 128, 128),
-    images("max pool", max_pool, 32, 64, 112, 112),
-    largest(4, 65536, 64),
-)
-"""Calls that alternatives for XLA's CPU backend take."""
-
-
 def of_case(case: Case, decompositions: Sequence[Decompositions] = ("stock",)) -> Trained:
     """A call alone, without PyTorch."""
     return Trained(case.name, case.build, decompositions=decompositions)
@@ -239,7 +198,7 @@ CASES: Mapping[str, Trained] = {
     "adamw": adamw(4096),
     **{
         f"alternative-{number:02}": of_case(case, ("stock", "fast for the CPU"))
-        for number, case in enumerate(FAST)
+        for number, case in enumerate(ON_GPUS)
     },
 }
 """By the name of the folder that holds the program, but for its decompositions."""

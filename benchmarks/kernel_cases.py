@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,47 +13,9 @@ import yaml
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchmarks.cases import (
-    DTYPES,
-    Case,
-    attention,
-    conv,
-    cross_entropy,
-    embedding,
-    grid_sampling,
-    group_norm,
-    images,
-    layer_norm,
-    max_pool,
-    resampling,
-    softmax,
-)
+from benchmarks.cases import Case, case_of
 from benchmarks.training_steps import Batch, OwnLoss, architecture, causal_gpt, gpt2
 from benchmarks.unet import ResidualBlock, SelfAttention
-
-OPERATORS: Mapping[str, Callable[..., Case]] = {
-    "attention": attention,
-    "bilinear": partial(images, "bilinear", resampling("bilinear")),
-    "convolution": conv,
-    "cross entropy": cross_entropy,
-    "dropout": partial(images, "dropout", functional.dropout),
-    "embedding": embedding,
-    "grid sampling": grid_sampling,
-    "group norm": group_norm,
-    "layer norm": layer_norm,
-    "log_softmax": partial(softmax, logarithm=True),
-    "max pool": partial(images, "max pool", max_pool),
-    "softmax": softmax,
-}
-
-
-def _case(
-    operator: str, sizes: Sequence[int], bars: Mapping[str, float] | None = None, **options: Any
-) -> Case:
-    """The case of a row of kernel_cases.yaml."""
-    if "dtype" in options:
-        options["dtype"] = DTYPES[options["dtype"]]
-    return replace(OPERATORS[operator](*sizes, **options), bars=bars or {})
 
 
 def _numbers(first: Tensor, *_: Tensor) -> int:
@@ -95,12 +57,14 @@ class Growing:
 
     def _case(self, sizes: Sequence[int]) -> Case:
         if self.name == "convolution":
-            return _case(self.name, sizes, channels=sizes[1])
-        return _case(self.name, sizes)
+            return case_of(self.name, sizes, channels=sizes[1])
+        return case_of(self.name, sizes)
 
 
 _FILE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-CASES: Sequence[Case] = [_case(**row) for row in _FILE["cases"]]
+CASES: Sequence[Case] = [case_of(**row) for row in _FILE["cases"]]
+ON_GPUS: Sequence[Case] = [case_of(**row) for row in _FILE["on GPUs"]]
+"""Calls that alternatives for XLA's CPU backend take."""
 GROWING: Sequence[Growing] = [Growing(name, **row) for name, row in _FILE["growing"].items()]
 
 

@@ -33,6 +33,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+import yaml
+
 from benchmarks.harness.pages import markdown_table, page, publish, versions_of
 
 ENDED = "the session"
@@ -40,42 +42,10 @@ ENDED = "the session"
 PLUGIN = Path(__file__).with_name("outcomes.py")
 SETTINGS = {"stock": "", "composites": "all"}
 """Names, and values of XLA_COMPOSITE_OP."""
-FILES = (
-    "test_core_aten_ops.py",
-    "test_operations.py",
-    "spmd/test_xla_sharding.py",
-    "scan/test_scan.py",
-    "scan/test_scan_layers.py",
-    "scan/test_scan_spmd.py",
-    "test_ops.py",
-    "test_while_loop.py",
-    "test_autocast_xla.py",
-    "test_data_type.py",
-    "test_fp8.py",
-    "test_gru.py",
-    "test_placeholder.py",
-    "test_input_output_aliases.py",
-    "test_assume_pure.py",
-    "test_gradient_accumulation.py",
-    "test_jax_interop.py",
-    "test_metrics.py",
-    "eager/test_eager.py",
-    "dynamo/test_bridge.py",
-    "dynamo/test_dynamo_aliasing.py",
-    "dynamo/test_dynamo_integrations_util.py",
-    "stablehlo/test_composite.py",
-    "stablehlo/test_exports.py",
-    "stablehlo/test_implicit_broadcasting.py",
-    "stablehlo/test_unbounded_dynamism.py",
-)
+_FILE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+FILES: Sequence[str] = _FILE["files"]
 OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed", "xpassed", "crashed", "timed out")
-KNOWN = {
-    f"test_autocast_xla.py::TestAutocastXla::{test}": (
-        "looks in the graph's text for the names that torch_xla gives its instructions; in a"
-        " composite the names are short, and types and numbers are the same"
-    )
-    for test in ("test_cross_entropy_loss", "test_softmax")
-}
+KNOWN: Mapping[str, str] = _FILE["known"]
 """Differences that are meant, and why."""
 MAX_RUNS = 20
 """How often a file is started again after a crash."""
