@@ -326,17 +326,6 @@ MODELS: Mapping[str, Callable[[], Model]] = {
 }
 
 
-class Loss(nn.Module):
-    """A model as a module that returns its loss."""
-
-    def __init__(self, model: Model) -> None:
-        super().__init__()
-        self.module, self.loss = model.module, model.loss
-
-    def forward(self, **batch: Any) -> Tensor:
-        return self.loss(self.module, batch)
-
-
 UNREAD = ("labels", "return_loss")
 """Of a batch, what inference does without."""
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.random import Generator
 
 from benchmarks.consumer_runs import CONSUMERS, TARGET, Consumer, largest_error
-from benchmarks.processes import each_in_processes
+from benchmarks.harness.processes import each_in_processes
 from lowering.stablehlo import Module, UnsupportedOperationError, run, run_passes, target_passes
 
 TOLERANCE = 1e-5

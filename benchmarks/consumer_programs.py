@@ -24,7 +24,8 @@ import numpy as np
 import torch
 
 import composites
-from benchmarks.consumer_models import MODELS, Loss, prediction
+from benchmarks.consumer_models import MODELS, prediction
+from benchmarks.training_models import Step
 
 Kind = Literal["inference", "gradients", "step"]
 STATE = {"step": 10.0, "exp_avg": 0.1, "exp_avg_sq": 0.3}
@@ -35,7 +36,7 @@ def export(name: str, kind: Kind, folder: Path) -> None:
     """Export a model of `MODELS` and compute the same with PyTorch."""
     torch.manual_seed(0)
     model = MODELS[name]()
-    module, inputs = prediction(model) if kind == "inference" else (Loss(model), dict(model.batch))
+    module, inputs = prediction(model) if kind == "inference" else (Step(model), dict(model.batch))
     optimizer = partial(torch.optim.AdamW, lr=1e-3) if kind == "step" else None
     program = composites.export(module, (), inputs, train=kind != "inference", optimizer=optimizer)
     state = {

@@ -1,7 +1,7 @@
 """What consumers of StableHLO make of exported models: each number beside PyTorch's on the CPU.
 
-    python -m benchmarks.consumers [--names gnn,gru] [--consumers jax,iree,litert]
-                                   [--kinds inference,gradients,step] [--seconds 120]
+    python -m benchmarks.consumers [--names "gnn|gru"] [--consumers jax,iree,litert]
+                                   [--kinds inference,gradients,step] [--budget 120]
                                    [--results FILE] [--programs FOLDER]
                                    [--markdown docs/consumers.md]
 
@@ -15,7 +15,7 @@ one.
 
 With `--results`, cells are written to a file of JSON lines as soon as they are known, and cells
 that are in it do not run again. `--programs` keeps the exported programs, and takes those that are
-there. `--names` takes models whose names begin so.
+there.
 """
 
 from __future__ import annotations
@@ -28,47 +28,20 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Literal, get_args
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
-
-from benchmarks import records
 from benchmarks.consumer_runs import FLOOR, Consumer, error_of
-from benchmarks.selection import beginning
+from benchmarks.harness.pages import rendered, versions_of
+from benchmarks.harness.runs import append_records, chosen, parser_of, read_records
 
 Kind = Literal["inference", "gradients", "step"]
 Key = tuple[str, Kind, Consumer]
 MODELS = (
-    "mobilenet",
-    "resnet",
-    "unet",
-    "swin",
-    "mixtral",
-    "dlrm",
-    "gnn",
-    "lora_int8",
-    "gan",
-    "stn",
-    "pinn",
-    "gemma",
-    "qwen2_moe",
-    "clip",
-    "whisper",
-    "mamba",
-    "gru",
-    "diffusion",
-    "bert",
-    "llama",
-    "segmentation",
-    "gptj",
-    "t5",
-    "hubert",
+    *("mobilenet", "resnet", "unet", "swin", "mixtral", "dlrm", "gnn", "lora_int8"),
+    *("gan", "stn", "pinn", "gemma", "qwen2_moe", "clip", "whisper", "mamba"),
+    *("gru", "diffusion", "bert", "llama", "segmentation", "gptj", "t5", "hubert"),
 )
 """The names of `benchmarks.consumer_models.MODELS`, which needs torch to read."""
 PACKAGES = (
@@ -94,6 +67,10 @@ class Cell:
     consumer: Consumer
     error: float | None = None
     reason: str = ""
+
+    @property
+    def key(self) -> Key:
+        return self.model, self.kind, self.consumer
 
     @property
     def right(self) -> bool:
@@ -160,7 +137,7 @@ def text_of(cell: Cell | None) -> str:
 
 def markdown(found: Sequence[Cell]) -> str:
     """The page: a table for each kind of program, and the reasons as numbered notes."""
-    by_key = {(cell.model, cell.kind, cell.consumer): cell for cell in found}
+    by_key = {cell.key: cell for cell in found}
     notes: dict[str, int] = {}
 
     def shown(key: Key) -> str:
@@ -180,15 +157,9 @@ def markdown(found: Sequence[Cell]) -> str:
     for cell in found:
         counts[cell.kind, cell.consumer][0] += cell.right
         counts[cell.kind, cell.consumer][1] += 1
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
     errors = [c.error for c in found if c.error is not None and not math.isnan(c.error)]
-    return environment.get_template("consumers.md.jinja").render(
+    return rendered(
+        "consumers.md.jinja",
         titles=[TITLES[consumer] for consumer in consumers],
         tables=tables,
         counts={k: [counts[k, consumer] for consumer in consumers] for k in kinds},
@@ -197,19 +168,15 @@ def markdown(found: Sequence[Cell]) -> str:
         tolerance=f"{TOLERANCE:.0e}",
         floor=FLOOR,
         largest=f"{max(errors):.0e}" if errors else "none",
-        versions=", ".join(f"{package} {version(package)}" for package in PACKAGES),
+        versions=versions_of(*PACKAGES),
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--names", default="", help="beginnings of models' names, comma-separated")
+    parser = parser_of(__doc__, budget=120.0)
     parser.add_argument("--consumers", default=",".join(get_args(Consumer)))
     parser.add_argument("--kinds", default=",".join(get_args(Kind)))
-    parser.add_argument("--seconds", type=float, default=120.0, help="for an export, and a cell")
-    parser.add_argument("--results", type=Path, help="JSON lines; go on with an earlier run")
     parser.add_argument("--programs", type=Path, help="keep exported programs in this folder")
-    parser.add_argument("--markdown", type=Path, help="write the page to this file")
     parser.add_argument("--export", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--cell", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -223,33 +190,21 @@ def main() -> None:
         folder, consumer = options.cell
         print(f"{MARK}{error_of(Path(folder), consumer)}")
         return
-    names = beginning(MODELS, options.names)
+    names = chosen(MODELS, options.names)
     consumers = [each for each in get_args(Consumer) if each in options.consumers.split(",")]
     kinds = [each for each in get_args(Kind) if each in options.kinds.split(",")]
-    if not names or not consumers or not kinds:
-        sys.exit(
-            f"no model, consumer or kind of these names (there are {', '.join(MODELS)};"
-            f" {', '.join((*get_args(Consumer), *get_args(Kind)))})"
-        )
-    found = {
-        (cell.model, cell.kind, cell.consumer): cell
-        for cell in (Cell(**record) for record in records.read(options.results))
-    }
-    missing = [
-        (name, kind, consumer)
-        for kind, name, consumer in product(kinds, names, consumers)
-        if (name, kind, consumer) not in found
-    ]
+    if not consumers or not kinds:
+        known = ", ".join((*get_args(Consumer), *get_args(Kind)))
+        sys.exit(f"no consumer or kind of these names (there are {known})")
+    found = {cell.key: cell for cell in (Cell(**row) for row in read_records(options.results))}
+    keys = [(name, kind, consumer) for kind, name, consumer in product(kinds, names, consumers)]
     with tempfile.TemporaryDirectory() as folder:
-        programs = options.programs or Path(folder)
-        running = run_cells(missing, programs, options.seconds)
-        for cell in track(running, "cells", total=len(missing), console=Console(stderr=True)):
-            found[cell.model, cell.kind, cell.consumer] = cell
-            records.append(options.results, [cell])
-    table = Table("model", "program", *consumers)
-    for name, kind in product(names, kinds):
-        table.add_row(name, kind, *(text_of(found.get((name, kind, each))) for each in consumers))
-    Console(width=max(160, Console().width)).print(table)
+        missing = [key for key in keys if key not in found]
+        for cell in run_cells(missing, options.programs or Path(folder), options.budget):
+            found[cell.key] = cell
+            append_records(options.results, [cell])
+    for key in keys:
+        print("\t".join((*key, text_of(found[key]))))
     if options.markdown:
         options.markdown.write_text(markdown(list(found.values())), encoding="utf-8")
 

@@ -1,29 +1,34 @@
-"""What the alternatives are measured with, one row each: calls, and whole training steps.
-
-An entry that has alternatives and no row here is measured as in `benchmarks.entry_cases`.
-"""
+"""What the alternatives are measured with, one row each: calls, and whole training steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+import yaml
+from torch import Tensor
+from torch.nn import functional
 
-from benchmarks import entry_cases, training_steps
-from benchmarks.calls import (
+from benchmarks import training_steps
+from benchmarks.cases import (
     BOTH,
     FORWARD,
     GRADIENT,
     UPDATE,
-    Call,
+    Case,
     Mode,
     Update,
-    builtin_entries,
-    sized,
+    attention,
+    case_of,
+    cross_entropy,
+    embedding,
+    images,
+    max_pool,
+    resampling,
 )
 from benchmarks.training_steps import Training
 
@@ -37,7 +42,7 @@ class Comparison:
     name: str
     entries: tuple[str, ...]
     """What is on."""
-    make: Callable[[], Call | Update | Training]
+    measured: Case | Update | Training
     faster: float | None = None
     """Stock's time to that of `fast`, at least."""
     smaller: float | None = None
@@ -46,41 +51,9 @@ class Comparison:
     """Compile time of `fast` to stock's, at most."""
     stock: bool = True
     """Whether stock can run it: it may need more memory than there is."""
-    on_cpu: Callable[[], Call | Update | Training] | None = None
+    on_cpu: Update | None = None
     """What PyTorch runs on the CPU beside it, if it is not the same."""
     mode: Mode = BOTH
-
-
-def _attention(length: int) -> Callable[[], Call | Update]:
-    shape = f"1x6x{length}x64xf32"
-    return sized(
-        "scaled_dot_product_attention",
-        query=shape,
-        key=shape,
-        value=shape,
-        plain={"attn_mask": None, "dropout_p": 0.0, "is_causal": True},
-    ).make
-
-
-def _cross_entropy(rows: int, classes: int) -> Callable[[], Call | Update]:
-    return sized(
-        "cross_entropy_loss", self=f"{rows}x{classes}xf32", target=f"{rows}xi64", below=classes
-    ).make
-
-
-def _embedding() -> Callable[[], Call | Update]:
-    return sized("embedding", weight="50257x384xf32", indices="1024xi64", below=50257).make
-
-
-def _resampled(kind: str) -> Callable[[], Call | Update]:
-    return sized(
-        f"upsample_{kind}2d", self="4x64x64x64xf32", plain={"output_size": [128, 128]}
-    ).make
-
-
-def _max_pool(kernel: int, stride: int, padding: int) -> Callable[[], Call | Update]:
-    plain = {"kernel_size": [kernel] * 2, "stride": [stride] * 2, "padding": [padding] * 2}
-    return sized("max_pool2d", self="8x64x112x112xf32", plain=plain).make
 
 
 PARAMETERS = (
@@ -91,11 +64,19 @@ PARAMETERS = (
 """26 million, in 52 tensors: GPT-2 of four layers."""
 
 
-def _adamw(*, fused: bool) -> Callable[[], Update]:
-    def step(parameters: list[nn.Parameter]) -> Callable[[], Any]:
-        return torch.optim.AdamW(parameters, lr=1e-3, fused=fused).step
+def _adamw(*, fused: bool) -> Update:
+    return Update(partial(torch.optim.AdamW, lr=1e-3, fused=fused), PARAMETERS)
 
-    return lambda: Update(step, PARAMETERS)
+
+def _resampled(mode: str) -> Case:
+    return images(mode, resampling(mode), 4, 64, 64, 64)
+
+
+small_pool = partial(functional.max_pool2d, kernel_size=2)
+
+
+def _pooled(pool: Callable[..., Tensor]) -> Case:
+    return images("max pool", pool, 8, 64, 112, 112)
 
 
 def _whole(
@@ -107,9 +88,15 @@ def _whole(
     **keywords: Any,
 ) -> Comparison:
     """A training step with everything on."""
-    make = partial(Training, partial(build, *arguments, **keywords))
-    return Comparison(f"step of {name}", ALL, make, faster, smaller, mode=UPDATE)
+    step = Training(partial(build, *arguments, **keywords))
+    return Comparison(f"step of {name}", ALL, step, faster, smaller, mode=UPDATE)
 
+
+_FILE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+CALLS: Mapping[str, tuple[str, Case]] = {
+    name: (name.partition(" ")[0], case_of(**row)) for name, row in _FILE.items()
+}
+"""Entries whose alternatives have no bar, and a call of each."""
 
 ATTENTION, LOSS = ("scaled_dot_product_attention",), ("cross_entropy_loss",)
 
@@ -120,20 +107,21 @@ FIFTEEN = (
 """None of these is to be slower."""
 
 ROWS: tuple[Comparison, ...] = (
-    Comparison("attention, L = 1024", ATTENTION, _attention(1024), faster=2.2, compiles=1.3),
-    Comparison("attention, L = 4096", ATTENTION, _attention(4096), faster=4, smaller=0.1,
+    Comparison("attention, L = 1024", ATTENTION, attention(1024, batch=1), faster=2.2,
         compiles=1.3),
-    Comparison("attention, L = 32768", ATTENTION, _attention(32768), stock=False),
-    Comparison("cross entropy, 1024 x 50257", LOSS, _cross_entropy(1024, 50257), faster=2.3),
-    Comparison("embedding backward, 50257 x 384", ("embedding",), _embedding(), faster=2,
+    Comparison("attention, L = 4096", ATTENTION, attention(4096, batch=1), faster=4, smaller=0.1,
+        compiles=1.3),
+    Comparison("attention, L = 32768", ATTENTION, attention(32768, batch=1), stock=False),
+    Comparison("cross entropy, 1024 x 50257", LOSS, cross_entropy(1024, 50257), faster=2.3),
+    Comparison("embedding backward, 50257 x 384", ("embedding",), embedding(1024, 50257), faster=2,
         mode=GRADIENT),
     Comparison("bilinear, forward", ("upsample_bilinear2d",), _resampled("bilinear"), faster=4,
         mode=FORWARD),
     Comparison("bilinear", ("upsample_bilinear2d",), _resampled("bilinear")),
     Comparison("nearest", ("upsample_nearest2d",), _resampled("nearest")),
     Comparison("bicubic", ("upsample_bicubic2d",), _resampled("bicubic")),
-    Comparison("max pool, 2 x 2", ("max_pool2d",), _max_pool(2, 2, 0), faster=1.5),
-    Comparison("max pool, 3 x 3, stride 2", ("max_pool2d",), _max_pool(3, 2, 1), faster=1.5),
+    Comparison("max pool, 2 x 2", ("max_pool2d",), _pooled(small_pool), faster=1.5),
+    Comparison("max pool, 3 x 3, stride 2", ("max_pool2d",), _pooled(max_pool), faster=1.5),
     Comparison("AdamW, 26 million", ("adamw",), _adamw(fused=False), faster=1.8,
         mode=UPDATE, on_cpu=_adamw(fused=True)),
     Comparison("AdamW in one, 26 million", ("fused_adamw",), _adamw(fused=False),
@@ -144,31 +132,14 @@ ROWS: tuple[Comparison, ...] = (
     _whole("Llama, L = 2048", 1.4, training_steps.llama),
     _whole("U-Net block", 1.3, training_steps.unet),
     *(_whole(f"small {name}", 0.98, training_steps.architecture, name) for name in FIFTEEN),
+    *(Comparison(name, (entry,), call) for name, (entry, call) in CALLS.items()),
 )  # fmt: skip
-"""At the sizes of what the alternatives are for."""
+"""At the sizes of what the alternatives are for. A row may have a bar and no alternative: its
+composite is then measured beside stock."""
 
 QUICK: tuple[Comparison, ...] = (
-    Comparison("attention, L = 300", ATTENTION, _attention(300), faster=2.2, smaller=0.9),
+    Comparison("attention, L = 300", ATTENTION, attention(300, batch=1), faster=2.2, smaller=0.9),
     _whole("causal GPT, L = 256", None, training_steps.causal_gpt, 256, vocabulary=300, width=64,
         layers=1),
 )  # fmt: skip
 """Small ones, for tests."""
-
-
-def comparisons() -> tuple[Comparison, ...]:
-    """`ROWS`, and all other entries that have alternatives.
-
-    A row may have a bar and no alternative. Its composite is then measured beside stock.
-    """
-    return tuple(_comparisons())
-
-
-def _comparisons() -> Iterator[Comparison]:
-    entries = builtin_entries()
-    forward = {e.backward: n for n, e in entries.items() if e.backward and not e.derives}
-    wanted = {forward.get(n, n) for n, entry in entries.items() if entry.alternatives}
-    yield from ROWS
-    named = {name for row in ROWS for name in row.entries}
-    for case in entry_cases.CASES:
-        if case.entry in wanted - named:
-            yield Comparison(case.name, (case.entry,), case.make)

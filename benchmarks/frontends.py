@@ -31,8 +31,8 @@ os.environ.setdefault("PJRT_DEVICE", "CPU")
 import torch
 
 import composites
-from benchmarks.pages import markdown_table
-from benchmarks.training_models import MODELS, Model
+from benchmarks.harness.pages import markdown_table, page
+from benchmarks.training_models import MODELS, Step
 from composites.errors import CompositesError
 from lowering import activation
 from lowering.frontends.chosen import choosing, import_package
@@ -56,17 +56,6 @@ class Row:
     composites: Mapping[str, int]
     difference: float
     failure: str = ""
-
-
-class Step(torch.nn.Module):
-    """A model whose result is its loss."""
-
-    def __init__(self, made: Model) -> None:
-        super().__init__()
-        self.module, self._loss = made.module, made.loss
-
-    def forward(self, **batch: torch.Tensor) -> torch.Tensor:
-        return self._loss(self.module, batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,15 +180,6 @@ def environment() -> str:
 def markdown(first: Recording, second: Recording) -> str:
     """The page of two recordings, the first of the frontend `xla`."""
     rows = {row.model: row for row in first.rows}
-    lines = [
-        "# The same training steps from both frontends",
-        "",
-        "Written by `python -m benchmarks.export --frontend fx --beside FILE`;"
-        " `benchmarks/frontends.py` says what is measured.",
-        "",
-        f"`xla`: {first.environment}. `fx`: {second.environment}.",
-        "",
-    ]
     cells: list[Sequence[str]] = []
     times, sizes, same = [], [], 0
     for row in second.rows:
@@ -227,7 +207,14 @@ def markdown(first: Recording, second: Recording) -> str:
             f" Time: fx takes {min(times):.2f} to {max(times):.2f} of xla's; bytes:"
             f" {min(sizes):.2f} to {max(sizes):.2f}."
         )
-    return "\n".join([*lines, *markdown_table(COLUMNS, cells), "", summary, ""])
+    return page(
+        "The same training steps from both frontends",
+        "Written by `python -m benchmarks.export --frontend fx --beside FILE`;"
+        " `benchmarks/frontends.py` says what is measured.",
+        f"`xla`: {first.environment}. `fx`: {second.environment}.",
+        markdown_table(COLUMNS, cells),
+        summary,
+    )
 
 
 def _differing(first: Mapping[str, int], second: Mapping[str, int]) -> str:

@@ -14,31 +14,33 @@ Each side runs in a process of its own, since XLA's reports are those of a proce
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import re
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 
 import torch
 
 import composites
-from benchmarks import memory
-from benchmarks.calls import UPDATE
+from benchmarks.harness import memory
+from benchmarks.harness.pages import markdown_table, page, publish
+from benchmarks.harness.processes import alone, environment, xla_flags
+from benchmarks.harness.runs import chosen, parser_of
+from benchmarks.harness.timing import conditions, kept
 from benchmarks.kernel_cases import STEPS, StepCase
-from benchmarks.kernels import use_package
-from benchmarks.pages import markdown_table
-from benchmarks.timing import conditions
-from benchmarks.training_steps import Training, causal_gpt
+from benchmarks.kernels import (
+    OPTIMIZER,
+    Build,
+    Run,
+    eager,
+    of_step,
+    on_torch_xla,
+    use_package,
+)
+from benchmarks.training_steps import Batch, causal_gpt
 
 MEMORY_SIDES = ("torch_xla", "decompositions", "kernels")
 LOSS_SIDES = ("eager", "decompositions", "kernels")
@@ -47,166 +49,99 @@ LOSS_BAR = 1e-4
 GPT = StepCase("GPT d128, 2 layers, L 256, 512 tokens", partial(causal_gpt, 256, 512, 128, 2))
 CASES = {case.name: case for case in (*STEPS, GPT)}
 
-Step = Callable[[], float]
-"""Runs one training step, and returns its loss."""
-
-
 # ---- one side, in its own process ----
 
 
-def learnable(case: StepCase) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+def learnable(case: StepCase) -> tuple[torch.nn.Module, Batch]:
     """The module and its batch, whose labels, where it has some, are functions of its tokens."""
     torch.manual_seed(0)
     module, batch = case.build()
-    found = dict(batch)
     if case is GPT:
-        found["labels"] = (found["tokens"] * 7 + 3) % 512
-    return module.train(), found
+        batch = {**batch, "labels": (batch["tokens"] * 7 + 3) % 512}
+    return module.train(), batch
 
 
-def eager(case: StepCase) -> Step:
-    placed = Training(partial(learnable, case)).placed(lambda tensor: tensor)
-    return lambda: float(placed.traced(UPDATE)[0])
-
-
-def live(case: StepCase) -> Step:
-    import torch_xla
-
-    placed = Training(partial(learnable, case)).placed(lambda tensor: tensor.to("xla"))
-    torch_xla.sync(wait=True)
-
-    def run() -> float:
-        (loss,) = placed.traced(UPDATE)
-        torch_xla.sync(wait=True)
-        return float(loss)
-
-    return run
-
-
-def exported(case: StepCase, kernels: str | None) -> Step:
+def exported(build: Build, kernels: str | None) -> Run:
+    """The exported step, with kernels or without."""
     use_package()
-    module, batch = learnable(case)
-    optimizer = partial(torch.optim.AdamW, lr=1e-3)
-    program = composites.export(module, (), kwargs=batch, optimizer=optimizer)
-    step = program.compile("cpu", kernels)
+    module, batch = build()
+    step = composites.export(module, (), kwargs=dict(batch), optimizer=OPTIMIZER).compile(
+        "cpu", kernels
+    )
     taken = sum(use.count for use in step.kernels if use.kernel is not None)
     if (taken > 0) != (kernels is not None):
-        raise RuntimeError(f"{taken} calls of {case.name} have kernels")
-    state = [step.init(module)]
-
-    def run() -> float:
-        outputs, state[0] = step(state[0], **batch)
-        return float(outputs["loss"] if isinstance(outputs, Mapping) else outputs)
-
-    return run
+        raise RuntimeError(f"{taken} calls have kernels")
+    return of_step(step, module, batch)
 
 
-MAKERS: Mapping[str, Callable[[StepCase], Step]] = {
+MAKERS: Mapping[str, Callable[[Build], Run]] = {
     "eager": eager,
-    "torch_xla": live,
+    "torch_xla": on_torch_xla,
     "decompositions": partial(exported, kernels=None),
     "kernels": partial(exported, kernels="auto"),
 }
 
 
-def run_side(side: str, case: StepCase, steps: int, dump: str) -> dict[str, Any]:
-    """The losses of a number of steps, or of two: from the second one on, torch_xla's program has
-    the optimizer's state."""
-    step = MAKERS[side](case)
-    losses = [step() for _ in range(steps or 2)]
-    return {"losses": losses, "bytes": memory.of_last_program(Path(dump)) if dump else None}
+def run_side(side: str, name: str, steps: int, folder: str) -> tuple[list[float], int | None]:
+    """The losses of steps, and the bytes of the last program. From the second step on, the program
+    of torch_xla has the optimizer's state."""
+    step = MAKERS[side](partial(learnable, CASES[name]))
+    losses = [float(step()) for _ in range(steps)]
+    return losses, memory.of_last_program(Path(folder))
 
 
-def in_process(side: str, case: StepCase, steps: int = 0) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        environment = dict(os.environ)
-        arguments = ["--side", side, "--case", case.name, "--steps", str(steps)]
-        if not steps:
-            flags = f"{environment.get('XLA_FLAGS', '')} {memory.DUMP.format(folder=folder)}"
-            environment["XLA_FLAGS"] = flags.strip()
-            arguments += ["--dump", folder]
-        command = [sys.executable, "-m", "benchmarks.kernel_training", *arguments]
-        done = subprocess.run(
-            command, env=environment, stdout=subprocess.PIPE, text=True, check=True
-        )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+def in_process(side: str, case: StepCase, steps: int) -> tuple[list[float], int | None]:
+    """The same in a process of its own."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        environment(xla_flags(memory.DUMP.format(folder=folder))),
+    ):
+        return alone(run_side, side, case.name, steps, folder)
 
 
 # ---- tables ----
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    case: str
-    bytes: Mapping[str, int]
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        ratio = self.bytes["kernels"] / self.bytes["torch_xla"]
-        return (
-            self.case,
-            *(f"{self.bytes[side] / 1e6:,.0f} MB" for side in MEMORY_SIDES),
-            f"{ratio:.2f}",
-            f"{MEMORY_BAR} " + ("met" if ratio <= MEMORY_BAR else "missed"),
-        )
-
-
-def memories(cases: Sequence[StepCase]) -> Iterator[Memory]:
-    for case in cases:
-        yield Memory(case.name, {side: in_process(side, case)["bytes"] for side in MEMORY_SIDES})
-
-
-def loss_rows(case: StepCase, steps: int) -> Iterator[tuple[str, ...]]:
-    losses = {side: in_process(side, case, steps)["losses"] for side in LOSS_SIDES}
-    for number in sorted({1, steps // 4, steps // 2, steps}):
-        row = [losses[side][number - 1] for side in LOSS_SIDES]
-        apart = abs(row[2] - row[1])
-        bar = ""
-        if number == steps:
-            bar = f"{LOSS_BAR:g} " + ("met" if apart <= LOSS_BAR else "missed")
-        yield str(number), *(f"{loss:.6f}" for loss in row), f"{apart:.1e}", bar
 
 
 MEMORY_HEAD = ("step", *MEMORY_SIDES, "kernels / torch_xla", "bar")
 LOSS_HEAD = ("after steps", *LOSS_SIDES, "kernels beside decompositions", "bar")
 
 
+def memory_row(case: StepCase) -> tuple[str, ...]:
+    """The bytes of the second step, of each side."""
+    sizes = [in_process(side, case, 2)[1] or 0 for side in MEMORY_SIDES]
+    ratio = sizes[MEMORY_SIDES.index("kernels")] / sizes[MEMORY_SIDES.index("torch_xla")]
+    written = (f"{size / 1e6:,.0f} MB" for size in sizes)
+    return case.name, *written, f"{ratio:.2f}", kept(ratio, MEMORY_BAR)
+
+
+def loss_rows(case: StepCase, steps: int) -> Iterator[tuple[str, ...]]:
+    """The losses of some of the steps, of each side."""
+    losses = [in_process(side, case, steps)[0] for side in LOSS_SIDES]
+    for number in sorted({1, steps // 4, steps // 2, steps} - {0}):
+        row = [of_side[number - 1] for of_side in losses]
+        apart = abs(row[2] - row[1])
+        bar = kept(apart, LOSS_BAR) if number == steps else ""
+        yield str(number), *(f"{loss:.6f}" for loss in row), f"{apart:.1e}", bar
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--names", default="", help="only rows whose name matches")
-    parser.add_argument("--markdown", type=Path)
-    parser.add_argument("--side", choices=sorted(MAKERS), help=argparse.SUPPRESS)
-    parser.add_argument("--case", choices=sorted(CASES), help=argparse.SUPPRESS)
-    parser.add_argument("--dump", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.side:
-        print(json.dumps(run_side(options.side, CASES[options.case], options.steps, options.dump)))
-        return
-    chosen = [case for case in STEPS if re.search(options.names, case.name)]
-    by_memory = [found.cells for found in memories(chosen)]
-    by_loss = list(loss_rows(GPT, options.steps)) if re.search(options.names, GPT.name) else []
-    lines = [
-        "# Training with kernels, on the CPU",
-        "",
+    names = chosen(CASES, options.names)
+    by_memory = [memory_row(case) for case in STEPS if case.name in names]
+    by_loss = list(loss_rows(GPT, options.steps)) if GPT.name in names else []
+    text = page(
+        "Training with kernels, on the CPU",
         "Written by `python -m benchmarks.kernel_training`, whose head says what is measured.",
-        "",
         conditions("each side in a process of its own"),
-        "",
         "## Memory",
-        "",
-        *markdown_table(MEMORY_HEAD, by_memory),
-        "",
+        markdown_table(MEMORY_HEAD, by_memory),
         "## Losses",
-        "",
         f"{GPT.name}, AdamW.",
-        "",
-        *markdown_table(LOSS_HEAD, by_loss),
-    ]
-    print("\n".join(lines))
-    if options.markdown:
-        options.markdown.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        markdown_table(LOSS_HEAD, by_loss),
+    )
+    publish(text, options.markdown)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import argparse
 import copy
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -34,16 +34,12 @@ os.environ.setdefault("PJRT_DEVICE", "CPU")
 import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from rich.console import Console
-from rich.table import Table
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import composites
-from benchmarks.charts import chart
-from benchmarks.pages import markdown_table
+from benchmarks.harness.pages import GREY, chart, markdown_table, rendered
 from lowering.activation import exactly
 from lowering.stablehlo import Module, casts
 
@@ -66,16 +62,6 @@ out_dtype_operator: Any = torch.ops.higher_order.out_dtype
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """How a way is drawn; markers are hollow and of different sizes, since lines coincide."""
-
-    colour: str
-    dashes: str
-    marker: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
 class Way:
     """One way to write a product whose result is wide."""
 
@@ -85,8 +71,9 @@ class Way:
     """As a user writes it."""
     product: Callable[[Tensor, Tensor], Tensor]
     device: str = "xla"
-    line: Line | None = None
-    """In the plot, where it has one."""
+    line: tuple[str, str, str, int] | None = None
+    """In the plot, where it has one: colour, dashes, marker, and the marker's size. Markers are
+    hollow and of different sizes, since lines coincide."""
 
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
         """The product of two tensors of the CPU, on the CPU."""
@@ -140,12 +127,12 @@ def _one_after_another(a: Tensor, b: Tensor) -> Tensor:
 
 
 LINES = {
-    "eager": Line("#888888", "-", "o", 13),
-    "cast after": Line("#d1495b", "-", "s", 7),
-    "read later": Line("#e08e2b", "--", "D", 4),
-    "cast before": Line("#4a7fd6", "--", "^", 13),
-    "out_dtype": Line("#2a9d6f", "-", "o", 7),
-    "reference": Line("#888888", ":", "x", 10),
+    "eager": ("#888888", "-", "o", 13),
+    "cast after": ("#d1495b", "-", "s", 7),
+    "read later": ("#e08e2b", "--", "D", 4),
+    "cast before": ("#4a7fd6", "--", "^", 13),
+    "out_dtype": ("#2a9d6f", "-", "o", 7),
+    "reference": ("#888888", ":", "x", 10),
 }
 FLOAT_WAYS = (
     Way(EAGER, "torch.mm(a, b).float()", _cast_after, "cpu", LINES["eager"]),
@@ -192,19 +179,17 @@ class Error:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
-    """The errors of one way, by K."""
+class Row:
+    """What was measured of one way: a value for each K."""
 
     way: Way
-    errors: dict[int, Error]
+    values: list[Any]
+    loss: str = ""
+    """Of gradients: what they are the gradients of."""
 
-
-@dataclass(frozen=True, slots=True)
-class IntegerProduct:
-    """The wrong elements of one way, by K; None where it is refused."""
-
-    way: Way
-    wrong: dict[int, int | None]
+    def cells(self, form: Callable[[Any], str]) -> tuple[str, ...]:
+        code = self.way.code if self.way.who == REFERENCE else f"`{self.way.code}`"
+        return self.way.who, code, *map(form, self.values)
 
 
 def operands(size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -218,26 +203,26 @@ def operands(size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     return a.to(dtype), b.to(dtype)
 
 
-def products(sizes: Sequence[int], dtype: torch.dtype) -> list[Product]:
+def products(sizes: Sequence[int], dtype: torch.dtype) -> list[Row]:
     """The errors of every way to write a product of floats."""
-    found = [Product(way, {}) for way in FLOAT_WAYS]
+    rows = [Row(way, []) for way in FLOAT_WAYS]
     for size in sizes:
         a, b = operands(size, dtype)
         exact = torch.mm(a.to(F64), b.to(F64))
-        for row in found:
-            row.errors[size] = Error.of(row.way(a, b), exact)
-    return found
+        for row in rows:
+            row.values.append(Error.of(row.way(a, b), exact))
+    return rows
 
 
-def integer_products(sizes: Sequence[int]) -> list[IntegerProduct]:
-    """The wrong elements of every way to write a product of int8."""
-    found = [IntegerProduct(way, {}) for way in INTEGER_WAYS]
+def integer_products(sizes: Sequence[int]) -> list[Row]:
+    """The wrong elements of every way to write a product of int8; None where it is refused."""
+    rows = [Row(way, []) for way in INTEGER_WAYS]
     for size in sizes:
         a, b = operands(size, I8)
         exact = torch.mm(a.to(I64), b.to(I64))
-        for row in found:
-            row.wrong[size] = wrong_elements(row.way, a, b, exact)
-    return found
+        for row in rows:
+            row.values.append(wrong_elements(row.way, a, b, exact))
+    return rows
 
 
 def wrong_elements(way: Way, a: Tensor, b: Tensor, exact: Tensor) -> int | None:
@@ -252,44 +237,24 @@ def wrong_elements(way: Way, a: Tensor, b: Tensor, exact: Tensor) -> int | None:
 # Programs.
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """What the StableHLO of one way holds."""
-
-    way: Way
-    product: str
-    casts: int
-    cast_bytes: int
-
-
-def programs(size: int, dtype: torch.dtype) -> list[Program]:
-    """Of every way that is one graph."""
+def programs(size: int, dtype: torch.dtype) -> list[Row]:
+    """What the StableHLO holds of every way that is one graph: the types of its product, and the
+    number and the bytes of its casts."""
     a, b = (tensor.to("xla") for tensor in operands(size, dtype))
     ways = [w for w in FLOAT_WAYS if w.device == "xla" and w.product is not _read_later]
-    return [program(way, a, b) for way in ways]
+    return [Row(way, program(way, a, b)) for way in ways]
 
 
-def program(way: Way, a: Tensor, b: Tensor) -> Program:
+def program(way: Way, a: Tensor, b: Tensor) -> list[str]:
     with way.composites():
         text = xm.get_stablehlo([way.product(a, b)])
     (signature,) = re.findall(r"stablehlo\.dot_general\b[^\n]* : (\([^\n]*)", text)
     report = casts(Module.parse(text))
     types = re.sub(r"tensor<(?:\d+x)*(\w+)>", r"\1", signature).replace("->", "→")
-    return Program(way, types, report.count, report.bytes)
+    return [f"`{types}`", str(report.count), f"{report.bytes:,}"]
 
 
 # Gradients.
-
-
-@dataclass(frozen=True, slots=True)
-class Gradients:
-    """The errors of the gradients of both operands."""
-
-    loss: str
-    size: int
-    way: Way
-    errors: tuple[Error, Error]
-
 
 GRADIENT_WAYS = tuple(w for w in FLOAT_WAYS if w.product in (_cast_after, _read_later, _out_dtype))
 LABELS = torch.arange(ROWS) % COLUMNS
@@ -308,20 +273,21 @@ def _cross_entropy(product: Tensor) -> Tensor:
 LOSSES = {"weighted sum": _weighted_sum, "cross entropy": _cross_entropy}
 
 
-def gradients(sizes: Sequence[int]) -> list[Gradients]:
-    """The errors of the gradients of every way to write a product in bf16, for both losses."""
-    found = []
-    for loss, function in LOSSES.items():
-        for size in sizes:
-            a, b = operands(size, F32)
-            given = a.to(BF16), (b * LOGITS / size**0.5).to(BF16)
-            exact = _gradients(function, torch.mm, *(t.to(F64) for t in given))
-            for way in GRADIENT_WAYS:
-                with way.composites():
-                    result = _gradients(function, way.product, *(t.to(way.device) for t in given))
-                one, other = (Error.of(*pair) for pair in zip(result, exact, strict=True))
-                found.append(Gradients(loss, size, way, (one, other)))
-    return found
+def gradients(sizes: Sequence[int]) -> list[Row]:
+    """The errors of the gradients of both operands, of every way to write a product in bf16 and for
+    both losses."""
+    rows = [Row(way, [], loss) for loss in LOSSES for way in GRADIENT_WAYS]
+    for size in sizes:
+        a, b = operands(size, F32)
+        given = a.to(BF16), (b * LOGITS / size**0.5).to(BF16)
+        for row in rows:
+            loss = LOSSES[row.loss]
+            exact = _gradients(loss, torch.mm, *(t.to(F64) for t in given))
+            with row.way.composites():
+                placed = (tensor.to(row.way.device) for tensor in given)
+                result = _gradients(loss, row.way.product, *placed)
+            row.values.append([Error.of(*pair) for pair in zip(result, exact, strict=True)])
+    return rows
 
 
 def _gradients(
@@ -344,6 +310,10 @@ class Accumulated:
     batches: int
     stock: float
     ours: float
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        return self.model, str(self.batches), f"{self.stock:.1e}", f"{self.ours:.1e}"
 
 
 Step = Callable[[nn.Module, int], Tensor]
@@ -410,14 +380,9 @@ def accumulated(name: str, batches: Sequence[int]) -> list[Accumulated]:
             torch_xla.sync()
             if batch in batches:
                 expected = _weights(exact)
-                found.append(
-                    Accumulated(
-                        name,
-                        batch,
-                        stock=_mean_error(_weights(stock), expected),
-                        ours=_mean_error([main[w] for w in _weights(ours)], expected),
-                    )
-                )
+                of_stock = _mean_error(_weights(stock), expected)
+                of_ours = _mean_error([main[w] for w in _weights(ours)], expected)
+                found.append(Accumulated(name, batch, of_stock, of_ours))
     return found
 
 
@@ -442,11 +407,11 @@ class Measured:
     """All there is to print."""
 
     sizes: tuple[int, ...]
-    floats: dict[str, list[Product]]
+    floats: Mapping[str, list[Row]]
     """By dtype."""
-    integers: list[IntegerProduct]
-    programs: list[Program]
-    gradients: list[Gradients]
+    integers: list[Row]
+    programs: list[Row]
+    gradients: list[Row]
     accumulated: list[Accumulated]
 
 
@@ -461,126 +426,78 @@ def measure(sizes: Sequence[int], batches: Sequence[int]) -> Measured:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """A table of text."""
-
-    title: str
-    head: tuple[str, ...]
-    body: Sequence[tuple[str, ...]]
-
-    def markdown(self) -> str:
-        return "\n".join(markdown_table(self.head, self.body, numbers=range(2, len(self.head))))
-
-    def rich(self) -> Table:
-        table = Table(*self.head, title=self.title)
-        for row in self.body:
-            table.add_row(*row)
-        return table
-
-
-def tables(measured: Measured) -> dict[str, Lines]:
+def tables(measured: Measured) -> dict[str, str]:
     """All tables, by the name that the page knows them by."""
     sizes = tuple(f"K = {size}" for size in measured.sizes)
+    by_size = ("", "product", *sizes)
+    floats = {
+        name: _table(by_size, [row.cells(_norm_and_largest) for row in rows])
+        for name, rows in measured.floats.items()
+    }
+    wrong = [row.cells(lambda n: "refused" if n is None else str(n)) for row in measured.integers]
+    gradients = [(row.loss, *row.cells(_both_norms)) for row in measured.gradients]
+    programs = ("", "product", "operands → result", "casts", "bytes they move")
+    accumulated = ("model", "micro-batches", "stock XLA", "accumulate_gradients_in_fp32")
     return {
-        **{name: _float_table(name, sizes, rows) for name, rows in measured.floats.items()},
-        "i8": _integer_table(sizes, measured.integers),
-        "programs": _program_table(measured),
-        "gradients": _gradient_table(sizes, measured.gradients),
-        "accumulated": _accumulated_table(measured.accumulated),
+        **floats,
+        "i8": _table(by_size, wrong),
+        "programs": _table(programs, [row.cells(str) for row in measured.programs]),
+        "gradients": _table(("loss", *by_size), gradients),
+        "accumulated": _table(accumulated, [row.cells for row in measured.accumulated]),
     }
 
 
-def _written(way: Way) -> tuple[str, str]:
-    return way.who, way.code if way.who == REFERENCE else f"`{way.code}`"
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(markdown_table(head, rows, numbers=range(2, len(head))))
 
 
-def _float_table(name: str, sizes: tuple[str, ...], rows: list[Product]) -> Lines:
-    body = [
-        (*_written(row.way), *(f"{e.norm:.1e} / {e.largest:.1e}" for e in row.errors.values()))
-        for row in rows
-    ]
-    return Lines(f"{name}: error, norm / largest", ("", "product", *sizes), body)
+def _norm_and_largest(error: Error) -> str:
+    return f"{error.norm:.1e} / {error.largest:.1e}"
 
 
-def _integer_table(sizes: tuple[str, ...], rows: list[IntegerProduct]) -> Lines:
-    body = [
-        (*_written(row.way), *("refused" if n is None else str(n) for n in row.wrong.values()))
-        for row in rows
-    ]
-    return Lines(f"int8: wrong elements of {ROWS * COLUMNS}", ("", "product", *sizes), body)
+def _both_norms(errors: Sequence[Error]) -> str:
+    return " / ".join(f"{error.norm:.1e}" for error in errors)
 
 
-def _program_table(measured: Measured) -> Lines:
-    body = [
-        (*_written(row.way), f"`{row.product}`", str(row.casts), f"{row.cast_bytes:,}")
-        for row in measured.programs
-    ]
-    title = f"programs at K = {measured.sizes[-1]}, bf16"
-    return Lines(title, ("", "product", "operands → result", "casts", "bytes they move"), body)
-
-
-def _gradient_table(sizes: tuple[str, ...], rows: list[Gradients]) -> Lines:
-    cells: dict[tuple[str, Way], list[str]] = {}
-    for row in rows:
-        one, other = row.errors
-        cells.setdefault((row.loss, row.way), []).append(f"{one.norm:.1e} / {other.norm:.1e}")
-    body = [(loss, *_written(way), *errors) for (loss, way), errors in cells.items()]
-    return Lines("gradients in bf16: error of both", ("loss", "", "product", *sizes), body)
-
-
-def _accumulated_table(rows: list[Accumulated]) -> Lines:
-    body = [(r.model, str(r.batches), f"{r.stock:.1e}", f"{r.ours:.1e}") for r in rows]
-    head = ("model", "micro-batches", "stock XLA", "accumulate_gradients_in_fp32")
-    return Lines("weight gradients over micro-batches: mean error", head, body)
-
-
-def plot(floats: dict[str, list[Product]], path: Path) -> None:
+def plot(measured: Measured, path: Path) -> None:
     """Error over K, one picture for each dtype; the same numbers give the same file."""
     with chart(path, (9, 4.6)) as figure:
-        axes = figure.subplots(1, len(floats), sharey=True, squeeze=False)
-        for axis, (name, rows) in zip(axes.flat, floats.items(), strict=True):
-            _draw(axis, name, rows)
+        axes = figure.subplots(1, len(measured.floats), sharey=True, squeeze=False)
+        for axis, (name, rows) in zip(axes.flat, measured.floats.items(), strict=True):
+            _draw(axis, name, measured.sizes, rows)
         axes.flat[0].set_ylabel("error relative to f64 (norm)")
         handles, labels = axes.flat[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
 
 
-def _draw(axis: Any, name: str, rows: list[Product]) -> None:
+def _draw(axis: Any, name: str, sizes: Sequence[int], rows: Sequence[Row]) -> None:
     for row in rows:
-        line = row.way.line
-        if line is None:
+        if row.way.line is None:
             continue
+        colour, dashes, marker, size = row.way.line
         axis.loglog(
-            list(row.errors),
-            [float(f"{error.norm:.1e}") for error in row.errors.values()],
-            linestyle=line.dashes,
-            color=line.colour,
-            marker=line.marker,
-            markersize=line.size,
+            sizes,
+            [float(f"{error.norm:.1e}") for error in row.values],
+            linestyle=dashes,
+            color=colour,
+            marker=marker,
+            markersize=size,
             markerfacecolor="none",
             linewidth=2.5 if row.way.who == OURS else 1.5,
             label=f"{row.way.who}: {row.way.code}",
         )
     axis.set_title(name)
     axis.set_xlabel("K")
-    sizes = list(rows[0].errors)
     axis.set_xticks(sizes, [str(size) for size in sizes], minor=False)
     axis.set_xticks([], minor=True)
-    axis.grid(visible=True, color="#888888", alpha=0.25)
+    axis.grid(visible=True, color=GREY, alpha=0.25)
 
 
-def page(written: dict[str, Lines], measured: Measured, picture: str | None) -> str:
+def page(measured: Measured, picture: str | None) -> str:
     """docs/precision.md, whole."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("precision.md.jinja").render(
-        tables={name: lines.markdown() for name, lines in written.items()},
+    return rendered(
+        "precision.md.jinja",
+        tables=tables(measured),
         picture=picture,
         elements=ROWS * COLUMNS,
         largest=measured.sizes[-1],
@@ -603,18 +520,15 @@ def main() -> None:
     parser.add_argument("--batches", type=_numbers, default=_listed(BATCHES), help="micro-batches")
     parser.add_argument("--markdown", type=Path, help="write the page to this file")
     parser.add_argument("--plot", type=Path, help="draw errors over K into this SVG file")
-    arguments = parser.parse_args()
-    measured = measure(arguments.sizes, arguments.batches)
-    written = tables(measured)
-    console = Console()
-    for lines in written.values():
-        console.print(lines.rich())
-    if arguments.plot:
-        plot(measured.floats, arguments.plot)
-    if arguments.markdown:
-        folder = arguments.markdown.parent
-        picture = arguments.plot and os.path.relpath(arguments.plot, folder)
-        arguments.markdown.write_text(page(written, measured, picture))
+    options = parser.parse_args()
+    measured = measure(options.sizes, options.batches)
+    for name, table in tables(measured).items():
+        print(f"{name}\n\n{table}\n")
+    if options.plot:
+        plot(measured, options.plot)
+    if options.markdown:
+        picture = options.plot and os.path.relpath(options.plot, options.markdown.parent)
+        options.markdown.write_text(page(measured, picture), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The collectives of calls whose tensors several devices share, with composites and without.
 
-    python -m benchmarks.sharding [--names attention,layer_norm] [--devices 4]
+    python -m benchmarks.sharding [--names "attention|layer_norm"] [--devices 4]
                                   [--markdown benchmarks/SHARDING.md]
 
 Each row of benchmarks/sharding_cases.py runs under torch_xla's SPMD on virtual CPU devices: forward
@@ -19,29 +19,22 @@ sharding, on both sides.
 
 from __future__ import annotations
 
-import argparse
 import re
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks import memory
-from benchmarks.pages import markdown_table
-from benchmarks.processes import alone, environment, xla_flags
-from benchmarks.selection import beginning
+from benchmarks.harness import memory
+from benchmarks.harness.pages import markdown_table, page, publish
+from benchmarks.harness.processes import alone, environment, xla_flags
+from benchmarks.harness.runs import chosen, parser_of
 from benchmarks.sharding_cases import CASES, Sharded
 
-Side = Literal["stock", "composites"]
-SIDES: tuple[Side, ...] = ("stock", "composites")
 ZERO = 1e-5
 """Gradients smaller than this part of the greatest are not compared."""
 
@@ -72,18 +65,31 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
+class OneSide:
+    """A step on one side."""
+
+    traffic: Traffic
+    sharded: int
+    """How many gradients have a sharding."""
+    memory: int
+    """Bytes of the step's buffers on each device."""
+    products: int
+    """Multiplications in products of matrices on each device."""
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One case on both sides."""
 
     name: str
-    traffic: Mapping[Side, Traffic]
+    stock: OneSide
+    composites: OneSide
     error: float
-    sharded: Mapping[Side, int]
-    """How many gradients have a sharding."""
-    memory: Mapping[Side, int]
-    """Bytes of the step's buffers on each device."""
-    products: Mapping[Side, int]
-    """Multiplications in products of matrices on each device."""
+
+    @property
+    def factor(self) -> float:
+        """Stock's multiplications on each device, in those with composites."""
+        return self.stock.products / (self.composites.products or 1)
 
 
 def traffic_of(texts: Iterable[str]) -> Traffic:
@@ -140,38 +146,31 @@ def measure(names: Sequence[str], devices: int, folder: Path) -> list[Row]:
 
 
 def _row(case: Sharded, mesh: Any, folder: Path) -> Row:
-    import torch
-
     import composites
 
-    traffic: dict[Side, Traffic] = {}
-    gradients: dict[Side, list[torch.Tensor]] = {}
-    sharded: dict[Side, int] = {}
-    used: dict[Side, int] = {}
-    products: dict[Side, int] = {}
-    for side in SIDES:
-        before = programs(folder)
-        on: AbstractContextManager[None] = (
-            nullcontext() if side == "stock" else composites.enabled(*case.entries)
-        )
-        with on:
-            found, sharded[side] = _step(case, mesh)
-        new = sorted(programs(folder) - before)
-        texts = [path.read_text(encoding="utf-8") for path in new]
-        traffic[side], products[side] = traffic_of(texts), products_of(texts)
-        size = memory.of_last_program(folder)
-        assert size is not None, "XLA wrote no report"
-        used[side] = size
-        gradients[side] = [gradient.cpu() for gradient in found]  # programs of their own
-    pairs = list(zip(gradients["stock"], gradients["composites"], strict=True))
-    sizes = [float(a.abs().max()) for a, _ in pairs]
+    stock, expected = _side(case, mesh, folder)
+    with composites.enabled(*case.entries):
+        ours, gradients = _side(case, mesh, folder)
+    sizes = [float(gradient.abs().max()) for gradient in expected]
     # A gradient that is zero by mathematics, as that of a key's bias, is rounding errors only.
     errors = [
         float((a - b).abs().max()) / size
-        for (a, b), size in zip(pairs, sizes, strict=True)
+        for a, b, size in zip(expected, gradients, sizes, strict=True)
         if size > ZERO * max(sizes)
     ]
-    return Row(case.name, traffic, max(errors), sharded, used, products)
+    return Row(case.name, stock, ours, max(errors))
+
+
+def _side(case: Sharded, mesh: Any, folder: Path) -> tuple[OneSide, list[Any]]:
+    """A step with what is on, and its gradients."""
+    before = programs(folder)
+    gradients, sharded = _step(case, mesh)
+    new = sorted(programs(folder) - before)
+    texts = [path.read_text(encoding="utf-8") for path in new]
+    size = memory.of_last_program(folder)
+    assert size is not None, "XLA wrote no report"
+    side = OneSide(traffic_of(texts), sharded, size, products_of(texts))
+    return side, [gradient.cpu() for gradient in gradients]  # programs of their own
 
 
 def programs(folder: Path) -> set[Path]:
@@ -229,59 +228,48 @@ COLUMNS = (
 
 def lines(row: Row) -> Iterator[tuple[str, ...]]:
     """The lines of a row in the table, one for each side."""
-    for side, traffic in row.traffic.items():
+    error = f"{row.error:.0e}" if row.error else "0"
+    for first, name, side, last in (
+        (row.name, "stock", row.stock, ""),
+        ("", "composites", row.composites, error),
+    ):
         yield (
-            row.name if side == "stock" else "",
-            side,
-            *(str(traffic.counts.get(name, "")) for name in COLLECTIVES),
-            str(traffic.total),
-            f"{traffic.bytes:,}",
-            str(row.sharded[side]),
-            f"{row.memory[side]:,}",
-            f"{row.products[side]:,}" if row.products[side] else "",
-            "" if side == "stock" else f"{row.error:.0e}" if row.error else "0",
+            first,
+            name,
+            *(str(side.traffic.counts.get(kind, "")) for kind in COLLECTIVES),
+            str(side.traffic.total),
+            f"{side.traffic.bytes:,}",
+            str(side.sharded),
+            f"{side.memory:,}",
+            f"{side.products:,}" if side.products else "",
+            last,
         )
 
 
-def _factor(row: Row) -> float:
-    """Stock's multiplications on each device, in those with composites."""
-    return row.products["stock"] / (row.products["composites"] or 1)
-
-
-def markdown(rows: Sequence[Row], devices: int) -> str:
-    """The page."""
-    written = ["# Collectives, with composites and without", ""]
-    written += ["Written by `python -m benchmarks.sharding`; its head says what is counted."]
-    written += [f"{devices} virtual CPU devices.", ""]
-    cells = [line for row in rows for line in lines(row)]
-    written += markdown_table(COLUMNS, cells, numbers=range(2, len(COLUMNS)))
-    whole = [f"{row.name} ({_factor(row):.1f} times)" for row in rows if _factor(row) >= WHOLE]
-    if whole:
-        written += ["", "Stock's devices multiply this many times what those with composites do:"]
-        written += [f"{'; '.join(whole)}."]
-        written += ["There, stock gathers what was divided, and several devices compute the same:"]
-        written += ["its collectives are those of a step that is divided less, or not at all."]
-    return "\n".join(written) + "\n"
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--names", default="", help="beginnings of rows' names, comma-separated")
+    parser = parser_of(__doc__)
     parser.add_argument("--devices", type=int, default=4, help="virtual CPU devices")
-    parser.add_argument("--markdown", type=Path, help="write the page to this file")
     options = parser.parse_args()
-    known = [case.name for case in CASES]
-    wanted = beginning(known, options.names)
-    if not wanted:
-        sys.exit(f"no row begins with {options.names!r} (there are {'; '.join(known)})")
-    rows = rows_of(wanted, options.devices)
-    table = Table(*COLUMNS)
-    for row in rows:
-        for cells in lines(row):
-            table.add_row(*cells)
-    Console(width=max(160, Console().width)).print(table)
-    if options.markdown:
-        options.markdown.write_text(markdown(rows, options.devices), encoding="utf-8")
+    names = chosen([case.name for case in CASES], options.names)
+    rows = rows_of(names, options.devices)
+    cells = [line for row in rows for line in lines(row)]
+    whole = [f"{row.name} ({row.factor:.1f} times)" for row in rows if row.factor >= WHOLE]
+    remark = [
+        "Stock's devices multiply this many times what those with composites do:",
+        f"{'; '.join(whole)}.",
+        "There, stock gathers what was divided, and several devices compute the same:",
+        "its collectives are those of a step that is divided less, or not at all.",
+    ]
+    text = page(
+        "Collectives, with composites and without",
+        [
+            "Written by `python -m benchmarks.sharding`; its head says what is counted.",
+            f"{options.devices} virtual CPU devices.",
+        ],
+        markdown_table(COLUMNS, cells, numbers=range(2, len(COLUMNS))),
+        remark if whole else "",
+    )
+    publish(text, options.markdown)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
+import yaml
 from torch import Tensor
 from torch.nn import functional
+
+from benchmarks.cases import Case, called, cross_entropy, group_norm, instance_norm, softmax
 
 Spec = tuple[str | None, ...]
 """For each dimension of a tensor, the axis of the mesh that shares it out, or None."""
@@ -44,24 +48,28 @@ class Sharded:
         return self.name not in MORE
 
 
-def _made(**shapes: tuple[int, ...]) -> Callable[[], dict[str, Tensor]]:
-    return lambda: {name: torch.randn(shape) for name, shape in shapes.items()}
+def _sharded(what: str, entry: str, case: Case, *specs: Spec | None) -> Sharded:
+    """A call of benchmarks/cases.py, with the specs of its operands."""
+
+    def make() -> dict[str, Tensor]:
+        others = {f"other{number}": tensor for number, tensor in enumerate(case.others())}
+        return {**case.operands(), **others}
+
+    def call(**tensors: Tensor) -> Tensor:
+        return case.function(*tensors.values())
+
+    names = case.operands()
+    named = {name: spec for name, spec in zip(names, specs, strict=False) if spec is not None}
+    return Sharded(f"{entry}, {what}", (entry,), make, call, named)
 
 
-def _attention(name: str, spec: Spec, **keywords: Any) -> Sharded:
+def _attention(what: str, spec: Spec, **keywords: Any) -> Sharded:
     heads = keywords.pop("heads", 8)
-    shape, narrow = (2, 8, 32, 16), (2, heads, 32, 16)
-
-    def call(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return functional.scaled_dot_product_attention(query, key, value, **keywords)
-
-    return Sharded(
-        f"attention, {name}",
-        ("scaled_dot_product_attention",),
-        _made(query=shape, key=narrow, value=narrow),
-        call,
-        dict.fromkeys(("query", "key", "value"), spec),
-    )
+    attend = partial(functional.scaled_dot_product_attention, **keywords)
+    narrow = (2, heads, 32, 16)
+    case = called("attention", attend, (2, 8, 32, 16), narrow, narrow)
+    sharded = _sharded(what, "scaled_dot_product_attention", case, spec, spec, spec)
+    return replace(sharded, name=f"attention, {what}")
 
 
 def _layer_norm(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -72,139 +80,31 @@ def _rms_norm(input: Tensor, weight: Tensor) -> Tensor:
     return functional.rms_norm(input, weight.shape, weight, 1e-6)
 
 
-def _group_norm(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return functional.group_norm(input, 8, weight, bias)
-
-
-def _instance_norm(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return functional.instance_norm(input, weight=weight, bias=bias)
-
-
-def _norms() -> list[Sharded]:
-    found = []
-    for name, function, affine in (
-        ("layer_norm", _layer_norm, ("weight", "bias")),
-        ("rms_norm", _rms_norm, ("weight",)),
-    ):
-        made = _made(input=(8, 16, 64), **dict.fromkeys(affine, (64,)))
-        rows: dict[str, Spec] = {"input": (MODEL, None, None)}
-        features: dict[str, Spec] = {
-            "input": (None, None, MODEL),
-            **dict.fromkeys(affine, (MODEL,)),
-        }
-        found += [
-            Sharded(f"{name}, rows", (name,), made, function, rows),
-            Sharded(f"{name}, features", (name,), made, function, features),
-        ]
-    for name, function in (("group_norm", _group_norm), ("instance_norm", _instance_norm)):
-        made = _made(input=(8, 32, 8, 8), weight=(32,), bias=(32,))
-        found += [
-            Sharded(
-                f"{name}, samples", (name,), made, function, {"input": (MODEL, None, None, None)}
-            ),
-            Sharded(
-                f"{name}, channels",
-                (name,),
-                made,
-                function,
-                {"input": (None, MODEL, None, None), "weight": (MODEL,), "bias": (MODEL,)},
-            ),
-        ]
-    return found
-
-
-def _cross_entropy(name: str, spec: Spec) -> Sharded:
-    return Sharded(
-        f"cross_entropy_loss, {name}",
-        ("cross_entropy_loss",),
-        lambda: {"input": torch.randn(16, 64), "target": torch.randint(64, (16,))},
-        functional.cross_entropy,
-        {"input": spec},
-    )
-
-
-def _dropout(input: Tensor) -> Tensor:
-    return functional.dropout(input, 0.5)
-
-
-def _softmax(input: Tensor) -> Tensor:
-    return functional.softmax(input, -1)
-
-
 def _mlp(input: Tensor, up: Tensor, down: Tensor) -> Tensor:
     return functional.linear(functional.gelu(functional.linear(input, up)), down)
 
 
-SMALL: Mapping[str, Any] = {
-    "vocab_size": 128,
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 8,
-}
-# Every number that is shared out is a multiple of 8, so that 8 devices have equal parts.
-MODELS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "Llama": ("LlamaForCausalLM", {**SMALL, "num_key_value_heads": 8}),
-    "BERT": ("BertForMaskedLM", SMALL),
-    "GPT-2": ("GPT2LMHeadModel", {"vocab_size": 128, "n_embd": 64, "n_layer": 2, "n_head": 8}),
-    "T5": (
-        "T5ForConditionalGeneration",
-        {
-            "vocab_size": 128,
-            "d_model": 64,
-            "d_kv": 8,
-            "d_ff": 128,
-            "num_layers": 2,
-            "num_heads": 8,
-            "decoder_start_token_id": 0,
-        },
-    ),
-    "Mixtral": (
-        "MixtralForCausalLM",
-        {
-            **SMALL,
-            "num_key_value_heads": 8,
-            "num_local_experts": 8,
-            "experts_implementation": "batched_mm",  # stock torch_xla runs no other one
-        },
-    ),
-}
+_FILE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+MODELS: Mapping[str, Mapping[str, Any]] = _FILE["models"]
 """The class of transformers, and what its config is made of."""
-
-
-def build(model: str, changed: Mapping[str, Any] | None = None) -> torch.nn.Module:
-    """A model with random weights, with other settings where `changed` has some."""
-    import transformers
-
-    name, settings = MODELS[model]
-    class_ = getattr(transformers, name)
-    module: torch.nn.Module = class_(class_.config_class(**{**settings, **(changed or {})}))
-    return module
-
-
 COLUMN: Spec = (MODEL, None)
 ROW: Spec = (None, MODEL)
 TENSOR_PARALLEL: Mapping[str, Spec] = {
-    **dict.fromkeys(("q_proj.weight", "k_proj.weight", "v_proj.weight"), COLUMN),
-    **dict.fromkeys(("gate_proj.weight", "up_proj.weight"), COLUMN),
-    **dict.fromkeys(("o_proj.weight", "down_proj.weight"), ROW),
-    **dict.fromkeys(("query.weight", "key.weight", "value.weight"), COLUMN),
-    **dict.fromkeys(("query.bias", "key.bias", "value.bias"), (MODEL,)),
-    "intermediate.dense.weight": COLUMN,
-    "intermediate.dense.bias": (MODEL,),
-    "output.dense.weight": ROW,  # of attention too
-    # GPT-2 keeps its weights transposed.
-    **dict.fromkeys(("c_attn.weight", "c_fc.weight"), ROW),
-    **dict.fromkeys(("c_attn.bias", "c_fc.bias"), (MODEL,)),
-    "c_proj.weight": COLUMN,
-    **dict.fromkeys(("Attention.q.weight", "Attention.k.weight", "Attention.v.weight"), COLUMN),
-    **dict.fromkeys(("Attention.o.weight", "DenseReluDense.wo.weight"), ROW),
-    "DenseReluDense.wi.weight": COLUMN,
-    # Mixtral keeps the experts of a layer in one tensor.
-    "experts.gate_up_proj": (None, MODEL, None),
-    "experts.down_proj": (None, None, MODEL),
+    end: tuple(MODEL if axis == "model" else None for axis in spec)
+    for end, spec in _FILE["tensor parallel"].items()
 }
 """By the end of a parameter's name: the sharding of Megatron (Shoeybi et al., 2019)."""
+
+
+def build(model: str) -> torch.nn.Module:
+    """A model with random weights."""
+    import transformers
+
+    settings = dict(MODELS[model])
+    class_ = getattr(transformers, settings.pop("class"))
+    module: torch.nn.Module = class_(class_.config_class(**settings))
+    return module
+
 
 Parallelism = Literal["tensor", "data", "FSDP", "2-D"]
 
@@ -283,7 +183,14 @@ def _training(model: str, kind: Parallelism) -> Sharded:
 
 HEADS: Spec = (None, MODEL, None, None)
 SEQUENCE: Spec = (None, None, MODEL, None)
-BATCH: Spec = (MODEL, None, None, None)
+SAMPLES: Spec = (MODEL, None, None, None)
+ROWS: Spec = (MODEL, None, None)
+FEATURES: Spec = (None, None, MODEL)
+EACH: Spec = (MODEL,)
+LAYER_NORM = called("layer norm", _layer_norm, (8, 16, 64), (64,), (64,))
+RMS_NORM = called("rms norm", _rms_norm, (8, 16, 64), (64,))
+GROUP_NORM, INSTANCE_NORM = group_norm(8, 32, 8, 8), instance_norm(8, 32, 8, 8)
+MLP = called("MLP", _mlp, (8, 16, 32), (128, 32), (32, 128))
 
 CASES: tuple[Sharded, ...] = (
     _attention("heads", HEADS),
@@ -291,22 +198,19 @@ CASES: tuple[Sharded, ...] = (
     _attention("heads, grouped queries", HEADS, heads=4, enable_gqa=True),
     _attention("sequence", SEQUENCE),
     _attention("sequence, causal", SEQUENCE, is_causal=True),
-    *_norms(),
-    _cross_entropy("rows", (MODEL, None)),
-    _cross_entropy("classes", (None, MODEL)),
-    Sharded(
-        "softmax, classes", ("softmax",), _made(input=(16, 64)), _softmax, {"input": (None, MODEL)}
-    ),
-    Sharded(
-        "dropout, rows", ("dropout",), _made(input=(64, 64)), _dropout, {"input": (MODEL, None)}
-    ),
-    Sharded(
-        "gelu between products",
-        ("gelu",),
-        _made(input=(8, 16, 32), up=(128, 32), down=(32, 128)),
-        _mlp,
-        {"up": (MODEL, None), "down": (None, MODEL)},
-    ),
+    _sharded("rows", "layer_norm", LAYER_NORM, ROWS),
+    _sharded("features", "layer_norm", LAYER_NORM, FEATURES, EACH, EACH),
+    _sharded("rows", "rms_norm", RMS_NORM, ROWS),
+    _sharded("features", "rms_norm", RMS_NORM, FEATURES, EACH),
+    _sharded("samples", "group_norm", GROUP_NORM, SAMPLES),
+    _sharded("channels", "group_norm", GROUP_NORM, HEADS, EACH, EACH),
+    _sharded("samples", "instance_norm", INSTANCE_NORM, SAMPLES),
+    _sharded("channels", "instance_norm", INSTANCE_NORM, HEADS, EACH, EACH),
+    _sharded("rows", "cross_entropy_loss", cross_entropy(16, 64), COLUMN),
+    _sharded("classes", "cross_entropy_loss", cross_entropy(16, 64), ROW),
+    _sharded("classes", "softmax", softmax(16, 64), ROW),
+    _sharded("rows", "dropout", called("dropout", functional.dropout, (64, 64)), COLUMN),
+    replace(_sharded("", "gelu", MLP, None, COLUMN, ROW), name="gelu between products"),
     *(_training(model, kind) for kind in AXES for model in MODELS),
 )
 

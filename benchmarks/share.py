@@ -1,6 +1,6 @@
 """How much of a training step the composites hold, and whether the step stays the same.
 
-    python -m benchmarks.share [--models bert,gpt2,…] [--markdown benchmarks/SHARE.md]
+    python -m benchmarks.share [--names "bert|gpt2"] [--markdown benchmarks/SHARE.md]
 
 Each model is built from its config with random weights and takes training steps with AdamW: once
 with stock torch_xla, once with every composite on, from the same weights, data and seeds.
@@ -22,15 +22,11 @@ with stock torch_xla, once with every composite on, from the same weights, data 
 
 from __future__ import annotations
 
-import argparse
 import copy
 import os
-import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
@@ -38,12 +34,10 @@ os.environ.setdefault("PJRT_DEVICE", "CPU")
 import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 
-from benchmarks.pages import markdown_table
-from benchmarks.processes import new_process
+from benchmarks.harness.pages import markdown_table, page, publish, versions_of
+from benchmarks.harness.processes import each_in_processes
+from benchmarks.harness.runs import chosen, parser_of
 from benchmarks.training_models import ARCHITECTURES, MODELS, Model
 from lowering.activation import exactly
 from lowering.emission import hlo_proto
@@ -82,7 +76,6 @@ class Row:
     loss: float
     gradients: float
     weights: float
-    left: Counter[str]
 
     @property
     def share(self) -> float:
@@ -109,15 +102,7 @@ def measure(name: str) -> Row:
         loss=_largest(dict(enumerate(stock.losses)), dict(enumerate(ours.losses))),
         gradients=_largest(stock.gradients, ours.gradients),
         weights=_largest(stock.weights, ours.weights),
-        left=ours.counted,
     )
-
-
-def measured(names: Sequence[str]) -> Iterator[Row]:
-    """The rows of models, measured in processes of their own."""
-    for start in range(0, len(names), MODELS_OF_A_PROCESS):
-        with new_process() as process:
-            yield from process.map(measure, names[start : start + MODELS_OF_A_PROCESS])
 
 
 def train(made: Model) -> Steps:
@@ -178,42 +163,24 @@ def cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def markdown(rows: list[Row]) -> str:
-    """The table as a page."""
-    lines = markdown_table(COLUMNS, map(cells, rows), numbers=range(1, len(COLUMNS)))
-    explained = (__doc__ or "").partition("\n\n- ")[2]
-    return (
-        "# Share of a training step that is inside composites\n\n"
-        "Printed by `python -m benchmarks.share --markdown benchmarks/SHARE.md` with torch"
-        f" {version('torch')}, torch_xla {version('torch_xla')} on the CPU; every composite of the"
-        " built-in registry is on.\n\n" + "\n".join(lines) + f"\n\n- {explained.strip()}\n"
-    )
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--models", default=",".join(MODELS), help="names, comma-separated")
-    parser.add_argument("--markdown", type=Path, help="write the table to this file")
-    parser.add_argument("--left", action="store_true", help="print what stays outside, by opcode")
-    arguments = parser.parse_args()
-    names = arguments.models.split(",")
-    unknown = [name for name in names if name not in MODELS]
-    if unknown:
-        sys.exit(f"there is no model {unknown[0]!r} (there are {', '.join(MODELS)})")
+    options = parser_of(__doc__).parse_args()
     rows: list[Row] = []
-    for row in track(measured(names), "models", len(names), console=Console(stderr=True)):
+    for row in each_in_processes(measure, chosen(MODELS, options.names), MODELS_OF_A_PROCESS):
+        if isinstance(row, BaseException):
+            raise row
         rows.append(row)
-        if arguments.markdown:
-            arguments.markdown.write_text(markdown(rows))
-    table = Table(*COLUMNS)
-    for row in rows:
-        table.add_row(*cells(row))
-    console = Console()
-    console.print(table)
-    if arguments.left:
-        for row in rows:
-            written = ", ".join(f"{opcode} {n}" for opcode, n in row.left.most_common())
-            console.print(f"{row.model}: {written}")
+        print(" | ".join(cells(row)), flush=True)
+    explained = (__doc__ or "").partition("\n\n- ")[2]
+    text = page(
+        "Share of a training step that is inside composites",
+        "Printed by `python -m benchmarks.share --markdown benchmarks/SHARE.md` with"
+        f" {versions_of('torch', 'torch_xla')} on the CPU; every composite of the built-in"
+        " registry is on.",
+        markdown_table(COLUMNS, map(cells, rows), numbers=range(1, len(COLUMNS))),
+        f"- {explained.strip()}",
+    )
+    publish(text, options.markdown)
 
 
 if __name__ == "__main__":

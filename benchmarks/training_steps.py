@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchmarks.calls import UPDATE, Mode, Place, moved
+from benchmarks.cases import UPDATE, Mode, Place
 from benchmarks.training_models import ARCHITECTURES
 from benchmarks.unet import UNetBlock
 
@@ -23,24 +24,25 @@ class Training:
 
     build: Callable[[], tuple[nn.Module, Batch]]
 
-    @property
-    def modes(self) -> tuple[Mode, ...]:
-        return (UPDATE,)
-
-    def placed(self, place: Place) -> PlacedTraining:
+    def placed(
+        self, place: Place, wrap: Callable[[Any], Any] = lambda module: module
+    ) -> PlacedTraining:
+        """A copy whose tensors are `place(tensor)`, called as `wrap` returns it."""
         module, batch = self.build()
-        module = moved(module, place).train()
+        apply: Any = copy.deepcopy(module).train()._apply  # it has no type hints
+        module = apply(place)
         on_cpu = next(module.parameters()).is_cpu
         # PyTorch's fastest on the CPU; XLA tensors have no fused kernel.
         optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, fused=on_cpu)
-        return PlacedTraining(module, {n: place(t) for n, t in batch.items()}, optimizer)
+        placed = {name: place(tensor) for name, tensor in batch.items()}
+        return PlacedTraining(wrap(module), placed, optimizer)
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedTraining:
     """A module on a device, and its optimizer."""
 
-    module: nn.Module
+    module: Callable[..., Tensor]
     batch: Batch
     optimizer: torch.optim.Optimizer
 
@@ -48,7 +50,7 @@ class PlacedTraining:
         """One step. What it computes is held by the parameters, but for the loss."""
         assert mode == UPDATE
         self.optimizer.zero_grad()
-        loss: Tensor = self.module(**self.batch)
+        loss = self.module(**self.batch)
         loss.backward()
         self.optimizer.step()
         return (loss.detach(),)

@@ -33,52 +33,19 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
+import yaml
 
-from benchmarks.pages import markdown_table
+from benchmarks.harness.pages import markdown_table, page, publish, versions_of
 
 ENDED = "the session"
 
 PLUGIN = Path(__file__).with_name("outcomes.py")
 SETTINGS = {"stock": "", "composites": "all"}
 """Names, and values of XLA_COMPOSITE_OP."""
-FILES = (
-    "test_core_aten_ops.py",
-    "test_operations.py",
-    "spmd/test_xla_sharding.py",
-    "scan/test_scan.py",
-    "scan/test_scan_layers.py",
-    "scan/test_scan_spmd.py",
-    "test_ops.py",
-    "test_while_loop.py",
-    "test_autocast_xla.py",
-    "test_data_type.py",
-    "test_fp8.py",
-    "test_gru.py",
-    "test_placeholder.py",
-    "test_input_output_aliases.py",
-    "test_assume_pure.py",
-    "test_gradient_accumulation.py",
-    "test_jax_interop.py",
-    "test_metrics.py",
-    "eager/test_eager.py",
-    "dynamo/test_bridge.py",
-    "dynamo/test_dynamo_aliasing.py",
-    "dynamo/test_dynamo_integrations_util.py",
-    "stablehlo/test_composite.py",
-    "stablehlo/test_exports.py",
-    "stablehlo/test_implicit_broadcasting.py",
-    "stablehlo/test_unbounded_dynamism.py",
-)
+_FILE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+FILES: Sequence[str] = _FILE["files"]
 OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed", "xpassed", "crashed", "timed out")
-KNOWN = {
-    f"test_autocast_xla.py::TestAutocastXla::{test}": (
-        "looks in the graph's text for the names that torch_xla gives its instructions; in a"
-        " composite the names are short, and types and numbers are the same"
-    )
-    for test in ("test_cross_entropy_loss", "test_softmax")
-}
+KNOWN: Mapping[str, str] = _FILE["known"]
 """Differences that are meant, and why."""
 MAX_RUNS = 20
 """How often a file is started again after a crash."""
@@ -229,35 +196,23 @@ def copied(checkout: Path, folder: Path) -> Path:
     return tests
 
 
-def table_of(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-    """Columns and cells. Outcomes that no test has are left out."""
-    found = [outcome for outcome in OUTCOMES if any(row.count(outcome) != "0" for row in rows)]
+def markdown(rows: Sequence[Row]) -> str:
+    """The page. Outcomes that no test has are left out."""
+    shown = [outcome for outcome in OUTCOMES if any(row.count(outcome) != "0" for row in rows)]
     cells = [
-        [
-            row.file,
-            *(row.count(outcome) for outcome in found),
-            str(len(row.differences)),
-        ]
+        [row.file, *(row.count(outcome) for outcome in shown), str(len(row.differences))]
         for row in rows
     ]
-    return ["file", *found, "differences"], cells
-
-
-def markdown(rows: Sequence[Row]) -> str:
-    """The table as a page."""
-    columns, cells = table_of(rows)
-    lines = markdown_table(columns, cells, numbers=range(1, len(columns)))
     explained = (__doc__ or "").partition("\n\n- ")[2]
-    listed = [f"- {line}" for row in rows for line in _listed(row)] or ["None."]
-    return (
-        "# pytorch/xla's own tests\n\n"
+    return page(
+        "pytorch/xla's own tests",
         "Printed by `python -m benchmarks.upstream CHECKOUT --markdown benchmarks/UPSTREAM.md` with"
-        f" torch {version('torch')}, torch_xla {version('torch_xla')} on the CPU; every composite"
-        " of the built-in registry is on.\n\n"
-        + "\n".join(lines)
-        + f"\n\n- {explained.strip()}\n\n## Differences\n\n"
-        + "\n".join(listed)
-        + "\n"
+        f" {versions_of('torch', 'torch_xla')} on the CPU; every composite of the built-in"
+        " registry is on.",
+        markdown_table(["file", *shown, "differences"], cells, numbers=range(1, len(shown) + 2)),
+        f"- {explained.strip()}",
+        "## Differences",
+        [f"- {line}" for row in rows for line in _listed(row)] or "None.",
     )
 
 
@@ -285,7 +240,6 @@ def main() -> None:
             f"{arguments.checkout} has no file test/{missing[0]}; give a clone of"
             f" https://github.com/pytorch/xla at tag v{version('torch_xla')}"
         )
-    console = Console()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         tests = copied(arguments.checkout, Path(folder))
@@ -294,14 +248,8 @@ def main() -> None:
         for file in files:
             rows.append(compare(tests, file, arguments.seconds, logs.resolve()))
             for line in _listed(rows[-1]):
-                console.print(f"{file}: {line}", markup=False, soft_wrap=True)
-    columns, cells = table_of(rows)
-    table = Table(*columns)
-    for row in cells:
-        table.add_row(*row)
-    console.print(table)
-    if arguments.markdown:
-        arguments.markdown.write_text(markdown(rows))
+                print(f"{file}: {line}", flush=True)
+    publish(markdown(rows), arguments.markdown)
     sys.exit(any(test not in KNOWN for row in rows for test, _, _ in row.differences))
 
 

@@ -29,15 +29,15 @@ def test_no_more_collectives_than_stock(devices: int, names: list[str]) -> None:
     # then, and stock 3 collectives, after which each of its devices computes everything.
     held = [name for name in names if devices == 4 or "grouped" not in name]
     for row in rows_of(held, devices):
-        stock, ours = row.traffic["stock"], row.traffic["composites"]
+        stock, ours = row.stock.traffic, row.composites.traffic
         assert (ours.total <= stock.total, ours.bytes <= stock.bytes) == (True, True), row
         assert row.error <= (2e-6 if names is STEPS else 1e-6), row
         if names is HELD:
-            assert row.sharded["composites"] >= row.sharded["stock"], row
+            assert row.composites.sharded >= row.stock.sharded, row
         # GPT-2 in FSDP sends a quarter less: stock's layer norms gather the batch, so that its
         # gradients of three matrices come out divided.
         limit = 1.09 if row.name == "step of GPT-2, FSDP" else MEMORY
-        assert row.memory["composites"] <= limit * row.memory["stock"], row
+        assert row.composites.memory <= limit * row.stock.memory, row
         if row.name.startswith("attention, heads"):
             assert (stock.counts["all-gather"], ours.total) == (3, 0)
         if names is STEPS and row.name.endswith((", tensor", ", 2-D")):
@@ -56,15 +56,16 @@ def test_products_with_a_wide_result_are_as_exact_as_their_accumulator() -> None
     for dtype in ("bf16", "f16"):
         (eager,) = ours(measured.floats[dtype], "eager CPU")
         for row in ours(measured.floats[dtype]):
-            for size, error in row.errors.items():
-                assert error.norm <= min(size**0.5 * 2.0**-23, eager.errors[size].norm / 100)
+            for size, error, of_eager in zip(measured.sizes, row.values, eager.values, strict=True):
+                assert error.norm <= min(size**0.5 * 2.0**-23, of_eager.norm / 100)
     for row in ours(measured.integers):
-        assert row.wrong == {64: 0, 256: 0}
+        assert row.values == [0, 0]
     for row in ours(measured.programs):
-        assert (row.product, row.casts, row.cast_bytes) == ("(bf16, bf16) → f32", 0, 0)
-    assert all(error.norm < 2.0**-8 for row in ours(measured.gradients) for error in row.errors)
+        assert row.values == ["`(bf16, bf16) → f32`", "0", "0"]
+    for row in ours(measured.gradients):
+        assert all(error.norm < 2.0**-8 for errors in row.values for error in errors)
     assert all(row.ours < row.stock for row in measured.accumulated)
-    fresh = precision.page(precision.tables(measured), measured, "precision.svg")
+    fresh = precision.page(measured, "precision.svg")
     kept = (REPOSITORY / "docs" / "precision.md").read_text(encoding="utf-8")
     assert _prose(fresh) == _prose(kept)
 

@@ -17,8 +17,7 @@ from torch import nn
 from torch.nn import functional
 
 import composites
-from benchmarks.frontends import Step
-from benchmarks.training_models import MODELS
+from benchmarks.training_models import MODELS, Step
 
 EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "bert": (),

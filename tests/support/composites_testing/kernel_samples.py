@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import composites
-from benchmarks.kernel_cases import Called
+from benchmarks.cases import Called
 from composites import Program
 from composites.functions import find_function
 from composites.registry.listed_kernels import listed_in

@@ -14,12 +14,14 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 SAMPLES_PER_BLOCK = 3
 
@@ -38,12 +40,24 @@ class Ratio:
         return f"{self.lower:.2f} to {self.upper:.2f}"
 
     def verdict(self, bar: float | None) -> str:
-        """Whether it is at most `bar`; `~` where the quartiles do not confirm that it is not."""
+        """`met` if it is at most `bar`; `~` where the quartiles do not confirm that it is not."""
         if bar is None:
             return ""
         if round(self.median, 2) <= bar:
             return "met"
         return "~" if round(self.lower, 2) <= bar else "missed"
+
+
+def reached(value: float | None, bar: float | None) -> str:
+    """A bar, and whether a value is at least that."""
+    if bar is None:
+        return ""
+    return f"{bar:g} " + ("met" if value is not None and value >= bar else "missed")
+
+
+def kept(value: float, bar: float) -> str:
+    """A bar, and whether a value is at most that."""
+    return f"{bar:g} " + ("met" if value <= bar else "missed")
 
 
 def ratio(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> Ratio:
@@ -103,19 +117,11 @@ def no_garbage_collection() -> Iterator[None]:
         gc.enable()
 
 
-CLOCKS: Mapping[str, Callable[[], float]] = {
-    "wall": time.perf_counter,
-    "processor": time.process_time,
-}
-"""The processor's time, of all threads together, is disturbed less by other work on the machine."""
-
-
-def seconds(action: Callable[[], Any], clock: str = "wall") -> tuple[float, Any]:
+def seconds(action: Callable[[], T]) -> tuple[float, T]:
     """How long it took, and what it returned."""
-    now = CLOCKS[clock]
-    start = now()
+    start = time.perf_counter()
     result = action()
-    return now() - start, result
+    return time.perf_counter() - start, result
 
 
 def settle() -> None:
@@ -135,8 +141,10 @@ def seconds_compiling() -> float:
     return 0.0 if data is None else float(data[1]) / 1e9
 
 
-def milliseconds(value: float) -> str:
-    """As text, with three digits."""
+def milliseconds(value: float | None) -> str:
+    """As text, with three digits; empty without a value."""
+    if value is None:
+        return ""
     scaled = value * 1e3
     return f"{scaled:,.{2 if scaled < 10 else 1 if scaled < 100 else 0}f} ms"
 

@@ -15,9 +15,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
-CALLS_OF_A_PROCESS = 8
-"""XLA keeps what it compiles, and Linux limits the memory mappings of a process."""
-
 
 def new_process() -> ProcessPoolExecutor:
     """One new process, which shares nothing with this one."""

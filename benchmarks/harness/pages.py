@@ -1,0 +1,81 @@
+"""Pages in Markdown and plots, as benchmarks/ has them.
+
+A plot can be read on white and on black, and the same numbers give the same file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+GREY = "#888888"
+
+
+def markdown_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collection[int] = ()
+) -> list[str]:
+    """The lines of a table. Cells of the columns `numbers`, counted from 0, stand at the right."""
+    rule = "".join("|--:" if column in numbers else "|---" for column in range(len(head)))
+    return [_line(head), f"{rule}|", *map(_line, rows)]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def page(title: str, *paragraphs: str | Sequence[str]) -> str:
+    """A page of paragraphs; one that is several lines, as a table is, is given as a list."""
+    texts = [each if isinstance(each, str) else "\n".join(each) for each in paragraphs]
+    return "\n\n".join([f"# {title}", *filter(None, texts)]) + "\n"
+
+
+def publish(text: str, path: Path | None) -> None:
+    """Print a page, and write it to a file."""
+    print(text)
+    if path is not None:
+        path.write_text(text, encoding="utf-8")
+
+
+def rendered(template: str, **values: Any) -> str:
+    """The page of a template in benchmarks/."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parents[1]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(template).render(**values)
+
+
+def versions_of(*packages: str) -> str:
+    """Packages with their versions, as one text."""
+    return ", ".join(f"{name} {version(name)}" for name in packages)
+
+
+@contextmanager
+def chart(path: Path, size: tuple[float, float]) -> Iterator[Figure]:
+    """A figure that is written to `path` at the end of the block."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    style: dict[Any, str] = {
+        "svg.hashsalt": "benchmarks",
+        "font.family": "sans-serif",
+        "axes.facecolor": "none",
+        **dict.fromkeys(
+            ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), GREY
+        ),
+    }
+    with matplotlib.rc_context(style):
+        figure = Figure(figsize=size, layout="constrained")
+        yield figure
+        figure.savefig(path, transparent=True, metadata={"Date": None, "Creator": None})
