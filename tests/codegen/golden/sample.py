@@ -7,6 +7,8 @@ which it is bound as a method is to an object.
 """
 
 # ruff: noqa: B006, E501, E713, F401
+from __future__ import annotations
+
 from typing import Any
 
 import torch
