@@ -39,7 +39,7 @@ def reached(
     return [node for node in nodes if node not in places], read
 
 
-def function_of(
+def array_function(
     outputs: Sequence[TracedTensor], inputs: Sequence[TracedTensor], *, located: bool = False
 ) -> tuple[Callable[..., list[Any]], list[int], Sequence[torch.fx.Node]]:
     """A function of JAX arrays that computes outputs; the positions of the inputs that it takes,

@@ -13,7 +13,7 @@ from lowering.frontends.autograd_threads import gradients_in_this_thread
 from lowering.frontends.errors import ForeignDataError, other_device
 from lowering.frontends.fx import capture, sources
 from lowering.frontends.fx.graph import FxGraph
-from lowering.frontends.fx.lower import ForeignInputError, function_of
+from lowering.frontends.fx.lower import ForeignInputError, array_function
 from lowering.frontends.fx.random import drawing_from
 from lowering.frontends.fx.stablehlo import program
 from lowering.frontends.fx.tensors import FxTensors
@@ -80,21 +80,23 @@ class FxRecording:
         assert seed is not None, "a graph is lowered after it was recorded"
         with capture.recording(seed.node.graph):  # views of what was written to are made now
             results = [capture.traced(tensor) for tensor in outputs]
-            given = [*(capture.traced(tensor) for tensor in inputs), seed]
+            operands = [*(capture.traced(tensor) for tensor in inputs), seed]
         try:
-            function, read, nodes = function_of(results, given, located=located)
+            function, read, nodes = array_function(results, operands, located=located)
         except ForeignInputError as error:
             raise ForeignDataError(
                 "the module computes with a tensor of another export; keep none of the tensors"
                 " that a module computes while it is exported"
             ) from error
-        types = [FxTensors.type_of(given[place]) for place in read]
+        types = [FxTensors.type_of(operands[place]) for place in read]
         if located:
             module = sources.with_sources(lower_to_stablehlo(function, types), nodes)
         else:
             module = program(function, types)
         parameters = tuple(
-            GraphParameter(None if place == len(inputs) else place, FxTensors.type_of(given[place]))
+            GraphParameter(
+                None if place == len(inputs) else place, FxTensors.type_of(operands[place])
+            )
             for place in read
         )
         return LoweredGraph(

@@ -17,7 +17,7 @@ from lowering.frontends.fx import capture
 from lowering.frontends.fx.decomposition import FxDecomposition, decomposition
 from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.fx.graph import FxGraph
-from lowering.frontends.fx.lower import function_of
+from lowering.frontends.fx.lower import array_function
 from lowering.frontends.fx.random import drawing_from
 from lowering.frontends.fx.tensors import FxTensors, traced_placeholder
 from lowering.frontends.written import refuse_writes
@@ -64,7 +64,7 @@ class FxTracing:
         self, function: Callable[..., Any], operands: Sequence[Any], whole_dispatch: bool
     ) -> FxDecomposition:
         inputs = [None if t is None else traced_placeholder(t) for t in operands]
-        given = [t if t is None or not whole_dispatch else capture.functional(t) for t in inputs]
+        tensors = [t if t is None or not whole_dispatch else capture.functional(t) for t in inputs]
         blank = torch.empty((), dtype=torch.int64, device="meta")
         seed = capture.placeholder(blank)
         first = next((t for t in inputs if t is not None), seed).node
@@ -80,11 +80,11 @@ class FxTracing:
             interrupts.allowed(),
             CapturedTensorsRefused(is_captured),
         ):
-            outputs = function(*given)
-        refuse_writes(given)
+            outputs = function(*tensors)
+        refuse_writes(tensors)
         results = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
         present = [t for t in inputs if t is not None]
-        computed, read, _ = function_of(
+        computed, read, _ = array_function(
             [capture.traced(result) for result in results], [*present, seed]
         )
         draws = state.draws if len(present) in read else 0
