@@ -38,8 +38,10 @@ class TorchCall:
         return [r for r in jax.tree.leaves(results) if isinstance(r, torch.Tensor)]
 
     def on_arrays(self, function: Callable[..., Any]) -> Callable[..., list[Any]]:
-        """The same call of an entry's function, as a function of arrays."""
-        return lambda *arrays: jax.tree.leaves(function(**_filled(self.values, iter(arrays))))
+        """The same call of an entry's function, with the arguments of its operator, as a function
+        of arrays."""
+        call = getattr(function, "call_operator", lambda named: function(**named))
+        return lambda *arrays: jax.tree.leaves(call(_filled(self.values, iter(arrays))))
 
 
 def _filled(value: Any, tensors: Iterator[Any]) -> Any:
