@@ -3,7 +3,7 @@
 from lowering.stablehlo import Module, canonicalize
 
 BEFORE = """
-func.func @main(%x: tensor<2x3xf32>, %y: tensor<3x2xf32>, %n: tensor<2xui8>)
+func.func @main(%x: tensor<2x3xf32>, %y: tensor<3x2xf32>, %m: tensor<2xui8>, %n: tensor<2xui8>)
     -> (tensor<2x2xf32>, tensor<2x2xi1>, tensor<2x3xf32>, tensor<2xi1>) {
   %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT]
     : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>
@@ -14,7 +14,7 @@ func.func @main(%x: tensor<2x3xf32>, %y: tensor<3x2xf32>, %n: tensor<2xui8>)
   %3 = stablehlo.constant dense<0.0> : tensor<f32>
   %4 = stablehlo.pad %x, %3, low = [0, 0], high = [0, 0], interior = [0, 0]
     : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %5 = stablehlo.compare LT, %n, %n, UNSIGNED : (tensor<2xui8>, tensor<2xui8>) -> tensor<2xi1>
+  %5 = stablehlo.compare LT, %m, %n, UNSIGNED : (tensor<2xui8>, tensor<2xui8>) -> tensor<2xi1>
   return %0, %2, %4, %5 : tensor<2x2xf32>, tensor<2x2xi1>, tensor<2x3xf32>, tensor<2xi1>
 }"""
 
@@ -24,7 +24,7 @@ def test_defaults_and_duplicates_go() -> None:
     assert text.count("dot_general") == 1
     assert "DEFAULT" not in text
     assert "stablehlo.pad" not in text
-    assert "compare LT, %arg2, %arg2 :" in text
+    assert "compare LT, %arg2, %arg3 :" in text
 
 
 def test_what_is_not_a_default_stays() -> None:
