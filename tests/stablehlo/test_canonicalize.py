@@ -24,7 +24,7 @@ def test_defaults_and_duplicates_go() -> None:
     assert text.count("dot_general") == 1
     assert "DEFAULT" not in text
     assert "stablehlo.pad" not in text
-    assert "compare LT, %arg2, %arg3 :" in text
+    assert "UNSIGNED" not in text
 
 
 def test_what_is_not_a_default_stays() -> None:
