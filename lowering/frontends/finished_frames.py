@@ -22,8 +22,8 @@ def clear_frames(
     """Drop the local variables of finished calls in the tracebacks of an error and of its causes.
 
     Args:
-        is_traced: whether nothing needs a value of a variable of an enclosing function any more.
-            `nn.Module` calls a function of its own that keeps the arguments in this way.
+        is_traced: whether a value holds a traced tensor. `nn.Module` calls a function of its own
+            that keeps the arguments in variables of an enclosing function; these are dropped too.
         outer: the error that was handled when the code was called. It is left alone.
     """
     seen = {id(outer)}
@@ -42,10 +42,15 @@ def clear_frames(
         errors += [one.__cause__, one.__context__]
 
 
+def _is_of_modules(function: FunctionType) -> bool:
+    return str(function.__module__).startswith("torch.nn.modules.")
+
+
 def _clear_enclosing(frame: FrameType, is_traced: Callable[[Any], bool]) -> None:
-    """Drop variables of enclosing functions that the function of a frame reads."""
+    """Drop variables of enclosing functions that PyTorch's function of a frame reads. Those of the
+    user's functions are the user's."""
     for function in gc.get_referents(frame):
-        if not isinstance(function, FunctionType):
+        if not isinstance(function, FunctionType) or not _is_of_modules(function):
             continue
         for cell in function.__closure__ or ():
             try:

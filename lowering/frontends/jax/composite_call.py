@@ -245,7 +245,7 @@ def constant(array: Any) -> Any:
             f"{list(values.shape)}; take it as an argument, or make constants from numbers, as with"
             " jnp.full"
         )
-    if values.size == 0 or (values == values.flat[0]).all():
+    if values.size == 0 or len({value.tobytes() for value in values.flat}) == 1:
         return jnp.full(values.shape, values.flat[0] if values.size else 0, values.dtype)
     single = [jnp.full((1,), value, values.dtype) for value in values.flat]
     return jnp.concatenate(single).reshape(values.shape)
