@@ -1,4 +1,4 @@
-"""What one export is asked for, checked before anything is recorded."""
+"""The arguments of one export, checked before anything is recorded."""
 
 from __future__ import annotations
 

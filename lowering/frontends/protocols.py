@@ -173,7 +173,7 @@ class Graph(Protocol):
 
     @property
     def is_shared(self) -> bool:
-        """Whether several devices share the graph. This is asked where a composite is made."""
+        """True if several devices share the graph. This is asked where a composite is made."""
 
     def composite(
         self,
@@ -196,7 +196,7 @@ class Graph(Protocol):
 
     @property
     def runs(self) -> bool:
-        """Whether the graph runs, and is not recorded."""
+        """True if the graph runs, and false if it is recorded."""
 
     @property
     def insert(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:

@@ -1,4 +1,4 @@
-"""What nodes come from: the operator, and the line of Python, as locations of operations.
+"""Sources of nodes: the operator, and the line of Python, as locations of operations.
 
 a call with traced tensors -> a node with its source     within `located`
 a node under JAX -> operations in a scope of its number

@@ -89,7 +89,7 @@ def _reshape(operation: IrOperation) -> IrValue | None:
 
 
 def _adds_ones(operation: IrOperation) -> bool:
-    """Whether a broadcast adds dimensions of size one and nothing else."""
+    """Return whether a broadcast adds dimensions of size one and nothing else."""
     if operation.name != _BROADCAST:
         return False
     dimensions = _integers(operation, "broadcast_dimensions")
