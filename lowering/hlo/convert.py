@@ -20,8 +20,9 @@ from lowering.hlo.splats import fold_splats
 from lowering.stablehlo import Module, bindings
 from lowering.stablehlo.bindings import IrModule
 from lowering.stablehlo.passes.canonicalize import canonicalize
+from lowering.stablehlo.passes.legalize_chlo import restore_operations
 from lowering.stablehlo.passes.strip_leftovers import strip_module_attributes
-from lowering.stablehlo.symbols import CALL, COMPOSITE, CUSTOM_CALL
+from lowering.stablehlo.symbols import CALL, COMPOSITE
 
 # What is converted to the text that torch_xla's converter gives, but for folds of a few constants.
 # Others come as MHLO, which only XLA reads, or are custom calls that torch_xla replaces.
@@ -107,27 +108,11 @@ def convert(module: Any, converter: Callable[[bytes], bytes]) -> Module:
     result = Module.from_bytes(converter(hlo), "StableHLO of the graph")
     _restore_composites(result.ir)
     if ERF.encode() in hlo:
-        _restore_erf(result.ir)
+        restore_operations(result.ir, (ERF,))
     canonicalize.change(result.ir)
     fold_splats(result.ir)
     strip_module_attributes(result.ir)
     return result
-
-
-def _restore_erf(module: IrModule) -> None:
-    for call in bindings.find_operations(module.operation, CUSTOM_CALL):
-        if call.attributes["call_target_name"].value != ERF:
-            continue
-        with bindings.building(call.context):
-            erf = bindings.ir().Operation.create(
-                ERF,
-                results=[call.results[0].type],
-                operands=list(call.operands),
-                loc=call.location,
-                ip=bindings.ir().InsertionPoint(call),
-            )
-        call.results[0].replace_all_uses_with(erf.results[0])
-        call.erase()
 
 
 def _call_plainly(module: Any) -> None:

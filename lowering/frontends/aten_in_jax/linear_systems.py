@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from lowering.frontends.aten_in_jax.factorizations import adjoint, permutation_of
+from lowering.frontends.aten_in_jax.factorizations import conjugate_transpose, permutation_of
 from lowering.frontends.aten_in_jax.table import linear_algebra_rule
 
 
@@ -91,10 +91,7 @@ def _lu_solve(
 ) -> Any:
     if left:
         return _solved(factors, pivots, b, adjoint)
-    return _adjoint(_solved(factors, pivots, _adjoint(b), not adjoint))
-
-
-_adjoint = adjoint
+    return conjugate_transpose(_solved(factors, pivots, conjugate_transpose(b), not adjoint))
 
 
 def _solved(factors: Any, pivots: Any, b: Any, transposed: bool) -> Any:

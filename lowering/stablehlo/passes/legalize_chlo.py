@@ -22,9 +22,16 @@ def legalize_chlo(module: IrModule, *, kept: Sequence[str] = ()) -> None:
         name = ir().StringAttr.get(operation.name, operation.context)
         _replace(operation, CUSTOM_CALL, {"call_target_name": name})
     bindings.legalize_chlo(module)
-    for call in find_operations(module.operation, CUSTOM_CALL) if kept else ():
+    if kept:
+        restore_operations(module, kept)
+
+
+def restore_operations(module: IrModule, names: Sequence[str]) -> None:
+    """Turn custom calls whose targets are names of operations without attributes into these
+    operations, in place."""
+    for call in find_operations(module.operation, CUSTOM_CALL):
         name = call.attributes["call_target_name"].value
-        if name in kept:
+        if name in names:
             _replace(call, name, {})
 
 
