@@ -42,15 +42,20 @@ def clear_frames(
         errors += [one.__cause__, one.__context__]
 
 
-def _is_of_modules(function: FunctionType) -> bool:
-    return str(function.__module__).startswith("torch.nn.modules.")
+_CLEARED_PACKAGES = ("torch", "torch_xla", "composites", "lowering")
+
+
+def _is_cleared(function: FunctionType) -> bool:
+    return str(function.__module__).partition(".")[0] in _CLEARED_PACKAGES
 
 
 def _clear_enclosing(frame: FrameType, is_traced: Callable[[Any], bool]) -> None:
-    """Drop variables of enclosing functions that PyTorch's function of a frame reads. Those of the
-    user's functions are the user's."""
+    """Drop traced tensors in variables of enclosing functions that the function of a frame reads.
+
+    Variables of the user's functions stay: the user may call these functions again.
+    """
     for function in gc.get_referents(frame):
-        if not isinstance(function, FunctionType) or not _is_of_modules(function):
+        if not isinstance(function, FunctionType) or not _is_cleared(function):
             continue
         for cell in function.__closure__ or ():
             try:
