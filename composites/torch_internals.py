@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cache
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -24,9 +24,9 @@ from torch._prims_common import wrappers
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.amp import autocast_mode
 from torch.autograd import forward_ad, grad_mode
 from torch.utils import _pytree as pytree
-from torch.utils import backend_registration
 from torch.utils._python_dispatch import (
     TorchDispatchMode,
     _disable_current_modes,
@@ -157,34 +157,22 @@ def forget_dispatch(overload: Any) -> None:
     overload._dispatch_cache.clear()
 
 
+def is_key_included(key: str) -> bool:
+    """Whether a dispatch key is added to all calls of this thread."""
+    return bool(torch._C._dispatch_tls_is_dispatch_key_included(parse_key(key)))
+
+
+def include_key(key: str, included: bool) -> None:
+    """Add a dispatch key to all calls of this thread, or add it no more."""
+    torch._C._dispatch_tls_set_dispatch_key_included(parse_key(key), included)
+
+
 def remove_library(library: torch.library.Library) -> None:
     """Remove the kernels of a library from the dispatcher."""
     library._destroy()
 
 
 # ---- a backend in Python ----
-
-
-def backend_outside_pytorch() -> str:
-    """The name of the device that a package outside PyTorch has registered; `privateuseone` if none
-    has."""
-    return str(torch._C._get_privateuse1_backend_name())
-
-
-def register_python_backend(name: str) -> bool:
-    """Register a device whose kernels are written in Python. Returns whether this PyTorch can: it
-    is in torch 2.10 to 2.15, and not in 2.9."""
-    setup = getattr(backend_registration, "_setup_privateuseone_for_python_backend", None)
-    if setup is None:
-        return False
-    setup(name)
-    return True
-
-
-def offer_random_states(name: str, read: Callable[[], Any], write: Callable[[Any], object]) -> None:
-    """Have `torch.random.fork_rng` and `torch.utils.checkpoint` keep the state of a registered
-    device's random numbers. They ask the device's module (torch 2.15.0)."""
-    _offer_random_states(torch.get_device_module(name), read, write)
 
 
 def _offer_random_states(
@@ -200,7 +188,8 @@ def _offer_random_states(
 def random_states_offered(
     name: str, read: Callable[[], Any], write: Callable[[Any], object]
 ) -> Iterator[None]:
-    """A context in which `offer_random_states` holds for a device of which `torch` has no module.
+    """A context in which `torch.random.fork_rng` and `torch.utils.checkpoint` keep the state of a
+    device's random numbers, of which `torch` has no module. They ask such a module (torch 2.15.0).
 
     `torch.get_device_module` keeps what it returned first, so the module is not asked for there.
     """
@@ -214,6 +203,53 @@ def random_states_offered(
         yield
     finally:
         delattr(torch, name)
+
+
+@contextmanager
+def autocast_offered(
+    device_type: str, state: str, turned: Callable[[bool], object]
+) -> Iterator[None]:
+    """A context in which `torch.autocast` takes a type of device for which PyTorch has none
+    (torch 2.15.0).
+
+    Args:
+        state: the type of device whose state of autocast is read and written instead.
+        turned: called with the new state, when autocast is turned on or off.
+    """
+    names = ("is_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype")
+    before = {name: getattr(torch, name) for name in (*names, "set_autocast_enabled")}
+
+    def replaced(name: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            if arguments[:1] != (device_type,):
+                return before[name](*arguments)
+            result = before[name](state, *arguments[1:])
+            if name == "set_autocast_enabled":
+                turned(*arguments[1:])
+            return result
+
+        return call
+
+    available = autocast_mode.is_autocast_available
+    changes: list[tuple[Any, str, Any]] = [(torch, name, replaced(name)) for name in before]
+    changes += [
+        (module, "is_autocast_available", lambda type_: type_ == device_type or available(type_))
+        for module in (autocast_mode, torch.amp)
+    ]
+    with ExitStack() as stack:
+        for owner, name, function in changes:
+            stack.enter_context(_attribute(owner, name, function))
+        yield
+
+
+@contextmanager
+def _attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
 
 
 @contextmanager
