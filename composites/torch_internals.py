@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -26,6 +26,8 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.amp import autocast_mode
 from torch.autograd import forward_ad, grad_mode
+from torch.optim import optimizer
+from torch.utils import _foreach_utils
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import (
     TorchDispatchMode,
@@ -240,6 +242,24 @@ def autocast_offered(
         for owner, name, function in changes:
             stack.enter_context(_attribute(owner, name, function))
         yield
+
+
+@contextmanager
+def foreach_offered(device_type: str) -> Iterator[None]:
+    """A context in which optimizers and `clip_grad_norm_` call operators of lists (`_foreach_`) on
+    a type of device, as on accelerators (torch 2.15.0)."""
+    with ExitStack() as stack:
+        for kind in ("foreach", "fused"):
+            name = f"_get_{kind}_kernels_supported_devices"
+            devices = getattr(_foreach_utils, name)
+            function = partial(_with_device, devices, device_type)
+            for module in (_foreach_utils, optimizer):
+                stack.enter_context(_attribute(module, name, function))
+        yield
+
+
+def _with_device(devices: Callable[[], list[str]], device_type: str) -> list[str]:
+    return [*devices(), device_type]
 
 
 @contextmanager
