@@ -20,6 +20,7 @@ from torch import Tensor
 from torch._C._dynamo import eval_frame
 from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._functorch import pyfunctorch
+from torch._guards import TracingContext
 from torch._prims_common import wrappers
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -29,6 +30,7 @@ from torch.autograd import forward_ad, grad_mode
 from torch.optim import optimizer
 from torch.utils import _foreach_utils
 from torch.utils import _pytree as pytree
+from torch.utils._device import _device_constructors
 from torch.utils._python_dispatch import (
     TorchDispatchMode,
     _disable_current_modes,
@@ -737,3 +739,78 @@ def resize_out(out: Tensor, shape: torch.Size) -> None:
 def is_metadata_check(target: Any) -> bool:
     """Whether a node of an exported graph only checks a tensor's dtype, device and layout."""
     return target is torch.ops.aten._assert_tensor_metadata.default
+
+
+# ---- a backend of torch.compile ----
+
+
+def device_constructors() -> frozenset[Any]:
+    """The functions that make tensors and take `device`."""
+    return frozenset(_device_constructors())
+
+
+def below_autograd() -> AbstractContextManager[Any]:
+    """A context in which calls start below autograd."""
+    return torch._C._AutoDispatchBelowAutograd()
+
+
+def fake(tensor: Tensor, device: torch.device) -> Tensor:
+    """A fake tensor of the trace of torch.compile that is running, on another device."""
+    context = TracingContext.try_get()
+    assert context is not None and context.fake_mode is not None
+    with without_modes(), torch.no_grad():
+        described = torch.empty_strided(
+            [int(size) for size in tensor.shape],
+            [int(stride) for stride in tensor.stride()],
+            dtype=tensor.dtype,
+            device="meta",
+        )
+    made = FakeTensor(
+        context.fake_mode, described, device, requires_grad=tensor.requires_grad
+    )
+    if isinstance(tensor, torch.nn.Parameter):
+        made._is_param = True
+    return made
+
+
+def compile_ahead(
+    module: torch.fx.GraphModule, inputs: Sequence[Any], compile_graph: Callable[..., Any]
+) -> Callable[..., Any]:
+    """AOTAutograd: the forward and the backward of a graph of Dynamo, each compiled.
+
+    A forward is not run again in the backward, but where the user asks for checkpointing.
+    """
+    from torch._functorch.aot_autograd import aot_module_simplified  # takes a second to import
+    from torch._functorch.partitioners import default_partition
+
+    made: Callable[..., Any] = aot_module_simplified(
+        module,
+        inputs,
+        fw_compiler=compile_graph,
+        bw_compiler=compile_graph,
+        inference_compiler=compile_graph,
+        partition_fn=default_partition,
+        keep_inference_input_mutations=False,
+    )
+    return made
+
+
+def is_full_graph() -> bool:
+    """Whether the trace of torch.compile that is running is one of `fullgraph=True`."""
+    from torch._dynamo.symbolic_convert import InstructionTranslator
+
+    return bool(InstructionTranslator.current_tx().one_graph)
+
+
+def dynamo_backend() -> Any:
+    """The backend for which Dynamo traces, as it was registered."""
+    from torch._dynamo.symbolic_convert import InstructionTranslator
+
+    backend: Any = InstructionTranslator.current_tx().output.compiler_fn
+    while True:
+        inner = getattr(backend, "_torchdynamo_orig_backend", None) or getattr(
+            backend, "compiler_fn", None
+        )
+        if inner is None:
+            return backend
+        backend = inner

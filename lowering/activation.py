@@ -452,10 +452,10 @@ def backend() -> Backend:
 def _backend() -> Backend:
     frontend = make_frontend()
     compiled_calls = CompiledCalls()
-    compiled_calls.implement(frontend.dispatching.dispatch_key)
+    kernels = compiled_calls.implement(frontend.dispatching)
     if frontend.dynamic_sizes is not None:
         frontend.dynamic_sizes.before_each(_off_where_sizes_vary)
-    return Backend(frontend, compiled_calls, tuple(frontend.own_operators()))
+    return Backend(frontend, compiled_calls, (*kernels, *frontend.own_operators()))
 
 
 def _off_where_sizes_vary() -> None:
