@@ -765,9 +765,7 @@ def fake(tensor: Tensor, device: torch.device) -> Tensor:
             dtype=tensor.dtype,
             device="meta",
         )
-    made = FakeTensor(
-        context.fake_mode, described, device, requires_grad=tensor.requires_grad
-    )
+    made = FakeTensor(context.fake_mode, described, device, requires_grad=tensor.requires_grad)
     if isinstance(tensor, torch.nn.Parameter):
         made._is_param = True
     return made

@@ -27,6 +27,7 @@ chosen.import_package()  # turns on what XLA_COMPOSITE_OP names, before Dynamo t
 
 from lowering.frontends.fx.autocast import autocast, offered  # noqa: E402
 from lowering.frontends.fx.device import DEVICE_TYPE, device  # noqa: E402
+from lowering.frontends.fx.random import states_offered  # noqa: E402
 from lowering.frontends.fx.tensors import LIVE_BACKENDS  # noqa: E402
 from lowering.live.executable import LiveProgram  # noqa: E402
 from lowering.live.traced_graph import device_type_of, on_traced_device  # noqa: E402
@@ -94,6 +95,7 @@ def composites(
     try:
         with (
             offered(),
+            states_offered(),
             torch_internals.foreach_offered(DEVICE_TYPE),
             autocast(_autocast_dtype(device_type)),
             torch_internals.made_on_cpu(),

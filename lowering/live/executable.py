@@ -14,10 +14,14 @@ from lowering.export.step import Kernels, candidates_of
 from lowering.frontends.fx import capture
 from lowering.frontends.protocols import LoweredGraph
 from lowering.live.exchange import to_jax, to_torch
+from lowering.live.replay import Replay, states_of_generators
 from lowering.stablehlo import jax_function
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.kernels import PlacedKernels, place_kernels
 from lowering.stablehlo.run import enable_x64, import_jax, local_devices
+
+_STATE = torch.empty((), dtype=torch.int64, device="meta")
+"""A state of the random number generator, as programs have it."""
 
 
 class LiveProgram:
@@ -78,14 +82,19 @@ class LiveProgram:
         with ExitStack() as contexts:
             for context in (capture.at_top(), recording.recording()):
                 contexts.enter_context(context)
+            states = states_of_generators(graph.graph)
+            traced = [
+                _STATE if node in states else x
+                for node, x in zip(graph.graph.find_nodes(op="placeholder"), inputs, strict=True)
+            ]
             traced = [
                 frontend.tensors.placeholder(x) if isinstance(x, torch.Tensor) else x
-                for x in inputs
+                for x in traced
             ]
             # A graph may write to its inputs; the placeholder stays the input.
             lent = [x.clone() if isinstance(x, torch.Tensor) else x for x in traced]
             with torch_internals.below_autograd():
-                results = list(torch.fx.Interpreter(graph).run(*lent))
+                results = list(Replay(graph).run(*lent))
             computed = [
                 value
                 for n, value in enumerate(results)

@@ -55,9 +55,9 @@ def _move(part: torch.fx.GraphModule, device_type: str) -> None:
         if node.target is torch.tensor and not node.all_input_nodes:
             _make_now(part, node)
         elif node.op == "call_function" and node.target in makers:
-            if _device_of(node) is None and device_type == "cpu":
-                node.kwargs = {**node.kwargs, "device": device()}
-            elif _is_type(_device_of(node), device_type):
+            if (_device_of(node) is None and device_type == "cpu") or _is_type(
+                _device_of(node), device_type
+            ):
                 node.kwargs = {**node.kwargs, "device": device()}
         elif node.op == "call_method" and node.target == "to":
             node.args = tuple(device() if _is_type(a, device_type) else a for a in node.args)

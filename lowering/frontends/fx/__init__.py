@@ -32,9 +32,6 @@ Importing this package imports neither torch nor jax.
 EXTRA = "torch"
 """The extra of the package that installs what the frontend needs."""
 
-RUNS_PROGRAMS = False
-"""Programs are recorded by exports. Nothing runs on the frontend's device."""
-
 LAST_IMPORTED_MODULE = "lowering.frontends.fx.frontend"
 """The composites that XLA_COMPOSITE_OP names are turned on when it has been imported."""
 

@@ -38,7 +38,6 @@ Function: TypeAlias = Callable[..., list[Any]]
 """A function of JAX arrays."""
 
 
-
 @cache
 def offer_control_flow() -> None:
     """Register the kernels, for the life of the process."""

@@ -13,7 +13,6 @@ from lowering.frontends.fx import capture
 from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.tensor_types import DTYPE_OF, tensor_type
 
-
 LIVE_BACKENDS: list[Callable[..., Any]] = []
 """The backends of torch.compile whose graphs this frontend traces."""
 

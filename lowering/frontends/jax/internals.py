@@ -23,8 +23,8 @@ from jax._src.interpreters.mlir import (
     register_attribute_handler,
 )
 from jax._src.lax.lax import _composite_lowering, composite_p
-from jax._src.lib import _jax
 from jax._src.lax.linalg import eigh_p as eigenvalues_p
+from jax._src.lib import _jax
 from jax.interpreters import mlir
 from jax.sharding import NamedSharding, PartitionSpec
 
