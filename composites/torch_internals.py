@@ -749,6 +749,11 @@ def device_constructors() -> frozenset[Any]:
     return frozenset(_device_constructors())
 
 
+def enters_autocast(target: Any) -> bool:
+    """Whether a call in a graph of Dynamo enters autocast of a type of device."""
+    return target is autocast_mode._enter_autocast
+
+
 def below_autograd() -> AbstractContextManager[Any]:
     """A context in which calls start below autograd."""
     return torch._C._AutoDispatchBelowAutograd()
@@ -757,7 +762,8 @@ def below_autograd() -> AbstractContextManager[Any]:
 def fake(tensor: Tensor, device: torch.device) -> Tensor:
     """A fake tensor of the trace of torch.compile that is running, on another device."""
     context = TracingContext.try_get()
-    assert context is not None and context.fake_mode is not None
+    assert context is not None
+    assert context.fake_mode is not None
     with without_modes(), torch.no_grad():
         described = torch.empty_strided(
             [int(size) for size in tensor.shape],

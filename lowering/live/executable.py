@@ -13,7 +13,7 @@ from lowering import activation
 from lowering.export.step import Kernels, candidates_of
 from lowering.frontends.fx import capture
 from lowering.frontends.protocols import LoweredGraph
-from lowering.live.exchange import to_jax, to_torch
+from lowering.live.exchange import Parameters, to_jax, to_torch
 from lowering.live.replay import Replay, states_of_generators
 from lowering.stablehlo import jax_function
 from lowering.stablehlo.dtypes import numpy_dtype
@@ -69,6 +69,7 @@ class LiveProgram:
             for parameter in lowered.parameters
         ]
         self._device = local_devices(platform)[0]
+        self._given = Parameters()
         self.kernels = self._placed(lowered, platform, kernels)
         self._compiled = self._compile(lowered, platform)
 
@@ -129,10 +130,10 @@ class LiveProgram:
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         """Run once."""
-        device = self._device
+        device, convert = self._device, self._given.to_jax
         with enable_x64():
             arrays = [
-                _seed(device) if place is None else to_jax(inputs[place], device)
+                _seed(device) if place is None else convert(place, inputs[place], device)
                 for place in self._parameters
             ]
             passed = {n: inputs[place] for n, place in self._passed.items()}

@@ -55,9 +55,9 @@ def _move(part: torch.fx.GraphModule, device_type: str) -> None:
         if node.target is torch.tensor and not node.all_input_nodes:
             _make_now(part, node)
         elif node.op == "call_function" and node.target in makers:
-            if (_device_of(node) is None and device_type == "cpu") or _is_type(
-                _device_of(node), device_type
-            ):
+            asked = node.kwargs.get("device")
+            is_default = asked is None and device_type == "cpu"
+            if is_default or _is_type(asked, device_type):
                 node.kwargs = {**node.kwargs, "device": device()}
         elif node.op == "call_method" and node.target == "to":
             node.args = tuple(device() if _is_type(a, device_type) else a for a in node.args)
@@ -65,14 +65,9 @@ def _move(part: torch.fx.GraphModule, device_type: str) -> None:
                 node.kwargs = {**node.kwargs, "device": device()}
         elif node.op == "call_method" and node.target == device_type:  # x.cpu() of a CPU tensor
             node.target, node.args = "to", (node.args[0], device())
-        elif node.target is torch.amp.autocast_mode._enter_autocast:
-            if node.args[0] == device_type:
-                node.args = (DEVICE_TYPE, *node.args[1:])
+        elif torch_internals.enters_autocast(node.target) and node.args[0] == device_type:
+            node.args = (DEVICE_TYPE, *node.args[1:])
     part.recompile()
-
-
-def _device_of(node: torch.fx.Node) -> Any:
-    return node.kwargs.get("device")
 
 
 def _is_type(value: Any, device_type: str) -> bool:

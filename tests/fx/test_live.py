@@ -1,12 +1,16 @@
 """`torch.compile(backend="composites")`: training steps beside eager PyTorch."""
 
+import re
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from composites_testing.processes import run, run_python
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -71,10 +75,9 @@ def test_a_model_trains_as_in_eager_with_composites_and_their_bits() -> None:
         model = made(Block)
         with composites.enabled(*names):
             before = composites.stats().entries
-            torch.testing.assert_close(
-                losses(model, compiled(model)), expected, rtol=2e-6, atol=1e-7
-            )
+            found = losses(model, compiled(model))
             after = composites.stats().entries
+        torch.testing.assert_close(found, expected, rtol=2e-6, atol=1e-7)
         weights.append(list(model.parameters()))
     for name in (
         "layer_norm",
@@ -272,3 +275,28 @@ def test_a_double_backward_is_refused_as_pytorch_does() -> None:
     (gradient,) = torch.autograd.grad(compiled(F.gelu)(x).sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="double backward"):
         gradient.sum().backward()
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "live.md"
+
+
+@pytest.mark.process
+def test_the_page() -> None:
+    (snippet,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    done = run_python(snippet)
+    assert done.code == 0, done.stderr
+
+
+@pytest.mark.process
+def test_a_script_that_names_no_backend(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\n"
+        "model = torch.compile(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.GELU()))\n"
+        "model(torch.ones(2, 4)).sum().backward()\n"
+    )
+    command = (sys.executable, "-m", "composites", "run", "--compile", str(script))
+    done = run(*command, XLA_COMPOSITE_OP="gelu")
+    assert done.code == 0, done.stderr
+    assert "ptxla.gelu " in done.stdout
+    assert "ptxla.gelu_backward " in done.stdout
