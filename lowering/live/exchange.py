@@ -29,7 +29,7 @@ def to_jax(tensor: torch.Tensor, device: Any) -> Any:
 def to_torch(array: Any) -> torch.Tensor:
     """An array as a tensor that shares its memory. The array is ready, and nobody else has it."""
     capsule = array_to_dlpack(array)
-    return torch.utils.dlpack.from_dlpack(capsule)  # type: ignore[attr-defined, no-any-return]
+    return torch.utils.dlpack.from_dlpack(capsule)
 
 
 class Parameters:

@@ -49,7 +49,7 @@ class LiveProgram:
             RunError: XLA cannot compile the program.
         """
         self._operands = [n for n, x in enumerate(inputs) if isinstance(x, torch.Tensor)]
-        returned = list(graph.graph.output_node().args[0])
+        returned: Any = graph.graph.output_node().args[0]
         placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
         # Autograd saves inputs: those are returned, where XLA would copy them.
         self._passed = {

@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.library import Library
 
 from lowering.dispatch.differentiable import Differentiable, Gradients, TensorMeta, TypedCall
-from lowering.frontends.protocols import Dispatching, Override
+from lowering.frontends.protocols import Dispatching, Kernel, Override
 
 _library = Library("composites", "FRAGMENT")
 _library.define("forward(Tensor?[] operands, str composite, int call) -> Tensor[]")
@@ -90,7 +90,7 @@ class CompiledCalls:
 
         They take the place of kernels that are there, such as those of an attempt that failed.
         """
-        kernels = {"forward": self._forward, "backward": self._backward}
+        kernels: dict[str, Kernel] = {"forward": self._forward, "backward": self._backward}
         with warnings.catch_warnings():  # "Overriding a previously registered kernel"
             warnings.simplefilter("ignore")
             for name, kernel in kernels.items():
