@@ -7,6 +7,7 @@
 | `XLA_COMPOSITE_REGISTRY` | registry files, separated as in PATH | `a.yaml:b.yaml` |
 | `XLA_COMPOSITE_LOG` | `info` or `debug` | `info` |
 | `XLA_COMPOSITE_STATS` | a file | `stats.jsonl` |
+| `XLA_COMPOSITE_COMPILE` | anything | `1` |
 """
 
 from __future__ import annotations
@@ -68,7 +69,12 @@ STATS = Variable(
     "a file; each process adds a line to it as it ends, with composites.stats() as JSON",
     "stats.jsonl",
 )
-VARIABLES = (ALLOWLIST, DECOMPOSITION, REGISTRIES, LOG, STATS)
+COMPILE = Variable(
+    "XLA_COMPOSITE_COMPILE",
+    "if set, torch.compile takes backend='composites' where the program names no backend",
+    "1",
+)
+VARIABLES = (ALLOWLIST, DECOMPOSITION, REGISTRIES, LOG, STATS, COMPILE)
 
 # What misspelled names have in common. XLA_COMPILATION_CACHE_SIZE, for one, is torch_xla's.
 _OURS = "XLA_COMPOS"

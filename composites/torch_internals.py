@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import cache, partial
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -20,13 +20,17 @@ from torch import Tensor
 from torch._C._dynamo import eval_frame
 from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._functorch import pyfunctorch
+from torch._guards import TracingContext
 from torch._prims_common import wrappers
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.amp import autocast_mode
 from torch.autograd import forward_ad, grad_mode
+from torch.optim import optimizer
+from torch.utils import _foreach_utils
 from torch.utils import _pytree as pytree
-from torch.utils import backend_registration
+from torch.utils._device import _device_constructors
 from torch.utils._python_dispatch import (
     TorchDispatchMode,
     _disable_current_modes,
@@ -157,34 +161,22 @@ def forget_dispatch(overload: Any) -> None:
     overload._dispatch_cache.clear()
 
 
+def is_key_included(key: str) -> bool:
+    """Whether a dispatch key is added to all calls of this thread."""
+    return bool(torch._C._dispatch_tls_is_dispatch_key_included(parse_key(key)))
+
+
+def include_key(key: str, included: bool) -> None:
+    """Add a dispatch key to all calls of this thread, or add it no more."""
+    torch._C._dispatch_tls_set_dispatch_key_included(parse_key(key), included)
+
+
 def remove_library(library: torch.library.Library) -> None:
     """Remove the kernels of a library from the dispatcher."""
     library._destroy()
 
 
 # ---- a backend in Python ----
-
-
-def backend_outside_pytorch() -> str:
-    """The name of the device that a package outside PyTorch has registered; `privateuseone` if none
-    has."""
-    return str(torch._C._get_privateuse1_backend_name())
-
-
-def register_python_backend(name: str) -> bool:
-    """Register a device whose kernels are written in Python. Returns whether this PyTorch can: it
-    is in torch 2.10 to 2.15, and not in 2.9."""
-    setup = getattr(backend_registration, "_setup_privateuseone_for_python_backend", None)
-    if setup is None:
-        return False
-    setup(name)
-    return True
-
-
-def offer_random_states(name: str, read: Callable[[], Any], write: Callable[[Any], object]) -> None:
-    """Have `torch.random.fork_rng` and `torch.utils.checkpoint` keep the state of a registered
-    device's random numbers. They ask the device's module (torch 2.15.0)."""
-    _offer_random_states(torch.get_device_module(name), read, write)
 
 
 def _offer_random_states(
@@ -200,7 +192,8 @@ def _offer_random_states(
 def random_states_offered(
     name: str, read: Callable[[], Any], write: Callable[[Any], object]
 ) -> Iterator[None]:
-    """A context in which `offer_random_states` holds for a device of which `torch` has no module.
+    """A context in which `torch.random.fork_rng` and `torch.utils.checkpoint` keep the state of a
+    device's random numbers, of which `torch` has no module. They ask such a module (torch 2.15.0).
 
     `torch.get_device_module` keeps what it returned first, so the module is not asked for there.
     """
@@ -214,6 +207,71 @@ def random_states_offered(
         yield
     finally:
         delattr(torch, name)
+
+
+@contextmanager
+def autocast_offered(
+    device_type: str, state: str, turned: Callable[[bool], object]
+) -> Iterator[None]:
+    """A context in which `torch.autocast` takes a type of device for which PyTorch has none
+    (torch 2.15.0).
+
+    Args:
+        state: the type of device whose state of autocast is read and written instead.
+        turned: called with the new state, when autocast is turned on or off.
+    """
+    names = ("is_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype")
+    before = {name: getattr(torch, name) for name in (*names, "set_autocast_enabled")}
+
+    def replaced(name: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            if arguments[:1] != (device_type,):
+                return before[name](*arguments)
+            result = before[name](state, *arguments[1:])
+            if name == "set_autocast_enabled":
+                turned(*arguments[1:])
+            return result
+
+        return call
+
+    available = autocast_mode.is_autocast_available
+    changes: list[tuple[Any, str, Any]] = [(torch, name, replaced(name)) for name in before]
+    changes += [
+        (module, "is_autocast_available", lambda type_: type_ == device_type or available(type_))
+        for module in (autocast_mode, torch.amp)
+    ]
+    with ExitStack() as stack:
+        for owner, name, function in changes:
+            stack.enter_context(_attribute(owner, name, function))
+        yield
+
+
+@contextmanager
+def foreach_offered(device_type: str) -> Iterator[None]:
+    """A context in which optimizers and `clip_grad_norm_` call operators of lists (`_foreach_`) on
+    a type of device, as on accelerators (torch 2.15.0)."""
+    with ExitStack() as stack:
+        for kind in ("foreach", "fused"):
+            name = f"_get_{kind}_kernels_supported_devices"
+            devices = getattr(_foreach_utils, name)
+            function = partial(_with_device, devices, device_type)
+            for module in (_foreach_utils, optimizer):
+                stack.enter_context(_attribute(module, name, function))
+        yield
+
+
+def _with_device(devices: Callable[[], list[str]], device_type: str) -> list[str]:
+    return [*devices(), device_type]
+
+
+@contextmanager
+def _attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
 
 
 @contextmanager
@@ -681,3 +739,82 @@ def resize_out(out: Tensor, shape: torch.Size) -> None:
 def is_metadata_check(target: Any) -> bool:
     """Whether a node of an exported graph only checks a tensor's dtype, device and layout."""
     return target is torch.ops.aten._assert_tensor_metadata.default
+
+
+# ---- a backend of torch.compile ----
+
+
+def device_constructors() -> frozenset[Any]:
+    """The functions that make tensors and take `device`."""
+    return frozenset(_device_constructors())
+
+
+def enters_autocast(target: Any) -> bool:
+    """Whether a call in a graph of Dynamo enters autocast of a type of device."""
+    return target is autocast_mode._enter_autocast
+
+
+def below_autograd() -> AbstractContextManager[Any]:
+    """A context in which calls start below autograd."""
+    return torch._C._AutoDispatchBelowAutograd()
+
+
+def fake(tensor: Tensor, device: torch.device) -> Tensor:
+    """A fake tensor of the trace of torch.compile that is running, on another device."""
+    context = TracingContext.try_get()
+    assert context is not None
+    assert context.fake_mode is not None
+    with without_modes(), torch.no_grad():
+        described = torch.empty_strided(
+            [int(size) for size in tensor.shape],
+            [int(stride) for stride in tensor.stride()],
+            dtype=tensor.dtype,
+            device="meta",
+        )
+    made = FakeTensor(context.fake_mode, described, device, requires_grad=tensor.requires_grad)
+    if isinstance(tensor, torch.nn.Parameter):
+        made._is_param = True
+    return made
+
+
+def compile_ahead(
+    module: torch.fx.GraphModule, inputs: Sequence[Any], compile_graph: Callable[..., Any]
+) -> Callable[..., Any]:
+    """AOTAutograd: the forward and the backward of a graph of Dynamo, each compiled.
+
+    A forward is not run again in the backward, but where the user asks for checkpointing.
+    """
+    from torch._functorch.aot_autograd import aot_module_simplified  # takes a second to import
+    from torch._functorch.partitioners import default_partition
+
+    made: Callable[..., Any] = aot_module_simplified(
+        module,
+        inputs,
+        fw_compiler=compile_graph,
+        bw_compiler=compile_graph,
+        inference_compiler=compile_graph,
+        partition_fn=default_partition,
+        keep_inference_input_mutations=False,
+    )
+    return made
+
+
+def is_full_graph() -> bool:
+    """Whether the trace of torch.compile that is running is one of `fullgraph=True`."""
+    from torch._dynamo.symbolic_convert import InstructionTranslator
+
+    return bool(InstructionTranslator.current_tx().one_graph)
+
+
+def dynamo_backend() -> Any:
+    """The backend for which Dynamo traces, as it was registered."""
+    from torch._dynamo.symbolic_convert import InstructionTranslator
+
+    backend: Any = InstructionTranslator.current_tx().output.compiler_fn
+    while True:
+        inner = getattr(backend, "_torchdynamo_orig_backend", None) or getattr(
+            backend, "compiler_fn", None
+        )
+        if inner is None:
+            return backend
+        backend = inner

@@ -22,7 +22,6 @@ from composites.errors import (
     AllowlistError,
     CompositesWarning,
     DecompositionError,
-    installing,
     listed,
 )
 from composites.registry import model
@@ -34,7 +33,7 @@ from lowering import interrupts
 from lowering.dispatch.computations import Computations
 from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.statistics import Statistics
-from lowering.frontends.chosen import import_package, is_installed, make_frontend, package
+from lowering.frontends.chosen import import_package, is_installed, make_frontend
 from lowering.frontends.protocols import Frontend, Kernel, Override
 from lowering.installation import install
 from lowering.installation.install import (
@@ -158,7 +157,6 @@ def enable(*names: str, decompositions: str | None = None) -> None:
         RegistryError: a registry file is invalid.
     """
     turn_on(*names, decompositions=decompositions)
-    _warn_of_exports_only(stacklevel=3)
 
 
 def turn_on(*names: str, decompositions: str | None = None) -> None:
@@ -173,24 +171,6 @@ def _resolved(names: Sequence[str]) -> tuple[Composite, ...]:
     for entry in named_entries(names, catalog()):
         statistics.of(entry).named = True
     return entries
-
-
-_WARNED_OF_EXPORTS_ONLY = threading.Event()
-
-
-def _warn_of_exports_only(stacklevel: int) -> None:
-    """Warn, once, where what is on is in no graph that runs. It is on in exports, so the call is
-    no error."""
-    if package().RUNS_PROGRAMS or _active.exporting or _WARNED_OF_EXPORTS_ONLY.is_set():
-        return
-    warnings.warn(
-        "composites are on for composites.export only, which records programs without"
-        " torch_xla; programs that run with composites need it:"
-        f" {installing('torch-xla')}, and an environment of its own",
-        CompositesWarning,
-        stacklevel=stacklevel,
-    )
-    _WARNED_OF_EXPORTS_ONLY.set()
 
 
 def disable(*names: str) -> None:
@@ -221,7 +201,6 @@ def enabled(*names: str, decompositions: str | None = None) -> Iterator[None]:
     last decides.
     """
     added, words = _prepared(_resolved(names), decompositions)
-    _warn_of_exports_only(stacklevel=4)  # the caller of a context manager is behind contextlib
     with _inside(Block(threading.current_thread(), added, words=words)):
         yield
 
@@ -452,10 +431,10 @@ def backend() -> Backend:
 def _backend() -> Backend:
     frontend = make_frontend()
     compiled_calls = CompiledCalls()
-    compiled_calls.implement(frontend.dispatching.dispatch_key)
+    kernels = compiled_calls.implement(frontend.dispatching)
     if frontend.dynamic_sizes is not None:
         frontend.dynamic_sizes.before_each(_off_where_sizes_vary)
-    return Backend(frontend, compiled_calls, tuple(frontend.own_operators()))
+    return Backend(frontend, compiled_calls, (*kernels, *frontend.own_operators()))
 
 
 def _off_where_sizes_vary() -> None:

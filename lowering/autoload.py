@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import atexit
 import sys
+from functools import wraps
+from typing import Any
 
 from composites.settings import (
     ALLOWLIST,
+    COMPILE,
     LOG,
     STATS,
     allowlist_at_import,
@@ -29,11 +32,32 @@ def autoload() -> None:
         atexit.register(_warn_at_exit)
     if LOG.read() or STATS.read():
         _observe()
+    if COMPILE.read():
+        _compile_with_composites()
     if ALLOWLIST.read():
         from lowering.frontends.chosen import package
         from lowering.import_hook import after_import
 
         after_import(package().LAST_IMPORTED_MODULE, enable_allowlist)
+
+
+def _compile_with_composites() -> None:
+    """Have `torch.compile` take `backend="composites"` where a program names no backend.
+
+    `mode` and `options` are those of PyTorch's own backend then, and are left out.
+    """
+    import torch
+
+    original = torch.compile
+
+    @wraps(original)
+    def compile(*arguments: Any, **keywords: Any) -> Any:
+        if "backend" not in keywords:
+            keywords = {k: v for k, v in keywords.items() if k not in ("mode", "options")}
+            keywords["backend"] = "composites"
+        return original(*arguments, **keywords)
+
+    torch.compile = compile
 
 
 def _warn_at_exit() -> None:

@@ -9,6 +9,7 @@ import typer
 
 from composites.child_processes import signal_name
 from composites.python_syntax import imports, parse_module
+from composites.settings import COMPILE
 from lowering.cli.errors import clear_errors, fail
 from lowering.cli.output import print_table
 
@@ -24,12 +25,18 @@ def run(
     arguments: Annotated[
         list[str] | None, typer.Argument(help="Its arguments.", show_default=False)
     ] = None,
+    compile: Annotated[
+        bool,
+        typer.Option("--compile", help='Have torch.compile take backend="composites" by default.'),
+    ] = False,
 ) -> None:
     """Run a script and show which composites were in the graphs that it ran, which decompositions
     they have if alternatives are chosen, which calls were not claimed and why, and which entries
     were on and caught nothing.
 
     Example: XLA_COMPOSITE_OP=gelu,softmax composites run train.py
+
+    Example: XLA_COMPOSITE_OP=all composites run --compile train.py
     """
     from lowering.cli.watch import (
         composites_table,
@@ -41,7 +48,8 @@ def run(
     if not Path(script).is_file():
         fail(f"there is no file {script}")
     with clear_errors():
-        watched = watch([script, *(arguments or [])])
+        variables = {COMPILE.name: "1"} if compile else {}
+        watched = watch([script, *(arguments or [])], variables)
     if watched.graphs:
         print_table(composites_table(watched))
     decompositions = decompositions_table(watched.stats)
@@ -64,11 +72,14 @@ def run(
 
 def _why_not(script: Path) -> str:
     """What is said of PyTorch programs where none runs with composites."""
-    from lowering.frontends.chosen import package
+    from lowering.frontends.chosen import is_installed
 
-    if package().RUNS_PROGRAMS or _is_of_jax(script):
+    if is_installed() or _is_of_jax(script):
         return ""
-    return "; without torch_xla, PyTorch programs have composites in composites.export only"
+    return (
+        "; without torch_xla, PyTorch programs have composites in composites.export, and under"
+        ' torch.compile(…, backend="composites"), which --compile makes the default'
+    )
 
 
 def _is_of_jax(script: Path) -> bool:

@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,13 +49,14 @@ class Watched:
     """Whether the graphs are those that JAX compiled. Nothing says how often each ran."""
 
 
-def watch(command: Sequence[str]) -> Watched:
-    """Run a Python script with its arguments and collect its graphs."""
+def watch(command: Sequence[str], variables: Mapping[str, str]) -> Watched:
+    """Run a Python script with its arguments, and with environment variables, and collect its
+    graphs."""
     with tempfile.TemporaryDirectory(prefix="composites-") as folder:
         dump, jax_dump = Path(folder) / "graphs", Path(folder) / "jax"
         stats_file = Path(folder) / "stats.jsonl"
         dumping = {**dumping_to(dump), **jax_dumps.dumping_to(jax_dump)}
-        environment = os.environ | dumping | {STATS.name: str(stats_file)}
+        environment = os.environ | variables | dumping | {STATS.name: str(stats_file)}
         exit_code = run_to_end([sys.executable, *command], environment)
         stats = read_stats(stats_file)
         written = [g for file in sorted(Path(folder).glob("graphs*")) for g in read_dump(file)]

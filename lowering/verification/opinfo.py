@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import _lazy as torch_lazy
 
 from composites.errors import MissingPackageError
 
@@ -73,7 +74,22 @@ def samples_of(operator: str, dtype: torch.dtype, gradients: bool) -> Iterator[D
             if aborts(sample):
                 continue
             arguments = (sample.input, *sample.args)
-            yield DatabaseSample(info.op, arguments, dict(sample.kwargs))
+            yield DatabaseSample(_without_steps(info.op), arguments, dict(sample.kwargs))
+
+
+def _without_steps(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of a sample, which on a device of the type `lazy` ends a step of PyTorch's own
+    lazy tensors, of which the frontend `fx` has none (torch 2.15.0)."""
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        mark_step = torch_lazy.mark_step
+        torch_lazy.mark_step = lambda *_, **__: None
+        try:
+            return function(*arguments, **keywords)
+        finally:
+            torch_lazy.mark_step = mark_step
+
+    return call
 
 
 def _infos(operator: str) -> list[Any]:

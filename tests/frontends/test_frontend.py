@@ -24,9 +24,6 @@ ROOT = Path(__file__).parents[2]
 ROWS = {
     "`composites.export`: inference, gradients, training steps": "recording",
     "dropout and other random operators": "random_numbers",
-    # Of a device on which scripts run, torch.compile makes graphs too.
-    "`XLA_COMPOSITE_OP` and `composites.enable` in a script that trains": "compiled_graphs",
-    "torch.compile": "compiled_graphs",
     "`composites verify`: entries and their alternatives beside PyTorch": "running",
     "`composites suggest`": "labels",
     "`mark_sharding` and `mark_dynamic` of tensors": "dynamic_sizes",
@@ -37,7 +34,8 @@ EXTRA = "installed by the extra"
 VARYING, DIVIDED = "sizes that vary, in exports", "shardings by parameter name, in exports"
 LINES = "the line of Python, where a `target` refuses an operation"
 FUNCTIONS = "`torch.cond`, and `while_loop`, `scan` and `map` of PyTorch"
-"""Rows for which a program is exported."""
+RUNS = "`XLA_COMPOSITE_OP` and `composites.enable` in a script that trains"
+"""Rows for which a program is exported or run."""
 
 
 def cells() -> dict[str, str]:
@@ -50,13 +48,11 @@ def cells() -> dict[str, str]:
 
 def test_the_table_of_the_documentation() -> None:
     table = cells()
-    assert table.keys() == {*ROWS, EXTRA, VARYING, DIVIDED, LINES, FUNCTIONS}
+    assert table.keys() == {*ROWS, EXTRA, VARYING, DIVIDED, LINES, FUNCTIONS, RUNS}
     frontend = activation.backend().frontend
     for row, part in ROWS.items():
         expected = "no" if getattr(frontend, part) is None else "yes"
         assert table[row] == expected, row
-    runs = "`XLA_COMPOSITE_OP` and `composites.enable` in a script that trains"
-    assert (table[runs] == "yes") is chosen.package().RUNS_PROGRAMS
 
 
 def test_the_extra_of_the_documentation() -> None:
@@ -88,16 +84,11 @@ def test_exports_in_the_documentation() -> None:
 
 
 @pytest.mark.process
-def test_another_package_after_an_export() -> None:
-    """PyTorch's words, which docs/frontends.md quotes."""
-    # Where exports take torch_xla, the device is named as an export with fx names it.
-    named = "torch.utils.rename_privateuse1_backend('composites')"
-    program = f"import torch, composites\n{named if chosen.chosen() == 'xla' else EXPORT}"
-    said = run(f"{program}\ntorch.utils.rename_privateuse1_backend('other')")
-    text = (ROOT / "docs" / "frontends.md").read_text(encoding="utf-8")
-    quoted = "register_privateuse1_backend() has already been set! Current backend: composites"
-    assert quoted in said
-    assert quoted in " ".join(text.split())
+def test_an_export_beside_a_package_that_registers_a_device() -> None:
+    """The device of exports is not the one that such packages register, before or after."""
+    named = "torch.utils.rename_privateuse1_backend('other')"
+    for program in (f"{named}\n{EXPORT}", f"{EXPORT}\n{named}"):
+        assert run(f"import torch, composites\n{program}\nprint('fine')") == "fine"
 
 
 def test_the_frontend_of_this_process() -> None:
@@ -123,32 +114,3 @@ def run(code: str) -> str:
 
 
 EXPORT = "composites.export(torch.nn.GELU(), (torch.ones(2),), frontend='fx')"
-
-
-@pytest.mark.process
-@pytest.mark.torch_xla
-def test_a_pytorch_without_backends_in_python() -> None:
-    """The error says so, and the frontend that cannot be made is not kept."""
-    program = f"""
-import torch, composites
-from lowering.frontends import chosen
-try:
-    {EXPORT}
-except composites.MissingPackageError as error:
-    said = str(error)
-made = {EXPORT.replace(", frontend='fx'", "")}
-print(chosen.chosen(), len(made.outputs), said)
-"""
-    said = run(program)
-    assert said.startswith("xla 1 ")
-    assert "needs a PyTorch in which a backend can be written in Python" in said
-    assert "'.[torch]' for PyTorch 2.10 to 2.15" in said
-
-
-@pytest.mark.process
-def test_a_device_that_another_package_has_registered() -> None:
-    said = run(
-        "import torch, composites\ntorch.utils.rename_privateuse1_backend('other')\n" + EXPORT
-    )
-    assert "has registered the device 'other'" in said
-    assert "export in a process that does not import that package" in said

@@ -27,6 +27,7 @@ from torch import Tensor
 from torch.library import Library
 
 from lowering.dispatch.differentiable import Differentiable, Gradients, TensorMeta, TypedCall
+from lowering.frontends.protocols import Dispatching, Kernel, Override
 
 _library = Library("composites", "FRAGMENT")
 _library.define("forward(Tensor?[] operands, str composite, int call) -> Tensor[]")
@@ -84,16 +85,21 @@ class CompiledCalls:
                 self._calls.append(call)
         return CompiledCall(composite, number)
 
-    def implement(self, dispatch_key: str) -> None:
+    def implement(self, dispatching: Dispatching) -> tuple[Override, ...]:
         """Register the kernels: one for the backend, and one for tensors without data.
 
         They take the place of kernels that are there, such as those of an attempt that failed.
         """
+        kernels: dict[str, Kernel] = {"forward": self._forward, "backward": self._backward}
         with warnings.catch_warnings():  # "Overriding a previously registered kernel"
             warnings.simplefilter("ignore")
-            for key, view in ((dispatch_key, _as_it_is), ("Meta", _WithoutData)):
-                _library.impl("forward", partial(self._forward, view), key, allow_override=True)
-                _library.impl("backward", partial(self._backward, view), key, allow_override=True)
+            for name, kernel in kernels.items():
+                without_data = partial(kernel, _WithoutData)
+                _library.impl(name, without_data, "Meta", allow_override=True)
+            return tuple(
+                dispatching.implement(name, partial(kernel, _as_it_is))
+                for name, kernel in kernels.items()
+            )
 
     def _forward(
         self, view: View, operands: Sequence[Tensor | None], composite: str, call: int

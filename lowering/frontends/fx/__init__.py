@@ -1,7 +1,7 @@
 """The fx frontend: PyTorch programs without torch_xla, recorded as graphs of aten operators.
 
 Tensors of this frontend have no values. They are on PyTorch's device for backends outside PyTorch
-(dispatch key PrivateUse1), under autograd, autocast and functionalization as those of any backend.
+(dispatch key Lazy), under autograd, autocast and functionalization as those of any backend.
 What comes out of these is a node of a `torch.fx` graph, and rules written in JAX lower the graph.
 
 Needs a PyTorch in which a backend can be written in Python. Tested with torch 2.10 to 2.15.
@@ -32,12 +32,9 @@ Importing this package imports neither torch nor jax.
 EXTRA = "torch"
 """The extra of the package that installs what the frontend needs."""
 
-RUNS_PROGRAMS = False
-"""Programs are recorded by exports. Nothing runs on the frontend's device."""
-
 LAST_IMPORTED_MODULE = "lowering.frontends.fx.frontend"
 """The composites that XLA_COMPOSITE_OP names are turned on when it has been imported."""
 
-DISPATCH_KEY = "PrivateUse1"
-AUTOGRAD_KEY = "AutogradPrivateUse1"
+DISPATCH_KEY = "Lazy"
+AUTOGRAD_KEY = "AutogradLazy"
 FUNCTIONALIZATION_KEY = "Functionalize"

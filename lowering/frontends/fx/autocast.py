@@ -6,7 +6,8 @@ has for CUDA ("Autocast Op Reference" in its documentation).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
 from typing import Any
 
@@ -14,12 +15,15 @@ import torch
 
 from composites import torch_internals
 from composites.torch_internals import pytree
+from lowering.frontends import autocast as states
 from lowering.frontends.aten_in_jax.table import overload
 from lowering.frontends.fx.device import DEVICE_TYPE
 
-AUTOCAST_KEY = "AutocastPrivateUse1"
-DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-"""What `torch.autocast` may cast to."""
+AUTOCAST_KEY = "AutocastIPU"
+_STATE = "ipu"
+"""PyTorch has no autocast of the device of traced tensors. It takes the state and the dispatch key
+of a device that no package registers any more; the key is added to the calls of a thread while
+autocast is on."""
 
 TO_LOWER_PRECISION = (
     "_convolution", "_convolution.deprecated", "_thnn_fused_gru_cell", "_thnn_fused_lstm_cell",
@@ -68,6 +72,37 @@ Redispatch = Callable[..., Any]
 Kernel = Callable[..., Any]
 
 
+def autocast_dtype() -> torch.dtype | None:
+    """The dtype of the active autocast of traced tensors; None if autocast is off."""
+    return states.autocast_dtype(_STATE)
+
+
+@contextmanager
+def autocast(dtype: torch.dtype | None) -> Iterator[None]:
+    """A context in which autocast of traced tensors uses a dtype; None turns it off."""
+    with states.autocast(_STATE, dtype), _added_to_calls(dtype is not None):
+        yield
+
+
+@contextmanager
+def _added_to_calls(enabled: bool) -> Iterator[None]:
+    before = torch_internals.is_key_included(AUTOCAST_KEY)
+    torch_internals.include_key(AUTOCAST_KEY, enabled)
+    try:
+        yield
+    finally:
+        torch_internals.include_key(AUTOCAST_KEY, before)
+
+
+def offered() -> AbstractContextManager[None]:
+    """A context in which `torch.autocast(x.device.type)` casts, for a traced tensor `x`."""
+
+    def turned(enabled: bool) -> None:
+        torch_internals.include_key(AUTOCAST_KEY, enabled)
+
+    return torch_internals.autocast_offered(DEVICE_TYPE, _STATE, turned)
+
+
 def _is_cast(value: Any) -> bool:
     """Whether autocast changes the dtype of an argument."""
     return (
@@ -94,7 +129,7 @@ def _in(dtype: torch.dtype, arguments: Any) -> Any:
 
 
 def _lower_precision(call: Redispatch, *arguments: Any, **keywords: Any) -> Any:
-    given, named = _below(_in)(torch.get_autocast_dtype(DEVICE_TYPE), (arguments, keywords))
+    given, named = _below(_in)(torch.get_autocast_dtype(_STATE), (arguments, keywords))
     return call(*given, **named)
 
 
@@ -106,7 +141,7 @@ def _float32(call: Redispatch, *arguments: Any, **keywords: Any) -> Any:
 def _widest(call: Redispatch, *arguments: Any, **keywords: Any) -> Any:
     leaves = pytree.tree_leaves((arguments, keywords))
     wide = any(_is_cast(leaf) and leaf.dtype == torch.float32 for leaf in leaves)
-    to = torch.float32 if wide else torch.get_autocast_dtype(DEVICE_TYPE)
+    to = torch.float32 if wide else torch.get_autocast_dtype(_STATE)
     given, named = _below(_in)(to, (arguments, keywords))
     return call(*given, **named)
 
@@ -159,10 +194,8 @@ def _kernels() -> dict[str, Kernel]:
 
 
 @cache
-def offer_autocast() -> tuple[torch.library.Library, ...]:
-    """Have `torch.autocast` cast on the device of traced tensors. This stays for the life of the
-    process."""
-    torch.get_device_module(DEVICE_TYPE).get_amp_supported_dtype = lambda: list(DTYPES)
+def define_casts() -> tuple[torch.library.Library, ...]:
+    """Register the kernels that cast. They stay for the life of the process."""
     others, library = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
     others.fallback(torch.library.fallthrough_kernel, AUTOCAST_KEY)
     for name, kernel in _kernels().items():

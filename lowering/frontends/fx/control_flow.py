@@ -24,6 +24,7 @@ from composites.torch_internals import pytree
 from lowering.frontends.aten_in_jax.table import RULES
 from lowering.frontends.errors import ControlFlowError
 from lowering.frontends.fx import AUTOGRAD_KEY, FUNCTIONALIZATION_KEY, capture
+from lowering.frontends.fx.autocast import AUTOCAST_KEY
 from lowering.frontends.fx.control_flow_gradients import (
     differentiable,
     gradient_function,
@@ -35,8 +36,6 @@ from lowering.frontends.fx.sources import calling_line
 
 Function: TypeAlias = Callable[..., list[Any]]
 """A function of JAX arrays."""
-
-_AUTOCAST_KEY = "AutocastPrivateUse1"
 
 
 @cache
@@ -50,7 +49,7 @@ def offer_control_flow() -> None:
         "associative_scan": associative_scan,
     }
     for name, kernel in kernels.items():
-        for key in (AUTOGRAD_KEY, FUNCTIONALIZATION_KEY, _AUTOCAST_KEY):
+        for key in (AUTOGRAD_KEY, FUNCTIONALIZATION_KEY, AUTOCAST_KEY):
             torch_internals.add_higher_order_kernel(name, key, kernel, DEVICE_TYPE)
 
 

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from composites.torch_internals import pytree
-from lowering.frontends.autocast import autocast, autocast_dtype
-from lowering.frontends.fx.device import DEVICE_TYPE
+from lowering.frontends.fx.autocast import autocast, autocast_dtype
 from lowering.frontends.fx.regions import Replacing
 
 Pull = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor | None]]
@@ -71,7 +70,7 @@ def gradient_function(
         read: the tensors that `function` reads besides its operands.
         needed: for each operand and each tensor that is read, whether its gradient is needed.
     """
-    dtype = autocast_dtype(DEVICE_TYPE)
+    dtype = autocast_dtype()
 
     def gradients(*values: Tensor) -> list[Tensor]:
         again = torch.is_grad_enabled()
@@ -80,7 +79,7 @@ def gradient_function(
         inner = {id(tensor): leaf for tensor, leaf in zip(read, leaves[operands:], strict=True)}
         with (
             torch.set_grad_enabled(True),
-            autocast(DEVICE_TYPE, dtype),
+            autocast(dtype),
             Replacing(inner) as replacing,
         ):
             returned = pytree.tree_leaves(function(*leaves[:operands]))

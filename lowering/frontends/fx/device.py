@@ -1,39 +1,18 @@
-"""The device of traced tensors."""
+"""The device of traced tensors.
+
+It is of a type that PyTorch knows and that no package registers any more. The process therefore
+stays as it was: `torch.accelerator` is the user's, other packages may register their own device,
+and any tensor on this device is a traced one. PyTorch has dispatch keys for it, for autograd and
+for autocast too.
+"""
 
 from __future__ import annotations
 
-from functools import cache
-
 import torch
 
-from composites import torch_internals
-from composites.errors import MissingPackageError, installing
-
-DEVICE_TYPE = "composites"
-_UNCLAIMED = "privateuseone"
+DEVICE_TYPE = "lazy"
 
 
-@cache
 def device() -> torch.device:
-    """The device of traced tensors. The first call registers it with PyTorch, for the life of the
-    process.
-
-    Raises:
-        MissingPackageError: this PyTorch has no backends in Python, or another package has
-            registered its device.
-    """
-    named = torch_internals.backend_outside_pytorch()
-    if named not in (_UNCLAIMED, DEVICE_TYPE):
-        raise MissingPackageError(
-            f"a package of this process, such as torchax or torch_tpu, has registered the device"
-            f" {named!r}, and PyTorch has room for one such device; export in a process that does"
-            " not import that package"
-        )
-    if not torch_internals.register_python_backend(DEVICE_TYPE):
-        raise MissingPackageError(
-            "frontend='fx', which exports take where torch_xla is not installed, needs a PyTorch in"
-            " which a backend can be written in Python, which torch"
-            f" {torch.__version__} is not; {installing('torch-xla')},"
-            " or '.[torch]' for PyTorch 2.10 to 2.15"
-        )
+    """The device of traced tensors."""
     return torch.device(DEVICE_TYPE, 0)

@@ -77,7 +77,12 @@ class FxDispatching:
         return self._places.setdefault((name, dispatch_key), place).override(kernel)
 
     def implement(self, name: str, kernel: Kernel) -> Override:
-        return _at_backend(getattr(getattr(torch.ops, OPERATOR_NAMESPACE), name).default, kernel)
+        overload = getattr(getattr(torch.ops, OPERATOR_NAMESPACE), name).default
+
+        def called(*arguments: Any, **keywords: Any) -> Any:
+            return capture.from_top(kernel, arguments, keywords)
+
+        return _at_backend(overload, called)
 
     def tidy(self) -> None:
         for place in self._places.values():

@@ -7,13 +7,11 @@ from lowering.frontends.fx import (  # noqa: F401  (they add what replaces opera
     linear_algebra,
     strides,
 )
-from lowering.frontends.fx.autocast import offer_autocast
+from lowering.frontends.fx.autocast import define_casts
 from lowering.frontends.fx.control_flow import offer_control_flow
-from lowering.frontends.fx.device import device
 from lowering.frontends.fx.dispatcher import FxDispatching
-from lowering.frontends.fx.functionalization import keep_casts_functional
 from lowering.frontends.fx.graph import FxGraph
-from lowering.frontends.fx.random import FxRandomNumbers, offer_states
+from lowering.frontends.fx.random import FxRandomNumbers
 from lowering.frontends.fx.recorder import FxRecording
 from lowering.frontends.fx.runner import FxRunning
 from lowering.frontends.fx.tensors import FxTensors
@@ -28,11 +26,8 @@ def make_frontend() -> Frontend:
     Raises:
         MissingPackageError: this PyTorch, or this process, cannot have the device.
     """
-    device()
-    keep_casts_functional()
-    offer_autocast()
+    define_casts()
     offer_control_flow()
-    offer_states()
     graph = FxGraph()
     recording = FxRecording(graph)
     return Frontend(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,9 +67,10 @@ class _Kept:
     draws: int
 
 
-def offer_states() -> None:
-    """Have checkpointed parts of a program draw the same numbers when they are computed again."""
-    torch_internals.offer_random_states(DEVICE_TYPE, _read_state, _write_state)
+def states_offered() -> AbstractContextManager[None]:
+    """A context in which checkpointed parts of a program draw the same numbers when they are
+    computed again."""
+    return torch_internals.random_states_offered(DEVICE_TYPE, _read_state, _write_state)
 
 
 def _read_state() -> _Kept | None:

@@ -12,9 +12,11 @@ from composites import torch_internals
 from lowering.frontends.autograd_threads import gradients_in_this_thread
 from lowering.frontends.errors import ForeignDataError, other_device
 from lowering.frontends.fx import capture, sources
+from lowering.frontends.fx.autocast import offered
+from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.fx.graph import FxGraph
 from lowering.frontends.fx.lower import ForeignInputError, array_function
-from lowering.frontends.fx.random import drawing_from
+from lowering.frontends.fx.random import drawing_from, states_offered
 from lowering.frontends.fx.stablehlo import program
 from lowering.frontends.fx.tensors import FxTensors
 from lowering.frontends.jax import lower_to_stablehlo
@@ -47,6 +49,9 @@ class FxRecording:
             self._graph.recorded(shared=shared),
             capture.recording(),
             torch_internals.printing(_text),
+            states_offered(),
+            offered(),
+            torch_internals.foreach_offered(DEVICE_TYPE),
             gradients_in_this_thread(),
             # PyTorch calls operators of control flow through torch.compile.
             torch.compiler.set_stance("force_eager"),

@@ -15,11 +15,10 @@ from torch.overrides import TorchFunctionMode
 
 from composites import torch_internals
 from composites.torch_internals import TreeSpec, pytree
-from lowering.frontends.autocast import autocast, autocast_dtype
 from lowering.frontends.errors import ControlFlowError
 from lowering.frontends.fx import capture
+from lowering.frontends.fx.autocast import autocast, autocast_dtype
 from lowering.frontends.fx.capture import TracedTensor
-from lowering.frontends.fx.device import DEVICE_TYPE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +80,7 @@ def record(
         lent = [_lent(*pair) for pair in zip(inputs, operands, strict=True)]
         closure = _Closure()
         with (
-            autocast(DEVICE_TYPE, autocast_dtype(DEVICE_TYPE)),
+            autocast(autocast_dtype()),
             torch.no_grad(),
             closure,
             torch_internals.functions_applied_to(in_region),

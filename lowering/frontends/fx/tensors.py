@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
+from composites import torch_internals
 from lowering.emission.types import TensorType
 from lowering.frontends.fx import capture
 from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.tensor_types import DTYPE_OF, tensor_type
+
+LIVE_BACKENDS: list[Callable[..., Any]] = []
+"""The backends of torch.compile whose graphs this frontend traces."""
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def is_compiled_here() -> bool:
+    """Whether Dynamo traces for one of `LIVE_BACKENDS`."""
+    return torch_internals.dynamo_backend() in LIVE_BACKENDS
 
 
 class FxTensors:
@@ -17,7 +30,10 @@ class FxTensors:
 
     @staticmethod
     def owns(tensor: torch.Tensor) -> bool:
-        return tensor.device.type == DEVICE_TYPE
+        if tensor.device.type == DEVICE_TYPE:
+            return True
+        # Dynamo traces live programs with tensors of the user's device.
+        return torch.compiler.is_dynamo_compiling() and is_compiled_here()
 
     @staticmethod
     def type_of(tensor: torch.Tensor) -> TensorType:

@@ -11,11 +11,10 @@ import torch
 from composites import torch_internals
 from lowering import interrupts
 from lowering.emission.types import TensorType
-from lowering.frontends.autocast import autocast, autocast_dtype
 from lowering.frontends.captured import CapturedTensorsRefused
 from lowering.frontends.fx import capture
+from lowering.frontends.fx.autocast import autocast, autocast_dtype
 from lowering.frontends.fx.decomposition import FxDecomposition, decomposition
-from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.fx.graph import FxGraph
 from lowering.frontends.fx.lower import array_function
 from lowering.frontends.fx.random import drawing_from
@@ -30,10 +29,10 @@ class FxTracing:
         self._graph = graph
 
     def autocast_dtype(self) -> torch.dtype | None:
-        return autocast_dtype(DEVICE_TYPE)
+        return autocast_dtype()
 
     def autocast(self, dtype: torch.dtype | None) -> AbstractContextManager[None]:
-        return autocast(DEVICE_TYPE, dtype)
+        return autocast(dtype)
 
     def trace(
         self,

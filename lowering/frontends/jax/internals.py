@@ -24,6 +24,7 @@ from jax._src.interpreters.mlir import (
 )
 from jax._src.lax.lax import _composite_lowering, composite_p
 from jax._src.lax.linalg import eigh_p as eigenvalues_p
+from jax._src.lib import _jax
 from jax.interpreters import mlir
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -278,3 +279,14 @@ def for_platform(context: Any, platform: str) -> Any:
             platforms=(platform,), lowering_cache={}, cached_primitive_lowerings={}
         )
     return context.replace(module_context=kept[platform])
+
+
+def array_from_dlpack(capsule: Any, device: Any) -> Any:
+    """An array that shares the memory of a DLPack capsule, with its dtype also where 64-bit types
+    are off. `jax.dlpack.from_dlpack` does the same in 100 us where this takes 7 (jax 0.12)."""
+    return _jax.dlpack_managed_tensor_to_buffer(capsule, device, None)
+
+
+def array_to_dlpack(array: Any) -> Any:
+    """A DLPack capsule that shares the memory of an array, which is ready (jax 0.12)."""
+    return _jax.buffer_to_dlpack_managed_tensor(array, stream=None)

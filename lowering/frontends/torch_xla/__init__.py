@@ -23,9 +23,6 @@ Tested with torch 2.9.0 and 2.9.1 and torch_xla 2.9.0. Others are used if they h
 EXTRA = "torch-xla"
 """The extra of the package that installs what the frontend needs."""
 
-RUNS_PROGRAMS = True
-"""Whether programs run on the frontend's device, with composites in their graphs."""
-
 LAST_IMPORTED_MODULE = "torch_xla._internal.c10d_registration"
 """The last module that `import torch_xla` imports in torch_xla 2.9.0. Its kernels are registered by
 then."""

@@ -1,0 +1,12 @@
+"""`torch.compile(model, backend="composites")`: live programs without torch_xla, on JAX's runtime.
+
+The way of a graph:
+
+| step | module |
+|---|---|
+| Dynamo's graph of PyTorch functions, on the device of the user's tensors | `backend` |
+| the same graph on the device of traced tensors, where hooks of composites are | `traced_graph` |
+| AOTAutograd's graphs of operators, forward and backward, with composites | `backend` |
+| StableHLO, with kernels in place of composites; compiled by XLA | `executable` |
+| calls with PyTorch's tensors, which JAX takes without a copy | `exchange` |
+"""

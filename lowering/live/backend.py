@@ -1,0 +1,154 @@
+"""The backend of torch.compile."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
+
+import torch
+
+from composites import torch_internals
+from composites.errors import CompositesError, CompositesWarning, MissingPackageError
+from lowering import activation
+from lowering.export.step import Kernels
+from lowering.frontends import chosen
+from lowering.frontends.errors import ForeignDataError, NoKernelError, ValueReadError
+
+if chosen.chosen() != "fx":
+    raise MissingPackageError(
+        'backend="composites" runs programs on JAX, in an environment without torch_xla; with'
+        ' torch_xla, tensors on the device "xla" have composites, and torch.compile takes'
+        ' backend="openxla"'
+    )
+chosen.import_package()  # turns on what XLA_COMPOSITE_OP names, before Dynamo traces anything
+
+from lowering.frontends.fx.autocast import autocast, offered  # noqa: E402
+from lowering.frontends.fx.device import DEVICE_TYPE, device  # noqa: E402
+from lowering.frontends.fx.random import states_offered  # noqa: E402
+from lowering.frontends.fx.tensors import LIVE_BACKENDS  # noqa: E402
+from lowering.live.executable import LiveProgram  # noqa: E402
+from lowering.live.traced_graph import device_type_of, on_traced_device  # noqa: E402
+
+_UNSUPPORTED = (NoKernelError, ValueReadError, ForeignDataError)
+"""Errors of graphs that cannot become programs. PyTorch runs these graphs instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `torch.compile(…, options={…})` takes."""
+
+    kernels: Kernels = "auto"
+    """Which kernels take composites, as `Program.compile` has it: those of registries, none, those
+    that are named, or a mapping."""
+    platform: str | None = None
+    """The platform of JAX, such as `cpu` or `cuda`; by default that of the tensors."""
+
+    @classmethod
+    def of_mapping(cls, options: Mapping[str, Any]) -> Options:
+        """The options that a user gives.
+
+        Raises:
+            CompositesError: there is no such option.
+        """
+        known = [field.name for field in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise CompositesError(
+                    f"backend 'composites' has no option {name!r}; it has: {', '.join(known)}"
+                )
+        return cls(**options)
+
+
+def composites(
+    graph: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """Compile a graph of Dynamo for JAX's runtime, with the composites that are on.
+
+    Args:
+        graph: Dynamo's graph.
+        example_inputs: the tensors that it is first called with, and sizes.
+        options: see `Options`.
+        mode: as PyTorch's own backend has it; nothing but `default` means something here.
+
+    Raises:
+        CompositesError: there is no such option, or no such mode.
+    """
+    if mode not in (None, "default"):
+        raise CompositesError(f"backend 'composites' has no mode {mode!r}; leave `mode` out")
+    chosen_options = Options.of_mapping(options or {})
+    activation.backend()
+    device_type = device_type_of(example_inputs)
+    platform = chosen_options.platform or device_type
+    for value in example_inputs:
+        _fix_sizes(value)
+    traced = on_traced_device(graph, device_type)
+    tensors = [read() for read in traced.attributes]
+    inputs = [_traced(value) for value in (*tensors, *example_inputs)]
+    compile_graph = partial(_compiled, platform=platform, kernels=chosen_options.kernels)
+    try:
+        with (
+            offered(),
+            states_offered(),
+            torch_internals.foreach_offered(DEVICE_TYPE),
+            autocast(_autocast_dtype(device_type)),
+            torch_internals.made_on_cpu(),
+        ):
+            function = torch_internals.compile_ahead(traced.module, inputs, compile_graph)
+    except _UNSUPPORTED as error:
+        if torch_internals.is_full_graph():
+            raise
+        warnings.warn(
+            f"a graph of torch.compile runs in eager PyTorch: {error}", CompositesWarning,
+            stacklevel=2,
+        )  # fmt: skip
+        return graph.forward
+    if not traced.attributes:
+        return function
+
+    def call(*arguments: Any) -> Any:
+        return function(*(read() for read in traced.attributes), *arguments)
+
+    return call
+
+
+def _fix_sizes(value: Any) -> None:
+    """Have Dynamo compile again for other sizes."""
+    if isinstance(value, torch.SymInt):
+        int(value)
+    elif isinstance(value, torch.Tensor):
+        for size in value.shape:
+            int(size)
+
+
+def _autocast_dtype(device_type: str) -> torch.dtype | None:
+    if not torch.is_autocast_enabled(device_type):
+        return None
+    return torch.get_autocast_dtype(device_type)
+
+
+def _traced(value: Any) -> Any:
+    """A tensor of the graph as a fake one on the device of traced tensors."""
+    if isinstance(value, torch.SymInt):
+        return int(value)
+    return torch_internals.fake(value, device()) if isinstance(value, torch.Tensor) else value
+
+
+def _compiled(
+    graph: torch.fx.GraphModule, inputs: Sequence[Any], *, platform: str, kernels: Kernels
+) -> Any:
+    """A graph of AOTAutograd as a program. Dynamo does not trace it: a backward can run in a frame
+    that Dynamo looks at."""
+    program = torch.compiler.disable(LiveProgram)(graph, inputs, platform, kernels)
+    run = torch.compiler.disable(program)
+    run._boxed_call = True
+    return run
+
+
+LIVE_BACKENDS.append(composites)

@@ -1,0 +1,153 @@
+"""A graph of AOTAutograd as a program of XLA, called with PyTorch's tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+
+from composites import torch_internals
+from lowering import activation
+from lowering.export.step import Kernels, candidates_of
+from lowering.frontends.fx import capture
+from lowering.frontends.protocols import LoweredGraph
+from lowering.live.exchange import Parameters, to_jax, to_torch
+from lowering.live.replay import Replay, states_of_generators
+from lowering.stablehlo import jax_function
+from lowering.stablehlo.dtypes import numpy_dtype
+from lowering.stablehlo.kernels import PlacedKernels, place_kernels
+from lowering.stablehlo.run import enable_x64, import_jax, local_devices
+
+_STATE = torch.empty((), dtype=torch.int64, device="meta")
+"""A state of the random number generator, as programs have it."""
+
+
+class LiveProgram:
+    """A compiled graph. It is called with a list of what the graph takes, which it empties."""
+
+    _boxed_call = True  # AOTAutograd passes a list then, so that inputs can be freed early
+
+    def __init__(
+        self,
+        graph: torch.fx.GraphModule,
+        inputs: Sequence[Any],
+        platform: str,
+        kernels: Kernels,
+    ) -> None:
+        """Lower a graph, put kernels in place of composites, and compile.
+
+        Args:
+            inputs: for each input of the graph, a fake tensor, or a number.
+            platform: the platform of JAX, such as `cpu`.
+            kernels: see `Program.compile`.
+
+        Raises:
+            NoKernelError: an operator has no rule in JAX.
+            ValueReadError: the graph reads the value of a tensor.
+            RunError: XLA cannot compile the program.
+        """
+        self._operands = [n for n, x in enumerate(inputs) if isinstance(x, torch.Tensor)]
+        returned: Any = graph.graph.output_node().args[0]
+        placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+        # Autograd saves inputs: those are returned, where XLA would copy them.
+        self._passed = {
+            n: placeholders.index(node) for n, node in enumerate(returned) if node in placeholders
+        }
+        lowered, self._constants = self._lowered(graph, inputs)
+        self._results = [
+            n
+            for n, value in enumerate(self._constants)
+            if isinstance(value, torch.Tensor) and n not in self._passed
+        ]
+        self._constants = [
+            None if isinstance(value, torch.Tensor) else value for value in self._constants
+        ]
+        self._parameters = [
+            None if parameter.operand is None else self._operands[parameter.operand]
+            for parameter in lowered.parameters
+        ]
+        self._device = local_devices(platform)[0]
+        self._given = Parameters()
+        self.kernels = self._placed(lowered, platform, kernels)
+        self._compiled = self._compile(lowered, platform)
+
+    def _lowered(
+        self, graph: torch.fx.GraphModule, inputs: Sequence[Any]
+    ) -> tuple[LoweredGraph, list[Any]]:
+        """The graph as StableHLO, and all that it returns: traced tensors, numbers and None."""
+        frontend = activation.backend().frontend
+        recording = frontend.recording
+        assert recording is not None
+        with ExitStack() as contexts:
+            for context in (capture.at_top(), recording.recording()):
+                contexts.enter_context(context)
+            states = states_of_generators(graph.graph)
+            traced = [
+                _STATE if node in states else x
+                for node, x in zip(graph.graph.find_nodes(op="placeholder"), inputs, strict=True)
+            ]
+            traced = [
+                frontend.tensors.placeholder(x) if isinstance(x, torch.Tensor) else x
+                for x in traced
+            ]
+            # A graph may write to its inputs; the placeholder stays the input.
+            lent = [x.clone() if isinstance(x, torch.Tensor) else x for x in traced]
+            with torch_internals.below_autograd():
+                results = list(Replay(graph).run(*lent))
+            computed = [
+                value
+                for n, value in enumerate(results)
+                if isinstance(value, torch.Tensor) and n not in self._passed
+            ]
+            operands = [traced[n] for n in self._operands]
+            return recording.lower_graph(computed, operands), results
+
+    @staticmethod
+    def _placed(lowered: LoweredGraph, platform: str, kernels: Kernels) -> PlacedKernels:
+        candidates, unlisted = candidates_of(
+            kernels, lowered.module, None, platform, alternatives=kernels == "auto"
+        )
+        return place_kernels(lowered.module, candidates, platform=platform, unlisted=unlisted)
+
+    def _compile(self, lowered: LoweredGraph, platform: str) -> Any:
+        jax = import_jax()
+        function = jax_function(self.kernels.module, platform=platform)
+        shapes = [
+            jax.ShapeDtypeStruct(parameter.type.shape, numpy_dtype(parameter.type.element_type))
+            for parameter in lowered.parameters
+        ]
+        on_device = jax.sharding.SingleDeviceSharding(self._device)
+        with enable_x64():
+            jitted = jax.jit(
+                function,
+                in_shardings=tuple(on_device for _ in shapes),
+                out_shardings=tuple(on_device for _ in self._results),
+                keep_unused=True,
+            )
+            return jitted.lower(*shapes).compile()
+
+    def __call__(self, inputs: list[Any]) -> list[Any]:
+        """Run once."""
+        device, convert = self._device, self._given.to_jax
+        with enable_x64():
+            arrays = [
+                _seed(device) if place is None else convert(place, inputs[place], device)
+                for place in self._parameters
+            ]
+            passed = {n: inputs[place] for n, place in self._passed.items()}
+            inputs.clear()
+            computed = import_jax().block_until_ready(self._compiled(*arrays))
+        results = list(self._constants)
+        for n, value in passed.items():
+            results[n] = value
+        for n, array in zip(self._results, computed, strict=True):
+            results[n] = to_torch(array)
+        return results
+
+
+def _seed(device: Any) -> Any:
+    """A new state of the random number generator, drawn from PyTorch's own."""
+    limits = torch.iinfo(torch.int64)
+    return to_jax(torch.randint(limits.min, limits.max, (), dtype=torch.int64), device)

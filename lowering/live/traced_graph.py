@@ -1,0 +1,123 @@
+"""Dynamo's graph on the device of traced tensors.
+
+Hooks of composites are at the dispatch keys of this device. Dynamo traces with the device of the
+user's tensors, and its graph names it where tensors are made, moved or cast by autocast.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from composites import torch_internals
+from composites.torch_internals import pytree
+from lowering.frontends.fx.device import DEVICE_TYPE, device
+
+
+@dataclass(frozen=True, slots=True)
+class TracedGraph:
+    """A graph whose inputs are first the tensors that it had as attributes, and then its own."""
+
+    module: torch.fx.GraphModule
+    attributes: tuple[Callable[[], torch.Tensor], ...]
+    """Reads the current tensor of each attribute. A compiled optimizer's parameters are attributes,
+    and written to."""
+
+
+def on_traced_device(graph: torch.fx.GraphModule, device_type: str) -> TracedGraph:
+    """A copy of Dynamo's graph in which the device of the user's tensors is that of traced ones.
+
+    Args:
+        device_type: the type of the device of the user's tensors.
+    """
+    own = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))  # Dynamo goes on with its graph
+    for part in own.modules():
+        if isinstance(part, torch.fx.GraphModule):
+            _move(part, device_type)
+    return _with_attributes_as_inputs(own)
+
+
+def _move(part: torch.fx.GraphModule, device_type: str) -> None:
+    makers = torch_internals.device_constructors()
+
+    def moved(value: Any) -> Any:
+        is_device = isinstance(value, torch.device) and value.type == device_type
+        return device() if is_device else value
+
+    for node in list(part.graph.nodes):
+        node.args, node.kwargs = pytree.tree_map_only(
+            torch.device, moved, (tuple(node.args), dict(node.kwargs))
+        )
+        if node.target is torch.tensor and not node.all_input_nodes:
+            _make_now(part, node)
+        elif node.op == "call_function" and node.target in makers:
+            asked = node.kwargs.get("device")
+            is_default = asked is None and device_type == "cpu"
+            if is_default or _is_type(asked, device_type):
+                node.kwargs = {**node.kwargs, "device": device()}
+        elif node.op == "call_method" and node.target == "to":
+            node.args = tuple(device() if _is_type(a, device_type) else a for a in node.args)
+            if _is_type(node.kwargs.get("device"), device_type):
+                node.kwargs = {**node.kwargs, "device": device()}
+        elif node.op == "call_method" and node.target == device_type:  # x.cpu() of a CPU tensor
+            node.target, node.args = "to", (node.args[0], device())
+        elif torch_internals.enters_autocast(node.target) and node.args[0] == device_type:
+            node.args = (DEVICE_TYPE, *node.args[1:])
+    part.recompile()
+
+
+def _is_type(value: Any, device_type: str) -> bool:
+    return isinstance(value, str) and torch.device(value).type == device_type
+
+
+def _make_now(part: torch.fx.GraphModule, node: torch.fx.Node) -> None:
+    """Make a tensor of numbers now: fake tensors compute with small constants, which takes memory
+    that the device of traced tensors does not have."""
+    name = f"_constant_{len(part._buffers)}"
+    values: Any = torch.tensor
+    part.register_buffer(name, values(*node.args, **{**node.kwargs, "device": "cpu"}))
+    with part.graph.inserting_before(node):
+        node.replace_all_uses_with(part.graph.get_attr(name))
+    part.graph.erase_node(node)
+
+
+def _with_attributes_as_inputs(own: torch.fx.GraphModule) -> TracedGraph:
+    nodes = list(own.graph.nodes)
+    inputs: dict[str, torch.fx.Node] = {}
+    for node in nodes:
+        if node.op != "get_attr" or not isinstance(_attribute(own, node.target), torch.Tensor):
+            continue
+        if node.target not in inputs:
+            with own.graph.inserting_before(nodes[0]):
+                inputs[node.target] = own.graph.placeholder(f"attribute_{len(inputs)}")
+        node.replace_all_uses_with(inputs[node.target])
+        own.graph.erase_node(node)
+    # The last one that was inserted before the first node stands directly before it.
+    names = tuple(inputs)
+    parts = torch.nn.Module()
+    for name, part in own.named_children():
+        parts.add_module(name, part)
+    return TracedGraph(
+        torch.fx.GraphModule(parts, own.graph), tuple(_reader(own, name) for name in names)
+    )
+
+
+def _reader(own: torch.fx.GraphModule, name: str) -> Callable[[], torch.Tensor]:
+    return lambda: _attribute(own, name)
+
+
+def _attribute(own: torch.nn.Module, name: str) -> Any:
+    value: Any = own
+    for part in name.split("."):
+        value = getattr(value, part, None)
+    return value
+
+
+def device_type_of(inputs: Sequence[Any]) -> str:
+    """The type of the device of the first tensor, or `cpu`."""
+    tensors = (value for value in inputs if isinstance(value, torch.Tensor))
+    return next((tensor.device.type for tensor in tensors), "cpu")

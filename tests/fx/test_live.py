@@ -1,0 +1,308 @@
+"""`torch.compile(backend="composites")`: training steps beside eager PyTorch."""
+
+import re
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from composites_testing.processes import run, run_python
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+import composites
+
+
+def compiled(function: Any, **keywords: Any) -> Any:
+    torch._dynamo.reset()
+    return torch.compile(function, backend="composites", **keywords)
+
+
+def made(make: Callable[[], nn.Module]) -> nn.Module:
+    torch.manual_seed(0)
+    return make()
+
+
+class Block(nn.Module):
+    """Operators and functions that entries catch, in both directions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(11, 16)
+        self.norm = nn.LayerNorm(16)
+        self.rms = nn.RMSNorm(16)
+        self.qkv = nn.Linear(16, 48)
+        self.up = nn.Linear(16, 32)
+        self.down = nn.Linear(32, 16)
+        self.head = nn.Linear(16, 11, bias=False)
+        self.head.weight = self.embed.weight  # tied
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens)
+        q, k, v = (
+            t.unflatten(-1, (2, 8)).transpose(1, 2) for t in self.qkv(self.norm(x)).chunk(3, -1)
+        )
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + attended.transpose(1, 2).flatten(-2)
+        x = self.down(F.gelu(self.up(self.rms(x))))  # no residual: see docs/known-differences.md
+        return F.cross_entropy(self.head(x).flatten(0, 1), tokens.flatten())
+
+
+TOKENS = torch.arange(24).reshape(2, 12) * 7 % 11
+
+
+def losses(model: nn.Module, call: Any, steps: int = 4) -> list[float]:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    result = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = call(TOKENS)
+        loss.backward()
+        optimizer.step()
+        result.append(loss.item())
+    return result
+
+
+def test_a_model_trains_as_in_eager_with_composites_and_their_bits() -> None:
+    eager = made(Block)
+    expected = losses(eager, eager)
+    weights: list[list[Tensor]] = []
+    for names in ((), ("all",)):
+        model = made(Block)
+        with composites.enabled(*names):
+            before = composites.stats().entries
+            found = losses(model, compiled(model))
+            after = composites.stats().entries
+        torch.testing.assert_close(found, expected, rtol=2e-6, atol=1e-7)
+        weights.append(list(model.parameters()))
+    for name in (
+        "layer_norm",
+        "rms_norm",
+        "scaled_dot_product_attention",
+        "cross_entropy_loss",
+        "gelu",
+    ):
+        known = f"ptxla.{name}"
+        assert after[known].calls > (before[known].calls if known in before else 0), name
+    for plain, composed in zip(*weights, strict=True):
+        assert torch.equal(plain, composed)
+
+
+def test_the_process_keeps_its_accelerator() -> None:
+    before = torch.accelerator.current_accelerator()
+    compiled(F.gelu)(torch.ones(3))
+    assert torch.accelerator.current_accelerator() == before
+    assert torch._C._get_privateuse1_backend_name() == "privateuseone"
+
+
+class Statistics(nn.Module):
+    calls: Tensor
+    mean: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        self.mean.mul_(0.5).add_(x.detach().mean(0))
+        return self.norm(x)
+
+
+def test_buffers_are_written() -> None:
+    eager, live = made(Statistics), made(Statistics)
+    run = compiled(live)
+    x = torch.linspace(-1, 2, 24).reshape(6, 4)
+    for _ in range(3):
+        torch.testing.assert_close(run(x), eager(x))
+    for name, value in eager.state_dict().items():
+        torch.testing.assert_close(live.state_dict()[name], value)
+
+
+def in_place(x: Tensor) -> Tensor:
+    x.mul_(2)[1] = 5
+    return x.sum()
+
+
+def view_of_input(x: Tensor) -> tuple[Tensor, Tensor]:
+    return x[1:], F.silu(x).t()
+
+
+def of_numbers(x: Tensor) -> tuple[Tensor, float, Tensor]:
+    return x * torch.tensor(2.0), 3.5, torch.arange(3, device=x.device) + torch.zeros(3).to("cpu")
+
+
+def of_types(x: Tensor) -> tuple[Tensor, ...]:
+    return x.to(torch.bfloat16), x.double(), x > 0, (x * 10).to(torch.int64), x.to(torch.complex64)
+
+
+@pytest.mark.parametrize("function", [in_place, view_of_input, of_numbers, of_types])
+def test_functions(function: Callable[[Tensor], Any]) -> None:
+    x, y = (torch.linspace(-2, 2, 12).reshape(3, 4) for _ in range(2))
+    result, expected = compiled(function)(x), function(y)
+    torch.testing.assert_close(result, expected)
+    torch.testing.assert_close(x, y)
+
+
+def test_inputs_that_are_parts_of_others() -> None:
+    whole = torch.arange(12.0)
+    run = compiled(lambda x, y: F.gelu(x) + y)
+    for start in range(3):
+        x, y = whole[start : start + 4], whole[5::2]
+        torch.testing.assert_close(run(x, y), F.gelu(x) + y)
+
+
+def test_sizes_that_change() -> None:
+    model = made(Block)
+    run = compiled(model)
+    for length in (4, 7, 12, 7):
+        tokens = TOKENS[:, :length]
+        torch.testing.assert_close(run(tokens), model(tokens))
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_without_gradients(context: Callable[[], Any]) -> None:
+    model = made(Block)
+    run = compiled(model)
+    with context():
+        torch.testing.assert_close(run(TOKENS), model(TOKENS))
+
+
+def test_autocast() -> None:
+    torch.manual_seed(0)
+    model = Block()
+    for inside in (False, True):
+
+        def call(tokens: Tensor, inside: bool = inside) -> Tensor:
+            with torch.autocast("cpu", torch.bfloat16) if inside else nullcontext():
+                x = model.norm(model.embed(tokens))
+                return model.down(F.gelu(model.up(x)))
+
+        with nullcontext() if inside else torch.autocast("cpu", torch.bfloat16):
+            result, expected = compiled(call)(TOKENS), call(TOKENS)
+        assert result.dtype == expected.dtype == torch.bfloat16
+        torch.testing.assert_close(result, expected, rtol=2e-2, atol=2e-2)
+        assert not torch.is_autocast_enabled("cpu")
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_checkpoints(use_reentrant: bool) -> None:
+    def call(model: nn.Sequential, x: Tensor) -> Tensor:
+        inner = lambda x: torch.tanh(model[1](F.gelu(model[0](x))))  # noqa: E731
+        result: Tensor = checkpoint(inner, x, use_reentrant=use_reentrant)
+        return result.square().sum()
+
+    gradients = []
+    for is_live in (False, True):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8))
+        x = torch.linspace(-1, 1, 12).reshape(3, 4).requires_grad_()
+        (compiled(call) if is_live else call)(model, x).backward()
+        gradients.append([x.grad, *(p.grad for p in model.parameters())])
+    torch.testing.assert_close(gradients[1], gradients[0])
+
+
+def test_dropout_is_drawn_from_the_seed_of_pytorch() -> None:
+    run = compiled(lambda x: F.dropout(x, 0.5) + F.dropout(x, 0.5))
+    x = torch.ones(64, 64, requires_grad=True)
+    results = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        results.append(run(x))
+    assert torch.equal(results[0], results[1])
+    assert not torch.equal(results[0], results[2])
+    assert set(results[0].unique().tolist()) == {0.0, 2.0, 4.0}
+    x.grad = None
+    results[0].sum().backward()
+    assert x.grad is not None
+    assert torch.equal(x.grad, results[0].detach())  # the masks of the forward
+
+
+def test_dropout_in_a_checkpoint_is_refused_or_the_same() -> None:
+    def call(x: Tensor) -> Tensor:
+        result: Tensor = checkpoint(lambda x: F.dropout(x, 0.5) * x, x, use_reentrant=False)
+        return result
+
+    x = torch.linspace(1, 2, 64).requires_grad_()
+    result = compiled(call)(x)
+    result.sum().backward()
+    kept = (result != 0).float()
+    torch.testing.assert_close(x.grad, 4 * kept * x.detach())
+
+
+def test_an_optimizer_in_a_graph() -> None:
+    gradients = [torch.linspace(-1, 1, 6).reshape(2, 3), torch.ones(3)]
+    steps = []
+    for is_live in (False, True):
+        parameters = [nn.Parameter(torch.ones(2, 3)), nn.Parameter(torch.zeros(3))]
+        optimizer = torch.optim.AdamW(parameters, lr=torch.tensor(0.1), foreach=False)
+        step = compiled(optimizer.step) if is_live else optimizer.step
+        for _ in range(3):
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.grad = gradient.clone()
+            step()
+        steps.append([p.detach() for p in parameters])
+    torch.testing.assert_close(steps[1], steps[0])
+
+
+def test_an_operator_without_a_rule_runs_in_eager_pytorch() -> None:
+    def call(x: Tensor) -> Tensor:
+        return torch.linalg.eig(x).eigenvalues.abs()
+
+    x = torch.eye(3) * 2
+    with pytest.warns(
+        composites.errors.CompositesWarning, match="runs in eager PyTorch.*linalg_eig"
+    ):
+        torch.testing.assert_close(compiled(call)(x), call(x))
+    with pytest.raises(Exception, match="linalg_eig has no rule in JAX"):
+        compiled(call, fullgraph=True)(x)
+
+
+def test_mistakes() -> None:
+    for options, said in (
+        ({"kernel": "auto"}, "has no option 'kernel'; it has: kernels, platform"),
+        ({"kernels": 3}, "kernels must be 'auto', None, names"),
+        ({"platform": "tpu9"}, "no platform 'tpu9'"),
+    ):
+        with pytest.raises(Exception, match=said):
+            compiled(F.gelu, options=options)(torch.ones(2))
+    with pytest.raises(Exception, match="has no mode 'max-autotune'"):
+        compiled(F.gelu, mode="max-autotune")(torch.ones(2))
+
+
+def test_a_double_backward_is_refused_as_pytorch_does() -> None:
+    x = torch.ones(3, requires_grad=True)
+    (gradient,) = torch.autograd.grad(compiled(F.gelu)(x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="double backward"):
+        gradient.sum().backward()
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "live.md"
+
+
+@pytest.mark.process
+def test_the_page() -> None:
+    (snippet,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    done = run_python(snippet)
+    assert done.code == 0, done.stderr
+
+
+@pytest.mark.process
+def test_a_script_that_names_no_backend(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\n"
+        "model = torch.compile(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.GELU()))\n"
+        "model(torch.ones(2, 4)).sum().backward()\n"
+    )
+    command = (sys.executable, "-m", "composites", "run", "--compile", str(script))
+    done = run(*command, XLA_COMPOSITE_OP="gelu")
+    assert done.code == 0, done.stderr
+    assert "ptxla.gelu " in done.stdout
+    assert "ptxla.gelu_backward " in done.stdout
