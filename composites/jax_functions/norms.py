@@ -107,43 +107,30 @@ class _Norm:
 
 @dataclass(frozen=True)
 class _WithMoments:
-    """A layer norm whose results are those of PyTorch's: output, mean, and reciprocal standard
-    deviation. Nothing but the backward takes the last two."""
+    """A layer norm or group norm whose results are those of PyTorch's: output, mean, and reciprocal
+    standard deviation. Nothing but the backward takes the last two."""
 
     norm: Callable[..., list[Any]]
-    axes: tuple[int, ...]
     eps: float
+    axes: tuple[int, ...] = ()
+    """Those of a layer norm."""
+    groups: int | None = None
+    """The number of groups of a group norm."""
 
     def __call__(self, x: Any, *arrays: Any) -> Any:
         import jax.numpy as jnp
         from jax import lax
 
-        wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-        mean = wide.mean(self.axes, keepdims=True)
-        variance = jnp.square(wide - mean).mean(self.axes, keepdims=True)
-        scale = lax.rsqrt(variance + self.eps)
-        return [*self.norm(x, *arrays), mean.astype(x.dtype), scale.astype(x.dtype)]
-
-
-@dataclass(frozen=True)
-class _WithMomentsOfGroups:
-    """A group norm whose results are those of PyTorch's: output, mean, and reciprocal standard
-    deviation. Nothing but the backward takes the last two."""
-
-    norm: Callable[..., list[Any]]
-    groups: int
-    eps: float
-
-    def __call__(self, x: Any, *arrays: Any) -> Any:
-        import jax.numpy as jnp
-        from jax import lax
-
-        wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-        grouped = wide.reshape(x.shape[0], -1, self.groups, x.shape[-1] // self.groups)
-        mean = grouped.mean((1, 3))
-        variance = jnp.square(grouped - mean[:, None, :, None]).mean((1, 3))
-        scale = lax.rsqrt(variance + self.eps)
-        return [*self.norm(x, *arrays), mean.astype(x.dtype), scale.astype(x.dtype)]
+        wide, axes = x.astype(jnp.promote_types(x.dtype, jnp.float32)), self.axes
+        if self.groups is not None:
+            wide = wide.reshape(x.shape[0], -1, self.groups, x.shape[-1] // self.groups)
+            axes = (1, 3)
+        mean = wide.mean(axes, keepdims=True)
+        variance = jnp.square(wide - mean).mean(axes, keepdims=True)
+        moments = [mean.astype(x.dtype), lax.rsqrt(variance + self.eps).astype(x.dtype)]
+        if self.groups is not None:
+            moments = [moment.squeeze(axes) for moment in moments]
+        return [*self.norm(x, *arrays), *moments]
 
 
 @dataclass(frozen=True)
@@ -171,7 +158,7 @@ def layer_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
         arrays.get("scale"),
         arrays.get("bias"),
         epsilon,
-        decomposition=_WithMoments(norm, axes, epsilon),
+        decomposition=_WithMoments(norm, epsilon, axes),
     )[0]
 
 
@@ -209,7 +196,7 @@ def group_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
         math.prod(x.shape[1:-1]),
         groups,
         epsilon,
-        decomposition=_WithMomentsOfGroups(norm, groups, epsilon),
+        decomposition=_WithMoments(norm, epsilon, groups=groups),
         orders=_orders(x, arrays, further=2),
     )[0]
 

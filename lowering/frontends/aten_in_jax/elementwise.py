@@ -174,7 +174,7 @@ def _masked_fill(dtype: Any, /, x: Any, mask: Any, value: Any) -> Any:
     return jnp.where(mask, as_type(value, dtype), x)
 
 
-@rule("aten::clamp", "aten::clamp.Tensor")
+@rule("aten::clamp", "aten::clamp.Tensor", "aten::clamp_min", "aten::clamp_min.Tensor")
 def _clamp(dtype: Any, /, x: Any, low: Any = None, high: Any = None) -> Any:
     x = as_type(x, dtype)
     if low is not None:
@@ -182,14 +182,9 @@ def _clamp(dtype: Any, /, x: Any, low: Any = None, high: Any = None) -> Any:
     return x if high is None else jnp.minimum(x, as_type(high, dtype))
 
 
-@rule("aten::clamp_min", "aten::clamp_min.Tensor")
-def _clamp_min(dtype: Any, /, x: Any, low: Any) -> Any:
-    return _clamp(dtype, x, low)
-
-
-@rule("aten::clamp_max", "aten::clamp_max.Tensor")
-def _clamp_max(dtype: Any, /, x: Any, high: Any) -> Any:
-    return _clamp(dtype, x, None, high)
+rule("aten::clamp_max", "aten::clamp_max.Tensor")(
+    lambda dtype, /, x, high: _clamp(dtype, x, None, high)
+)
 
 
 @rule("aten::_to_copy", "aten::copy", "prims::convert_element_type", "aten::to.dtype")

@@ -75,7 +75,10 @@ rule("aten::max.dim")(_extreme(jnp.max, jnp.argmax))
 rule("aten::min.dim")(_extreme(jnp.min, jnp.argmin))
 
 
-def _moments(x: Any, dims: Any, correction: Any, keepdim: bool) -> tuple[Any, Any]:
+@rule("aten::var_mean.correction")
+def _moments(
+    dtypes: Any, /, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> tuple[Any, Any]:
     """Variance and mean, in f32 where `x` is f16 or bf16."""
     x = x.astype(opmath_dtype(x.dtype))
     axes = _axes(x, dims)
@@ -95,25 +98,13 @@ def _moments(x: Any, dims: Any, correction: Any, keepdim: bool) -> tuple[Any, An
 
 
 @rule("aten::var.correction")
-def _var(
-    dtype: Any, /, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
-) -> Any:
-    return _moments(x, dims, correction, keepdim)[0].astype(dtype)
-
-
-@rule("aten::var_mean.correction")
-def _var_mean(
-    dtypes: Any, /, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
-) -> Any:
-    variance, mean = _moments(x, dims, correction, keepdim)
-    return variance.astype(dtypes[0]), mean.astype(dtypes[1])
+def _var(dtype: Any, /, *arguments: Any, **keywords: Any) -> Any:
+    return _moments(None, *arguments, **keywords)[0]
 
 
 @rule("aten::std.correction")
-def _std(
-    dtype: Any, /, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
-) -> Any:
-    return jnp.sqrt(_moments(x, dims, correction, keepdim)[0]).astype(dtype)
+def _std(dtype: Any, /, *arguments: Any, **keywords: Any) -> Any:
+    return jnp.sqrt(_moments(None, *arguments, **keywords)[0])
 
 
 def _scan(function: Callable[..., Any]) -> Rule:

@@ -56,7 +56,7 @@ def rule_of_ranks(name: str) -> Callable[[Rule], Rule]:
 
 def rule_without_dtype(function: Callable[..., Any], *names: str) -> None:
     """Register a function that takes an operator's arguments and no dtype of the result."""
-    rule(*names)(lambda dtype, /, *arguments: function(*arguments))
+    rule(*names)(lambda dtype, /, *arguments, **keywords: function(*arguments, **keywords))
 
 
 def linear_algebra_rule(*names: str) -> Callable[[Rule], Rule]:
