@@ -140,16 +140,19 @@ class _Separation:
         return made
 
 
-def _merges(before: IrType, after: IrType) -> bool:
-    """Whether a reshape merges leading dimensions, two of which are larger than one."""
-    if not (before.has_static_shape and after.has_static_shape):
-        return False
-    old, new = list(before.shape), list(after.shape)
+def merges(old: Sequence[int], new: Sequence[int]) -> bool:
+    """Return whether a reshape between these sizes merges leading dimensions, two of which are
+    larger than one."""
     extra = len(old) - len(new)
     if extra < 1 or not new:
         return False
     leading, rest = old[: extra + 1], old[extra + 1 :]
     return rest == new[1:] and prod(leading) == new[0] and sum(size > 1 for size in leading) > 1
+
+
+def _merges(before: IrType, after: IrType) -> bool:
+    is_static = before.has_static_shape and after.has_static_shape
+    return is_static and merges(list(before.shape), list(after.shape))
 
 
 def _leading(before: IrValue, merged: IrValue) -> list[int]:
