@@ -111,9 +111,9 @@ class _WithMoments:
     standard deviation. Nothing but the backward takes the last two."""
 
     norm: Callable[..., list[Any]]
+    axes: tuple[int, ...]
+    """Those of the input, or with groups of `[N, …, groups, C / groups]`."""
     eps: float
-    axes: tuple[int, ...] = ()
-    """Those of a layer norm."""
     groups: int | None = None
     """The number of groups of a group norm."""
 
@@ -121,15 +121,14 @@ class _WithMoments:
         import jax.numpy as jnp
         from jax import lax
 
-        wide, axes = x.astype(jnp.promote_types(x.dtype, jnp.float32)), self.axes
+        wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
         if self.groups is not None:
             wide = wide.reshape(x.shape[0], -1, self.groups, x.shape[-1] // self.groups)
-            axes = (1, 3)
-        mean = wide.mean(axes, keepdims=True)
-        variance = jnp.square(wide - mean).mean(axes, keepdims=True)
+        mean = wide.mean(self.axes, keepdims=True)
+        variance = jnp.square(wide - mean).mean(self.axes, keepdims=True)
         moments = [mean.astype(x.dtype), lax.rsqrt(variance + self.eps).astype(x.dtype)]
         if self.groups is not None:
-            moments = [moment.squeeze(axes) for moment in moments]
+            moments = [moment.squeeze(self.axes) for moment in moments]
         return [*self.norm(x, *arrays), *moments]
 
 
@@ -158,7 +157,7 @@ def layer_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
         arrays.get("scale"),
         arrays.get("bias"),
         epsilon,
-        decomposition=_WithMoments(norm, epsilon, axes),
+        decomposition=_WithMoments(norm, axes, epsilon),
     )[0]
 
 
@@ -196,7 +195,7 @@ def group_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
         math.prod(x.shape[1:-1]),
         groups,
         epsilon,
-        decomposition=_WithMoments(norm, epsilon, groups=groups),
+        decomposition=_WithMoments(norm, (1, 3), epsilon, groups),
         orders=_orders(x, arrays, further=2),
     )[0]
 

@@ -152,8 +152,9 @@ def rms_norm_gated(
         gate: the shape of `input`.
         group_size: divides C.
     """
-    grouped = in_groups(gated(input, gate), group_size)
-    normed = (grouped * reciprocal_root(grouped, eps)).view(input.shape)
+    wide = gated(input, gate)
+    grouped = in_groups(wide, group_size)
+    normed = (grouped * reciprocal_root(grouped, eps)).view(wide.shape)
     return weight * normed.to(input.dtype)
 
 
