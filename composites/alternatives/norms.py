@@ -27,11 +27,7 @@ def layer_norm(
     mean = _mean(rows)
     centered = rows - mean
     rstd = lax.rsqrt(sum_of_each(centered * centered) / _length(rows) + eps)
-    result = centered * rstd
-    if weight is not None:
-        result = result * weight.reshape(rows.shape[-2:])
-    if bias is not None:
-        result = result + bias.reshape(rows.shape[-2:])
+    result = _affine(centered * rstd, weight, bias)
     kept = _of_statistics(input, normalized_shape)
     return result.reshape(input.shape), mean.reshape(kept), rstd.reshape(kept)
 
@@ -50,7 +46,7 @@ def layer_norm_backward(
     count = _length(rows)
     mean, rstd = (saved.reshape(*rows.shape[:-2], 1, 1) for saved in (result_1, result_2))
     centered = rows - mean
-    weighted = grads if weight is None else grads * weight.reshape(rows.shape[-2:])
+    weighted = _affine(grads, weight, None)
     of_mean = sum_of_each(weighted) / count
     of_rstd = sum_of_each(weighted * centered) / count * rstd * rstd
     of_input = (weighted - of_mean - centered * of_rstd) * rstd
@@ -68,9 +64,7 @@ def rms_norm(
     """`aten::rms_norm`: the result, and the reciprocal root of the mean of squares."""
     rows = in_blocks(input, len(normalized_shape))
     root = _reciprocal_root(rows, eps)
-    result = rows * root
-    if weight is not None:
-        result = result * weight.reshape(rows.shape[-2:])
+    result = _affine(rows * root, weight, None)
     kept = _of_statistics(input, normalized_shape)
     return result.reshape(input.shape), root.reshape(kept)
 
@@ -93,7 +87,7 @@ def rms_norm_backward(
     """The gradients of input and weight."""
     rows, grads = (in_blocks(array, len(normalized_shape)) for array in (input, grad_output))
     root = inverse_rms.reshape(*rows.shape[:-2], 1, 1)
-    weighted = grads if weight is None else grads * weight.reshape(rows.shape[-2:])
+    weighted = _affine(grads, weight, None)
     of_root = sum_of_each(weighted * rows) * (root * root * root / _length(rows))
     of_input = weighted * root - rows * of_root
     of_weight = None
@@ -158,6 +152,13 @@ def _statistics(images: Array) -> tuple[Array, Array, Array]:
     mean = mean + sum_of_each(images - mean).sum(0) / count
     centered = images - mean
     return mean, centered, sum_of_each(centered * centered).sum(0) / count
+
+
+def _affine(rows: Array, weight: Array | None, bias: Array | None) -> Array:
+    """`rows * weight + bias`, with those that there are, of the shape of one row."""
+    shape = rows.shape[-2:]
+    scaled = rows if weight is None else rows * weight.reshape(shape)
+    return scaled if bias is None else scaled + bias.reshape(shape)
 
 
 def _of_statistics(input: Array, normalized_shape: Sequence[int]) -> tuple[int, ...]:

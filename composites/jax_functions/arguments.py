@@ -16,11 +16,16 @@ def is_array(x: Any) -> bool:
     return isinstance(x, Array | np.ndarray)
 
 
-def floats(x: Any) -> Any:
-    """An array of floats. JAX computes integers and numbers in another type, PyTorch does not."""
+def has_floats(x: Any) -> bool:
+    """Return whether a value is an array of floats."""
     from jax.numpy import floating, issubdtype
 
-    if not is_array(x) or not issubdtype(x.dtype, floating):
+    return is_array(x) and bool(issubdtype(x.dtype, floating))
+
+
+def floats(x: Any) -> Any:
+    """An array of floats. JAX computes integers and numbers in another type, PyTorch does not."""
+    if not has_floats(x):
         raise UnsupportedCallError("the input is no array of floats")
     return x
 

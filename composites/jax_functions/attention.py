@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from composites.errors import UnsupportedCallError
-from composites.jax_functions.arguments import is_array
+from composites.jax_functions.arguments import has_floats, is_array
 
 Options = tuple[tuple[str, Any], ...]
 """Keyword arguments that are no arrays."""
@@ -142,7 +142,7 @@ def _called(
     if not isinstance(is_causal, bool):
         raise UnsupportedCallError("is_causal is an array")
     _type_of(*arrays)
-    if bias is not None and not _has_floats(bias):
+    if bias is not None and not has_floats(bias):
         raise UnsupportedCallError("the bias is no array of floats")
     boolean = None if mask is None else _boolean(mask)
     attention = _Attention(
@@ -186,17 +186,11 @@ def _check_flax(
 def _type_of(query: Any, key: Any, value: Any) -> Any:
     """The type of all three, which are arrays of floats."""
     arrays = (query, key, value)
-    if not all(map(_has_floats, arrays)) or len({x.dtype for x in arrays}) > 1:
+    if not all(map(has_floats, arrays)) or len({x.dtype for x in arrays}) > 1:
         raise UnsupportedCallError("the operands are no arrays of one type of floats")
     if not all(x.ndim >= 3 for x in arrays):
         raise UnsupportedCallError("an operand has less than three dimensions")
     return query.dtype
-
-
-def _has_floats(array: Any) -> bool:
-    from jax.numpy import floating, issubdtype
-
-    return is_array(array) and bool(issubdtype(array.dtype, floating))
 
 
 def _boolean(mask: Any) -> Any:

@@ -107,43 +107,29 @@ class _Norm:
 
 @dataclass(frozen=True)
 class _WithMoments:
-    """A layer norm whose results are those of PyTorch's: output, mean, and reciprocal standard
-    deviation. Nothing but the backward takes the last two."""
+    """A layer norm or group norm whose results are those of PyTorch's: output, mean, and reciprocal
+    standard deviation. Nothing but the backward takes the last two."""
 
     norm: Callable[..., list[Any]]
     axes: tuple[int, ...]
+    """Those of the input, or with groups of `[N, …, groups, C / groups]`."""
     eps: float
+    groups: int | None = None
+    """The number of groups of a group norm."""
 
     def __call__(self, x: Any, *arrays: Any) -> Any:
         import jax.numpy as jnp
         from jax import lax
 
         wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+        if self.groups is not None:
+            wide = wide.reshape(x.shape[0], -1, self.groups, x.shape[-1] // self.groups)
         mean = wide.mean(self.axes, keepdims=True)
         variance = jnp.square(wide - mean).mean(self.axes, keepdims=True)
-        scale = lax.rsqrt(variance + self.eps)
-        return [*self.norm(x, *arrays), mean.astype(x.dtype), scale.astype(x.dtype)]
-
-
-@dataclass(frozen=True)
-class _WithMomentsOfGroups:
-    """A group norm whose results are those of PyTorch's: output, mean, and reciprocal standard
-    deviation. Nothing but the backward takes the last two."""
-
-    norm: Callable[..., list[Any]]
-    groups: int
-    eps: float
-
-    def __call__(self, x: Any, *arrays: Any) -> Any:
-        import jax.numpy as jnp
-        from jax import lax
-
-        wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-        grouped = wide.reshape(x.shape[0], -1, self.groups, x.shape[-1] // self.groups)
-        mean = grouped.mean((1, 3))
-        variance = jnp.square(grouped - mean[:, None, :, None]).mean((1, 3))
-        scale = lax.rsqrt(variance + self.eps)
-        return [*self.norm(x, *arrays), mean.astype(x.dtype), scale.astype(x.dtype)]
+        moments = [mean.astype(x.dtype), lax.rsqrt(variance + self.eps).astype(x.dtype)]
+        if self.groups is not None:
+            moments = [moment.squeeze(self.axes) for moment in moments]
+        return [*self.norm(x, *arrays), *moments]
 
 
 @dataclass(frozen=True)
@@ -209,7 +195,7 @@ def group_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
         math.prod(x.shape[1:-1]),
         groups,
         epsilon,
-        decomposition=_WithMomentsOfGroups(norm, groups, epsilon),
+        decomposition=_WithMoments(norm, (1, 3), epsilon, groups),
         orders=_orders(x, arrays, further=2),
     )[0]
 

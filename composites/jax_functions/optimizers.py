@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from composites.errors import UnsupportedCallError
+from composites.jax_functions.arguments import has_floats
 
 
 class _Rule(ABC):
@@ -214,10 +215,7 @@ def _like(averages: Any, structure: Any) -> list[Any]:
 
 def _check(composite: Any, rule: _Rule, parameters: list[tuple[Any, ...]], state: Any) -> None:
     """Check that the composite computes what optax does."""
-    import jax.numpy as jnp
-    import numpy as np
     import optax
-    from jax import Array
 
     fields = rule.averages
 
@@ -234,11 +232,8 @@ def _check(composite: Any, rule: _Rule, parameters: list[tuple[Any, ...]], state
 
     checked = set()
     for arrays in parameters:
-        for array in arrays:
-            if not isinstance(array, Array | np.ndarray) or not jnp.issubdtype(
-                array.dtype, jnp.floating
-            ):
-                raise UnsupportedCallError("a gradient or an average is no array of floats")
+        if not all(map(has_floats, arrays)):
+            raise UnsupportedCallError("a gradient or an average is no array of floats")
         if len({array.shape for array in arrays}) > 1:
             raise UnsupportedCallError("a gradient and its averages have different shapes")
         types = tuple(array.dtype for array in arrays)

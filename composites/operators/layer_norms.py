@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from composites.operators.norms import sum_of_rows
+from composites.operators.norms import reciprocal_root, sum_of_rows
 
 
 def mean(input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float) -> Tensor:
@@ -27,7 +27,7 @@ def reciprocal_deviation(
 ) -> Tensor:
     """`1 / sqrt(variance + eps)` of each row: `[…, 1]` in f32, of `[…, C]`."""
     wide = input.to(torch.float32)
-    return _reciprocal(wide - wide.mean(-1, keepdim=True), eps)
+    return reciprocal_root(wide - wide.mean(-1, keepdim=True), eps)
 
 
 def cohere_layer_norm_with_statistics(
@@ -41,7 +41,7 @@ def cohere_layer_norm_with_statistics(
     """
     means = input.mean(-1, keepdim=True)
     centred = input - means
-    reciprocal = _reciprocal(centred, eps)
+    reciprocal = reciprocal_root(centred, eps)
     return weight * (centred * reciprocal), means, reciprocal
 
 
@@ -68,7 +68,3 @@ def cohere_layer_norm_backward(
     of_mean = (-of_centred).sum(-1, keepdim=True) + (-of_squares).sum(-1, keepdim=True)
     of_input = of_centred + of_squares + of_mean.expand_as(input) / size
     return of_input, sum_of_rows(grad_output * (centred * reciprocal_deviation))
-
-
-def _reciprocal(centred: Tensor, eps: float) -> Tensor:
-    return torch.rsqrt(centred.pow(2).mean(-1, keepdim=True) + eps)

@@ -47,7 +47,7 @@ def loss_of_linear(
     Returns:
         A scalar, or `[…]` if there is no reduction. f64 for f64, and f32 otherwise.
     """
-    logits = _logits(input, weight, bias).view(-1, weight.size(0))
+    logits = _rows_of_logits(input, weight, bias)
     loss = functional.cross_entropy(
         logits,
         target.reshape(-1),
@@ -77,7 +77,7 @@ def loss_with_rows(
         UnsupportedCallError: autocast is on.
     """
     _check_autocast(input)
-    logits = _logits(input, weight, bias).view(-1, weight.size(0))
+    logits = _rows_of_logits(input, weight, bias)
     classes = target.reshape(-1)
     loss, maxima, log_sums = cross_entropy_with_sums(logits, classes, None, reduction, ignore_index)
     of_rows = loss if reduction else loss.view(target.shape)
@@ -110,7 +110,7 @@ def loss_of_linear_backward(
         UnsupportedCallError: autocast is on.
     """
     _check_autocast(input)
-    logits = _logits(input, weight, bias).view(-1, weight.size(0))
+    logits = _rows_of_logits(input, weight, bias)
     grads = cross_entropy_backward(
         grad_output.reshape(-1) if grad_output.dim() else grad_output,
         logits,
@@ -134,30 +134,22 @@ def _check_autocast(input: Tensor) -> None:
 
 
 def row_maxima(
-    input: Tensor,
-    weight: Tensor,
-    target: Tensor,
-    bias: Tensor | None = None,
-    reduction: int = MEAN,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
+    input: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None = None, *_: Any, **__: Any
 ) -> Tensor:
     """The greatest logit of each row, of the shape of `target`, which is saved for the backward."""
     return _logits(input, weight, bias).amax(-1)
 
 
 def row_log_sums(
-    input: Tensor,
-    weight: Tensor,
-    target: Tensor,
-    bias: Tensor | None = None,
-    reduction: int = MEAN,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
+    input: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None = None, *_: Any, **__: Any
 ) -> Tensor:
     """The logarithm of the sum of exp(logit - maximum) of each row, which is saved too."""
     logits = _logits(input, weight, bias)
     return torch.log(torch.exp(logits - logits.amax(-1, keepdim=True)).sum(-1))
+
+
+def _rows_of_logits(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return _logits(input, weight, bias).view(-1, weight.size(0))
 
 
 def _logits(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

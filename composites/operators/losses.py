@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -81,14 +83,7 @@ def cross_entropy_with_sums(
     return loss, maxima, log_sums
 
 
-def row_maxima(
-    self: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    reduction: int = MEAN,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-) -> Tensor:
+def row_maxima(self: Tensor, *_: Any, **__: Any) -> Tensor:
     """The greatest logit of each row, which `aten::cross_entropy_loss` saves for its backward.
 
     Args:
@@ -100,14 +95,7 @@ def row_maxima(
     return torch.amax(self, _dimension_of_classes(self)).to(opmath_type(self.dtype))
 
 
-def row_log_sums(
-    self: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    reduction: int = MEAN,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-) -> Tensor:
+def row_log_sums(self: Tensor, *_: Any, **__: Any) -> Tensor:
     """The logarithm of the sum of exp(logit - maximum) of each row, as `row_maxima` has rows.
 
     With both, a backward computes log-probabilities as stock does, with its bits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,6 +13,8 @@ from torch.nn import functional
 from composites.errors import UnsupportedCallError
 from composites.operators.opmath import opmath_type
 from composites.torch_internals import assign_all
+
+Values = TypeVar("Values", Tensor, Tensor | None)
 
 
 def llama_rms_norm(
@@ -29,8 +31,7 @@ def llama_rms_norm(
         normalized_shape: `[C]`.
     """
     wide = input.to(torch.float32)
-    variance = wide.pow(2).mean(-1, keepdim=True)
-    return weight * (wide * torch.rsqrt(variance + eps)).to(input.dtype)
+    return weight * (wide * reciprocal_root(wide, eps)).to(input.dtype)
 
 
 def t5_rms_norm(
@@ -44,8 +45,7 @@ def t5_rms_norm(
         weight: `[C]`.
         normalized_shape: `[C]`.
     """
-    variance = input.to(torch.float32).pow(2).mean(-1, keepdim=True)
-    normed = input * torch.rsqrt(variance + eps)
+    normed = input * reciprocal_root(input.to(torch.float32), eps)
     if weight.dtype in (torch.float16, torch.bfloat16):
         normed = normed.to(weight.dtype)
     return weight * normed
@@ -63,8 +63,7 @@ def olmo2_rms_norm(
         normalized_shape: `[C]`.
     """
     wide = input.to(torch.float32)
-    variance = wide.pow(2).mean(-1, keepdim=True)
-    return (weight * (wide * torch.rsqrt(variance + eps))).to(input.dtype)
+    return (weight * (wide * reciprocal_root(wide, eps))).to(input.dtype)
 
 
 def weightless_rms_norm(input: Tensor, *, normalized_shape: Sequence[int], eps: float) -> Tensor:
@@ -75,7 +74,7 @@ def weightless_rms_norm(input: Tensor, *, normalized_shape: Sequence[int], eps: 
         normalized_shape: `[C]`.
     """
     wide = input.float()
-    return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).type_as(input)
+    return (wide * reciprocal_root(wide, eps)).type_as(input)
 
 
 def weightless_of_module(
@@ -98,7 +97,7 @@ def gemma_rms_norm(
         normalized_shape: `[C]`.
     """
     wide = input.float()
-    normed = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
+    normed = wide * reciprocal_root(wide, eps)
     return (normed * (1.0 + weight.float())).type_as(input)
 
 
@@ -106,6 +105,22 @@ def gemma_of_module(composite: Callable[..., Tensor], module: Any, x: Tensor) ->
     """Adapt the `forward` of Gemma's norm to the composite's operands and attributes."""
     weight = _weight_of(module, x)
     return composite(x, weight, normalized_shape=list(weight.shape), eps=module.eps)
+
+
+def reciprocal_root(wide: Tensor, eps: float) -> Tensor:
+    """`1 / sqrt(mean(wide^2) + eps)` over the last dimension, which stays."""
+    return torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
+
+
+def gated(input: Tensor, gate: Tensor | None) -> Tensor:
+    """`input * silu(gate)` in f32; the input where there is no gate."""
+    wide = input.to(torch.float32)
+    return wide if gate is None else wide * functional.silu(gate.to(torch.float32))
+
+
+def in_groups(x: Tensor, size: int) -> Tensor:
+    """`[…, C]` as `[…, C / size, size]`."""
+    return x.view(*x.shape[:-1], x.shape[-1] // size, size)
 
 
 def cohere_layer_norm(
@@ -137,13 +152,9 @@ def rms_norm_gated(
         gate: the shape of `input`.
         group_size: divides C.
     """
-    wide = input.to(torch.float32)
-    if gate is not None:
-        wide = wide * functional.silu(gate.to(torch.float32))
-    *before, last = wide.shape
-    grouped = wide.view(*before, last // group_size, group_size)
-    variance = grouped.pow(2).mean(-1, keepdim=True)
-    normed = (grouped * torch.rsqrt(variance + eps)).view(*before, last)
+    wide = gated(input, gate)
+    grouped = in_groups(wide, group_size)
+    normed = (grouped * reciprocal_root(grouped, eps)).view(wide.shape)
     return weight * normed.to(input.dtype)
 
 
@@ -341,7 +352,7 @@ def layer_norm_apart(
         The result, and mean and reciprocal deviation, `[…, 1, …]`.
     """
     mean, reciprocal = _statistics(input, last_dimensions(input, normalized_shape), eps)
-    return _affine((input - mean) * reciprocal, weight, bias), mean, reciprocal
+    return affine((input - mean) * reciprocal, weight, bias), mean, reciprocal
 
 
 def layer_norm_backward_apart(
@@ -363,7 +374,7 @@ def layer_norm_backward_apart(
     grad = _only(grad_output, grad_output_1, grad_output_2)
     dims = last_dimensions(input, normalized_shape)
     centered = input - result_1
-    of_input = _gradient_of_norm(_affine(grad, weight, None), centered, result_2, dims)
+    of_input = _gradient_of_norm(affine(grad, weight, None), centered, result_2, dims)
     of_weight, of_bias = grad * (centered * result_2), grad
     if dims[0]:
         others = list(range(dims[0]))
@@ -392,8 +403,8 @@ def group_norm_apart(
     grouped = input.reshape(N, group, C // group, *input.shape[2:])
     mean, reciprocal = _statistics(grouped, list(range(2, grouped.dim())), eps)
     normed = ((grouped - mean) * reciprocal).reshape(input.shape)
-    weight, bias = _of_channels(weight, input), _of_channels(bias, input)
-    return _affine(normed, weight, bias), mean.reshape(N, group), reciprocal.reshape(N, group)
+    weight, bias = of_channels(weight, input), of_channels(bias, input)
+    return affine(normed, weight, bias), mean.reshape(N, group), reciprocal.reshape(N, group)
 
 
 def group_norm_backward_apart(
@@ -425,8 +436,8 @@ def instance_norm_apart(
         input: `[N, C, …]`, f32 or f64.
     """
     mean, reciprocal = _statistics(input, list(range(2, input.dim())), eps)
-    weight, bias = _of_channels(weight, input), _of_channels(bias, input)
-    return _affine((input - mean) * reciprocal, weight, bias)
+    weight, bias = of_channels(weight, input), of_channels(bias, input)
+    return affine((input - mean) * reciprocal, weight, bias)
 
 
 def instance_norm_backward_apart(
@@ -447,11 +458,13 @@ def sum_of_rows(x: Tensor) -> Tensor:
     return x.sum(list(range(x.dim() - 1))) if x.dim() > 1 else x
 
 
-def _of_channels(values: Tensor | None, input: Tensor) -> Tensor | None:
-    return None if values is None else values.reshape(1, -1, *[1] * (input.dim() - 2))
+def of_channels(values: Values, input: Tensor) -> Values:
+    """One value for each channel, in the rank of an input `[N, C, …]`."""
+    return values if values is None else values.reshape(1, -1, *[1] * (input.dim() - 2))
 
 
-def _affine(normed: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+def affine(normed: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """`normed * weight + bias`, with those that there are."""
     scaled = normed if weight is None else normed * weight
     return scaled if bias is None else scaled + bias
 
@@ -487,7 +500,7 @@ def _gradients_of_channels(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients for input, weight and bias of a norm over all dimensions of `centered` but the
     first two, with one weight for each channel of the input."""
-    weighted = _affine(grad, _of_channels(weight, input), None).reshape(centered.shape)
+    weighted = affine(grad, of_channels(weight, input), None).reshape(centered.shape)
     dims = list(range(2, centered.dim()))
     of_input = _gradient_of_norm(weighted, centered, reciprocal, dims).reshape(input.shape)
     normed = (centered * reciprocal).reshape(input.shape)

@@ -8,7 +8,8 @@ there (`capturable=True`), as in torch.optim.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -187,86 +188,122 @@ def sgd_update(
     return [param, buffer] if momentum != 0 else [param]
 
 
-def adamw(
-    composite: Update, *arguments: Any, decoupled_weight_decay: bool, **keywords: Any
-) -> InPlace:
+@dataclass(frozen=True, slots=True)
+class AdamCall:
+    """The arguments of the functions that `torch.optim.Adam` and `torch.optim.AdamW` call."""
+
+    params: list[Tensor]
+    grads: list[Tensor]
+    exp_avgs: list[Tensor]
+    exp_avg_sqs: list[Tensor]
+    max_exp_avg_sqs: list[Tensor]
+    state_steps: list[Tensor]
+    grad_scale: Tensor | None
+    found_inf: Tensor | None
+    _: KW_ONLY
+    amsgrad: bool
+    has_complex: bool
+    beta1: float | Tensor
+    beta2: float | Tensor
+    lr: float | Tensor
+    weight_decay: float
+    eps: float
+    maximize: bool
+    capturable: bool
+    differentiable: bool
+    decoupled_weight_decay: bool
+
+    def check(self, *, decoupled: bool) -> None:
+        """Leave to torch.optim what no update here takes, and the calls of the other optimizer.
+
+        Raises:
+            UnsupportedCallError: with the reason.
+        """
+        if self.decoupled_weight_decay != decoupled:
+            one, other = ("Adam", "AdamW") if decoupled else ("AdamW", "Adam")
+            raise UnsupportedCallError(f"the call is for {one}, not {other}")
+        numbers = (self.beta1, self.beta2, self.lr, self.weight_decay, self.eps)
+        scaling = (self.grad_scale, self.found_inf)
+        require_plain(numbers, scaling, has_complex=self.has_complex)
+        require_own_memory(self.params)
+
+    @property
+    def states(self) -> tuple[list[Tensor], ...]:
+        """The lists of tensors that the step changes."""
+        lists = (self.params, self.exp_avgs, self.exp_avg_sqs)
+        return (*lists, self.max_exp_avg_sqs) if self.amsgrad else lists
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes that composites of one parameter and of all have."""
+        return {
+            "beta1": self.beta1,
+            "beta2": self.beta2,
+            "eps": self.eps,
+            "weight_decay": 0.0 if self.decoupled_weight_decay else float(self.weight_decay),
+            "maximize": self.maximize,
+        }
+
+    def scalars(self, made: Scalars, step: Any, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """`step_size`, `bias_correction2_sqrt` and `decay` of `adam_update`.
+
+        Args:
+            made: the scalars of the call.
+            step: the number of the step, or a tensor with it on the device.
+            like: the parameter.
+        """
+        beta1, beta2, lr = cast("tuple[float, float, float]", (self.beta1, self.beta2, self.lr))
+        bias_correction2 = 1 - beta2**step
+        root = bias_correction2.sqrt() if isinstance(step, Tensor) else bias_correction2**0.5
+        weight_decay = self.weight_decay if self.decoupled_weight_decay else 0
+        return (
+            made.tensor(lr / (1 - beta1**step), like),
+            made.tensor(root, like),
+            made.tensor(1 - lr * weight_decay, like, wide=True),
+        )
+
+
+def adamw(composite: Update, *arguments: Any, **keywords: Any) -> InPlace:
     """Adapt `torch.optim.AdamW` without `foreach` and `fused`, which is its default for XLA
     tensors."""
-    if not decoupled_weight_decay:
-        raise UnsupportedCallError("the call is for Adam, not AdamW")
-    return _adam(composite, *arguments, decoupled=True, **keywords)
+    return _adam(composite, AdamCall(*arguments, **keywords), decoupled=True)
 
 
-def adam(
-    composite: Update, *arguments: Any, decoupled_weight_decay: bool, **keywords: Any
-) -> InPlace:
+def adam(composite: Update, *arguments: Any, **keywords: Any) -> InPlace:
     """Adapt `torch.optim.Adam` without `foreach` and `fused`, which is its default for XLA
     tensors."""
-    if decoupled_weight_decay:
-        raise UnsupportedCallError("the call is for AdamW, not Adam")
-    return _adam(composite, *arguments, decoupled=False, **keywords)
+    return _adam(composite, AdamCall(*arguments, **keywords), decoupled=False)
 
 
-def _adam(
-    composite: Update,
-    params: list[Tensor],
-    grads: list[Tensor],
-    exp_avgs: list[Tensor],
-    exp_avg_sqs: list[Tensor],
-    max_exp_avg_sqs: list[Tensor],
-    state_steps: list[Tensor],
-    grad_scale: Tensor | None,
-    found_inf: Tensor | None,
-    *,
-    amsgrad: bool,
-    has_complex: bool,
-    beta1: float | Tensor,
-    beta2: float | Tensor,
-    lr: float | Tensor,
-    weight_decay: float,
-    eps: float,
-    maximize: bool,
-    capturable: bool,
-    differentiable: bool,
-    decoupled: bool,
-) -> InPlace:
-    require_plain(
-        (beta1, beta2, lr, weight_decay, eps), (grad_scale, found_inf), has_complex=has_complex
-    )
-    counted_on = {step.device.type for step in state_steps}
-    if counted_on != ({param.device.type for param in params} if capturable else {"cpu"}):
+def _adam(composite: Update, call: AdamCall, *, decoupled: bool) -> InPlace:
+    call.check(decoupled=decoupled)
+    devices = {param.device.type for param in call.params} if call.capturable else {"cpu"}
+    if {step.device.type for step in call.state_steps} != devices:
         raise UnsupportedCallError("the step counts are not where torch.optim has them")
-    if differentiable:
+    if call.differentiable:
         raise UnsupportedCallError("differentiable is True")
-    require_own_memory(params)
     scalars = Scalars()
     steps: list[Tensor] = []
     updates: list[Sequence[Tensor]] = []
     # Everything is computed before anything is written: if the call falls back to the stock
     # lowering, its tensors must be unchanged.
-    for i, param in enumerate(params):
-        steps.append(state_steps[i] + 1)
-        step: Any = steps[i] if capturable else steps[i].item()
+    for i, param in enumerate(call.params):
+        steps.append(call.state_steps[i] + 1)
         updates.append(
             composite(
                 param,
-                grads[i],
-                exp_avgs[i],
-                exp_avg_sqs[i],
-                *scalars.of_adam(step, param, beta1, beta2, lr, weight_decay if decoupled else 0),
-                max_exp_avg_sqs[i] if amsgrad else None,
-                beta1=beta1,
-                beta2=beta2,
-                eps=eps,
-                weight_decay=0.0 if decoupled else float(weight_decay),
-                maximize=maximize,
-                capturable=capturable,
+                call.grads[i],
+                call.exp_avgs[i],
+                call.exp_avg_sqs[i],
+                *call.scalars(scalars, steps[i] if call.capturable else steps[i].item(), param),
+                call.max_exp_avg_sqs[i] if call.amsgrad else None,
+                **call.attributes,
+                capturable=call.capturable,
             )
         )
-    for state_step, step in zip(state_steps, steps, strict=True):
+    for state_step, step in zip(call.state_steps, steps, strict=True):
         state_step.copy_(step)
-    states = (params, exp_avgs, exp_avg_sqs, *((max_exp_avg_sqs,) if amsgrad else ()))
-    return InPlace([*map(Written, zip(*states, strict=True), updates)], grads)
+    return InPlace([*map(Written, zip(*call.states, strict=True), updates)], call.grads)
 
 
 def sgd(
@@ -387,23 +424,6 @@ class Scalars:
         if key not in self._made:
             self._made[key] = torch.full((), key[0], dtype=dtype, device=like.device)
         return self._made[key]
-
-    def of_adam(
-        self, step: Any, like: Tensor, beta1: Any, beta2: Any, lr: Any, weight_decay: float
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """`step_size`, `bias_correction2_sqrt` and `decay` of `adam_update`.
-
-        Args:
-            step: the number of the step, or a tensor with it on the device.
-            weight_decay: 0 if it is not decoupled.
-        """
-        bias_correction2 = 1 - beta2**step
-        root = bias_correction2.sqrt() if isinstance(step, Tensor) else bias_correction2**0.5
-        return (
-            self.tensor(lr / (1 - beta1**step), like),
-            self.tensor(root, like),
-            self.tensor(1 - lr * weight_decay, like, wide=True),
-        )
 
 
 def require_plain(

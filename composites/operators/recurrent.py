@@ -11,7 +11,7 @@ with a table of indices. Here they are sliced.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from composites.intermediates import intermediate
 _LSTM_GATES = ("entering", "forgotten", "proposed", "shown")
 _GRU_OF_INPUT = ("reset_of_input", "update_of_input", "new_of_input")
 _GRU_OF_STATE = ("reset_of_state", "update_of_state", "new_of_state")
+States = TypeVar("States", tuple[Tensor], tuple[Tensor, Tensor])
 LstmResults = tuple[Tensor, Tensor, Tensor]
 
 
@@ -157,11 +158,9 @@ def lstm(
     Returns:
         The hidden states after each step, `[T, N, H]`, and both states after the last, `[N, H]`.
     """
-    outputs: list[Tensor] = []
-    for step in _in_order(input.unbind(0), reverse):
-        hx, cx = lstm_cell(step, hx, cx, w_ih, w_hh, b_ih, b_hh)
-        outputs.append(hx)
-    return torch.stack(_in_order(outputs, reverse)), hx, cx
+    weights = (w_ih, w_hh, b_ih, b_hh)
+    outputs, states = _steps(lambda x, h, c: lstm_cell(x, h, c, *weights), input, (hx, cx), reverse)
+    return outputs, *states
 
 
 def gru(
@@ -185,11 +184,20 @@ def gru(
     Returns:
         The states after each step, `[T, N, H]`, and the last one, `[N, H]`.
     """
+    weights = (w_ih, w_hh, b_ih, b_hh)
+    outputs, (state,) = _steps(lambda x, h: (gru_cell(x, h, *weights),), input, (hx,), reverse)
+    return outputs, state
+
+
+def _steps(
+    cell: Callable[..., States], input: Tensor, states: States, reverse: bool
+) -> tuple[Tensor, States]:
+    """The first state after each step, and all states after the last step."""
     outputs: list[Tensor] = []
     for step in _in_order(input.unbind(0), reverse):
-        hx = gru_cell(step, hx, w_ih, w_hh, b_ih, b_hh)
-        outputs.append(hx)
-    return torch.stack(_in_order(outputs, reverse)), hx
+        states = cell(step, *states)
+        outputs.append(states[0])
+    return torch.stack(_in_order(outputs, reverse)), states
 
 
 def _in_order(steps: Sequence[Tensor], reverse: bool) -> list[Tensor]:
@@ -201,28 +209,13 @@ def of_lstm(
     input: Tensor,
     hx: Sequence[Tensor],
     params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
+    *options: Any,
 ) -> LstmResults:
     """Adapt aten::lstm: one composite for each layer and direction."""
     hidden, cell = hx
     if hidden.size(2) != cell.size(2):
         raise UnsupportedCallError("its hidden states are projected")
-    output, (hidden, cell) = _layers(
-        composite,
-        input,
-        (hidden, cell),
-        params,
-        has_biases=has_biases,
-        num_layers=num_layers,
-        dropout=dropout if train else 0.0,
-        bidirectional=bidirectional,
-        batch_first=batch_first,
-    )
+    output, (hidden, cell) = _layers(composite, input, (hidden, cell), params, *options)
     return output, hidden, cell
 
 
@@ -231,25 +224,10 @@ def of_gru(
     input: Tensor,
     hx: Tensor,
     params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
+    *options: Any,
 ) -> tuple[Tensor, Tensor]:
     """Adapt aten::gru: one composite for each layer and direction."""
-    output, (hidden,) = _layers(
-        composite,
-        input,
-        (hx,),
-        params,
-        has_biases=has_biases,
-        num_layers=num_layers,
-        dropout=dropout if train else 0.0,
-        bidirectional=bidirectional,
-        batch_first=batch_first,
-    )
+    output, (hidden,) = _layers(composite, input, (hx,), params, *options)
     return output, hidden
 
 
@@ -258,10 +236,10 @@ def _layers(
     input: Tensor,
     states: Sequence[Tensor],
     params: Sequence[Tensor],
-    *,
     has_biases: bool,
     num_layers: int,
     dropout: float,
+    train: bool,
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Tensor, list[Tensor]]:
@@ -283,7 +261,7 @@ def _layers(
             outputs.append(result)
             last.append(ended)
         output = torch.cat(outputs, -1) if bidirectional else outputs[0]
-        if dropout != 0 and layer < num_layers - 1:
+        if train and dropout != 0 and layer < num_layers - 1:
             output = torch.dropout(output, dropout, True)
     output = output.transpose(0, 1) if batch_first else output
     return output, [torch.stack(state) for state in zip(*last, strict=True)]

@@ -17,6 +17,7 @@ from composites.operators import wide_products as products
 from composites.torch_internals import resize_out
 
 aten = torch.ops.aten
+Product = Callable[..., Tensor]
 
 
 def int_mm(self: Tensor, mat2: Tensor) -> Tensor:
@@ -27,28 +28,20 @@ def int_mm(self: Tensor, mat2: Tensor) -> Tensor:
 # out=
 
 
-def mm_out(self: Tensor, mat2: Tensor, *, out: Tensor) -> Tensor:
-    _check_wider(out.dtype, self, mat2, out=out)
-    return _write(out, torch.mm(self, mat2, out_dtype=out.dtype))
+def _with_out(product: Product) -> Product:
+    """A product of the type of the tensor that it is written to."""
+
+    def write(*operands: Tensor, out: Tensor, **factors: float) -> Tensor:
+        _check_wider(out.dtype, *operands, out=out)
+        return _write(out, product(*operands, out_dtype=out.dtype, **factors))
+
+    return write
 
 
-def bmm_out(self: Tensor, mat2: Tensor, *, out: Tensor) -> Tensor:
-    _check_wider(out.dtype, self, mat2, out=out)
-    return _write(out, torch.bmm(self, mat2, out_dtype=out.dtype))
-
-
-def addmm_out(
-    self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1, out: Tensor
-) -> Tensor:
-    _check_wider(out.dtype, mat1, mat2, out=out, added=self)
-    return _write(out, torch.addmm(self, mat1, mat2, out.dtype, beta=beta, alpha=alpha))
-
-
-def baddbmm_out(
-    self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1, out: Tensor
-) -> Tensor:
-    _check_wider(out.dtype, batch1, batch2, out=out, added=self)
-    return _write(out, torch.baddbmm(self, batch1, batch2, out.dtype, beta=beta, alpha=alpha))
+mm_out = _with_out(torch.mm)
+bmm_out = _with_out(torch.bmm)
+addmm_out = _with_out(torch.addmm)
+baddbmm_out = _with_out(torch.baddbmm)
 
 
 def matmul_out_as_mm(self: Tensor, other: Tensor, *, out: Tensor) -> Tensor:
@@ -81,98 +74,67 @@ def matmul_out_as_bmm(self: Tensor, other: Tensor, *, out: Tensor) -> Tensor:
 # out= together with out_dtype
 
 
-def mm_dtype_out(self: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, out: Tensor) -> Tensor:
-    return _write(_of_dtype(out, out_dtype), torch.mm(self, mat2, out_dtype=out_dtype))
+def _with_dtype_and_out(product: Product) -> Product:
+    """A product of a type that is given, and that the tensor which it is written to must have."""
+
+    def write(*arguments: Any, out: Tensor, **factors: float) -> Tensor:
+        *operands, out_dtype = arguments
+        result = product(*operands, out_dtype=out_dtype, **factors)
+        return _write(_of_dtype(out, out_dtype), result)
+
+    return write
 
 
-def bmm_dtype_out(self: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, out: Tensor) -> Tensor:
-    return _write(_of_dtype(out, out_dtype), torch.bmm(self, mat2, out_dtype=out_dtype))
-
-
-def addmm_dtype_out(
-    self: Tensor,
-    mat1: Tensor,
-    mat2: Tensor,
-    out_dtype: torch.dtype,
-    *,
-    beta: float = 1,
-    alpha: float = 1,
-    out: Tensor,
-) -> Tensor:
-    result = torch.addmm(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha)
-    return _write(_of_dtype(out, out_dtype), result)
-
-
-def baddbmm_dtype_out(
-    self: Tensor,
-    batch1: Tensor,
-    batch2: Tensor,
-    out_dtype: torch.dtype,
-    *,
-    beta: float = 1,
-    alpha: float = 1,
-    out: Tensor,
-) -> Tensor:
-    result = torch.baddbmm(self, batch1, batch2, out_dtype, beta=beta, alpha=alpha)
-    return _write(_of_dtype(out, out_dtype), result)
+mm_dtype_out = _with_dtype_and_out(torch.mm)
+bmm_dtype_out = _with_dtype_and_out(torch.bmm)
+addmm_dtype_out = _with_dtype_and_out(torch.addmm)
+baddbmm_dtype_out = _with_dtype_and_out(torch.baddbmm)
 
 
 # In place
 
 
-def addmm_(
-    self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
-) -> Tensor:
-    _check_wider(self.dtype, mat1, mat2, out=self)
-    return self.copy_(torch.addmm(self, mat1, mat2, self.dtype, beta=beta, alpha=alpha))
+def _in_place(product: Product) -> Product:
+    """A product that is added to a tensor of its type."""
+
+    def add(self: Tensor, one: Tensor, other: Tensor, **factors: float) -> Tensor:
+        _check_wider(self.dtype, one, other, out=self)
+        return self.copy_(product(self, one, other, out_dtype=self.dtype, **factors))
+
+    return add
 
 
-def baddbmm_(
-    self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
-) -> Tensor:
-    _check_wider(self.dtype, batch1, batch2, out=self)
-    return self.copy_(torch.baddbmm(self, batch1, batch2, self.dtype, beta=beta, alpha=alpha))
+addmm_ = _in_place(torch.addmm)
+baddbmm_ = _in_place(torch.baddbmm)
 
 
 # Calls of addmm that only accumulate. These are used if the entry addmm itself is off.
 
 
-def _accumulates(self: Tensor, mat1: Tensor, mat2: Tensor, beta: float, alpha: float) -> None:
-    shape = (mat1.shape[0], mat2.shape[-1])
-    if self.shape != shape or beta != 1 or alpha != 1:
-        raise UnsupportedCallError("this is not an accumulation")
+def _accumulation(rewrite: Product) -> Product:
+    """A rewrite of those calls that add a product to a tensor of its shape and type."""
+
+    def accumulate(
+        self: Tensor,
+        mat1: Tensor,
+        mat2: Tensor,
+        *out_dtype: torch.dtype,
+        beta: float = 1,
+        alpha: float = 1,
+        **out: Tensor,
+    ) -> Tensor:
+        shape = (mat1.shape[0], mat2.shape[-1])
+        dtypes = {*out_dtype} or {tensor.dtype for tensor in out.values()} or {self.dtype}
+        if self.shape != shape or beta != 1 or alpha != 1 or dtypes != {self.dtype}:
+            raise UnsupportedCallError("this is not an accumulation")
+        return rewrite(self, mat1, mat2, *out_dtype, **out)
+
+    return accumulate
 
 
-def accumulate_(
-    self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
-) -> Tensor:
-    _accumulates(self, mat1, mat2, beta, alpha)
-    return addmm_(self, mat1, mat2)
-
-
-def accumulate_out(
-    self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1, out: Tensor
-) -> Tensor:
-    _accumulates(self, mat1, mat2, beta, alpha)
-    if self.dtype != out.dtype:
-        raise UnsupportedCallError("this is not an accumulation")
-    return addmm_out(self, mat1, mat2, out=out)
-
-
-def accumulate_dtype_out(
-    self: Tensor,
-    mat1: Tensor,
-    mat2: Tensor,
-    out_dtype: torch.dtype,
-    *,
-    beta: float = 1,
-    alpha: float = 1,
-    out: Tensor,
-) -> Tensor:
-    _accumulates(self, mat1, mat2, beta, alpha)
-    if self.dtype != out_dtype:
-        raise UnsupportedCallError("this is not an accumulation")
-    return addmm_dtype_out(self, mat1, mat2, out_dtype, out=out)
+accumulate_ = _accumulation(addmm_)
+accumulate_out = _accumulation(addmm_out)
+accumulate_dtype_out = _accumulation(addmm_dtype_out)
 
 
 # The higher-order operator `torch.ops.higher_order.out_dtype(aten.mm.default, dtype, a, b)`. The
@@ -185,24 +147,24 @@ def out_dtype_of_mm(self: Any, op: Any, output_dtype: torch.dtype, *args: Any) -
         _check_wider(output_dtype, input, weight)
         product = torch.mm(_rows(input), weight.mT, out_dtype=output_dtype)
         return product.reshape(*input.shape[:-1], weight.shape[0])
-    return _redirected(torch.mm, aten.mm.default, op, output_dtype, args, first=0)
+    return _redirected(torch.mm, aten.mm.default, op, output_dtype, args, operands=2)
 
 
 def out_dtype_of_bmm(self: Any, op: Any, output_dtype: torch.dtype, *args: Any) -> Tensor:
-    return _redirected(torch.bmm, aten.bmm.default, op, output_dtype, args, first=0)
+    return _redirected(torch.bmm, aten.bmm.default, op, output_dtype, args, operands=2)
 
 
 def out_dtype_of_addmm(self: Any, op: Any, output_dtype: torch.dtype, *args: Any) -> Tensor:
     if op == aten.linear.default and len(args) == 3:
         input, weight, bias = args
-        _check_wider(output_dtype, input, weight, added=bias)
+        _check_wider(output_dtype, bias, input, weight)
         product = torch.addmm(bias, _rows(input), weight.mT, output_dtype)
         return product.reshape(*input.shape[:-1], weight.shape[0])
-    return _redirected(torch.addmm, aten.addmm.default, op, output_dtype, args, first=1)
+    return _redirected(torch.addmm, aten.addmm.default, op, output_dtype, args, operands=3)
 
 
 def out_dtype_of_baddbmm(self: Any, op: Any, output_dtype: torch.dtype, *args: Any) -> Tensor:
-    return _redirected(torch.baddbmm, aten.baddbmm.default, op, output_dtype, args, first=1)
+    return _redirected(torch.baddbmm, aten.baddbmm.default, op, output_dtype, args, operands=3)
 
 
 def out_dtype_of_convolution(self: Any, op: Any, output_dtype: torch.dtype, *args: Any) -> Tensor:
@@ -213,7 +175,7 @@ def out_dtype_of_convolution(self: Any, op: Any, output_dtype: torch.dtype, *arg
     elif op != aten.convolution.default:
         raise UnsupportedCallError(f"{op} is not a convolution")
     input, weight, bias, *geometry = args
-    _check_wider(output_dtype, input, weight, added=bias)
+    _check_wider(output_dtype, *(() if bias is None else (bias,)), input, weight)
     if input.dim() != weight.dim():
         raise UnsupportedCallError("the convolution has no batch dimension")
     convolution: Callable[..., Tensor] = products.convolution
@@ -225,19 +187,18 @@ def out_dtype_of_convolution(self: Any, op: Any, output_dtype: torch.dtype, *arg
 
 
 def _redirected(
-    target: Callable[..., Tensor],
+    target: Product,
     caught: Any,
     op: Any,
     dtype: torch.dtype,
     args: tuple[Any, ...],
     *,
-    first: int,
+    operands: int,
 ) -> Tensor:
-    """Call `target` with the same arguments. `args[first:first + 2]` are the factors; an addend may
-    precede them."""
-    if op != caught or len(args) != first + 2:
+    """Call `target` with the same arguments, of which there must be so many."""
+    if op != caught or len(args) != operands:
         raise UnsupportedCallError(f"{op} is not {caught}")
-    _check_wider(dtype, *args[first:], added=args[0] if first else None)
+    _check_wider(dtype, *args)
     return target(*args, out_dtype=dtype)
 
 
@@ -248,35 +209,29 @@ def _rows(tensor: Tensor) -> Tensor:
     return tensor.reshape(math.prod(tensor.shape[:-1]), tensor.shape[-1])
 
 
-def _check_wider(
-    dtype: torch.dtype,
-    self: Tensor,
-    other: Tensor,
-    *,
-    out: Tensor | None = None,
-    added: Tensor | None = None,
-) -> None:
+def _check_wider(dtype: torch.dtype, *operands: Tensor, out: Tensor | None = None) -> None:
     """Leave a call to the stock lowering if its result is not wider than its operands, or if the
     stock lowering would refuse it.
 
     Args:
         dtype: of the result.
-        self, other: the factors.
+        operands: the factors, and before them what may be added, of the dtype of the factors or of
+            the result.
         out: the tensor that is written to; autograd does not support this.
-        added: a further operand, of the dtype of the factors or of the result.
 
     Raises:
         UnsupportedCallError: with the reason.
     """
+    *added, self, other = operands
     try:
         products.check_dtypes("product", (self, other), dtype)
     except InvalidCallError as error:
         raise UnsupportedCallError(str(error)) from None
-    addable = added is None or added.dtype in (self.dtype, dtype)
-    if dtype == self.dtype or not addable:
+    if dtype == self.dtype or any(t.dtype not in (self.dtype, dtype) for t in added):
         raise UnsupportedCallError(f"the result, {dtype}, is not wider than {self.dtype}")
-    tensors = [t for t in (self, other, out, added) if t is not None]
-    if out is not None and torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+    if out is None or not torch.is_grad_enabled():
+        return
+    if any(tensor.requires_grad for tensor in (*operands, out)):
         raise UnsupportedCallError("autograd does not support writing to `out`")
 
 

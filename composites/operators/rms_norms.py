@@ -17,7 +17,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from composites.operators.norms import last_dimensions, sum_of_rows
+from composites.operators.norms import (
+    gated,
+    in_groups,
+    last_dimensions,
+    reciprocal_root,
+    sum_of_rows,
+)
 from composites.operators.opmath import opmath_type
 
 
@@ -54,7 +60,7 @@ def inverse_rms_of_model(
     Returns:
         `[…, 1]`, f32.
     """
-    return _root_of(input.to(torch.float32), eps)
+    return reciprocal_root(input.to(torch.float32), eps)
 
 
 def rms_norm_with_root(
@@ -113,7 +119,7 @@ def inverse_rms_of_groups(
     Returns:
         `[…, C / group_size, 1]`, f32.
     """
-    return _root_of(_groups(_gated(input, gate), group_size), eps)
+    return reciprocal_root(in_groups(gated(input, gate), group_size), eps)
 
 
 def rms_norm_gated_with_root(
@@ -126,8 +132,8 @@ def rms_norm_gated_with_root(
         weight: `[C]`, f32.
         gate: the shape of `input`, f32.
     """
-    grouped = _groups(_gated(input, gate), group_size)
-    root = _root_of(grouped, eps)
+    grouped = in_groups(gated(input, gate), group_size)
+    root = reciprocal_root(grouped, eps)
     return weight * (grouped * root).view(input.shape), root
 
 
@@ -183,8 +189,8 @@ def rms_norm_gated_backward(
     group_size: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of `rms_norm_gated_with_root`. That of an absent gate means nothing."""
-    grouped = _groups(_gated(input, gate), group_size)
-    of_normed = _groups(grad_output * weight, group_size)
+    grouped = in_groups(gated(input, gate), group_size)
+    of_normed = in_groups(grad_output * weight, group_size)
     of_grouped, _ = rms_norm_backward(of_normed, grouped, None, inverse_rms, [group_size])
     of_gated = of_grouped.view(input.shape)
     of_weight = sum_of_rows(grad_output * (grouped * inverse_rms).view(input.shape))
@@ -192,17 +198,3 @@ def rms_norm_gated_backward(
         return of_gated, of_weight, of_gated
     of_gate = torch.ops.aten.silu_backward(of_gated * input, gate)
     return of_gated * functional.silu(gate), of_weight, of_gate
-
-
-def _root_of(wide: Tensor, eps: float) -> Tensor:
-    return torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
-
-
-def _gated(input: Tensor, gate: Tensor | None) -> Tensor:
-    wide = input.to(torch.float32)
-    return wide if gate is None else wide * functional.silu(gate.to(torch.float32))
-
-
-def _groups(x: Tensor, size: int) -> Tensor:
-    """`[…, C]` as `[…, C / size, size]`."""
-    return x.view(*x.shape[:-1], x.shape[-1] // size, size)

@@ -7,12 +7,19 @@ are imported when they are called only.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import torch
 from torch import Tensor
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def of_transformers(model: str, name: str) -> Any:
+    """A class of a model of transformers, or of its configuration."""
+    kind = "configuration" if name.endswith("Config") else "modeling"
+    return getattr(import_module(f"transformers.models.{model}.{kind}_{model}"), name)
 
 
 def _random(*shape: int, dtype: torch.dtype, seed: int = 0) -> Tensor:
@@ -30,18 +37,11 @@ def _hidden(dtype: torch.dtype) -> Iterator[Tensor]:
 
 
 def llama_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
-    from transformers.models.llama.modeling_llama import LlamaRMSNorm
-
-    for x in _hidden(dtype):
-        yield (LlamaRMSNorm(8, eps=1e-5).to(dtype), x), {}
+    yield from _applied(of_transformers("llama", "LlamaRMSNorm")(8, eps=1e-5), dtype)
 
 
 def t5_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
-    from transformers.models.t5.modeling_t5 import T5LayerNorm
-
-    make: Any = T5LayerNorm  # it has no type hints
-    for x in _hidden(dtype):
-        yield (make(8, eps=1e-5).to(dtype), x), {}
+    yield from _applied(of_transformers("t5", "T5LayerNorm")(8, eps=1e-5), dtype)
 
 
 def weight_norm(dtype: torch.dtype) -> Iterator[Call]:
@@ -51,48 +51,37 @@ def weight_norm(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def swiglu(dtype: torch.dtype) -> Iterator[Call]:
-    from transformers.models.llama.configuration_llama import LlamaConfig
-    from transformers.models.llama.modeling_llama import LlamaMLP
-
-    config = LlamaConfig(hidden_size=8, intermediate_size=16, num_attention_heads=2)
-    make: Any = LlamaMLP  # it has no type hints
-    for x in _hidden(dtype):
-        yield (make(config).to(dtype), x), {}
+    sizes = {"hidden_size": 8, "intermediate_size": 16, "num_attention_heads": 2}
+    config = of_transformers("llama", "LlamaConfig")(**sizes)
+    yield from _applied(of_transformers("llama", "LlamaMLP")(config), dtype)
 
 
 def olmo2_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
-    from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
-
-    yield from _norms(Olmo2RMSNorm(8, eps=1e-5), dtype)
+    yield from _norms(of_transformers("olmo2", "Olmo2RMSNorm")(8, eps=1e-5), dtype)
 
 
 def gemma_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
-    from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
-
-    yield from _norms(GemmaRMSNorm(8, eps=1e-5), dtype)
+    yield from _norms(of_transformers("gemma", "GemmaRMSNorm")(8, eps=1e-5), dtype)
 
 
 def weightless_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
-    from transformers.models.llama4.modeling_llama4 import Llama4TextL2Norm
-
-    yield from _norms(Llama4TextL2Norm(eps=1e-5), dtype)
+    yield from _norms(of_transformers("llama4", "Llama4TextL2Norm")(eps=1e-5), dtype)
 
 
 def cohere_layer_norm(dtype: torch.dtype) -> Iterator[Call]:
-    from transformers.models.cohere.modeling_cohere import CohereLayerNorm
-
-    make: Any = CohereLayerNorm  # it has no type hints
-    yield from _norms(make(8, eps=1e-5), dtype)
+    yield from _norms(of_transformers("cohere", "CohereLayerNorm")(8, eps=1e-5), dtype)
 
 
 def rms_norm_gated(dtype: torch.dtype) -> Iterator[Call]:
-    from transformers.models.mamba2.modeling_mamba2 import MambaRMSNormGated
-
-    make: Any = MambaRMSNormGated  # it has no type hints
-    norm = make(8, 4, eps=1e-5).to(dtype)
+    norm = of_transformers("mamba2", "MambaRMSNormGated")(8, 4, eps=1e-5).to(dtype)
     for x in _hidden(dtype):
         yield (norm, x), {}
         yield (norm, x, _leaf(*x.shape, dtype=dtype, seed=9)), {}
+
+
+def _applied(module: torch.nn.Module, dtype: torch.dtype) -> Iterator[Call]:
+    for x in _hidden(dtype):
+        yield (module.to(dtype), x), {}
 
 
 def _norms(norm: torch.nn.Module, dtype: torch.dtype) -> Iterator[Call]:
@@ -126,11 +115,7 @@ def _activations(name: str, dtype: torch.dtype) -> Iterator[Call]:
 
 
 def bloom_gelu(dtype: torch.dtype) -> Iterator[Call]:
-    from transformers.models.bloom.modeling_bloom import BloomGelu
-
-    make: Any = BloomGelu  # it has no type hints
-    for x in _hidden(dtype):
-        yield (make(), x), {}
+    yield from _applied(of_transformers("bloom", "BloomGelu")(), dtype)
 
 
 def eager_attention(dtype: torch.dtype) -> Iterator[Call]:
@@ -148,21 +133,15 @@ def attention_with_sinks(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def scaled_attention(dtype: torch.dtype) -> Iterator[Call]:
-    from transformers.models.gptj.configuration_gptj import GPTJConfig
-    from transformers.models.gptj.modeling_gptj import GPTJAttention
-
-    sizes: dict[str, Any] = {"n_embd": 32, "n_head": 4, "rotary_dim": 4}
-    make: Any = GPTJAttention  # it has no type hints
-    module = make(GPTJConfig(**sizes), 0)
+    config = of_transformers("gptj", "GPTJConfig")(n_embd=32, n_head=4, rotary_dim=4)
+    module = of_transformers("gptj", "GPTJAttention")(config, 0)
     heads = [_leaf(2, 4, 3, 8, dtype=dtype, seed=n) for n in range(3)]
     for mask in (None, _causal_mask(dtype)):
         yield (module, *heads, mask), {}
 
 
 def relative_position_bias(dtype: torch.dtype) -> Iterator[Call]:
-    from transformers.models.swin.modeling_swin import SwinRelativePositionBias
-
-    bias = SwinRelativePositionBias(3, (2, 2)).to(dtype)
+    bias = of_transformers("swin", "SwinRelativePositionBias")(3, (2, 2)).to(dtype)
     table = bias.relative_position_bias_table
     table.data = _random(*table.shape, dtype=dtype, seed=0)
     yield (bias,), {}
@@ -175,20 +154,14 @@ def index(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def frozen_batch_norm(dtype: torch.dtype) -> Iterator[Call]:
-    from transformers.models.detr.modeling_detr import DetrFrozenBatchNorm2d
-
-    make: Any = DetrFrozenBatchNorm2d  # it has no type hints
-    norm = make(4)
+    norm = of_transformers("detr", "DetrFrozenBatchNorm2d")(4)
     for seed, buffer in enumerate(norm.buffers()):
         buffer.data = _random(4, dtype=dtype, seed=seed).abs()
     yield (norm.to(dtype), _leaf(2, 4, 3, 3, dtype=dtype, seed=9)), {}
 
 
 def drop_path(dtype: torch.dtype) -> Iterator[Call]:
-    from transformers.models.swin.modeling_swin import SwinDropPath
-
-    for x in _hidden(dtype):
-        yield (SwinDropPath(0.3), x), {}
+    yield from _applied(of_transformers("swin", "SwinDropPath")(0.3), dtype)
 
 
 def _attention() -> torch.nn.Module:
@@ -210,9 +183,7 @@ def _causal_mask(dtype: torch.dtype) -> Tensor:
 
 
 def top_k_routing(dtype: torch.dtype) -> Iterator[Call]:
-    from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeTopKRouter
-
-    make: Any = Qwen3MoeTopKRouter  # it has no type hints
+    make = of_transformers("qwen3_moe", "Qwen3MoeTopKRouter")
     for norm_topk_prob in (False, True):
         router = make(_experts_config(norm_topk_prob=norm_topk_prob))
         # Numbers that are exact in every dtype, so that all dtypes choose the same experts.
@@ -222,27 +193,20 @@ def top_k_routing(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def experts(dtype: torch.dtype) -> Iterator[Call]:
-    from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeExperts
-
-    make: Any = Qwen3MoeExperts  # it has no type hints
+    make = of_transformers("qwen3_moe", "Qwen3MoeExperts")
     for activation in ("silu", "gelu", "gelu_pytorch_tanh"):
         yield from _choices(make(_experts_config(hidden_act=activation)), dtype)
 
 
 def gpt_oss_experts(dtype: torch.dtype) -> Iterator[Call]:
-    from transformers.models.gpt_oss.configuration_gpt_oss import GptOssConfig
-    from transformers.models.gpt_oss.modeling_gpt_oss import GptOssExperts
-
-    config: Any = GptOssConfig(hidden_size=8, intermediate_size=6, num_local_experts=4)
+    sizes = {"hidden_size": 8, "intermediate_size": 6, "num_local_experts": 4}
+    config = of_transformers("gpt_oss", "GptOssConfig")(**sizes)
     config._experts_implementation = "batched_mm"
-    make: Any = GptOssExperts  # it has no type hints
-    yield from _choices(make(config), dtype)
+    yield from _choices(of_transformers("gpt_oss", "GptOssExperts")(config), dtype)
 
 
 def _experts_config(**settings: Any) -> Any:
-    from transformers.models.qwen3_moe.configuration_qwen3_moe import Qwen3MoeConfig
-
-    config: Any = Qwen3MoeConfig(
+    config = of_transformers("qwen3_moe", "Qwen3MoeConfig")(
         hidden_size=8,
         moe_intermediate_size=6,
         num_experts=4,
@@ -301,14 +265,9 @@ def chunk_scan(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def rnn_scan(dtype: torch.dtype) -> Iterator[Call]:
-    from transformers.models.recurrent_gemma.configuration_recurrent_gemma import (
-        RecurrentGemmaConfig,
-    )
-    from transformers.models.recurrent_gemma.modeling_recurrent_gemma import RecurrentGemmaRglru
-
-    sizes: dict[str, Any] = {"hidden_size": 4, "lru_width": 4, "num_attention_heads": 2}
-    make: Any = RecurrentGemmaRglru  # it has no type hints
-    module = make(RecurrentGemmaConfig(**sizes)).to(dtype)
+    sizes = {"hidden_size": 4, "lru_width": 4, "num_attention_heads": 2}
+    config = of_transformers("recurrent_gemma", "RecurrentGemmaConfig")(**sizes)
+    module = of_transformers("recurrent_gemma", "RecurrentGemmaRglru")(config).to(dtype)
     x, gate = (_leaf(2, 3, 4, dtype=dtype, seed=n) for n in range(2))
     reset = torch.tensor([[[True], [False], [True]], [[False], [False], [False]]])
     yield (module, x, gate, reset, None), {}

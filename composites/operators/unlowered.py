@@ -73,7 +73,7 @@ def scatter_reduce(
     """Where `self` does not count, places that are reached start from what changes nothing."""
     start = self
     if not include_self:
-        start = torch.scatter(self, dim, index, _NEUTRAL[reduce](self.dtype))
+        start = torch.scatter(self, dim, index, _neutral(reduce, self.dtype))
     if reduce != "mean":
         return torch.scatter_reduce(start, dim, index, src, reduce)
     counts = torch.full_like(self, float(include_self)).scatter_add(
@@ -84,21 +84,13 @@ def scatter_reduce(
     return torch.div(total, counts.clamp(min=1), rounding_mode=rounding)
 
 
-def _least(dtype: torch.dtype) -> float:
-    return -torch.inf if dtype.is_floating_point else torch.iinfo(dtype).min
-
-
-def _greatest(dtype: torch.dtype) -> float:
-    return torch.inf if dtype.is_floating_point else torch.iinfo(dtype).max
-
-
-_NEUTRAL: Mapping[str, Callable[[torch.dtype], float]] = {
-    "sum": lambda dtype: 0,
-    "mean": lambda dtype: 0,
-    "prod": lambda dtype: 1,
-    "amax": _least,
-    "amin": _greatest,
-}
+def _neutral(reduce: str, dtype: torch.dtype) -> float:
+    """The number that changes no result of a reduction."""
+    if reduce in ("amax", "amin"):
+        limits = torch.iinfo(dtype) if not dtype.is_floating_point else None
+        least, greatest = (limits.min, limits.max) if limits else (-torch.inf, torch.inf)
+        return least if reduce == "amax" else greatest
+    return 1 if reduce == "prod" else 0
 
 
 def masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 In PyTorch 2.9, `mm(…, out_dtype=)` has neither an XLA kernel nor a derivative, and torch_xla cannot
 express a product of narrow operands with a wide result. The two operators here can be traced,
 compiled and differentiated like any other. On XLA each is one HLO instruction
-(`lowering.dispatch.wide_products`):
+(`lowering.frontends.torch_xla.wide_products`):
 
 - `composites::matmul(self, other, out_dtype)`: `[*B, M, K]` times `[*B, K, N]`, no broadcasting.
 - `composites::convolution(…, out_dtype)`: aten::convolution without bias.

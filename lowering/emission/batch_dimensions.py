@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import count
-from math import prod
 from typing import Any
 
 from lowering.emission import hlo_proto
+from lowering.stablehlo.passes.unmerge_batch_dimensions import merges
 
 
 def separate_batch_dimensions(body: Any, *, keep_roundings: bool) -> None:
@@ -157,13 +157,8 @@ def _is_batched_dot(instruction: Any) -> bool:
 
 
 def _merges(before: Any, after: Any) -> bool:
-    """Whether a reshape merges leading dimensions, two of which are larger than one."""
-    old, new = list(before.dimensions), list(after.dimensions)
-    extra = len(old) - len(new)
-    if extra < 1 or not new or any(before.is_dynamic_dimension):
-        return False
-    leading, rest = old[: extra + 1], old[extra + 1 :]
-    return rest == new[1:] and prod(leading) == new[0] and sum(size > 1 for size in leading) > 1
+    is_dynamic = any(before.is_dynamic_dimension)
+    return not is_dynamic and merges(list(before.dimensions), list(after.dimensions))
 
 
 def _keeps_first_dimension(instruction: Any) -> bool:

@@ -19,6 +19,7 @@ from lowering.hlo.simplify import ERF
 from lowering.hlo.splats import fold_splats
 from lowering.stablehlo import Module, bindings
 from lowering.stablehlo.bindings import IrModule
+from lowering.stablehlo.insertion import replace_operation
 from lowering.stablehlo.passes.canonicalize import canonicalize
 from lowering.stablehlo.passes.legalize_chlo import restore_operations
 from lowering.stablehlo.passes.strip_leftovers import strip_module_attributes
@@ -135,19 +136,10 @@ def _restore_composites(module: IrModule) -> None:
         given = {item.name: item.attr.value for item in call.attributes[_FRONTEND_ATTRIBUTES]}
         ir = bindings.ir()
         with bindings.building(call.context):
-            composite = ir.Operation.create(
-                COMPOSITE,
-                results=[result.type for result in call.results],
-                operands=list(call.operands),
-                attributes={
-                    "name": ir.StringAttr.get(given["composite.name"]),
-                    "composite_attributes": ir.Attribute.parse(given["composite.attributes"]),
-                    "decomposition": call.attributes["callee"],
-                    "version": ir.Attribute.parse(f"{given['composite.version']} : i32"),
-                },
-                loc=call.location,
-                ip=ir.InsertionPoint(call),
-            )
-        for before, after in zip(call.results, composite.results, strict=True):
-            before.replace_all_uses_with(after)
-        call.erase()
+            written = {
+                "name": ir.StringAttr.get(given["composite.name"]),
+                "composite_attributes": ir.Attribute.parse(given["composite.attributes"]),
+                "decomposition": call.attributes["callee"],
+                "version": ir.Attribute.parse(f"{given['composite.version']} : i32"),
+            }
+        replace_operation(call, COMPOSITE, written)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from lowering.stablehlo.bindings import IrModule, IrOperation, building, ir
+from lowering.stablehlo.bindings import IrModule, IrOperation, IrValue, building, ir
+from lowering.stablehlo.insertion import inserted
 from lowering.stablehlo.symbols import body, functions
 
 _CONSTANT, _BROADCAST = "stablehlo.constant", "stablehlo.broadcast_in_dim"
@@ -34,7 +35,7 @@ def _fold(constants: list[IrOperation]) -> None:
         if scalar.type.rank != 0 or "complex" in str(scalar.type):  # bindings lack complex splats
             continue
         broadcasts = [use.owner.operation for use in scalar.uses]
-        filled: dict[str, IrOperation] = {}
+        filled: dict[str, IrValue] = {}
         for broadcast in broadcasts:
             if broadcast.name == _BROADCAST:
                 _replace(broadcast, constant, filled)
@@ -42,17 +43,12 @@ def _fold(constants: list[IrOperation]) -> None:
             constant.erase()
 
 
-def _replace(broadcast: IrOperation, constant: IrOperation, filled: dict[str, IrOperation]) -> None:
+def _replace(broadcast: IrOperation, constant: IrOperation, filled: dict[str, IrValue]) -> None:
     type_ = broadcast.results[0].type
     name = str(type_)
     if name not in filled:
         element = ir().DenseElementsAttr(constant.attributes["value"]).get_splat_value()
         value = ir().DenseElementsAttr.get_splat(type_, element)
-        filled[name] = ir().Operation.create(
-            _CONSTANT,
-            results=[type_],
-            attributes={"value": value},
-            ip=ir().InsertionPoint(constant),
-        )
-    broadcast.results[0].replace_all_uses_with(filled[name].results[0])
+        filled[name] = inserted(constant, _CONSTANT, type_, value=value)
+    broadcast.results[0].replace_all_uses_with(filled[name])
     broadcast.erase()

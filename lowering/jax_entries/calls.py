@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any
 
 import jax
@@ -18,7 +20,14 @@ from lowering.dispatch.autograd.definition import local_name, refuse_unsaved, re
 from lowering.dispatch.operand_lists import operand_names, regrouped
 from lowering.dispatch.reads import Key
 from lowering.frontends.aten_in_jax import is_symbolic
-from lowering.frontends.jax.composite_call import Kind, bind, reads, trace
+from lowering.frontends.jax.composite_call import (
+    Cotangents,
+    Kind,
+    bind,
+    of_selected,
+    reads,
+    trace,
+)
 from lowering.frontends.jax.internals import vary_alike
 from lowering.jax_entries import meaning
 from lowering.jax_entries.arguments import Slot, rebuilt
@@ -196,37 +205,32 @@ class Call:
             return None
         if not backward.entry.gradients:
             return self.kind
-        known = backward.entry.gradients
-        names = self._names_of_operands()
-        asked = zip(names, self._whole(wanted), strict=True)
-        return self.kind if all(name in known for name, is_asked in asked if is_asked) else None
+        known = frozenset(backward.entry.gradients)
+        asked = compress(self._names_of_operands(), self._whole(wanted))
+        return self.kind if known.issuperset(asked) else None
 
-    def pull_back(
-        self,
-        operands: Sequence[Any],
-        results: Sequence[Any],
-        grads: Sequence[Any | None],
-        wanted: tuple[bool, ...],
-    ) -> list[Any]:
+    def pull_back(self, given: Cotangents) -> list[Any]:
         """See `Rules`."""
         backward = self.definition.backward
-        constant = self._constant_results(wanted)
+        constant = self._constant_results(given.wanted)
+        grads = given.grads
         if constant:
-            reached = depends_on(self.kind.jaxpr, wanted)
+            reached = depends_on(self.kind.jaxpr, given.wanted)
             if any(grads[n] is not None and reached[n] for n in constant):
-                return self._transposed(operands, grads, wanted)
+                return self._transposed(given)
             grads = [None if n in constant else grad for n, grad in enumerate(grads)]
             if all(grad is None for grad in grads):
-                chosen = [x for x, asked in zip(operands, wanted, strict=True) if asked]
+                chosen = compress(given.operands, given.wanted)
                 return [vary_alike([jnp.zeros(x.shape, x.dtype), x])[0] for x in chosen]
         # The gradients of PyTorch are the conjugates of those of JAX.
         grads = [grad if grad is None else _conjugate(grad) for grad in grads]
+        given = replace(given, grads=grads)
         if backward is None:
-            found = self._derived(operands, results, grads, wanted)
+            found = self._derived(given)
         elif backward.entry.gradients:
-            found = self._explicit(backward, operands, results, grads, wanted)
+            found = self._explicit(backward, given)
         else:
-            found = self._of_operator(backward, operands, results, grads, wanted)
+            found = self._of_operator(backward, given)
         return [_conjugate(gradient) for gradient in found]
 
     def _constant_results(self, wanted: tuple[bool, ...]) -> tuple[int, ...]:
@@ -247,36 +251,24 @@ class Call:
             self._backwards[key] = tuple(n for n, has_one in enumerate(found) if not has_one)
         return self._backwards[key]  # type: ignore[no-any-return]
 
-    def _transposed(
-        self, operands: Sequence[Any], grads: Sequence[Any | None], wanted: tuple[bool, ...]
-    ) -> list[Any]:
+    def _transposed(self, given: Cotangents) -> list[Any]:
         """The gradient of the decomposition, where PyTorch takes a result for a constant that the
         program differentiates."""
 
-        def of_wanted(*chosen: Any) -> list[Any]:
-            rest = iter(chosen)
-            pairs = zip(operands, wanted, strict=True)
-            results = self.kind.decomposition(*(next(rest) if w else x for x, w in pairs))
-            return [r for r, grad in zip(results, grads, strict=True) if grad is not None]
+        def differentiated(*operands: Any) -> list[Any]:
+            results = self.kind.decomposition(*operands)
+            return [r for r, grad in zip(results, given.grads, strict=True) if grad is not None]
 
-        chosen = [x for x, asked in zip(operands, wanted, strict=True) if asked]
-        pull = jax.vjp(of_wanted, *chosen)[1]
-        return list(pull([grad for grad in grads if grad is not None]))
+        of_wanted = of_selected(differentiated, given.operands, given.wanted)
+        pull = jax.vjp(of_wanted, *compress(given.operands, given.wanted))[1]
+        return list(pull(given.present))
 
-    def _derived(
-        self,
-        operands: Sequence[Any],
-        results: Sequence[Any],
-        grads: Sequence[Any | None],
-        wanted: tuple[bool, ...],
-    ) -> list[Any]:
-        values = [*meaning.spread(operands, self._types), *results]
-        taken = self._taken(len(grads))
-        saved = [values[n] for n in taken]
-        given = [grad for grad in grads if grad is not None]
-        types = tuple(None if grad is None else strong(grad) for grad in grads)
-        backward = self.backward_kind(types, wanted, tuple(map(strong_or_none, saved)))
-        return bind(backward, [*given, *(value for value in saved if value is not None)])
+    def _derived(self, given: Cotangents) -> list[Any]:
+        values = [*meaning.spread(given.operands, self._types), *given.results]
+        saved = [values[n] for n in self._taken(len(given.grads))]
+        types = tuple(map(strong_or_none, given.grads))
+        backward = self.backward_kind(types, given.wanted, tuple(map(strong_or_none, saved)))
+        return bind(backward, [*given.present, *(value for value in saved if value is not None)])
 
     def backward_kind(
         self,
@@ -296,7 +288,6 @@ class Call:
         wanted: tuple[bool, ...],
         saved: tuple[Any | None, ...],
     ) -> Kind:
-        entry = self.definition.entry
         taken, whole = self._taken(len(grads)), self._whole(wanted)
         function = self._lowered(
             lambda: meaning.backward(
@@ -304,12 +295,23 @@ class Call:
             )
         )
         self._check_saved(grads, taken, saved, whole)
+        return self._backward_of(function, grads, wanted, saved)
+
+    def _backward_of(
+        self,
+        function: Callable[..., Any],
+        grads: tuple[Any | None, ...],
+        wanted: tuple[bool, ...],
+        saved: tuple[Any | None, ...],
+    ) -> Kind:
+        """The derived backward that a function of gradients and saved values computes."""
+        entry = self.definition.entry
         present = [type_ for type_ in (*grads, *saved) if type_ is not None]
-        attributes = {**self._attributes, "output_mask": attribute_types.boolean_list(whole)}
+        mask = attribute_types.boolean_list(self._whole(wanted))
         return Kind(
             entry.backward_name,
             entry.version,
-            texts(attributes),
+            texts({**self._attributes, "output_mask": mask}),
             self._lowered(lambda: trace(function, present)),
             DerivedBackward(self, grads, wanted, saved),
         )
@@ -380,41 +382,26 @@ class Call:
         rest = iter(wanted)
         return tuple(type_ is not None and next(rest) for type_ in self._types)
 
-    def _explicit(
-        self,
-        backward: Definition,
-        operands: Sequence[Any],
-        results: Sequence[Any],
-        grads: Sequence[Any | None],
-        wanted: tuple[bool, ...],
-    ) -> list[Any]:
+    def _explicit(self, backward: Definition, given: Cotangents) -> list[Any]:
         """The gradients of an entry without an operator."""
         entry, captured = self.definition.entry, self._captured[0]
-        values = list(meaning.spread(operands, self._types))
+        values = list(meaning.spread(given.operands, self._types))
         grouped = values if captured.groups is None else regrouped(values, captured.groups)
         named = dict(captured.values)
         named |= {local_name(n): v for n, v in zip(entry.operands, grouped, strict=True)}
-        named |= {result_name(n): value for n, value in enumerate(results)}
-        named |= {f"grad_output_{n}" if n else "grad_output": g for n, g in enumerate(grads)}
+        named |= {result_name(n): value for n, value in enumerate(given.results)}
+        named |= {f"grad_output_{n}" if n else "grad_output": g for n, g in enumerate(given.grads)}
         parameters = [argument.name for argument in backward.signature.arguments]
         found = self.invoke(backward, {n: named[n] for n in parameters if n in named})
         listed = found if isinstance(found, list | tuple) else (found,)
         by_name = dict(zip(backward.entry.gradients, listed, strict=True))
         names = self._names_of_operands()
-        asked = zip(names, self._whole(wanted), strict=True)
-        return [by_name[name] for name, is_asked in asked if is_asked]
+        return [by_name[name] for name in compress(names, self._whole(given.wanted))]
 
-    def _of_operator(
-        self,
-        backward: Definition,
-        operands: Sequence[Any],
-        results: Sequence[Any],
-        grads: Sequence[Any | None],
-        wanted: tuple[bool, ...],
-    ) -> list[Any]:
+    def _of_operator(self, backward: Definition, given: Cotangents) -> list[Any]:
         """The gradients as PyTorch's autograd computes them, with the composite of an operator."""
-        types = tuple(strong_or_none(grad) for grad in grads)
-        after = self.operator_after(backward, types, wanted)
+        types = tuple(map(strong_or_none, given.grads))
+        after = self.operator_after(backward, types, given.wanted)
 
         def claim(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
             if target != after.backward:
@@ -423,9 +410,8 @@ class Call:
             named = dict(zip(names, arguments, strict=False)) | keywords
             return self.invoke(backward, named)
 
-        given = [grad for grad in grads if grad is not None]
         return self._lowered(  # type: ignore[no-any-return]
-            lambda: after.run([*given, *operands], results, claim)
+            lambda: after.run([*given.present, *given.operands], given.results, claim)
         )
 
     def operator_after(
@@ -493,28 +479,46 @@ class Call:
             return None
 
 
+class BackwardRules(ABC):
+    """`Rules` of a backward. Its own derivative is that of its decomposition."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> Kind:
+        """The backward."""
+
+    @abstractmethod
+    def moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
+        """The backward of the forward with one more dimension at the front of these operands. None
+        if there is none."""
+
+    def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
+        """See `Rules`."""
+        return None
+
+    def pull_back(self, given: Cotangents) -> list[Any]:
+        """See `Rules`."""
+        raise AssertionError("the gradient of the decomposition is taken")
+
+    def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
+        """See `Rules`."""
+        return batched_kind(self.kind, lambda chosen: self.moved(size, chosen), size, axes)
+
+
 @dataclass(frozen=True, eq=False)
-class DerivedBackward:
-    """`Rules` of a derived backward. Its own derivative is that of its decomposition."""
+class DerivedBackward(BackwardRules):
+    """`Rules` of a derived backward."""
 
     forward: Call
     grads: tuple[Any | None, ...]
     wanted: tuple[bool, ...]
     saved: tuple[Any | None, ...]
 
-    def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
-        return None
+    @property
+    def kind(self) -> Kind:
+        return self.forward.backward_kind(self.grads, self.wanted, self.saved)
 
-    def pull_back(self, *_: Any) -> list[Any]:
-        raise AssertionError("the gradient of the decomposition is taken")
-
-    def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
-        """See `Rules`."""
-        original = self.forward.backward_kind(self.grads, self.wanted, self.saved)
-        return batched_kind(original, lambda chosen: self._moved(size, chosen), size, axes)
-
-    def _moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
-        """The backward of the forward with one more dimension at the front of these operands."""
+    def moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
         rest = iter(axes)
         of_each = [None if t is None else next(rest) for t in (*self.grads, *self.saved)]
         of_saved = of_each[len(self.grads) :]

@@ -101,27 +101,12 @@ class CaughtComposite:
     arguments: tuple[Any, ...]
     keywords: dict[str, Any]
 
-    def __call__(
-        self,
-        *arguments: Any,
-        decomposition: Callable[..., Any] | None = None,
-        has_backward: bool = True,
-        orders: Orders | None = None,
-        many: Many | None = None,
-        **keywords: Any,
-    ) -> Any:
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
         """The composite's results: an array, or a list of several.
 
         Args and errors are those of `prepared`.
         """
-        return self.prepared(
-            *arguments,
-            decomposition=decomposition,
-            has_backward=has_backward,
-            orders=orders,
-            many=many,
-            **keywords,
-        )()
+        return self.prepared(*arguments, **options)()
 
     def prepared(
         self,

@@ -8,22 +8,28 @@ for the types of the results, and for what `jax.vmap` makes of the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 
-from composites import attribute_types
 from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
-from lowering.frontends.jax.composite_call import Kind, Layout, Merged, Order, bind, trace
+from lowering.frontends.jax.composite_call import (
+    Cotangents,
+    Kind,
+    Layout,
+    Merged,
+    Order,
+    bind,
+    trace,
+)
 from lowering.jax_entries import meaning
 from lowering.jax_entries.arguments import signature_of, taken_apart
 from lowering.jax_entries.calls import (
+    BackwardRules,
     Call,
-    DerivedBackward,
-    batched_kind,
     has_meaning,
     strong,
     strong_or_none,
@@ -116,23 +122,16 @@ class CaughtCall(_PlainCall):
         """See `Rules`."""
         return super().differentiable(wanted) if self.has_backward else None
 
-    def pull_back(
-        self,
-        operands: Sequence[Any],
-        results: Sequence[Any],
-        grads: Sequence[Any | None],
-        wanted: tuple[bool, ...],
-    ) -> list[Any]:
+    def pull_back(self, given: Cotangents) -> list[Any]:
         """See `Rules`."""
         try:
             if self.definition.backward is None:
-                return self._derived(operands, results, grads, wanted)
-            types = tuple(map(strong_or_none, grads))
-            kind, sources = self.operator_backward(types, wanted)
+                return self._derived(given)
+            types = tuple(map(strong_or_none, given.grads))
+            kind, sources = self.operator_backward(types, given.wanted)
         except NotExpressible:
-            return self._transposed(operands, grads, wanted)
-        given = [grad for grad in grads if grad is not None]
-        by_kind = {"grad": given, "operand": operands, "result": results}
+            return self._transposed(given)
+        by_kind = {"grad": given.present, "operand": given.operands, "result": given.results}
         return bind(kind, [by_kind[source.kind][source.number] for source in sources])
 
     def _make_backward(
@@ -141,7 +140,6 @@ class CaughtCall(_PlainCall):
         wanted: tuple[bool, ...],
         saved: tuple[Any | None, ...],
     ) -> Kind:
-        entry = self.definition.entry
         sources = [Source("grad", n) for n in range(sum(grad is not None for grad in grads))]
         for n, type_ in zip(self._taken(len(grads)), saved, strict=True):
             if type_ is not None:
@@ -149,16 +147,7 @@ class CaughtCall(_PlainCall):
         function = self._lowered(
             lambda: pulled_back(self.function, self._present, grads, wanted, sources)
         )
-        present = [type_ for type_ in (*grads, *saved) if type_ is not None]
-        mask = attribute_types.boolean_list(self._whole(wanted))
-        return Kind(
-            entry.backward_name,
-            entry.version,
-            texts({**self._attributes, "output_mask": mask}),
-            self._lowered(lambda: trace(function, present)),
-            DerivedBackward(self, grads, wanted, saved),
-            function,
-        )
+        return replace(self._backward_of(function, grads, wanted, saved), uncompiled=function)
 
     def _source(self, number: int, results: int) -> Source:
         """What is at a position among operands, results and further results."""
@@ -317,27 +306,19 @@ class CaughtCall(_PlainCall):
 
 
 @dataclass(frozen=True, eq=False)
-class _OperatorBackward:
-    """`Rules` of a backward that has an operator. Its own derivative is that of its
-    decomposition."""
+class _OperatorBackward(BackwardRules):
+    """`Rules` of a backward that has an operator."""
 
     forward: CaughtCall
     grads: tuple[Any | None, ...]
     wanted: tuple[bool, ...]
     sources: tuple[Source, ...]
 
-    def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
-        return None
+    @property
+    def kind(self) -> Kind:
+        return self.forward.operator_backward(self.grads, self.wanted)[0]
 
-    def pull_back(self, *_: Any) -> list[Any]:
-        raise AssertionError("the gradient of the decomposition is taken")
-
-    def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
-        """See `Rules`."""
-        one, _ = self.forward.operator_backward(self.grads, self.wanted)
-        return batched_kind(one, lambda chosen: self._moved(size, chosen), size, axes)
-
-    def _moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
+    def moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
         by_source = dict(zip(self.sources, axes, strict=True))
         of_operands = tuple(
             by_source.get(Source("operand", n), 0) for n in range(len(self.forward.order))

@@ -7,7 +7,6 @@ JAX then adds gradients to those of their other uses as it does in the program w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
@@ -16,6 +15,7 @@ from typing import Any
 import jax
 
 from lowering.frontends.jax.composite_call import (
+    Cotangents,
     Kind,
     Layout,
     Order,
@@ -94,22 +94,18 @@ class LaidOutCall:
 
         return self._around(inner, layout, function, None)
 
-    def pull_back(
-        self,
-        operands: Sequence[Any],
-        results: Sequence[Any],
-        grads: Sequence[Any | None],
-        wanted: tuple[bool, ...],
-    ) -> list[Any]:
+    def pull_back(self, given: Cotangents) -> list[Any]:
         """See `Rules`."""
         layout = self.layout
         found = self.call.pull_back(
-            layout.into(operands, layout.operands),
-            layout.into(results, self._orders_of_saved[: len(results)]),
-            layout.into(grads, layout.results),
-            wanted,
+            Cotangents(
+                layout.into(given.operands, layout.operands),
+                layout.into(given.results, self._orders_of_saved[: len(given.results)]),
+                layout.into(given.grads, layout.results),
+                given.wanted,
+            )
         )
-        return layout.out_of(found, tuple(compress(layout.operands, wanted)))
+        return layout.out_of(found, tuple(compress(layout.operands, given.wanted)))
 
     def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
         """See `Rules`."""

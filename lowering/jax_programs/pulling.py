@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, Literal
 
 import jax
@@ -18,7 +19,7 @@ from jax.extend.core import Literal as JaxprLiteral
 from jax.extend.core import Var
 
 from composites.errors import LoweringError
-from lowering.frontends.jax.composite_call import constant, trace
+from lowering.frontends.jax.composite_call import constant, of_selected, trace
 from lowering.frontends.jax.internals import run_equation
 
 Arrays = Callable[..., list[Any]]
@@ -58,15 +59,12 @@ def pulled_back(
     def whole(*values: Any) -> list[Any]:
         given, cotangents = values[:count], list(values[count:])
 
-        def of_wanted(*chosen: Any) -> tuple[list[Any], list[Any]]:
-            rest = iter(chosen)
-            pairs = zip(given, wanted, strict=True)
-            results = function(*(next(rest) if asked else x for x, asked in pairs))
-            differentiated = [r for r, g in zip(results, grads, strict=True) if g is not None]
-            return differentiated, results
+        def differentiated(*operands: Any) -> tuple[list[Any], list[Any]]:
+            results = function(*operands)
+            return [r for r, g in zip(results, grads, strict=True) if g is not None], results
 
-        chosen = [x for x, asked in zip(given, wanted, strict=True) if asked]
-        _, pull, results = jax.vjp(of_wanted, *chosen, has_aux=True)
+        of_wanted = of_selected(differentiated, given, wanted)
+        _, pull, results = jax.vjp(of_wanted, *compress(given, wanted), has_aux=True)
         return [*results, *pull(cotangents)]
 
     traced = trace(whole, [*operands, *(g for g in grads if g is not None)])

@@ -1,6 +1,6 @@
-"""Building operations before another one, a step that several passes share."""
+"""Building operations before another one, or in its place, a step that several passes share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .bindings import IrAttribute, IrOperation, IrType, IrValue, building, ir
 
@@ -19,6 +19,28 @@ def inserted(
             ip=ir().InsertionPoint(before),
         )
         return operation.results[0]
+
+
+def replace_operation(
+    old: IrOperation,
+    name: str,
+    attributes: Mapping[str, IrAttribute],
+    operands: Sequence[IrValue] | None = None,
+) -> None:
+    """Put an operation with results of the same types in the place of one. By default it has the
+    same operands."""
+    with building(old.context):
+        new = ir().Operation.create(
+            name,
+            results=[result.type for result in old.results],
+            operands=[*(old.operands if operands is None else operands)],
+            attributes=dict(attributes),
+            loc=old.location,
+            ip=ir().InsertionPoint(old),
+        )
+    for before, after in zip(old.results, new.results, strict=True):
+        before.replace_all_uses_with(after)
+    old.erase()
 
 
 def converted(before: IrOperation, value: IrValue, element: IrType) -> IrValue:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import bindings
-from .bindings import IrModule, IrOperation, attributes, building, find_operations, ir
+from .bindings import IrModule, IrOperation, attributes, find_operations
 from .data_movement import element_type
 from .dtypes import static_tensor
 from .errors import MissingJaxError, RunError
+from .insertion import inserted
 from .module import Module
 from .sizes import check_copies
 from .symbols import CALL, COMPOSITE, functions
@@ -177,15 +178,10 @@ def for_platform(module: IrModule, platform: str) -> IrModule:
     copy = bindings.clone(module)
     for product in products(copy):
         result = product.results[0]
-        with building(product.context):
-            barrier = ir().Operation.create(
-                "stablehlo.optimization_barrier",
-                results=[result.type],
-                operands=[result],
-                ip=ir().InsertionPoint(product),
-            )
+        kept = inserted(product, "stablehlo.optimization_barrier", result.type, result)
+        barrier = kept.owner.operation
         barrier.move_after(product)
-        result.replace_all_uses_except(barrier.results[0], barrier)
+        result.replace_all_uses_except(kept, barrier)
     return copy
 
 

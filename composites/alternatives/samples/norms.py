@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from composites.alternatives.samples.operands import Call, numbers
+from composites.operators.samples import of_transformers
 
 
 def layer_norm(dtype: torch.dtype) -> Iterator[Call]:
@@ -27,24 +28,17 @@ def rms_norm(dtype: torch.dtype) -> Iterator[Call]:
 
 def llama_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
     """Calls of the `forward` of Llama's norm."""
-    from transformers.models.llama.modeling_llama import LlamaRMSNorm
-
-    yield (LlamaRMSNorm(768, eps=1e-5).to(dtype), numbers(dtype, 2, 70, 768)), {}
+    yield _applied(of_transformers("llama", "LlamaRMSNorm"), dtype)
 
 
 def t5_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
     """Calls of the `forward` of T5's norm."""
-    from transformers.models.t5.modeling_t5 import T5LayerNorm
-
-    make: Any = T5LayerNorm  # it has no type hints
-    yield (make(768, eps=1e-5).to(dtype), numbers(dtype, 2, 70, 768)), {}
+    yield _applied(of_transformers("t5", "T5LayerNorm"), dtype)
 
 
 def olmo2_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
     """Calls of the `forward` of OLMo 2's norm."""
-    from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
-
-    yield (Olmo2RMSNorm(768, eps=1e-5).to(dtype), numbers(dtype, 2, 70, 768)), {}
+    yield _applied(of_transformers("olmo2", "Olmo2RMSNorm"), dtype)
 
 
 def batch_norm(dtype: torch.dtype) -> Iterator[Call]:
@@ -58,6 +52,10 @@ def batch_norm(dtype: torch.dtype) -> Iterator[Call]:
         averages = torch.randn(16).to(dtype), torch.rand(16).to(dtype)
         operands = (numbers(dtype, *shape, shift=shift), *affine, *averages)
         yield (*operands, True, 0.1, 1e-5, False), {}
+
+
+def _applied(norm: Any, dtype: torch.dtype) -> Call:
+    return (norm(768, eps=1e-5).to(dtype), numbers(dtype, 2, 70, 768)), {}
 
 
 def _affine(dtype: torch.dtype, count: int) -> tuple[Tensor, Tensor]:

@@ -46,7 +46,7 @@ def _convolve(
     sizes = weight.shape[2:]
     kernel = weight.reshape(groups, inputs, outputs, *sizes)
     kernel = jnp.swapaxes(kernel, 1, 2).reshape(groups * outputs, inputs, *sizes)
-    kernel = jnp.flip(kernel, tuple(range(2, 2 + rank)))
+    kernel = lax.rev(kernel, tuple(range(2, 2 + rank)))
     pads = [
         (d * (size - 1) - p, d * (size - 1) - p + more)
         for d, size, p, more in zip(dilation, sizes, padding, output_padding, strict=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
 
-from lowering.frontends.aten_in_jax.table import rule
+from lowering.frontends.aten_in_jax.table import Rule, rule
 
 
 @rule("aten::full", "aten::new_full")
@@ -21,34 +22,22 @@ def _full_like(dtype: Any, /, x: Any, value: Any, **_: Any) -> Any:
     return jnp.full(x.shape, value, dtype)
 
 
-@rule("aten::zeros", "aten::empty.memory_format", "aten::_efficientzerotensor")
-def _zeros(dtype: Any, /, shape: Any, **_: Any) -> Any:
-    return jnp.zeros(shape, dtype)
+def _of_shape(function: Callable[..., Any]) -> Rule:
+    return lambda dtype, /, shape, **_: function(shape, dtype)
 
 
-@rule("aten::ones")
-def _ones(dtype: Any, /, shape: Any, **_: Any) -> Any:
-    return jnp.ones(shape, dtype)
+rule("aten::zeros", "aten::empty.memory_format", "aten::_efficientzerotensor")(_of_shape(jnp.zeros))
+rule("aten::ones")(_of_shape(jnp.ones))
 
 
-@rule("aten::zeros_like", "aten::empty_like")
-def _zeros_like(dtype: Any, /, x: Any, **_: Any) -> Any:
-    return jnp.zeros(x.shape, dtype)
+def _like(function: Callable[..., Any]) -> Rule:
+    """An array of the shape of another one, unless a shape is given."""
+    return lambda dtype, /, x, *shape, **_: function(shape[0] if shape else x.shape, dtype)
 
 
-@rule("aten::ones_like")
-def _ones_like(dtype: Any, /, x: Any, **_: Any) -> Any:
-    return jnp.ones(x.shape, dtype)
-
-
-@rule("aten::new_zeros", "aten::new_empty", "aten::new_empty_strided")
-def _new_zeros(dtype: Any, /, x: Any, shape: Any, *_: Any, **__: Any) -> Any:
-    return jnp.zeros(shape, dtype)
-
-
-@rule("aten::new_ones")
-def _new_ones(dtype: Any, /, x: Any, shape: Any, **_: Any) -> Any:
-    return jnp.ones(shape, dtype)
+rule("aten::zeros_like", "aten::empty_like")(_like(jnp.zeros))
+rule("aten::new_zeros", "aten::new_empty", "aten::new_empty_strided")(_like(jnp.zeros))
+rule("aten::ones_like", "aten::new_ones")(_like(jnp.ones))
 
 
 @rule("aten::scalar_tensor")

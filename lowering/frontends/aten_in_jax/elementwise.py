@@ -12,7 +12,7 @@ import torch
 from jax import lax
 
 from lowering.frontends.aten_in_jax.dtypes import common_dtype, jax_dtype, opmath_dtype
-from lowering.frontends.aten_in_jax.table import RULES, overload, rule
+from lowering.frontends.aten_in_jax.table import RULES, overload, rule, rule_without_dtype
 
 
 def as_type(value: Any, dtype: Any) -> Any:
@@ -51,7 +51,7 @@ _OF_OPERAND: dict[str, Callable[[Any], Any]] = {
     "logical_not": jnp.logical_not, "imag": jnp.imag, "real": jnp.real,
 }  # fmt: skip
 for _name, _function in _OF_OPERAND.items():
-    RULES[overload(f"aten::{_name}")] = lambda dtype, x, function=_function: function(x)
+    rule_without_dtype(_function, f"aten::{_name}")
 
 
 @rule("aten::_conj", "aten::_conj_physical", "aten::resolve_conj")
@@ -104,7 +104,7 @@ for _name, _both in _COMPARED.items():
 for _name, _both in {
     "logical_and": jnp.logical_and, "logical_or": jnp.logical_or, "logical_xor": jnp.logical_xor
 }.items():  # fmt: skip
-    RULES[overload(f"aten::{_name}")] = lambda dtype, a, b, function=_both: function(a, b)
+    rule_without_dtype(_both, f"aten::{_name}")
 
 
 def _scaled(b: Any, alpha: Any, dtype: Any) -> Any:
@@ -174,7 +174,7 @@ def _masked_fill(dtype: Any, /, x: Any, mask: Any, value: Any) -> Any:
     return jnp.where(mask, as_type(value, dtype), x)
 
 
-@rule("aten::clamp", "aten::clamp.Tensor")
+@rule("aten::clamp", "aten::clamp.Tensor", "aten::clamp_min", "aten::clamp_min.Tensor")
 def _clamp(dtype: Any, /, x: Any, low: Any = None, high: Any = None) -> Any:
     x = as_type(x, dtype)
     if low is not None:
@@ -182,14 +182,9 @@ def _clamp(dtype: Any, /, x: Any, low: Any = None, high: Any = None) -> Any:
     return x if high is None else jnp.minimum(x, as_type(high, dtype))
 
 
-@rule("aten::clamp_min", "aten::clamp_min.Tensor")
-def _clamp_min(dtype: Any, /, x: Any, low: Any) -> Any:
-    return _clamp(dtype, x, low)
-
-
-@rule("aten::clamp_max", "aten::clamp_max.Tensor")
-def _clamp_max(dtype: Any, /, x: Any, high: Any) -> Any:
-    return _clamp(dtype, x, None, high)
+rule("aten::clamp_max", "aten::clamp_max.Tensor")(
+    lambda dtype, /, x, high: _clamp(dtype, x, None, high)
+)
 
 
 @rule("aten::_to_copy", "aten::copy", "prims::convert_element_type", "aten::to.dtype")

@@ -14,11 +14,6 @@ from jax import lax
 from lowering.frontends.aten_in_jax.table import UnknownOperatorError, linear_algebra_rule
 
 
-def conjugate_transpose(x: Any) -> Any:
-    """The conjugate transpose of each matrix."""
-    return jnp.conj(jnp.swapaxes(x, -1, -2))
-
-
 def diagonal(x: Any) -> Any:
     """The diagonal of each matrix."""
     return jnp.diagonal(x, 0, -2, -1)
@@ -43,10 +38,10 @@ def _cholesky_ex(
     dtypes: Any, /, x: Any, *, upper: bool = False, check_errors: bool = False
 ) -> tuple[Any, Any]:
     """One triangle of the operand is read. A factor that does not exist has NaN on its diagonal."""
-    lower = conjugate_transpose(x) if upper else x
+    lower = x.mT.conj() if upper else x
     factor = lax.linalg.cholesky(lower, symmetrize_input=False) if x.size else lower
     info = _first(jnp.isnan(diagonal(factor)))
-    return (conjugate_transpose(factor) if upper else factor), info
+    return (factor.mT.conj() if upper else factor), info
 
 
 @linear_algebra_rule("aten::linalg_lu_factor_ex")
@@ -130,5 +125,5 @@ def _ormqr(
     widths = [(0, 0)] * (reflectors.ndim - 1) + [(0, rows - count)]
     square = jnp.pad(reflectors[..., :count], widths)
     whole = lax.linalg.householder_product(square, scales)
-    whole = conjugate_transpose(whole) if transpose else whole
+    whole = whole.mT.conj() if transpose else whole
     return whole @ other if left else other @ whole

@@ -7,11 +7,14 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from lowering.frontends.aten_in_jax.factorizations import conjugate_transpose, permutation_of
+from lowering.frontends.aten_in_jax.factorizations import permutation_of
 from lowering.frontends.aten_in_jax.table import linear_algebra_rule
 
 
+@linear_algebra_rule("aten::linalg_solve_triangular")
 def _triangular(
+    dtype: Any,
+    /,
     factor: Any,
     b: Any,
     *,
@@ -19,7 +22,7 @@ def _triangular(
     left: bool = True,
     transpose: bool = False,
     conjugate: bool = False,
-    unit: bool = False,
+    unitriangular: bool = False,
 ) -> Any:
     """The solution of a triangular system. Batches are broadcast."""
     batch = jnp.broadcast_shapes(factor.shape[:-2], b.shape[:-2])
@@ -34,22 +37,8 @@ def _triangular(
         lower=not upper,
         transpose_a=transpose or conjugate,
         conjugate_a=conjugate,
-        unit_diagonal=unit,
+        unit_diagonal=unitriangular,
     )
-
-
-@linear_algebra_rule("aten::linalg_solve_triangular")
-def _solve_triangular(
-    dtype: Any,
-    /,
-    factor: Any,
-    b: Any,
-    *,
-    upper: bool,
-    left: bool = True,
-    unitriangular: bool = False,
-) -> Any:
-    return _triangular(factor, b, upper=upper, left=left, unit=unitriangular)
 
 
 @linear_algebra_rule("aten::triangular_solve")
@@ -63,14 +52,16 @@ def _triangular_solve(
     unitriangular: bool = False,
 ) -> tuple[Any, Any]:
     """The solution, and a copy of the factor."""
-    found = _triangular(factor, b, upper=upper, transpose=transpose, unit=unitriangular)
+    found = _triangular(
+        None, factor, b, upper=upper, transpose=transpose, unitriangular=unitriangular
+    )
     return found, jnp.broadcast_to(factor, (*found.shape[:-2], *factor.shape[-2:]))
 
 
 @linear_algebra_rule("aten::cholesky_solve")
 def _cholesky_solve(dtype: Any, /, b: Any, factor: Any, upper: bool = False) -> Any:
-    first = _triangular(factor, b, upper=upper, conjugate=upper)
-    return _triangular(factor, first, upper=upper, conjugate=not upper)
+    first = _triangular(None, factor, b, upper=upper, conjugate=upper)
+    return _triangular(None, factor, first, upper=upper, conjugate=not upper)
 
 
 @linear_algebra_rule("aten::cholesky_inverse")
@@ -91,7 +82,7 @@ def _lu_solve(
 ) -> Any:
     if left:
         return _solved(factors, pivots, b, adjoint)
-    return conjugate_transpose(_solved(factors, pivots, conjugate_transpose(b), not adjoint))
+    return _solved(factors, pivots, b.mT.conj(), not adjoint).mT.conj()
 
 
 def _solved(factors: Any, pivots: Any, b: Any, transposed: bool) -> Any:
@@ -100,9 +91,9 @@ def _solved(factors: Any, pivots: Any, b: Any, transposed: bool) -> Any:
     permutation = jnp.broadcast_to(permutation, (*batch, permutation.shape[-1]))[..., None]
     b = jnp.broadcast_to(b, (*batch, *b.shape[-2:]))
     if transposed:
-        first = _triangular(factors, b, upper=True, conjugate=True)
-        last = _triangular(factors, first, upper=False, conjugate=True, unit=True)
+        first = _triangular(None, factors, b, upper=True, conjugate=True)
+        last = _triangular(None, factors, first, upper=False, conjugate=True, unitriangular=True)
         return jnp.take_along_axis(last, jnp.argsort(permutation, -2), -2)
     first = jnp.take_along_axis(b, permutation, -2)
-    last = _triangular(factors, first, upper=False, unit=True)
-    return _triangular(factors, last, upper=True)
+    last = _triangular(None, factors, first, upper=False, unitriangular=True)
+    return _triangular(None, factors, last, upper=True)

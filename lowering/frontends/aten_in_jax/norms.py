@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from composites.operators.norms import affine, last_dimensions, of_channels
 from composites.operators.opmath import opmath_type
 from lowering.frontends.aten_in_jax.table import overload
 
@@ -25,9 +26,9 @@ def native_layer_norm(
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """See aten::native_layer_norm: the result, and mean and reciprocal deviation."""
-    dims = list(range(input.dim() - len(normalized_shape), input.dim()))
+    dims = last_dimensions(input, normalized_shape)
     centered, mean, reciprocal = _centered(input.to(opmath_type(input.dtype)), dims, eps)
-    result = _scaled(centered * reciprocal, weight, bias)
+    result = affine(centered * reciprocal, weight, bias)
     return result.to(input.dtype), mean, reciprocal
 
 
@@ -45,8 +46,8 @@ def native_group_norm(
     wide = input.to(opmath_type(input.dtype)).reshape(N, group, C // group * HxW)
     centered, mean, reciprocal = _centered(wide, [2], eps)
     result = (centered * reciprocal).reshape(input.shape)
-    of_channels = [None if t is None else _of_channels(t, input) for t in (weight, bias)]
-    result = _scaled(result, *of_channels).to(input.dtype)
+    parameters = of_channels(weight, input), of_channels(bias, input)
+    result = affine(result, *parameters).to(input.dtype)
     return result, mean.squeeze(2).to(input.dtype), reciprocal.squeeze(2).to(input.dtype)
 
 
@@ -63,18 +64,18 @@ def native_batch_norm(
     """See aten::native_batch_norm: the result, and mean and reciprocal deviation of the batch. In
     training it writes to the moving averages."""
     wide = input.to(opmath_type(input.dtype))
-    of_channels = [None if t is None else _of_channels(t, input) for t in (weight, bias)]
+    parameters = of_channels(weight, input), of_channels(bias, input)
     if not training:
         assert running_mean is not None
         assert running_var is not None
         reciprocal = torch.rsqrt(running_var.to(wide.dtype) + eps)
-        centered = wide - _of_channels(running_mean, input)
-        result = _scaled(centered * _of_channels(reciprocal, input), *of_channels)
+        centered = wide - of_channels(running_mean, input)
+        result = affine(centered * of_channels(reciprocal, input), *parameters)
         nothing = wide.new_zeros(0)
         return result.to(input.dtype), nothing, nothing
     dims = [0, *range(2, input.dim())]
     centered, mean, reciprocal = _centered(wide, dims, eps)
-    result = _scaled(centered * reciprocal, *of_channels)
+    result = affine(centered * reciprocal, *parameters)
     if running_mean is not None:
         running_mean.copy_((1 - momentum) * running_mean + momentum * mean.flatten())
     if running_var is not None:
@@ -97,17 +98,6 @@ def _centered(input: Tensor, dims: list[int], eps: float) -> tuple[Tensor, Tenso
     centered = input - mean
     variance = (centered * centered).mean(dims, keepdim=True)
     return centered, mean, torch.rsqrt(variance + eps)
-
-
-def _scaled(result: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    if weight is not None:
-        result = result * weight
-    return result if bias is None else result + bias
-
-
-def _of_channels(values: Tensor, input: Tensor) -> Tensor:
-    """One value for each channel, in the rank of `[N, C, …]`."""
-    return values.reshape(1, -1, *[1] * (input.dim() - 2))
 
 
 OF_GRAPHS: Mapping[object, Callable[..., object]] = {

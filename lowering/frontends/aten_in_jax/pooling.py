@@ -15,7 +15,7 @@ from jax import lax
 
 from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
 from lowering.frontends.aten_in_jax.elementwise import as_type
-from lowering.frontends.aten_in_jax.table import rule
+from lowering.frontends.aten_in_jax.table import rule, rule_of_ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +87,9 @@ def _window(
     )  # fmt: skip
 
 
-@rule("aten::max_pool2d_with_indices")
-def _max_pool2d(dtypes: Any, /, x: Any, *arguments: Any) -> Any:
-    return _maximum(2, x, *arguments)
-
-
-@rule("aten::max_pool3d_with_indices")
-def _max_pool3d(dtypes: Any, /, x: Any, *arguments: Any) -> Any:
-    return _maximum(3, x, *arguments)
-
-
+@rule_of_ranks("aten::max_pool{}d_with_indices")
 def _maximum(
-    rank: int, x: Any, kernel: Any, stride: Any = (), padding: Any = (0,),
+    rank: int, dtypes: Any, /, x: Any, kernel: Any, stride: Any = (), padding: Any = (0,),
     dilation: Any = (1,), ceil_mode: bool = False,
 ) -> Any:  # fmt: skip
     window = _window(x, kernel, stride, padding, dilation, ceil_mode, rank)
@@ -115,17 +106,11 @@ def _maximum(
     return best, jnp.take_along_axis(places, first[None], 0)[0]
 
 
-@rule("aten::max_pool2d_with_indices_backward")
-def _max_pool2d_backward(dtype: Any, /, grad: Any, x: Any, *rest: Any) -> Any:
-    return _to_maximum(2, dtype, grad, x, rest[-1])
-
-
-@rule("aten::max_pool3d_with_indices_backward")
-def _max_pool3d_backward(dtype: Any, /, grad: Any, x: Any, *rest: Any) -> Any:
-    return _to_maximum(3, dtype, grad, x, rest[-1])
-
-
-def _to_maximum(rank: int, dtype: Any, grad: Any, x: Any, indices: Any) -> Any:
+@rule_of_ranks("aten::max_pool{}d_with_indices_backward")
+@rule_of_ranks("aten::adaptive_max_pool{}d_backward")
+def _to_maximum(rank: int, dtype: Any, /, grad: Any, x: Any, *rest: Any) -> Any:
+    """The gradients at the places of the maxima, which are the last argument."""
+    indices = rest[-1]
     outer, count = x.shape[:-rank], math.prod(x.shape[-rank:])
     rows = int(np.prod(outer))
     flat = jnp.zeros((rows, count), dtype)
@@ -135,8 +120,9 @@ def _to_maximum(rank: int, dtype: Any, grad: Any, x: Any, indices: Any) -> Any:
     return found.reshape(x.shape)
 
 
+@rule_of_ranks("aten::avg_pool{}d")
 def _average(
-    rank: int, x: Any, kernel: Any, stride: Any = (), padding: Any = (0,),
+    rank: int, dtype: Any, /, x: Any, kernel: Any, stride: Any = (), padding: Any = (0,),
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Any:  # fmt: skip
     window = _window(x, kernel, stride, padding, (1,), ceil_mode, rank)
@@ -162,29 +148,14 @@ def _average(
     return total / sum(window.parts(window.padded(ones, 0)))
 
 
-@rule("aten::avg_pool2d")
-def _avg_pool2d(dtype: Any, /, x: Any, *arguments: Any) -> Any:
-    return _average(2, x, *arguments)
-
-
-@rule("aten::avg_pool3d")
-def _avg_pool3d(dtype: Any, /, x: Any, *arguments: Any) -> Any:
-    return _average(3, x, *arguments)
-
-
-@rule("aten::avg_pool2d_backward")
-def _avg_pool2d_backward(dtype: Any, /, grad: Any, x: Any, *arguments: Any) -> Any:
-    _, pull = jax.vjp(lambda x: _average(2, x, *arguments).astype(x.dtype), x)
+@rule_of_ranks("aten::avg_pool{}d_backward")
+def _average_backward(rank: int, dtype: Any, /, grad: Any, x: Any, *arguments: Any) -> Any:
+    _, pull = jax.vjp(lambda x: _average(rank, dtype, x, *arguments).astype(x.dtype), x)
     return pull(grad)[0]
 
 
-@rule("aten::avg_pool3d_backward")
-def _avg_pool3d_backward(dtype: Any, /, grad: Any, x: Any, *arguments: Any) -> Any:
-    _, pull = jax.vjp(lambda x: _average(3, x, *arguments).astype(x.dtype), x)
-    return pull(grad)[0]
-
-
-def _adaptive_average(x: Any, sizes: Sequence[int]) -> Any:
+@rule("aten::_adaptive_avg_pool3d")
+def _adaptive_average(dtype: Any, /, x: Any, sizes: Sequence[int]) -> Any:
     """The mean of each of `sizes` parts of the last dimensions; parts may overlap."""
     wide = x.astype(opmath_dtype(x.dtype))
     for number, size in enumerate(sizes):
@@ -200,24 +171,14 @@ def _adaptive_average(x: Any, sizes: Sequence[int]) -> Any:
     return wide.astype(x.dtype)
 
 
-@rule("aten::_adaptive_avg_pool3d")
-def _adaptive_avg_pool3d(dtype: Any, /, x: Any, sizes: Sequence[int]) -> Any:
-    return _adaptive_average(x, sizes)
-
-
-@rule("aten::_adaptive_avg_pool2d_backward")
-def _adaptive_avg_pool2d_backward(dtype: Any, /, grad: Any, x: Any) -> Any:
-    _, pull = jax.vjp(lambda x: _adaptive_average(x, grad.shape[-2:]), x)
+@rule_of_ranks("aten::_adaptive_avg_pool{}d_backward")
+def _adaptive_average_backward(rank: int, dtype: Any, /, grad: Any, x: Any) -> Any:
+    _, pull = jax.vjp(lambda x: _adaptive_average(dtype, x, grad.shape[-rank:]), x)
     return pull(grad)[0]
 
 
-@rule("aten::_adaptive_avg_pool3d_backward")
-def _adaptive_avg_pool3d_backward(dtype: Any, /, grad: Any, x: Any) -> Any:
-    _, pull = jax.vjp(lambda x: _adaptive_average(x, grad.shape[-3:]), x)
-    return pull(grad)[0]
-
-
-def _adaptive_maximum(x: Any, sizes: Sequence[int]) -> tuple[Any, Any]:
+@rule("aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d")
+def _adaptive_maximum(dtypes: Any, /, x: Any, sizes: Sequence[int]) -> tuple[Any, Any]:
     """The maximum of each part, and its place in the last dimensions."""
     rank = len(sizes)
     lengths = x.shape[-rank:]
@@ -235,18 +196,3 @@ def _adaptive_maximum(x: Any, sizes: Sequence[int]) -> tuple[Any, Any]:
         places.append(jnp.asarray(numbers[inside].reshape(-1))[first])
     shape = (*x.shape[:-rank], *sizes)
     return jnp.stack(values, -1).reshape(shape), jnp.stack(places, -1).reshape(shape)
-
-
-@rule("aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d")
-def _adaptive_max_pool(dtypes: Any, /, x: Any, sizes: Sequence[int]) -> Any:
-    return _adaptive_maximum(x, sizes)
-
-
-@rule("aten::adaptive_max_pool2d_backward")
-def _adaptive_max_pool2d_backward(dtype: Any, /, grad: Any, x: Any, indices: Any) -> Any:
-    return _to_maximum(2, dtype, grad, x, indices)
-
-
-@rule("aten::adaptive_max_pool3d_backward")
-def _adaptive_max_pool3d_backward(dtype: Any, /, grad: Any, x: Any, indices: Any) -> Any:
-    return _to_maximum(3, dtype, grad, x, indices)

@@ -10,12 +10,9 @@ import jax.numpy as jnp
 
 from composites.operators import wide_products  # noqa: F401  (it defines composites::matmul)
 from lowering.frontends.aten_in_jax.elementwise import as_type
-from lowering.frontends.aten_in_jax.table import rule
+from lowering.frontends.aten_in_jax.table import rule, rule_without_dtype
 
-
-@rule("aten::mm", "aten::bmm", "aten::matmul", "aten::mv", "aten::dot")
-def _product(dtype: Any, /, a: Any, b: Any) -> Any:
-    return jnp.matmul(a, b)
+rule_without_dtype(jnp.matmul, "aten::mm", "aten::bmm", "aten::matmul", "aten::mv", "aten::dot")
 
 
 @rule("aten::mm.dtype", "aten::bmm.dtype", "composites::matmul")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,7 +11,7 @@ from jax import lax
 
 from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
 from lowering.frontends.aten_in_jax.elementwise import as_type
-from lowering.frontends.aten_in_jax.table import rule
+from lowering.frontends.aten_in_jax.table import Rule, rule
 
 
 def _axes(x: Any, dims: Any) -> tuple[int, ...]:
@@ -30,67 +32,53 @@ def _sum(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False, **_: An
     return jnp.sum(as_type(x, dtype), _axes(x, dims), dtype=dtype, keepdims=keepdim)
 
 
-@rule("aten::mean", "aten::mean.dim")
-def _mean(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False, **_: Any) -> Any:
-    return jnp.mean(as_type(x, dtype), _axes(x, dims), keepdims=keepdim)
+def _in_type(function: Callable[..., Any]) -> Rule:
+    """A reduction in the type of its result."""
+
+    def run(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False, **_: Any) -> Any:
+        return function(as_type(x, dtype), _axes(x, dims), keepdims=keepdim)
+
+    return run
 
 
-@rule("aten::prod", "aten::prod.dim_int")
-def _prod(dtype: Any, /, x: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
-    return jnp.prod(as_type(x, dtype), _axes(x, dim), keepdims=keepdim)
+rule("aten::mean", "aten::mean.dim")(_in_type(jnp.mean))
+rule("aten::prod", "aten::prod.dim_int")(_in_type(jnp.prod))
 
 
-@rule("aten::amax")
-def _amax(dtype: Any, /, x: Any, dims: Any = (), keepdim: bool = False) -> Any:
-    return jnp.max(x, _axes(x, dims), keepdims=keepdim)
+def _reduction(function: Callable[..., Any], axes: Callable[[Any, Any], Any]) -> Rule:
+    """A reduction in the type of the operand, over the axes that dimensions name."""
+
+    def run(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False) -> Any:
+        return function(x, axes(x, dims), keepdims=keepdim)
+
+    return run
 
 
-@rule("aten::amin")
-def _amin(dtype: Any, /, x: Any, dims: Any = (), keepdim: bool = False) -> Any:
-    return jnp.min(x, _axes(x, dims), keepdims=keepdim)
+rule("aten::amax", "aten::max")(_reduction(jnp.max, _axes))
+rule("aten::amin", "aten::min")(_reduction(jnp.min, _axes))
+rule("aten::any", "aten::any.dim", "aten::any.dims")(_reduction(jnp.any, _axes_of_logic))
+rule("aten::all", "aten::all.dim", "aten::all.dims")(_reduction(jnp.all, _axes_of_logic))
+rule("aten::argmax")(_reduction(jnp.argmax, lambda x, dim: dim))
+rule("aten::argmin")(_reduction(jnp.argmin, lambda x, dim: dim))
 
 
-@rule("aten::max")
-def _max(dtype: Any, /, x: Any) -> Any:
-    return jnp.max(x)
+def _extreme(function: Callable[..., Any], place: Callable[..., Any]) -> Rule:
+    """The extremes along one dimension, and the places where they are."""
+
+    def run(dtypes: Any, /, x: Any, dim: int, keepdim: bool = False) -> Any:
+        return function(x, dim, keepdims=keepdim), place(x, dim, keepdims=keepdim)
+
+    return run
 
 
-@rule("aten::min")
-def _min(dtype: Any, /, x: Any) -> Any:
-    return jnp.min(x)
+rule("aten::max.dim")(_extreme(jnp.max, jnp.argmax))
+rule("aten::min.dim")(_extreme(jnp.min, jnp.argmin))
 
 
-@rule("aten::any", "aten::any.dim", "aten::any.dims")
-def _any(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False) -> Any:
-    return jnp.any(x, _axes_of_logic(x, dims), keepdims=keepdim)
-
-
-@rule("aten::all", "aten::all.dim", "aten::all.dims")
-def _all(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False) -> Any:
-    return jnp.all(x, _axes_of_logic(x, dims), keepdims=keepdim)
-
-
-@rule("aten::argmax")
-def _argmax(dtype: Any, /, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    return jnp.argmax(x, dim, keepdims=keepdim)
-
-
-@rule("aten::argmin")
-def _argmin(dtype: Any, /, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    return jnp.argmin(x, dim, keepdims=keepdim)
-
-
-@rule("aten::max.dim")
-def _max_dim(dtypes: Any, /, x: Any, dim: int, keepdim: bool = False) -> Any:
-    return jnp.max(x, dim, keepdims=keepdim), jnp.argmax(x, dim, keepdims=keepdim)
-
-
-@rule("aten::min.dim")
-def _min_dim(dtypes: Any, /, x: Any, dim: int, keepdim: bool = False) -> Any:
-    return jnp.min(x, dim, keepdims=keepdim), jnp.argmin(x, dim, keepdims=keepdim)
-
-
-def _moments(x: Any, dims: Any, correction: Any, keepdim: bool) -> tuple[Any, Any]:
+@rule("aten::var_mean.correction")
+def _moments(
+    dtypes: Any, /, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> tuple[Any, Any]:
     """Variance and mean, in f32 where `x` is f16 or bf16."""
     x = x.astype(opmath_dtype(x.dtype))
     axes = _axes(x, dims)
@@ -110,38 +98,25 @@ def _moments(x: Any, dims: Any, correction: Any, keepdim: bool) -> tuple[Any, An
 
 
 @rule("aten::var.correction")
-def _var(
-    dtype: Any, /, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
-) -> Any:
-    return _moments(x, dims, correction, keepdim)[0].astype(dtype)
-
-
-@rule("aten::var_mean.correction")
-def _var_mean(
-    dtypes: Any, /, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
-) -> Any:
-    variance, mean = _moments(x, dims, correction, keepdim)
-    return variance.astype(dtypes[0]), mean.astype(dtypes[1])
+def _var(dtype: Any, /, *arguments: Any, **keywords: Any) -> Any:
+    return _moments(None, *arguments, **keywords)[0]
 
 
 @rule("aten::std.correction")
-def _std(
-    dtype: Any, /, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
-) -> Any:
-    return jnp.sqrt(_moments(x, dims, correction, keepdim)[0]).astype(dtype)
+def _std(dtype: Any, /, *arguments: Any, **keywords: Any) -> Any:
+    return jnp.sqrt(_moments(None, *arguments, **keywords)[0])
 
 
-@rule("aten::cumsum")
-def _cumsum(dtype: Any, /, x: Any, dim: int, **_: Any) -> Any:
-    return jnp.cumsum(as_type(x, dtype), dim)
+def _scan(function: Callable[..., Any]) -> Rule:
+    """A scan in the type of its result."""
+    return lambda dtype, /, x, dim, **_: function(as_type(x, dtype), dim)
 
 
-@rule("aten::cumprod")
-def _cumprod(dtype: Any, /, x: Any, dim: int, **_: Any) -> Any:
-    return jnp.cumprod(as_type(x, dtype), dim)
+rule("aten::cumsum")(_scan(jnp.cumsum))
+rule("aten::cumprod")(_scan(jnp.cumprod))
 
 
-def _running(function: Any, x: Any, dim: int, dtypes: Any) -> tuple[Any, Any]:
+def _running(function: Any, dtypes: Any, /, x: Any, dim: int) -> tuple[Any, Any]:
     """The extremes so far, and the last place of each. A NaN is the extreme from there on."""
     axis = dim % x.ndim
     wide = x.astype(jnp.int32) if x.dtype == jnp.bool_ else x
@@ -158,14 +133,8 @@ def _running(function: Any, x: Any, dim: int, dtypes: Any) -> tuple[Any, Any]:
     return values, places
 
 
-@rule("aten::cummax")
-def _cummax(dtypes: Any, /, x: Any, dim: int) -> Any:
-    return _running(lax.cummax, x, dim, dtypes)
-
-
-@rule("aten::cummin")
-def _cummin(dtypes: Any, /, x: Any, dim: int) -> Any:
-    return _running(lax.cummin, x, dim, dtypes)
+rule("aten::cummax")(partial(_running, lax.cummax))
+rule("aten::cummin")(partial(_running, lax.cummin))
 
 
 @rule("aten::logcumsumexp")
@@ -173,19 +142,10 @@ def _logcumsumexp(dtype: Any, /, x: Any, dim: int) -> Any:
     return lax.cumlogsumexp(x, axis=dim % x.ndim)
 
 
-@rule("aten::sort")
-def _sort(dtypes: Any, /, x: Any, dim: int = -1, descending: bool = False) -> Any:
-    return _sorted(dtypes, x, dim, descending)
-
-
-@rule("aten::sort.stable")
-def _stable_sort(
-    dtypes: Any, /, x: Any, *, stable: bool | None = None, dim: int = -1, descending: bool = False
+@rule("aten::sort", "aten::sort.stable")
+def _sorted(
+    dtypes: Any, /, x: Any, dim: int = -1, descending: bool = False, *, stable: bool | None = None
 ) -> Any:
-    return _sorted(dtypes, x, dim, descending)
-
-
-def _sorted(dtypes: Any, /, x: Any, dim: int, descending: bool) -> Any:
     order = jnp.argsort(x, dim, stable=True, descending=descending)
     return jnp.take_along_axis(x, order, dim), order
 

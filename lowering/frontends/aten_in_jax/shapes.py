@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 
 from lowering.frontends.aten_in_jax.elementwise import as_type
-from lowering.frontends.aten_in_jax.table import rule
+from lowering.frontends.aten_in_jax.table import rule, rule_without_dtype
 
 
 @rule(
@@ -39,29 +39,13 @@ def _expand(dtype: Any, /, x: Any, shape: Any, **_: Any) -> Any:
     return jnp.broadcast_to(x, sizes)
 
 
-@rule("aten::permute", "aten::permute_copy")
-def _permute(dtype: Any, /, x: Any, dims: Any) -> Any:
-    return jnp.transpose(x, dims)
-
-
-@rule("aten::transpose.int", "aten::transpose_copy.int")
-def _transpose(dtype: Any, /, x: Any, first: int, second: int) -> Any:
-    return jnp.swapaxes(x, first, second)
-
-
-@rule("aten::t", "aten::t_copy")
-def _t(dtype: Any, /, x: Any) -> Any:
-    return jnp.transpose(x)
-
-
-@rule("aten::unsqueeze", "aten::unsqueeze_copy")
-def _unsqueeze(dtype: Any, /, x: Any, dim: int) -> Any:
-    return jnp.expand_dims(x, dim)
-
-
-@rule("aten::squeeze", "aten::squeeze_copy")
-def _squeeze(dtype: Any, /, x: Any) -> Any:
-    return jnp.squeeze(x)
+rule_without_dtype(jnp.transpose, "aten::permute", "aten::permute_copy", "aten::t", "aten::t_copy")
+rule_without_dtype(jnp.swapaxes, "aten::transpose.int", "aten::transpose_copy.int")
+rule_without_dtype(jnp.expand_dims, "aten::unsqueeze", "aten::unsqueeze_copy")
+rule_without_dtype(jnp.squeeze, "aten::squeeze", "aten::squeeze_copy")
+rule_without_dtype(jnp.diagonal, "aten::diagonal", "aten::diagonal_copy")
+rule_without_dtype(jnp.tril, "aten::tril")
+rule_without_dtype(jnp.triu, "aten::triu")
 
 
 @rule("aten::squeeze.dim", "aten::squeeze.dims", "aten::squeeze_copy.dims")
@@ -189,11 +173,6 @@ def _unfold(dtype: Any, /, x: Any, dim: int, size: int, step: int) -> Any:
     return jnp.stack([jnp.moveaxis(w, dim, -1) for w in windows], dim % x.ndim)
 
 
-@rule("aten::diagonal", "aten::diagonal_copy")
-def _diagonal(dtype: Any, /, x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    return jnp.diagonal(x, offset, dim1, dim2)
-
-
 @rule("aten::diagonal_scatter")
 def _diagonal_scatter(
     dtype: Any, /, x: Any, source: Any, offset: int = 0, dim1: int = 0, dim2: int = 1
@@ -202,16 +181,6 @@ def _diagonal_scatter(
     numbers = np.arange(source.shape[-1])
     rows, columns = numbers + max(-offset, 0), numbers + max(offset, 0)
     return jnp.moveaxis(moved.at[..., rows, columns].set(source), (-2, -1), (dim1, dim2))
-
-
-@rule("aten::tril")
-def _tril(dtype: Any, /, x: Any, diagonal: int = 0) -> Any:
-    return jnp.tril(x, diagonal)
-
-
-@rule("aten::triu")
-def _triu(dtype: Any, /, x: Any, diagonal: int = 0) -> Any:
-    return jnp.triu(x, diagonal)
 
 
 @rule("aten::view_as_real", "aten::view_as_real_copy")

@@ -17,6 +17,7 @@ from lowering.frontends.aten_in_jax.table import (
     UnknownOperatorError,
     overload,
     rule,
+    rule_without_dtype,
 )
 
 _ONE: dict[str, Callable[[Any], Any]] = {
@@ -27,7 +28,7 @@ _ONE: dict[str, Callable[[Any], Any]] = {
     "prims::ndtri": jsp.ndtri,
 }  # fmt: skip
 _TWO: dict[str, Callable[[Any, Any], Any]] = {
-    "aten::igamma": lax.igamma, "aten::igammac": lax.igammac, "aten::nextafter": jnp.nextafter,
+    "aten::igamma": lax.igamma, "aten::igammac": lax.igammac,
     "aten::special_zeta": jsp.zeta, "prims::zeta": jsp.zeta, "aten::gcd": jnp.gcd,
     "aten::lcm": jnp.lcm,
 }  # fmt: skip
@@ -46,7 +47,7 @@ def _in_f32(function: Callable[..., Any]) -> Callable[..., Any]:
 _BOTH: dict[str, Callable[..., Any]] = {**_ONE, **_TWO}
 for _name, _function in _BOTH.items():
     RULES[overload(_name)] = _in_f32(_function)
-RULES[overload("aten::nextafter")] = lambda dtype, a, b: jnp.nextafter(a, b)
+rule_without_dtype(jnp.nextafter, "aten::nextafter")
 
 
 @rule("aten::polygamma")
@@ -72,11 +73,5 @@ def _trigamma(x: Any) -> Any:
     return jnp.where(low, np.pi**2 / (sine * sine) - total, total)
 
 
-@rule("aten::signbit")
-def _signbit(dtype: Any, /, x: Any) -> Any:
-    return jnp.signbit(x)
-
-
-@rule("aten::frexp.Tensor", "prims::frexp")
-def _frexp(dtypes: Any, /, x: Any) -> Any:
-    return jnp.frexp(x)
+rule_without_dtype(jnp.signbit, "aten::signbit")
+rule_without_dtype(jnp.frexp, "aten::frexp.Tensor", "prims::frexp")

@@ -7,6 +7,7 @@ it returns is cast to that dtype.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -39,6 +40,23 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
         return function
 
     return register
+
+
+def rule_of_ranks(name: str) -> Callable[[Rule], Rule]:
+    """Register a rule for the operators of two and of three dimensions, such as
+    `aten::avg_pool{}d`. Their number is its first argument."""
+
+    def register(function: Rule) -> Rule:
+        for rank in (2, 3):
+            RULES[overload(name.format(rank))] = partial(function, rank)
+        return function
+
+    return register
+
+
+def rule_without_dtype(function: Callable[..., Any], *names: str) -> None:
+    """Register a function that takes an operator's arguments and no dtype of the result."""
+    rule(*names)(lambda dtype, /, *arguments, **keywords: function(*arguments, **keywords))
 
 
 def linear_algebra_rule(*names: str) -> Callable[[Rule], Rule]:

@@ -55,10 +55,6 @@ def _fill(self: Any, value: Any) -> Any:
     return _full(self.shape, value, self.dtype)
 
 
-def _zero(self: Any) -> Any:
-    return _full(self.shape, 0, self.dtype)
-
-
 def _copy(self: Any, source: Any, non_blocking: bool = False) -> Any:
     """See aten::copy: the source with the shape and dtype of `self`."""
     if source.dtype != self.dtype:
@@ -82,7 +78,7 @@ _OPERATORS: dict[str, Kernel] = {
     "new_full": _new_full,
     "fill.Scalar": _fill,
     "fill.Tensor": _fill,
-    "zero": _zero,
+    "zero": _like(0),
     "copy": _copy,
 }
 capture.FUNCTIONS.update({overload(f"aten::{name}"): f for name, f in _OPERATORS.items()})

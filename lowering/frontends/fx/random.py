@@ -227,24 +227,26 @@ def _drawn(
     return capture.node(rule, given, {}, blank)
 
 
-def _rand(size: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any) -> Any:
-    return _drawn(uniform, size, dtype or torch.get_default_dtype(), 0, 1)
+def _of_size(rule: Kernel, *arguments: float) -> Kernel:
+    """An operator that takes the size of what it draws."""
+
+    def draw(size: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any) -> Any:
+        return _drawn(rule, size, dtype or torch.get_default_dtype(), *arguments)
+
+    return draw
 
 
-def _rand_like(self: Any, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
-    return _drawn(uniform, self.shape, dtype or self.dtype, 0, 1)
+def _like(rule: Kernel, *arguments: float) -> Kernel:
+    """An operator that draws as many numbers as a tensor has."""
+
+    def draw(self: Any, *bounds: int, dtype: torch.dtype | None = None, **_: Any) -> Any:
+        return _drawn(rule, self.shape, dtype or self.dtype, *arguments, *bounds)
+
+    return draw
 
 
 def _uniform(self: Any, low: float = 0.0, high: float = 1.0, *, generator: Any = None) -> Any:
     return _drawn(uniform, self.shape, self.dtype, low, high)
-
-
-def _randn(size: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any) -> Any:
-    return _drawn(normal, size, dtype or torch.get_default_dtype())
-
-
-def _randn_like(self: Any, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
-    return _drawn(normal, self.shape, dtype or self.dtype)
 
 
 def _randint(
@@ -253,18 +255,8 @@ def _randint(
     return _drawn(integers, size, dtype or torch.int64, low, high)
 
 
-def _randint_below(
-    high: int, size: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any
-) -> Any:
-    return _randint(0, high, size, dtype=dtype)
-
-
-def _randint_like(self: Any, low: int, high: int, *, dtype: Any = None, **_: Any) -> Any:
-    return _drawn(integers, self.shape, dtype or self.dtype, low, high)
-
-
-def _randint_like_below(self: Any, high: int, *, dtype: Any = None, **_: Any) -> Any:
-    return _drawn(integers, self.shape, dtype or self.dtype, 0, high)
+def _randint_below(high: int, size: Sequence[int], **keywords: Any) -> Any:
+    return _randint(0, high, size, **keywords)
 
 
 def _randperm(n: int, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
@@ -310,15 +302,15 @@ _INSIDE = float(np.float32(1e-5)), float(np.float32(1 - 1e-5))
 """Where torch_xla draws the numbers whose logarithms it takes."""
 
 _OPERATORS: dict[str, Kernel] = {
-    "rand": _rand,
-    "rand_like": _rand_like,
+    "rand": _of_size(uniform, 0, 1),
+    "rand_like": _like(uniform, 0, 1),
     "uniform": _uniform,
-    "randn": _randn,
-    "randn_like": _randn_like,
+    "randn": _of_size(normal),
+    "randn_like": _like(normal),
     "randint.low": _randint,
     "randint": _randint_below,
-    "randint_like.low_dtype": _randint_like,
-    "randint_like": _randint_like_below,
+    "randint_like.low_dtype": _like(integers),
+    "randint_like": _like(integers, 0),
     "randperm": _randperm,
     "bernoulli": _from_bernoulli,
     "bernoulli.p": _from_probability,

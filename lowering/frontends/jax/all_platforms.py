@@ -66,7 +66,7 @@ def _lower_eigenvalues(context: Any, operand: Any, **parameters: Any) -> Any:
         return internals.lower_for_tpu(context, internals.eigenvalues_p, operand, **parameters)
 
     def run(matrix: Any) -> Any:
-        given = matrix if parameters["lower"] else _adjoint(matrix)
+        given = matrix if parameters["lower"] else matrix.mT.conj()
         vectors, values = _rotated(given)
         if matrix.dtype in (jnp.float64, jnp.complex128):
             for _ in range(_REFINEMENTS):
@@ -77,10 +77,6 @@ def _lower_eigenvalues(context: Any, operand: Any, **parameters: Any) -> Any:
 
 
 internals.define_for_platform(_ALL, internals.eigenvalues_p, _lower_eigenvalues)
-
-
-def _adjoint(matrix: Any) -> Any:
-    return jnp.conj(jnp.swapaxes(matrix, -1, -2))
 
 
 def _rotated(matrix: Any) -> tuple[Any, Any]:
@@ -106,10 +102,10 @@ def _refined(lower: Any, vectors: Any) -> tuple[Any, Any]:
     """
     size = lower.shape[-1]
     below = jnp.tril(lower, -1)
-    matrix = below + _adjoint(below) + jnp.eye(size) * jnp.real(lower)
+    matrix = below + below.mT.conj() + jnp.eye(size) * jnp.real(lower)
     with jax.default_matmul_precision("highest"):
-        residual = jnp.eye(size) - _adjoint(vectors) @ vectors
-        turned = _adjoint(vectors) @ matrix @ vectors
+        residual = jnp.eye(size) - vectors.mT.conj() @ vectors
+        turned = vectors.mT.conj() @ matrix @ vectors
         values = _real_diagonal(turned) / (1 - _real_diagonal(residual))
         rows, columns = values[..., :, None], values[..., None, :]
         beside = turned * (1 - jnp.eye(size))

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial, wraps
+from itertools import compress
 from typing import Any, Protocol, TypeVar
 
 import jax
@@ -64,19 +65,8 @@ class Rules(Protocol):
         `wanted` says of each operand whether its gradient is asked for.
         """
 
-    def pull_back(
-        self,
-        operands: Sequence[Any],
-        results: Sequence[Any],
-        grads: Sequence[Any | None],
-        wanted: tuple[bool, ...],
-    ) -> list[Any]:
-        """The gradients of the operands that are wanted.
-
-        Args:
-            results: of the kind that `differentiable` returned.
-            grads: for each result of the kind itself, its gradient, or None if it is zero.
-        """
+    def pull_back(self, given: Cotangents) -> list[Any]:
+        """The gradients of the operands that are wanted."""
 
     def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
         """The kind that computes many calls of this one at once. None if there is none.
@@ -88,6 +78,37 @@ class Rules(Protocol):
         Returns:
             The kind, and whether it takes one value for each call of all operands.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Cotangents:
+    """The gradients of a call's results, and what those of its operands are computed from."""
+
+    operands: Sequence[Any]
+    results: Sequence[Any]
+    """Those of the kind that `Rules.differentiable` returned."""
+    grads: Sequence[Any | None]
+    """For each result of the kind itself, its gradient, or None if it is zero."""
+    wanted: tuple[bool, ...]
+    """For each operand, whether its gradient is asked for."""
+
+    @property
+    def present(self) -> list[Any]:
+        """The gradients that are not zero."""
+        return [grad for grad in self.grads if grad is not None]
+
+
+def of_selected(
+    function: Callable[..., Any], operands: Sequence[Any], selected: Sequence[bool]
+) -> Callable[..., Any]:
+    """A function of those operands that are selected, with the values of the others."""
+
+    def run(*values: Any) -> Any:
+        rest = iter(values)
+        pairs = zip(operands, selected, strict=True)
+        return function(*(next(rest) if is_selected else x for x, is_selected in pairs))
+
+    return run
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +401,7 @@ def _run_call(*operands: Any, kind: Kind) -> Any:
 @_as_called
 def _push_forward_call(primals: Any, tangents: Any, *, kind: Kind) -> Any:
     wanted = tuple(type(tangent) is not ad.Zero for tangent in tangents)
-    given = [t for t, asked in zip(tangents, wanted, strict=True) if asked]
+    given = list(compress(tangents, wanted))
     saving = None if kind.rules is None else kind.rules.differentiable(wanted)
     if saving is None:
         results = bind(kind, primals)
@@ -402,14 +423,12 @@ def _derivative(
 ) -> list[Any]:
     """The tangents of those results of the decomposition that can have one."""
 
-    def of_wanted(*chosen: Any) -> list[Any]:
-        rest = iter(chosen)
-        both = zip(operands, wanted, strict=True)
-        function = kind.uncompiled or kind.decomposition
-        results = function(*(next(rest) if asked else x for x, asked in both))
+    def differentiable(*values: Any) -> list[Any]:
+        results = (kind.uncompiled or kind.decomposition)(*values)
         return [result for result in results if _is_differentiable(result)]
 
-    chosen = [x for x, asked in zip(operands, wanted, strict=True) if asked]
+    of_wanted = of_selected(differentiable, operands, wanted)
+    chosen = list(compress(operands, wanted))
     return jax.jvp(of_wanted, chosen, list(given))[1]  # type: ignore[no-any-return]
 
 
@@ -418,14 +437,8 @@ def _transpose_call(grads: Any, *operands: Any, kind: Kind) -> Any:
     """The gradients of the operands in which a call is linear. The program says in which it is, as
     with `jax.linear_transpose` and in tangents of `jax.custom_jvp`."""
     linear = [ad.is_undefined_primal(operand) for operand in operands]
-
-    def of_linear(*chosen: Any) -> list[Any]:
-        rest = iter(chosen)
-        both = zip(operands, linear, strict=True)
-        function = kind.uncompiled or kind.decomposition
-        return function(*(next(rest) if asked else x for x, asked in both))
-
-    types = [operand.aval for operand in operands if ad.is_undefined_primal(operand)]
+    of_linear = of_selected(kind.uncompiled or kind.decomposition, operands, linear)
+    types = [operand.aval for operand in compress(operands, linear)]
     found = iter(transposed(of_linear, types, grads))
     return [next(found) if asked else None for asked in linear]
 
@@ -519,14 +532,8 @@ def _run_push(*values: Any, kind: Kind, wanted: tuple[bool, ...]) -> Any:
 def _push_forward_push(primals: Any, tangents: Any, **parameters: Any) -> Any:
     given = [t for t in tangents if type(t) is not ad.Zero]
     changing = [type(t) is not ad.Zero for t in tangents]
-
-    def of_changing(*chosen: Any) -> list[Any]:
-        rest = iter(chosen)
-        both = zip(primals, changing, strict=True)
-        return _push(*(next(rest) if moves else x for x, moves in both), **parameters)
-
-    chosen = [x for x, moves in zip(primals, changing, strict=True) if moves]
-    return jax.jvp(of_changing, chosen, given)
+    of_changing = of_selected(partial(_push, **parameters), primals, changing)
+    return jax.jvp(of_changing, list(compress(primals, changing)), given)
 
 
 @_as_called
@@ -541,7 +548,8 @@ def _pull_back(grads: Any, *values: Any, kind: Kind, wanted: tuple[bool, ...]) -
     ]
     if all(grad is None for grad in of_results):
         return [None] * count + [ad.Zero(value.aval) for value in values[count:]]
-    return [None] * count + kind.rules.pull_back(operands, saved, of_results, wanted)
+    cotangents = Cotangents(operands, saved, of_results, wanted)
+    return [None] * count + kind.rules.pull_back(cotangents)
 
 
 @_as_called

@@ -1,9 +1,9 @@
 """The backend kernels of `composites.operators.wide_products`: one instruction each, made with
-JAX."""
+the rules of `lowering.frontends.aten_in_jax`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -22,10 +22,10 @@ _MOST_COMPUTATIONS = 1024
 class _Kernel:
     """A backend kernel: the operator as a computation of one instruction, cached for each call."""
 
-    def __init__(self, graph: XlaGraph, name: str, function: Callable[..., Any]) -> None:
+    def __init__(self, graph: XlaGraph, name: str) -> None:
         self.graph = graph
+        self.symbol = f"composites::{name}"
         self.name = name
-        self.function = function
         self.computations: dict[Any, Any] = {}
 
     def __call__(self, *arguments: Any) -> Tensor:
@@ -39,95 +39,30 @@ class _Kernel:
             if len(self.computations) >= _MOST_COMPUTATIONS:
                 self.computations.clear()
             self.computations[key] = computation
-        symbol = f"composites::{self.name}"
-        (result,) = self.graph.insert(symbol, arguments[:2], computation)
+        (result,) = self.graph.insert(self.symbol, arguments[:2], computation)
         return result  # type: ignore[no-any-return]
 
     def _computation(
         self, operands: Sequence[TensorType], geometry: Sequence[Any], out_dtype: torch.dtype
     ) -> Any:
         from lowering.frontends import jax
+        from lowering.frontends.aten_in_jax.table import overload, rule_of
 
+        rule = rule_of(overload(self.symbol))
         blank = torch.empty(0, dtype=out_dtype, device="meta")
         dtype = numpy_dtype(XlaTensors.type_of(blank).element_type)
         # As in `emit_composite`, for products outside composites.
         guarded = self.graph.guards_products and operands[0].element_type == "bf16"
 
         def function(one: Any, other: Any) -> Any:
-            result = self.function(one, other, *geometry, dtype)
+            result = rule(dtype, one, other, *geometry, out_dtype)
             return jax.optimization_barrier(result) if guarded else result
 
         return self.graph.computation(self.name, jax.lower_to_hlo(function, operands).module)
 
 
-def _jax_matmul(self: Any, other: Any, dtype: Any) -> Any:
-    import jax
-
-    batch = tuple(range(self.ndim - 2))
-    contracted = ((self.ndim - 1,), (self.ndim - 2,))
-    return jax.lax.dot_general(
-        self, other, (contracted, (batch, batch)), preferred_element_type=dtype
-    )
-
-
-def _jax_convolution(
-    input: Any,
-    weight: Any,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool,
-    output_padding: Sequence[int],
-    groups: int,
-    dtype: Any,
-) -> Any:
-    import jax
-
-    spatial = weight.shape[2:]
-    # PyTorch also accepts one number for all spatial dimensions.
-    stride, padding, dilation, output_padding = (
-        tuple(sizes) * len(spatial) if len(sizes) == 1 else tuple(sizes)
-        for sizes in (stride, padding, dilation, output_padding)
-    )
-    around = [(size, size) for size in padding]
-    widened: dict[str, Any] = {"window_strides": stride, "padding": around}
-    if transposed:  # the gradient of a convolution: dilated input, flipped kernel
-        weight = _turned(weight, groups)
-        reach = [step * (size - 1) for step, size in zip(dilation, spatial, strict=True)]
-        widened = {
-            "window_strides": (1,) * len(spatial),
-            "lhs_dilation": stride,
-            "padding": [
-                (far - size, far - size + extra)
-                for far, size, extra in zip(reach, padding, output_padding, strict=True)
-            ],
-        }
-    return jax.lax.conv_general_dilated(
-        input,
-        weight,
-        rhs_dilation=dilation,
-        feature_group_count=groups,
-        preferred_element_type=dtype,
-        **widened,
-    )
-
-
-def _turned(weight: Any, groups: int) -> Any:
-    """Turn `[I, O / groups, …]` into the flipped kernel `[O, I / groups, …]` of the convolution
-    above."""
-    inputs, outputs, *spatial = weight.shape
-    split = weight.reshape(groups, inputs // groups, outputs, *spatial)
-    swapped = split.swapaxes(1, 2).reshape(groups * outputs, inputs // groups, *spatial)
-    return swapped[(slice(None), slice(None), *[slice(None, None, -1)] * len(spatial))]
-
-
 def implement(dispatching: Dispatching, graph: XlaGraph) -> tuple[Override, ...]:
     """Register both operators' kernels, for as long as the result is kept."""
-    functions: dict[str, Callable[..., Any]] = {
-        "matmul": _jax_matmul,
-        "convolution": _jax_convolution,
-    }
     return tuple(
-        dispatching.implement(name, _Kernel(graph, name, function))
-        for name, function in functions.items()
+        dispatching.implement(name, _Kernel(graph, name)) for name in ("matmul", "convolution")
     )

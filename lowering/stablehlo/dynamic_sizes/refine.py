@@ -25,6 +25,7 @@ from ..bindings import (
 )
 from ..composites import composite_name
 from ..errors import DynamicSizeError, VerificationError
+from ..insertion import inserted, replace_operation
 from ..module import Module
 from ..passes.drop_unused_functions import drop_unused_functions
 from ..passes.flatten_calls import flatten_calls
@@ -90,14 +91,9 @@ def _as_calls(module: IrModule) -> dict[str, _Composite]:
         name = target(composite)
         kept[name] = _Composite(attributes(composite), len(composite.operands))
         with building(composite.context):
-            call = ir().Operation.create(
-                CALL,
-                results=[result.type for result in composite.results],
-                operands=[_guarded(value, composite) for value in composite.operands],
-                attributes={"callee": ir().FlatSymbolRefAttr.get(name)},
-                ip=ir().InsertionPoint(composite),
-            )
-        _replace(composite, call)
+            callee = ir().FlatSymbolRefAttr.get(name)
+        operands = [_guarded(value, composite) for value in composite.operands]
+        replace_operation(composite, CALL, {"callee": callee}, operands)
     return kept
 
 
@@ -106,13 +102,7 @@ def _guarded(value: Any, before: IrOperation) -> Any:
     list of operands into the function."""
     if value.type.rank or not isinstance(value.type.element_type, ir().IntegerType):
         return value
-    return (
-        ir()
-        .Operation.create(
-            _BARRIER, results=[value.type], operands=[value], ip=ir().InsertionPoint(before)
-        )
-        .results[0]
-    )
+    return inserted(before, _BARRIER, value.type, value)
 
 
 def _as_composites(module: IrModule, kept: Mapping[str, _Composite]) -> None:
@@ -124,24 +114,10 @@ def _as_composites(module: IrModule, kept: Mapping[str, _Composite]) -> None:
             owner = defining_operation(value)
             guarded = owner is not None and owner.name == _BARRIER and not value.type.rank
             operands.append(owner.operands[0] if owner is not None and guarded else value)
-        with building(call.context):
-            made = ir().Operation.create(
-                COMPOSITE,
-                results=[result.type for result in call.results],
-                operands=operands,
-                attributes=dict(composite.given),
-                ip=ir().InsertionPoint(call),
-            )
-        _replace(call, made)
+        replace_operation(call, COMPOSITE, composite.given, operands)
     for barrier in find_operations(module.operation, _BARRIER):
         if not any(list(result.uses) for result in barrier.results):
             barrier.erase()
-
-
-def _replace(before: IrOperation, after: IrOperation) -> None:
-    for old, new in zip(before.results, after.results, strict=True):
-        old.replace_all_uses_with(new)
-    before.erase()
 
 
 def _check_static(module: IrModule) -> None:

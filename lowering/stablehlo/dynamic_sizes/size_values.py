@@ -13,6 +13,7 @@ from functools import reduce
 from typing import Any
 
 from ..bindings import IrOperation, IrType, IrValue, building, ir
+from ..insertion import inserted
 from .expressions import Sum, Term, Values, find_sum
 
 
@@ -35,15 +36,8 @@ def new(
     before: IrOperation,
     **given: Any,
 ) -> IrValue:
-    """Add an operation with one result before another one. It must run inside `building`."""
-    created = ir().Operation.create(
-        f"stablehlo.{name}",
-        results=[result],
-        operands=list(operands),
-        attributes=given,
-        ip=ir().InsertionPoint(before),
-    )
-    return created.results[0]
+    """Add an operation with one result before another one."""
+    return inserted(before, f"stablehlo.{name}", result, *operands, **given)
 
 
 def integer(value: int) -> Any:

@@ -21,6 +21,7 @@ from ..bindings import (
 )
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
+from ..insertion import replace_operation
 from ..run import function_types
 from ..symbols import functions
 
@@ -115,15 +116,7 @@ def _mark(old: IrOperation, text: str, *, shardy: bool) -> None:
                 "call_target_name": kinds.StringAttr.get(_MARK),
                 GSPMD: kinds.StringAttr.get(text),
             }
-        new = kinds.Operation.create(
-            _CONSTRAINT if shardy else _CUSTOM_CALL,
-            results=[old.results[0].type],
-            operands=[old.operands[0]],
-            attributes=written,
-            ip=kinds.InsertionPoint(old),
-        )
-    old.results[0].replace_all_uses_with(new.results[0])
-    old.erase()
+    replace_operation(old, _CONSTRAINT if shardy else _CUSTOM_CALL, written, [old.operands[0]])
 
 
 def _annotated(

@@ -6,10 +6,11 @@ func.func @main(%x: tensor<4xbf16>)         func.func @main(%x: tensor<4xbf16>)
                                               %1 = stablehlo.tanh %0 : tensor<4xf64>
 """
 
-from ..bindings import IrOperation, IrType, IrValue, attributes, building, ir
+from ..bindings import IrOperation, IrType, IrValue, attributes, building, defining_operation, ir
 from ..data_movement import CONVERT, element_type, with_element
 from ..dtypes import is_float
 from ..errors import UnsupportedOperationError, VerificationError
+from ..insertion import inserted
 from ..module import Module
 from ..symbols import CUSTOM_CALL, body, functions
 from .decompose import decompose
@@ -113,11 +114,9 @@ def _convert(value: IrValue, before: IrOperation) -> IrOperation | None:
     wide = _wide(value)
     if wide is None:
         return None
-    with building(before.context):
-        convert = ir().Operation.create(
-            CONVERT, results=[wide], operands=[value], ip=ir().InsertionPoint(before)
-        )
-    value.replace_all_uses_except(convert.results[0], convert)
+    converted = inserted(before, CONVERT, wide, value)
+    convert = defining_operation(converted)
+    value.replace_all_uses_except(converted, convert)
     return convert
 
 

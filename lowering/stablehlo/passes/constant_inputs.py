@@ -6,6 +6,7 @@ from typing import Any
 from ..bindings import (
     LARGEST_BOOLEAN_CONSTANT,
     IrModule,
+    IrOperation,
     IrType,
     IrValue,
     building,
@@ -14,6 +15,7 @@ from ..bindings import (
 )
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
+from ..insertion import inserted
 from ..symbols import body, functions, keep_arguments
 
 
@@ -31,7 +33,7 @@ def constant_inputs(module: IrModule, values: Mapping[int, Any]) -> None:
     main = functions(module)["main"]
     block = body(main)
     arguments = [] if block is None else list(block.arguments)
-    first = None if block is None else block.operations[0]
+    first = None if block is None else block.operations[0].operation
     for number, value in values.items():
         if not 0 <= number < len(arguments):
             raise UnsupportedOperationError(f"@main has no argument {number}")
@@ -43,23 +45,18 @@ def constant_inputs(module: IrModule, values: Mapping[int, Any]) -> None:
                     f"argument {number} of @main is {argument.type}, but its value has shape"
                     f" {tuple(value.shape)}"
                 )
-            constant = _constant(value, argument.type, ir().InsertionPoint(first))
+            constant = _constant(value, argument.type, first)
         argument.replace_all_uses_with(constant)
     keep_arguments(main, [n for n in range(len(arguments)) if n not in values])
 
 
-def _constant(value: Any, type_: IrType, at: Any) -> IrValue:
+def _constant(value: Any, type_: IrType, before: IrOperation) -> IrValue:
     import numpy as np
 
     if value.dtype == np.bool_ and value.size > LARGEST_BOOLEAN_CONSTANT:
         byte = ir().IntegerType.get_unsigned(8)
-        bytes_ = _constant(value.astype(np.uint8), ir().RankedTensorType.get(value.shape, byte), at)
-        converted = ir().Operation.create(
-            "stablehlo.convert", results=[type_], operands=[bytes_], ip=at
-        )
-        return converted.results[0]
-    attributes = {"value": dense_elements(value, type_.element_type)}
-    constant = ir().Operation.create(
-        "stablehlo.constant", results=[type_], attributes=attributes, ip=at
-    )
-    return constant.results[0]
+        wide = ir().RankedTensorType.get(value.shape, byte)
+        bytes_ = _constant(value.astype(np.uint8), wide, before)
+        return inserted(before, "stablehlo.convert", type_, bytes_)
+    elements = dense_elements(value, type_.element_type)
+    return inserted(before, "stablehlo.constant", type_, value=elements)

@@ -31,6 +31,7 @@ from ..data_movement import (
 from ..dtypes import holds, numpy_dtype
 from ..erasing import erase_unread
 from ..in_place import in_place
+from ..insertion import inserted
 from ..options import switch
 
 _CONSTANT = "stablehlo.constant"
@@ -146,19 +147,12 @@ class _Movement:
             operation.operands[index] = self._narrow_form(value, origin, operation)
         readers = [(use.owner.operation, use.operand_number) for use in result.uses]
         retype(result, origin)
-        with building(operation.context):
-            cast = ir().Operation.create(
-                CONVERT,
-                results=[wide],
-                operands=[result],
-                loc=operation.location,
-                ip=ir().InsertionPoint(operation),
-            )
-        cast.move_after(operation)
+        cast = inserted(operation, CONVERT, wide, result)
+        cast.owner.move_after(operation)
         for reader, index in readers:
-            reader.operands[index] = cast.results[0]
-        self.origins[cast.results[0]] = origin
-        return [*replaced, cast.results[0]]
+            reader.operands[index] = cast
+        self.origins[cast] = origin
+        return [*replaced, cast]
 
     def _narrow_form(self, value: IrValue, origin: IrType, before: IrOperation) -> IrValue:
         """The same numbers in the type from which they were cast."""
@@ -186,21 +180,16 @@ def _represents(element: str, value: float) -> bool:
     return cast.tobytes() == given.tobytes() and cast == given
 
 
-def _splat(type_: IrType, value: Any, before: IrOperation) -> IrValue:
+def _splat(type_: IrType, number: Any, before: IrOperation) -> IrValue:
     """A constant in which every element is this number."""
     kinds, element = ir(), type_.element_type
     with building(before.context):
         if str(element).startswith(("i", "ui")):
-            number = kinds.IntegerAttr.get(element, int(value))
+            one = kinds.IntegerAttr.get(element, int(number))
         else:
-            number = kinds.FloatAttr.get(element, float(value))
-        constant = kinds.Operation.create(
-            _CONSTANT,
-            results=[type_],
-            attributes={"value": kinds.DenseElementsAttr.get_splat(type_, number)},
-            ip=kinds.InsertionPoint(before),
-        )
-    return constant.results[0]
+            one = kinds.FloatAttr.get(element, float(number))
+        value = kinds.DenseElementsAttr.get_splat(type_, one)
+    return inserted(before, _CONSTANT, type_, value=value)
 
 
 OPTIONS = switch(

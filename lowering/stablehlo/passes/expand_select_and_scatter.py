@@ -17,6 +17,7 @@ from ..errors import UnsupportedOperationError
 from ..in_place import in_place
 from ..inlining import inline_text
 from ..options import switch
+from ..scatters import tensor
 
 OPERATION = "stablehlo.select_and_scatter"
 
@@ -56,14 +57,14 @@ class _Windows:
         """A function that computes the same."""
         is_float = not self.element.startswith(("i", "ui"))
         offsets = list(product(*map(range, self.windows)))
-        numbers = self._of("i32", self.counts)
+        numbers = tensor("i32", *self.counts)
         lines = [
             f"%zero = stablehlo.constant dense<{'0.0' if is_float else '0'}> : {self._scalar}",
             f"%none = stablehlo.constant dense<{'0.0' if is_float else '0'}> : {self.source}",
             *self._pad("padded", "x", self.full, "zero", self.low, self.high, self._padded),
         ]
         if self._is_padded:
-            inside, whole = self._of("i32", self.sizes), self._of("i32", self._padded_sizes)
+            inside, whole = tensor("i32", *self.sizes), tensor("i32", *self._padded_sizes)
             lines += [
                 "%outside = stablehlo.constant dense<0> : tensor<i32>",
                 f"%ones = stablehlo.constant dense<1> : {inside}",
@@ -96,10 +97,10 @@ class _Windows:
 
     def _candidate(self, number: int, offset: Sequence[int]) -> list[str]:
         """Compare the elements at one place of all windows with what was selected before."""
-        truth = self._of("i1", self.counts)
+        truth = tensor("i1", *self.counts)
         lines = self._slice(f"x{number}", "padded", self._padded, offset, self.source)
         if self._is_padded:
-            whole, part = self._of("i32", self._padded_sizes), self._of("i32", self.counts)
+            whole, part = tensor("i32", *self._padded_sizes), tensor("i32", *self.counts)
             lines += [
                 *self._slice(f"inside{number}", "inside", whole, offset, part),
                 f"%is_inside{number} = stablehlo.compare NE, %inside{number}, %no"
@@ -121,7 +122,7 @@ class _Windows:
                 f"%seen{number} = stablehlo.or %seen{before}, %is_inside{number} : {truth}",
             ]
             keep = f"stay{number}"
-        numbers = self._of("i32", self.counts)
+        numbers = tensor("i32", *self.counts)
         return [
             *lines,
             f"%best{number} = stablehlo.select %{keep}, %best{before}, %x{number}"
@@ -132,7 +133,7 @@ class _Windows:
 
     def _first(self) -> list[str]:
         """The names of what is selected first."""
-        numbers, truth = self._of("i32", self.counts), self._of("i1", self.counts)
+        numbers, truth = tensor("i32", *self.counts), tensor("i1", *self.counts)
         lines = [
             f"%best0 = stablehlo.reshape %x0 : ({self.source}) -> {self.source}",
             f"%selected0 = stablehlo.reshape %number0 : ({numbers}) -> {numbers}",
@@ -143,7 +144,7 @@ class _Windows:
 
     def _added(self, number: int, offset: Sequence[int], selected: str, total: str) -> list[str]:
         """Add what the windows give to the elements at one place of them."""
-        truth, numbers = self._of("i1", self.counts), self._of("i32", self.counts)
+        truth, numbers = tensor("i1", *self.counts), tensor("i32", *self.counts)
         high = [
             size - start - (count - 1) * stride - 1
             for size, start, count, stride in zip(
@@ -211,11 +212,7 @@ class _Windows:
 
     @property
     def _padded(self) -> str:
-        return self._of(self.element, self._padded_sizes)
-
-    @staticmethod
-    def _of(element: str, sizes: Sequence[int]) -> str:
-        return f"tensor<{'x'.join([*map(str, sizes), element])}>"
+        return tensor(self.element, *self._padded_sizes)
 
 
 def _windows(call: IrOperation) -> _Windows | None:

@@ -11,7 +11,6 @@ reshaped. Every bit of the results stays.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ..bindings import (
     IrModule,
@@ -28,6 +27,7 @@ from ..bindings import (
 from ..data_movement import CONVERT
 from ..erasing import erase_unread
 from ..in_place import in_place
+from ..insertion import inserted
 
 _BROADCAST, _RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
 _TRANSPOSE, _CONSTANT = "stablehlo.transpose", "stablehlo.constant"
@@ -154,7 +154,7 @@ def _filled(operand: IrValue, type_: IrType, before: IrOperation) -> IrValue | N
     if not isinstance(held, ir().DenseElementsAttr) or not held.is_splat:
         return None
     value = ir().DenseElementsAttr.get_splat(type_, held.get_splat_value())
-    return _created(_CONSTANT, type_, (), {"value": value}, before)
+    return inserted(before, _CONSTANT, type_, value=value)
 
 
 def _made(
@@ -162,22 +162,4 @@ def _made(
 ) -> IrValue:
     """The result of such an operation of another operand."""
     written = {name: ir().DenseI64ArrayAttr.get(list(numbers))} if name else {}
-    return _created(operation.name, operation.results[0].type, (operand,), written, operation)
-
-
-def _created(
-    name: str,
-    type_: IrType,
-    operands: Sequence[IrValue],
-    written: dict[str, Any],
-    before: IrOperation,
-) -> IrValue:
-    made = ir().Operation.create(
-        name,
-        results=[type_],
-        operands=list(operands),
-        attributes=written,
-        loc=before.location,
-        ip=ir().InsertionPoint(before),
-    )
-    return made.results[0]
+    return inserted(operation, operation.name, operation.results[0].type, operand, **written)

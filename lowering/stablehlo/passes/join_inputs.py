@@ -9,10 +9,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from ..bindings import IrModule, IrValue, building, dense_elements, ir
+from ..bindings import IrModule, IrOperation, IrValue, building, dense_elements
 from ..in_place import in_place
+from ..insertion import inserted
 from ..symbols import body, functions, keep_arguments
 
 
@@ -39,25 +39,21 @@ def join_inputs(module: IrModule, one: int, joined: Mapping[int, Linear]) -> Non
     arguments = list(block.arguments)
     uses = {number: list(arguments[number].uses) for number in joined}
     with building(main.context):
-        at = ir().InsertionPoint(block.operations[0])
+        first = block.operations[0].operation
         for number, linear in joined.items():
-            value = _linear(arguments[one], linear, at)
+            value = _linear(arguments[one], linear, first)
             for use in uses[number]:
                 use.owner.operation.operands[use.operand_number] = value
     keep_arguments(main, [n for n in range(len(arguments)) if n == one or n not in joined])
 
 
-def _linear(number: IrValue, linear: Linear, at: Any) -> IrValue:
+def _linear(number: IrValue, linear: Linear, before: IrOperation) -> IrValue:
     import numpy as np
-
-    def created(operation: str, **parts: Any) -> IrValue:
-        made = ir().Operation.create(f"stablehlo.{operation}", [number.type], ip=at, **parts)
-        return made.results[0]
 
     value = number
     for operation, operand, neutral in (("multiply", linear.factor, 1), ("add", linear.offset, 0)):
         if operand != neutral:
             elements = dense_elements(np.asarray(operand, np.int64), number.type.element_type)
-            constant = created("constant", attributes={"value": elements})
-            value = created(operation, operands=[value, constant])
+            constant = inserted(before, "stablehlo.constant", number.type, value=elements)
+            value = inserted(before, f"stablehlo.{operation}", number.type, value, constant)
     return value

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from .. import bindings
-from ..bindings import IrModule, IrOperation, building, find_operations, ir
+from ..bindings import IrModule, find_operations, ir
 from ..in_place import in_place
+from ..insertion import replace_operation
 from ..options import switch
 from ..symbols import CUSTOM_CALL
 
@@ -20,7 +21,7 @@ def legalize_chlo(module: IrModule, *, kept: Sequence[str] = ()) -> None:
     # Meanwhile they are custom calls, which the official pass leaves alone.
     for operation in find_operations(module.operation, *kept):
         name = ir().StringAttr.get(operation.name, operation.context)
-        _replace(operation, CUSTOM_CALL, {"call_target_name": name})
+        replace_operation(operation, CUSTOM_CALL, {"call_target_name": name})
     bindings.legalize_chlo(module)
     if kept:
         restore_operations(module, kept)
@@ -32,21 +33,7 @@ def restore_operations(module: IrModule, names: Sequence[str]) -> None:
     for call in find_operations(module.operation, CUSTOM_CALL):
         name = call.attributes["call_target_name"].value
         if name in names:
-            _replace(call, name, {})
-
-
-def _replace(operation: IrOperation, name: str, attributes: dict[str, object]) -> None:
-    with building(operation.context):
-        made = ir().Operation.create(
-            name,
-            results=[operation.results[0].type],
-            operands=list(operation.operands),
-            attributes=attributes,
-            loc=operation.location,
-            ip=ir().InsertionPoint(operation),
-        )
-    operation.results[0].replace_all_uses_with(made.results[0])
-    operation.erase()
+            replace_operation(call, name, {})
 
 
 OPTIONS = switch("--legalize-chlo", legalize_chlo, "Expand CHLO operations to StableHLO.")

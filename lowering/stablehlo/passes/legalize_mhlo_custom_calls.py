@@ -17,14 +17,13 @@ from ..bindings import (
     IrModule,
     IrOperation,
     attributes,
-    building,
     dictionary_items,
     find_operations,
-    ir,
 )
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
 from ..inlining import inline_text
+from ..insertion import replace_operation
 from ..symbols import CUSTOM_CALL, function_name
 
 _PREFIX = "mhlo."
@@ -55,7 +54,7 @@ def _unary(name: str) -> Callable[[IrOperation], None]:
     """A rule for an operation from one tensor to another, without attributes."""
 
     def rule(call: IrOperation) -> None:
-        _replace(call, name, {})
+        replace_operation(call, name, {})
 
     return rule
 
@@ -70,22 +69,7 @@ def _top_k(call: IrOperation) -> None:
     if "largest" in given and not given["largest"].value:
         _smallest_k(call)
     else:
-        _replace(call, "chlo.top_k", {"k": given["k"]})
-
-
-def _replace(call: IrOperation, name: str, named: dict[str, bindings.IrAttribute]) -> None:
-    types = [result.type for result in call.results]
-    with building(call.context):
-        replacement = ir().Operation.create(
-            name,
-            results=types,
-            operands=list(call.operands),
-            attributes=named,
-            ip=ir().InsertionPoint(call),
-        )
-    for old, new in zip(call.results, replacement.results, strict=True):
-        old.replace_all_uses_with(new)
-    call.erase()
+        replace_operation(call, "chlo.top_k", {"k": given["k"]})
 
 
 # chlo.top_k only supports the largest entries. XLA sorts by total order, smallest first.

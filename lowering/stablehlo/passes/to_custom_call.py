@@ -21,9 +21,11 @@ from ..composites import (
     signature,
 )
 from ..errors import OptionError, StableHLOError
+from ..insertion import replace_operation
 from ..module import Module
 from ..options import Option, PassOptions, listed, pairs
 from ..pipeline import Pass
+from ..symbols import CUSTOM_CALL
 from .drop_unused_functions import drop_unused_functions
 
 # The API version that means "typed FFI" (custom_call in the StableHLO specification).
@@ -92,24 +94,14 @@ def _replace(composite: IrOperation, target: str, left_out: Collection[str]) -> 
     given = {key: value for key, value in attached.items() if key not in left_out}
     with building(composite.context):
         config = {key: to_ffi(value, f"{name}: {key}") for key, value in given.items()}
-        call = kinds.Operation.create(
-            "stablehlo.custom_call",
-            results=[value.type for value in composite.results],
-            operands=list(composite.operands),
-            attributes={
-                "call_target_name": kinds.StringAttr.get(target),
-                "api_version": kinds.IntegerAttr.get(
-                    kinds.IntegerType.get_signless(32), _TYPED_FFI
-                ),
-                "backend_config": kinds.DictAttr.get(config),
-                "operand_layouts": _row_major(value.type for value in composite.operands),
-                "result_layouts": _row_major(value.type for value in composite.results),
-            },
-            ip=kinds.InsertionPoint(composite),
-        )
-    for old, new in zip(composite.results, call.results, strict=True):
-        old.replace_all_uses_with(new)
-    composite.erase()
+        written = {
+            "call_target_name": kinds.StringAttr.get(target),
+            "api_version": kinds.IntegerAttr.get(kinds.IntegerType.get_signless(32), _TYPED_FFI),
+            "backend_config": kinds.DictAttr.get(config),
+            "operand_layouts": _row_major(value.type for value in composite.operands),
+            "result_layouts": _row_major(value.type for value in composite.results),
+        }
+    replace_operation(composite, CUSTOM_CALL, written)
 
 
 def _row_major(types: Iterable[IrType]) -> IrAttribute:

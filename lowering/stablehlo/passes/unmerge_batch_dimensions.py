@@ -30,7 +30,9 @@ from ..bindings import (
     ir,
 )
 from ..data_movement import CONVERT
+from ..erasing import erase_unread
 from ..in_place import in_place
+from ..insertion import inserted, integers
 from ..options import switch
 
 _RESHAPE, _TRANSPOSE, _DOT = "stablehlo.reshape", "stablehlo.transpose", "stablehlo.dot_general"
@@ -50,7 +52,7 @@ def unmerge_batch_dimensions(module: IrModule) -> None:
     separation = _Separation()
     for operation in find_operations(module.operation, *_FOLLOWED):
         separation.visit(operation)
-    separation.clean()
+    erase_unread(separation.replaced, _FOLLOWED)
 
 
 class _Separation:
@@ -59,8 +61,8 @@ class _Separation:
     def __init__(self) -> None:
         self._apart: dict[IrValue, IrValue] = {}
         """By merged value: the same value before the merge."""
-        self._made: list[IrOperation] = []
-        """In program order: what may be unused in the end."""
+        self.replaced: list[IrValue] = []
+        """In program order: what may be unread in the end."""
 
     def visit(self, operation: IrOperation) -> None:
         if operation.name == _RESHAPE:
@@ -70,34 +72,27 @@ class _Separation:
         elif operation.operands[0] in self._apart and _keeps_first_dimension(operation):
             self._follow(operation)
 
-    def clean(self) -> None:
-        """Erase what nothing reads any more."""
-        for operation in reversed(self._made):
-            if not any(True for _ in operation.results[0].uses):
-                operation.erase()
-
     def _reshape(self, operation: IrOperation) -> None:
         source, result = operation.operands[0], operation.results[0]
         before = self._apart.get(source)
         if before is not None and before.type == result.type:
             result.replace_all_uses_with(before)
-            self._made.append(operation)
+            self.replaced.append(result)
         elif _merges(source.type, result.type):
             self._apart[result] = source
-            self._made.append(operation)
+            self.replaced.append(result)
 
     def _follow(self, operation: IrOperation) -> None:
         """The same operation, on the value before the merge."""
         source, result = self._apart[operation.operands[0]], operation.results[0]
         extra = len(source.type.shape) - len(result.type.shape)
         changed: dict[str, Any] = {}
-        with building(operation.context):
-            if operation.name == _TRANSPOSE:
-                rest = [int(place) + extra for place in attributes(operation)["permutation"]][1:]
-                changed["permutation"] = ir().DenseI64ArrayAttr.get([*range(extra + 1), *rest])
+        if operation.name == _TRANSPOSE:
+            rest = [int(place) + extra for place in attributes(operation)["permutation"]][1:]
+            changed["permutation"] = integers(operation, [*range(extra + 1), *rest])
         leading = source.type.shape[: extra + 1]
         self._apart[result] = self._new(operation, [source], leading, changed)
-        self._made.append(operation)
+        self.replaced.append(result)
 
     def _dot(self, operation: IrOperation) -> None:
         numbers = dot_dimensions(operation)
@@ -121,18 +116,11 @@ class _Separation:
         with building(operation.context):
             changed = {"dot_dimension_numbers": dot_dimensions_attribute(apart)}
         product = self._new(operation, [left, right], leading, changed)
-        with building(operation.context):
-            merged = ir().Operation.create(
-                _RESHAPE,
-                results=[result.type],
-                operands=[product],
-                loc=operation.location,
-                ip=ir().InsertionPoint(operation),
-            )
-        result.replace_all_uses_with(merged.results[0])
+        merged = inserted(operation, _RESHAPE, result.type, product)
+        result.replace_all_uses_with(merged)
         operation.erase()
-        self._apart[merged.results[0]] = product
-        self._made.append(merged)
+        self._apart[merged] = product
+        self.replaced.append(merged)
 
     def _new(
         self,
@@ -146,29 +134,25 @@ class _Separation:
         kept = {n: a for n, a in attributes(like).items() if n not in ("xla_shape", *changed)}
         with building(like.context):
             shape = [*leading, *type_.shape[1:]]
-            made = ir().Operation.create(
-                like.name,
-                results=[ir().RankedTensorType.get(shape, type_.element_type, type_.encoding)],
-                operands=list(operands),
-                attributes={**kept, **changed},
-                loc=like.location,
-                ip=ir().InsertionPoint(like),
-            )
-        self._made.append(made)
-        result: IrValue = made.results[0]
-        return result
+            longer = ir().RankedTensorType.get(shape, type_.element_type, type_.encoding)
+        made = inserted(like, like.name, longer, *operands, **kept, **changed)
+        self.replaced.append(made)
+        return made
 
 
-def _merges(before: IrType, after: IrType) -> bool:
-    """Whether a reshape merges leading dimensions, two of which are larger than one."""
-    if not (before.has_static_shape and after.has_static_shape):
-        return False
-    old, new = list(before.shape), list(after.shape)
+def merges(old: Sequence[int], new: Sequence[int]) -> bool:
+    """Return whether a reshape between these sizes merges leading dimensions, two of which are
+    larger than one."""
     extra = len(old) - len(new)
     if extra < 1 or not new:
         return False
     leading, rest = old[: extra + 1], old[extra + 1 :]
     return rest == new[1:] and prod(leading) == new[0] and sum(size > 1 for size in leading) > 1
+
+
+def _merges(before: IrType, after: IrType) -> bool:
+    is_static = before.has_static_shape and after.has_static_shape
+    return is_static and merges(list(before.shape), list(after.shape))
 
 
 def _leading(before: IrValue, merged: IrValue) -> list[int]:
