@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,12 +16,13 @@ from lowering.copies.original import original_function
 from lowering.copies.same import is_copy
 from lowering.copies.written import (
     Shape,
-    WrittenFunction,
     module_names,
     shape,
     shapes,
     written_function,
 )
+
+log = logging.getLogger("composites")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class Search:
         """The modules of the packages whose files may have the code of a named function. They are
         not imported."""
         for name in sorted({name for package in self.packages for name in module_names(package)}):
-            if not self._named.keys().isdisjoint(shapes(name)):
+            if not self._named.keys().isdisjoint(shapes(name).values()):
                 yield name
 
     def catching(self, module: str, owner: Any, function: Any) -> tuple[Composite, ...]:
@@ -80,18 +82,22 @@ class Search:
     ) -> Iterator[Composite]:
         named = self._named.get(shape(function.__code__), ())
         for entry in entries if named else ():
-            if any(is_copy(function, written, owner) for e, written in named if e is entry):
+            written = (written_function(target) for e, target in named if e is entry)
+            if any(w is not None and is_copy(function, w, owner) for w in written):
                 yield entry
 
     @cached_property
-    def _named(self) -> dict[Shape, list[tuple[Composite, WrittenFunction]]]:
+    def _named(self) -> dict[Shape, list[tuple[Composite, str]]]:
         """The functions that entries name, by what is quickly compared."""
-        named: dict[Shape, list[tuple[Composite, WrittenFunction]]] = {}
+        named: dict[Shape, list[tuple[Composite, str]]] = {}
         for entry in self.entries:
             for target in entry.functions:
-                written = written_function(target)
-                if written is not None:
-                    named.setdefault(written.shape, []).append((entry, written))
+                module, _, path = target.partition(":")
+                found = shapes(module).get(path)
+                if found is None:
+                    log.info("%s is not one function in a file", target)
+                else:
+                    named.setdefault(found, []).append((entry, target))
         return named
 
 

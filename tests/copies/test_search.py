@@ -300,6 +300,13 @@ def test_a_replaced_function_is_compared_as_it_was(packages: Path) -> None:
     assert found(packages, text, named) == copies
 
 
+def test_a_helper_that_the_program_has_replaced(packages: Path) -> None:
+    text, copies, named = SAME["what it calls is a copy too"]
+    assert found(packages, text, named) == copies
+    vars(sys.modules["acme_models.model"])["half"] = lambda x: x
+    assert found(packages, text, named) == set()
+
+
 @pytest.mark.parametrize(
     "named",
     ["missing", "Norm.missing", "Norm"],
@@ -327,7 +334,7 @@ def test_a_package_that_imports_its_own_module(packages: Path) -> None:
     (packages / "__init__.py").write_text("from . import parts\n")
     module = written_module("acme_models")
     assert module is not None
-    assert module.resolved("parts") == ("acme_models.parts", "acme_models:parts")
+    assert [(m.name, name) for m, name, _ in module.places("parts")] == [("acme_models", "parts")]
 
 
 def test_a_constant_that_is_its_own_name(packages: Path) -> None:
