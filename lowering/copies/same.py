@@ -67,7 +67,7 @@ class _Comparison:
         return (
             not code.co_freevars
             and not any(_named_by(code, _EFFECTS))
-            and loaded_form(code) == written.form
+            and loaded_form(function) == written.form
             and self._has_defaults(function, written)
             and all(
                 self._means(variables.get(name, _MISSING), written.module, name)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 from composites.python_syntax import parse_module
@@ -134,17 +134,23 @@ def written_module(name: str) -> WrittenModule | None:
     return None
 
 
+def loaded_form(function: FunctionType) -> str | None:
+    """The `WrittenFunction.form` of a function that is loaded; None if its code is not that of a
+    `def`, or its file cannot be read."""
+    linecache.lazycache(function.__code__.co_filename, function.__globals__)  # for zip archives
+    return _form_of(function.__code__)
+
+
 @lru_cache(maxsize=256)
-def loaded_form(code: CodeType) -> str | None:
-    """The `WrittenFunction.form` of code that is loaded; None if it is not that of a `def`, or its
-    file cannot be read."""
+def _form_of(code: CodeType) -> str | None:
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
     try:
         source = "".join(inspect.getblock(lines))
-        body = parse_module(f"if 1:\n{source}" if source[:1].isspace() else source).body
+        body = parse_module(f"class _:\n{source}" if source[:1].isspace() else source).body
     except (SyntaxError, tokenize.TokenError):
         return None
-    node = body[0].body[0] if body and isinstance(body[0], ast.If) else body[0]
+    node = body[0] if body else None  # empty where the file cannot be read
+    node = node.body[0] if isinstance(node, ast.ClassDef) else node
     return _form(node) if isinstance(node, ast.FunctionDef) else None
 
 
