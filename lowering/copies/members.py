@@ -15,6 +15,11 @@ from lowering.copies.original import original_function
 from lowering.copies.written import codes
 
 
+def in_class(owner: type, name: str, default: Any = None) -> Any:
+    """The value under a name in the namespace of a class, or of the first base that has one."""
+    return next((vars(base)[name] for base in owner.__mro__ if name in vars(base)), default)
+
+
 def behaviour(owner: type, name: str) -> Any:
     """What a class has under a name, as a class that defines it holds it; None if that is data, is
     torch.nn.Module's, or is not there."""
