@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from types import FunctionType, ModuleType
@@ -46,7 +46,7 @@ class Search:
     def of(cls, entries: Iterable[Composite]) -> Search:
         return cls(tuple(entry for entry in entries if entry.copies))
 
-    @property
+    @cached_property
     def packages(self) -> frozenset[str]:
         return frozenset(package for entry in self.entries for package in entry.copies)
 
@@ -55,9 +55,8 @@ class Search:
 
         A function that an entry names is one of its copies too.
         """
-        entries = [e for e in self.entries if is_in(module.__name__, e.copies)]
-        for path, owner, function in _functions(module) if entries else ():
-            found = tuple(self._entries(function, owner, entries))
+        for path, owner, function in _functions(module):
+            found = self.catching(module.__name__, owner, function)
             if found:
                 yield Copy(f"{module.__name__}:{path}", found)
 
@@ -71,20 +70,17 @@ class Search:
     def catching(self, module: str, owner: Any, function: Any) -> tuple[Composite, ...]:
         """The entries that catch a function of a module as a copy. Its owner is a class, or the
         module."""
-        entries = [e for e in self.entries if is_in(module, e.copies)]
-        if not entries or not isinstance(function, FunctionType):
+        if not isinstance(function, FunctionType) or not is_in(module, self.packages):
             return ()
         owning = owner if isinstance(owner, type) else None
-        return tuple(self._entries(function, owning, entries))
-
-    def _entries(
-        self, function: FunctionType, owner: type | None, entries: Sequence[Composite]
-    ) -> Iterator[Composite]:
-        named = self._named.get(shape(function.__code__), ())
-        for entry in entries if named else ():
-            written = (written_function(target) for e, target in named if e is entry)
-            if any(w is not None and is_copy(function, w, owner) for w in written):
-                yield entry
+        catching = (
+            entry
+            for entry, target in self._named.get(shape(function.__code__), ())
+            if is_in(module, entry.copies)
+            and (written := written_function(target)) is not None
+            and is_copy(function, written, owning)
+        )
+        return tuple(dict.fromkeys(catching))  # an entry may name several of the same code
 
     @cached_property
     def _named(self) -> dict[Shape, list[tuple[Composite, str]]]:
