@@ -13,7 +13,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from composites.allowlist import named_entries, resolve
@@ -29,7 +29,6 @@ from composites.registry.catalog import Catalog, load_catalog
 from composites.registry.model import STOCK, Composite, for_target, without_target
 from composites.registry.operators import find_operator
 from composites.settings import ALLOWLIST, DECOMPOSITION, warn_of_late_allowlist
-from lowering import interrupts
 from lowering.dispatch.computations import Computations
 from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.statistics import Statistics
@@ -41,7 +40,7 @@ from lowering.installation.install import (
     import_alternative,
     import_functions,
 )
-from lowering.requests import Block, Names, Requests
+from lowering.requests import Block, Names, Requests, RequestStack
 
 log = logging.getLogger("composites")
 
@@ -62,30 +61,36 @@ def catalog() -> Catalog:
     return loaded
 
 
-_LOCK = threading.RLock()
-"""Held while the frontend is made, and while what is on changes. The modules that a change needs
-are imported before it is taken: their imports may turn composites on, or wait for another
-thread."""
-
 _ONE_SCOPE = threading.RLock()
 """Held by a thread inside a block in which nothing else is on, such as an export. Other threads
 wait with such blocks of their own."""
 
 
-@dataclass(slots=True)
-class _Active:
+class _Active(RequestStack):
     """The active entries, and the hooks that are installed for them."""
 
-    requests: Requests = field(default_factory=Requests)
-    entries: tuple[Composite, ...] = ()
-    words: Words = ()
-    """The decompositions of those that have another one than stock's."""
-    exporting: bool = False  # graphs for an export hold references to computations
-    installation: Installation = field(default_factory=Installation)
-    outdated: list[Installation] = field(default_factory=list)
-    """What is to be removed. It is empty, unless a removal failed."""
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: tuple[Composite, ...] = ()
+        # The decompositions of those that have another one than stock's.
+        self.words: Words = ()
+        self.exporting = False  # graphs for an export hold references to computations
+        self.installation = Installation()
+        # What is to be removed. It is empty, unless a removal failed.
+        self.outdated: list[Installation] = []
 
-    def change(self, requests: Requests) -> None:
+    def checked(self, requests: Requests) -> Requests:
+        """Check that no two entries claim the same calls.
+
+        Raises:
+            AllowlistError: two do.
+        """
+        if requests.names:
+            loaded = catalog()
+            check_clashes(_entries(requests.names, loaded), loaded)
+        return requests
+
+    def apply(self, requests: Requests) -> None:
         """Have on what is asked for. If the hooks cannot be installed, nothing changes."""
         # With nothing on, a registry that cannot be used is nobody's concern.
         entries = _entries(requests.names, catalog()) if requests.names else ()
@@ -143,7 +148,8 @@ def enable(*names: str, decompositions: str | None = None) -> None:
     """Turn composites on, in addition to those that are already on.
 
     This is for the whole process. Inside an `enabled` block of the same thread, it lasts until the
-    end of the block. Without torch_xla, only exports have composites, and a warning says so.
+    end of the block. Without torch_xla, exports and `torch.compile(…, backend="composites")` have
+    composites.
 
     Args:
         names: items as in XLA_COMPOSITE_OP: `gelu`, `acme.gelu`, `acme.*`, `all`, `-softmax`.
@@ -156,13 +162,8 @@ def enable(*names: str, decompositions: str | None = None) -> None:
         DecompositionError: a decomposition is unknown, or cannot be used. Nothing is changed.
         RegistryError: a registry file is invalid.
     """
-    turn_on(*names, decompositions=decompositions)
-
-
-def turn_on(*names: str, decompositions: str | None = None) -> None:
-    """`enable` for what is no call of the program: XLA_COMPOSITE_OP is meant for exports too."""
     added, words = _prepared(_resolved(names), decompositions)
-    _change(lambda requests: requests.with_names(added, threading.current_thread(), words))
+    _active.enable(added, words)
 
 
 def _resolved(names: Sequence[str]) -> tuple[Composite, ...]:
@@ -186,10 +187,7 @@ def disable(*names: str) -> None:
     """
     if ALLOWLIST.read() and is_installed():
         import_package()  # a later import would turn on again what the variable names
-    removed = _names(resolve(names, catalog(), every_version=True)) if names else None
-    _change(
-        lambda requests: requests.without_names(removed, threading.current_thread()), check=False
-    )
+    _active.disable(_names(resolve(names, catalog(), every_version=True)) if names else None)
 
 
 @contextmanager
@@ -201,7 +199,7 @@ def enabled(*names: str, decompositions: str | None = None) -> Iterator[None]:
     last decides.
     """
     added, words = _prepared(_resolved(names), decompositions)
-    with _inside(Block(threading.current_thread(), added, words=words)):
+    with _active.inside(Block(names=added, words=words)):
         yield
 
 
@@ -217,7 +215,7 @@ def exactly(*names: str) -> Iterator[None]:
 @contextmanager
 def all_off() -> Iterator[None]:
     """Have no composites on for a `with` block. The previous state is restored afterwards."""
-    with _ONE_SCOPE, _inside(_scope(Names(), _active.exporting, {})):
+    with _ONE_SCOPE, _active.inside(Block(only=True, exporting=_active.exporting)):
         yield
 
 
@@ -254,50 +252,9 @@ def _only(
         names, words = _prepared(entries(), decompositions, before)
         if exporting is None:  # as around it
             exporting, target = _active.exporting, _active.requests.target
-        with _inside(_scope(names, exporting, words, target)):
+        block = Block(names=names, only=True, exporting=exporting, target=target, words=words)
+        with _active.inside(block):
             yield
-
-
-def _scope(
-    names: Names, exporting: bool, words: Mapping[str, str], target: str | None = None
-) -> Block:
-    return Block(
-        threading.current_thread(),
-        names,
-        only=True,
-        exporting=exporting,
-        target=target,
-        words=words,
-    )
-
-
-@contextmanager
-def _inside(block: Block) -> Iterator[None]:
-    try:
-        _change(lambda requests: requests.with_block(block))
-        yield
-    finally:
-        try:
-            _leave(block)
-        finally:
-            _leave(block)  # where a second interrupt arrived before the first line of `_leave`
-
-
-def _leave(block: Block) -> None:
-    with _LOCK, interrupts.deferred():
-        if any(b.key is block.key for b in _active.requests.blocks):
-            # It is left even if the hooks cannot be replaced; the next change does that.
-            _active.requests = _active.requests.without_block(block.key)
-            _active.change(_active.requests)
-
-
-def _change(requested: Callable[[Requests], Requests], check: bool = True) -> None:
-    with _LOCK, interrupts.deferred():
-        requests = requested(_active.requests)
-        if check and requests.names:
-            loaded = catalog()
-            check_clashes(_entries(requests.names, loaded), loaded)
-        _active.change(requests)
 
 
 def _prepared(
@@ -423,7 +380,7 @@ def backend() -> Backend:
         MissingPackageError: torch_xla is not installed.
     """
     import_package()  # before the lock: another thread may hold the import's lock and want ours
-    with _LOCK, interrupts.deferred():
+    with _active.locked():
         return _backend()
 
 

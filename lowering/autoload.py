@@ -96,12 +96,12 @@ def enable_allowlist() -> None:
     """
     from composites.allowlist import split_allowlist
     from composites.errors import AllowlistError
-    from lowering.activation import turn_on
+    from lowering.activation import enable
 
     text = ALLOWLIST.read()
     if not text:  # it was unset after `import torch`
         return
     try:
-        turn_on(*split_allowlist(text))
+        enable(*split_allowlist(text))
     except AllowlistError as error:
         raise AllowlistError(f"{ALLOWLIST.name}={text}: {error}") from None

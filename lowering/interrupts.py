@@ -17,7 +17,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -56,20 +56,35 @@ class _Deferral:
 _outermost: _Deferral | None = None  # of the main thread; Python interrupts no other
 
 
-@contextmanager
-def deferred() -> Iterator[None]:
+def deferred() -> AbstractContextManager[None]:
     """A context that interrupts do not end. One that arrives is raised when it ends."""
-    global _outermost
-    if threading.current_thread() is not threading.main_thread():
+    if _outermost is not None or threading.current_thread() is not threading.main_thread():
+        return _opened(False)
+    return _begun()
+
+
+def allowed() -> AbstractContextManager[None]:
+    """A context inside `deferred` that an interrupt ends. Use it as the innermost one."""
+    return _opened(True)
+
+
+@contextmanager
+def _opened(value: bool) -> Iterator[None]:
+    deferral = _outermost
+    if deferral is None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    if _outermost is not None:
-        was_open, _outermost.open = _outermost.open, False
-        try:
-            yield
-        finally:
-            _outermost.reopen(was_open)
-        return
+    before = deferral.open
+    deferral.reopen(value)
+    try:
+        yield
+    finally:
+        deferral.reopen(before)
+
+
+@contextmanager
+def _begun() -> Iterator[None]:
+    global _outermost
     previous = signal.getsignal(signal.SIGINT)
     if not callable(previous):  # interrupts are ignored, or end the process
         yield
@@ -88,17 +103,3 @@ def deferred() -> Iterator[None]:
             signal.signal(signal.SIGINT, previous)
         if deferral.waiting_since is not None and not deferral.unwinding:
             signal.raise_signal(signal.SIGINT)
-
-
-@contextmanager
-def allowed() -> Iterator[None]:
-    """A context inside `deferred` that an interrupt ends. Use it as the innermost one."""
-    if _outermost is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    deferral = _outermost
-    deferral.reopen(True)
-    try:
-        yield
-    finally:
-        deferral.open = False

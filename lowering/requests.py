@@ -3,12 +3,20 @@
 What is on belongs to the process. An entry is on while anything asks for it: `enable`, or a block
 of any thread. Inside a block, `enable` and `disable` change what the block asks for, so that
 leaving the block undoes them; they touch no block of another thread.
+
+`RequestStack` is what changes them. `lowering.activation` has one for PyTorch programs, and
+`lowering.jax_programs.activation` one for JAX programs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+
+from lowering import interrupts
 
 Names = frozenset[str]
 """Entries, by name and version: `Composite.identity`."""
@@ -21,10 +29,10 @@ Words = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A `with` block that a thread is in."""
+    """A `with` block that a thread is in, or the program around all blocks."""
 
-    thread: object
-    names: Names
+    thread: object = field(default_factory=threading.current_thread)
+    names: Names = NOTHING
     """What it asks for."""
     hidden: Names = NOTHING
     """What was turned off inside it, although something around it asks for it."""
@@ -38,83 +46,69 @@ class Block:
     key: object = field(default_factory=object)
 
 
+_PROGRAM = Block(None)
+"""What `enable` asks for outside all blocks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Requests:
     """All requests of the process."""
 
-    enabled: Names = NOTHING
-    """What `enable` asked for, outside all blocks."""
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[Block, ...] = (_PROGRAM,)
     """In the order in which they were entered. Those with `only` are of one thread."""
-    words: Words = field(default_factory=dict)
-    """The decompositions that `enable` chose, outside all blocks."""
 
     @property
     def names(self) -> Names:
         """The names of the entries that are to be on."""
-        scope = self._scope
-        if scope is not None:
-            return _folded(b for b in self.blocks[scope:] if b.thread == self.blocks[scope].thread)
-        found = self.enabled.difference(*(block.hidden for block in self.blocks))
-        threads = {block.thread for block in self.blocks}
-        return found.union(*(_folded(b for b in self.blocks if b.thread == t) for t in threads))
+        if self._scope:
+            return _folded(self._scope)
+        program, *blocks = self.blocks
+        found = program.names.difference(*(block.hidden for block in blocks))
+        threads = {block.thread for block in blocks}
+        return found.union(*(_folded(b for b in blocks if b.thread == t) for t in threads))
 
     @property
     def chosen(self) -> Words:
         """The decompositions of the entries that are to be on. The block that was entered last
         decides for the entries that it asks for."""
-        scope = self._scope
-        if scope is not None:
-            thread = self.blocks[scope].thread
-            layers = [b.words for b in self.blocks[scope:] if b.thread == thread]
-        else:
-            layers = [self.words, *(block.words for block in self.blocks)]
-        found = {name: word for words in layers for name, word in words.items()}
+        blocks = self._scope or self.blocks
+        found = {name: word for block in blocks for name, word in block.words.items()}
         return {name: found[name] for name in sorted(self.names & found.keys())}
 
     @property
     def exporting(self) -> bool:
         """Whether graphs are for an export."""
-        scope = self._scope
-        return scope is not None and self.blocks[scope].exporting
+        return any(block.exporting for block in self._scope[:1])
 
     @property
     def target(self) -> str | None:
         """The consumer of what is exported, if it is known."""
-        scope = self._scope
-        return None if scope is None else self.blocks[scope].target
+        return next((block.target for block in self._scope), None)
 
     def with_block(self, block: Block) -> Requests:
         """The requests once a block is entered."""
-        return replace(self, blocks=(*self.blocks, block))
+        return Requests((*self.blocks, block))
 
     def without_block(self, key: object) -> Requests:
         """The requests once a block is left."""
-        return replace(self, blocks=tuple(block for block in self.blocks if block.key is not key))
+        return Requests(tuple(block for block in self.blocks if block.key is not key))
 
     def with_names(self, names: Names, thread: object, words: Words | None = None) -> Requests:
         """The requests after `enable` in a thread."""
-        words = {} if words is None else words
         block = self._innermost(thread)
-        if block is None:
-            return replace(self, enabled=self.enabled | names, words={**self.words, **words})
         changed = replace(
             block,
             names=block.names | names,
             hidden=block.hidden - names,
-            words={**block.words, **words},
+            words={**block.words, **(words or {})},
         )
         return self._with_changed(changed)
 
     def without_names(self, names: Names | None, thread: object) -> Requests:
         """The requests after `disable` in a thread. None stands for all names."""
         block = self._innermost(thread)
-        if block is None:
-            left = NOTHING if names is None else self.enabled - names
-            words = {name: word for name, word in self.words.items() if name in left}
-            return replace(self, enabled=left, words=words)
         if names is None:
-            names = self.enabled.union(*(b.names for b in self.blocks))
+            names = NOTHING.union(*(b.names for b in self.blocks))
         changed = replace(
             block,
             names=block.names - names,
@@ -124,16 +118,18 @@ class Requests:
         return self._with_changed(changed)
 
     @property
-    def _scope(self) -> int | None:
-        """The position of the innermost block with `only`."""
-        return max((n for n, block in enumerate(self.blocks) if block.only), default=None)
+    def _scope(self) -> tuple[Block, ...]:
+        """The innermost block with `only`, and those of its thread in it; empty without one."""
+        start = max((n for n, block in enumerate(self.blocks) if block.only), default=None)
+        within = () if start is None else self.blocks[start:]
+        return tuple(block for block in within if block.thread == within[0].thread)
 
-    def _innermost(self, thread: object) -> Block | None:
-        return next((block for block in reversed(self.blocks) if block.thread == thread), None)
+    def _innermost(self, thread: object) -> Block:
+        own = (block for block in reversed(self.blocks) if block.thread == thread)
+        return next(own, self.blocks[0])
 
     def _with_changed(self, changed: Block) -> Requests:
-        blocks = tuple(changed if b.key is changed.key else b for b in self.blocks)
-        return replace(self, blocks=blocks)
+        return Requests(tuple(changed if b.key is changed.key else b for b in self.blocks))
 
 
 def _folded(blocks: Iterable[Block]) -> Names:
@@ -142,3 +138,62 @@ def _folded(blocks: Iterable[Block]) -> Names:
     for block in blocks:
         found = (found - block.hidden) | block.names
     return found
+
+
+class RequestStack(ABC):
+    """The requests of the process, which one thread changes at a time. An interrupt waits until a
+    change is complete."""
+
+    def __init__(self) -> None:
+        self.requests = Requests()
+        self._lock = threading.RLock()
+
+    @abstractmethod
+    def apply(self, requests: Requests) -> None:
+        """Have on what is asked for, and keep the requests. If that cannot be done, change
+        nothing."""
+
+    def checked(self, requests: Requests) -> Requests:
+        """Return requests that ask for more than before, if they can be had together."""
+        return requests
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """A context that no other thread is in, and that interrupts do not end. The modules that a
+        change needs are imported before it: their imports may turn composites on, or wait for
+        another thread."""
+        with self._lock, interrupts.deferred():
+            yield
+
+    def enable(self, names: Names, words: Words | None = None) -> None:
+        """Ask for names, in the innermost block of this thread."""
+        thread = threading.current_thread()
+        self._change(lambda requests: self.checked(requests.with_names(names, thread, words)))
+
+    def disable(self, names: Names | None) -> None:
+        """Ask for names no more, in the innermost block of this thread. None stands for all."""
+        thread = threading.current_thread()
+        self._change(lambda requests: requests.without_names(names, thread))
+
+    @contextmanager
+    def inside(self, block: Block) -> Iterator[None]:
+        """A context in which a block is entered."""
+        try:
+            self._change(lambda requests: self.checked(requests.with_block(block)))
+            yield
+        finally:
+            try:
+                self._leave(block)
+            finally:
+                self._leave(block)  # where a second interrupt arrived before its first line
+
+    def _change(self, changed: Callable[[Requests], Requests]) -> None:
+        with self.locked():
+            self.apply(changed(self.requests))
+
+    def _leave(self, block: Block) -> None:
+        with self.locked():
+            if any(b.key is block.key for b in self.requests.blocks):
+                # It is left even if the hooks cannot be replaced; the next change does that.
+                self.requests = self.requests.without_block(block.key)
+                self.apply(self.requests)

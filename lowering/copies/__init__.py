@@ -1,6 +1,7 @@
 """Finding the functions of a package whose code is that of a named function.
 
-`written` reads functions from their files, without importing a module. `same` compares their syntax
-trees and what their names mean, with `members` for what methods read of their class. `search` looks
-through the modules of a package. Nothing here changes a function; `lowering.installation` does.
+`written` reads the named function from its file, without importing a module. `same` compares the
+syntax trees of two functions and what their names mean, with `members` for what methods read of
+their class. `search` looks through the modules of a package. Nothing here changes a function;
+`lowering.installation` does.
 """

@@ -1,5 +1,4 @@
-"""Methods and properties that a method's code reads: in a class, and as the file of a class has
-them.
+"""Methods and properties of a class that a method's code reads.
 
 A call of a method depends on them, and a subclass may override them. torch.nn.Module's own do not
 count, because they are the same everywhere. Data does not count either: what an object holds is
@@ -8,13 +7,17 @@ compared by nobody, and entries read it.
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Mapping, Sequence
-from types import CodeType, FunctionType
+from collections.abc import Mapping
+from types import FunctionType
 from typing import Any
 
 from lowering.copies.original import original_function
-from lowering.copies.written import WrittenFunction, WrittenModule, bindings, written_module
+from lowering.copies.written import codes
+
+
+def in_class(owner: type, name: str, default: Any = None) -> Any:
+    """The value under a name in the namespace of a class, or of the first base that has one."""
+    return next((vars(base)[name] for base in owner.__mro__ if name in vars(base)), default)
 
 
 def behaviour(owner: type, name: str) -> Any:
@@ -51,7 +54,8 @@ def called_members(function: FunctionType, owner: type) -> Mapping[str, Any]:
     found: dict[str, Any] = {}
     waiting = [function]
     while waiting:
-        for name in sorted(_names(waiting.pop().__code__) - found.keys()):
+        names = {name for code in codes(waiting.pop().__code__) for name in code.co_names}
+        for name in sorted(names - found.keys()):
             value = behaviour(owner, name)
             if value is None:
                 continue
@@ -68,38 +72,6 @@ def overridden(members: Mapping[str, Any], owner: type) -> str | None:
         if original_function(behaviour(owner, name)) is not original_function(expected):
             return name
     return None
-
-
-def written_member(
-    module: WrittenModule, path: Sequence[str], name: str
-) -> tuple[str, WrittenFunction] | None:
-    """The `def` that the class at `path` has under a name, in its file or those of its bases, and
-    its decorators."""
-    node = module.defined(path)
-    if not isinstance(node, ast.ClassDef):
-        return None
-    bound = [binding for n, binding in bindings(node.body, "") if n == name]
-    if bound:
-        target = f"{module.name}:{'.'.join((*path, name))}"
-        defined = bound[0] if len(bound) == 1 else None
-        if not isinstance(defined, ast.FunctionDef):
-            return None
-        kind = " ".join(map(ast.unparse, defined.decorator_list))
-        return kind, WrittenFunction(target, module, defined)
-    for base in node.bases:
-        place = module.resolved(base.id)[0] if isinstance(base, ast.Name) else ""
-        source, _, inherited = place.partition(":")
-        of_base = written_module(source) if inherited else None  # None for those of torch
-        found = None if of_base is None else written_member(of_base, (inherited,), name)
-        if found is not None:
-            return found
-    return None
-
-
-def _names(code: CodeType) -> set[str]:
-    """The names of attributes, and of globals, in code."""
-    inside = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-    return set(code.co_names).union(*map(_names, inside))
 
 
 def _is_root(base: type) -> bool:

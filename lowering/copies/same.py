@@ -1,23 +1,36 @@
 """Copies of a written function: functions with the same syntax tree, whose names mean the same.
 
-Both are compared as their files have them. What is loaded must then still be what its file says,
-for a program may have replaced a function or a helper of it.
+The written function is as its file has it, and no module is imported for it. The other function is
+loaded: its names mean what its module and its class have now, since a program may have replaced a
+function or a helper of it.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import dis
 import sys
-from types import FunctionType
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
 from typing import Any
 
-from lowering.copies.members import behaviour, member, written_member
+from lowering.copies.members import behaviour, member
 from lowering.copies.original import original_function
-from lowering.copies.written import Class, WrittenFunction, WrittenModule, written_function
+from lowering.copies.written import (
+    WrittenFunction,
+    WrittenModule,
+    codes,
+    loaded_form,
+    written_function,
+    written_member,
+)
 
 _MISSING = object()
-_Pairs = frozenset[tuple[str, str]]
+_GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME")
+_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR")
+_EFFECTS = ("IMPORT_NAME", "STORE_GLOBAL", "DELETE_GLOBAL")
 
 
 def is_copy(function: FunctionType, written: WrittenFunction, owner: type | None = None) -> bool:
@@ -31,82 +44,94 @@ def is_copy(function: FunctionType, written: WrittenFunction, owner: type | None
         owner: the class, if `function` is a method. What its code reads of this class must be a
             copy too.
     """
-    mine = written_function(f"{function.__module__}:{function.__qualname__}")
-    if mine is None:
-        return False
-    classes = mine.owner, written.owner
-    return _same(mine, written, classes, frozenset()) and _is_loaded(function, mine, owner, set())
+    return _Comparison(owner, written.owner).is_same(function, written)
 
 
-def _same(
-    one: WrittenFunction, other: WrittenFunction, classes: tuple[Class, Class], assumed: _Pairs
-) -> bool:
-    """Return whether two functions do the same in methods of these classes. The pairs in `assumed`
-    are being compared already, because functions call each other."""
-    if (one.target, other.target) in assumed:
-        return True
-    names = one.global_names
-    if one.form != other.form or names is None or names != other.global_names:
-        return False
-    assumed |= {(one.target, other.target)}
-    return (
-        _same_defaults(one, other)
-        and all(_means_same(name, one, other, classes, assumed) for name in names)
-        and all(_is_same_member(name, classes, assumed) for name in one.attribute_names)
-    )
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """The comparison of methods of two classes, or of two functions."""
+
+    owner: type | None
+    written_owner: str
+    assumed: set[tuple[FunctionType, str]] = field(default_factory=set)
+    """The functions that are being compared already, because functions call each other."""
+
+    def is_same(self, function: Any, written: WrittenFunction | None) -> bool:
+        """Return whether a loaded function does what a written one does."""
+        if not isinstance(function, FunctionType) or written is None:
+            return False
+        if (function, written.target) in self.assumed:
+            return True
+        self.assumed.add((function, written.target))
+        code, variables = function.__code__, function.__globals__
+        return (
+            not code.co_freevars
+            and not any(_named_by(code, _EFFECTS))
+            and loaded_form(function) == written.form
+            and self._has_defaults(function, written)
+            and all(
+                self._means(variables.get(name, _MISSING), written.module, name)
+                for name in _named_by(code, _GLOBALS)
+            )
+            and all(map(self._has_member, _named_by(code, _ATTRIBUTES)))
+        )
+
+    def _has_defaults(self, function: FunctionType, written: WrittenFunction) -> bool:
+        arguments = written.node.args
+        keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        expected: dict[Any, ast.expr] = dict(enumerate(arguments.defaults))
+        expected |= {keyword.arg: node for keyword, node in keywords if node is not None}
+        values: dict[Any, Any] = dict(enumerate(function.__defaults__ or ()))
+        values |= function.__kwdefaults__ or {}
+        return values.keys() == expected.keys() and all(
+            _has_value(value, written.module, expected[key]) for key, value in values.items()
+        )
+
+    def _means(self, value: Any, module: WrittenModule, name: str) -> bool:
+        """Return whether the value of a global name is the one that a module's file gives it."""
+        places = list(module.places(name))
+        if value is _MISSING or not places:
+            is_builtin = hasattr(builtins, name) and "*" not in module.names
+            return value is _MISSING and not places and is_builtin
+        value = original_function(value)
+        for owner, bound, binding in places:
+            if value is _loaded(f"{owner.name}:{bound}") or value is _loaded(binding):
+                return True
+        if isinstance(binding, ast.FunctionDef):
+            return self.is_same(value, written_function(f"{owner.name}:{bound}"))
+        return isinstance(binding, ast.expr) and _has_value(value, owner, binding)
+
+    def _has_member(self, name: str) -> bool:
+        """Return whether both classes have the same code under a name, or none."""
+        written = written_member(self.written_owner, name)
+        value = None if self.owner is None else behaviour(self.owner, name)
+        if written is None or value is None:
+            return written is None and value is None
+        decorator, function = member(value) or ("", None)
+        return decorator == written[0] and self.is_same(function, written[1])
 
 
-def _is_same_member(name: str, classes: tuple[Class, Class], assumed: _Pairs) -> bool:
-    """Return whether both classes have the same code under a name, or none."""
-    one, other = (written_member(*owner, name) for owner in classes)
-    if one is None or other is None:
-        return one is other
-    return one[0] == other[0] and _same(one[1], other[1], classes, assumed)
+def _named_by(code: CodeType, instructions: Sequence[str]) -> set[str]:
+    """The names in these instructions of code, and of the functions in it."""
+    within = (instruction for inner in codes(code) for instruction in dis.get_instructions(inner))
+    return {i.argval for i in within if i.opname in instructions}
 
 
-def _means_same(
-    name: str,
-    one: WrittenFunction,
-    other: WrittenFunction,
-    classes: tuple[Class, Class],
-    assumed: _Pairs,
-) -> bool:
-    (place, bound), (other_place, expected) = (f.module.resolved(name) for f in (one, other))
-    if place == other_place:
-        starred = "*" in one.module.names or "*" in other.module.names
-        return bool(place) or (hasattr(builtins, name) and not starred)
-    if isinstance(bound, ast.expr) and isinstance(expected, ast.expr):
-        value = _value(one.module, bound)
-        return value is not None and value == _value(other.module, expected)
-    if isinstance(bound, ast.FunctionDef) and isinstance(expected, ast.FunctionDef):
-        helper, named = written_function(place), written_function(other_place)
-        return helper is not None and named is not None and _same(helper, named, classes, assumed)
-    return False
-
-
-def _same_defaults(one: WrittenFunction, other: WrittenFunction) -> bool:
-    values, expected = (
-        [
-            (default is None, default and _value(function.module, default))
-            for default in (*function.node.args.defaults, *function.node.args.kw_defaults)
-        ]
-        for function in (one, other)
-    )
-    return values == expected and (False, None) not in values
-
-
-def _value(module: WrittenModule, node: ast.expr) -> Any:
-    """The value of an expression: a constant with its type, or the place of `torch.float32`. None
-    if that is not known."""
+def _has_value(value: Any, module: WrittenModule, node: ast.expr) -> bool:
+    """Return whether a value is that of an expression in a module's file: a constant, a name of
+    one, or the place of `torch.float32`."""
     name, *parts = ast.unparse(node).split(".")
-    place, bound = module.resolved(name) if name.isidentifier() else ("", None)
-    if isinstance(bound, str):
-        return place, *parts
-    assigned = bound if isinstance(bound, ast.expr) and not parts else node
+    binding = module.names.get(name)
+    if isinstance(binding, str):
+        expected = _loaded(binding)
+        for part in parts:
+            expected = getattr(expected, part, _MISSING)
+        return value is expected
+    assigned = binding if isinstance(binding, ast.expr) and not parts else node
     try:
-        return _constant(ast.literal_eval(assigned))
+        return _constant(value) == _constant(ast.literal_eval(assigned))
     except (TypeError, ValueError):
-        return None
+        return False
 
 
 def _constant(value: Any) -> tuple[type, str]:
@@ -114,60 +139,14 @@ def _constant(value: Any) -> tuple[type, str]:
     return type(value), repr(value)
 
 
-def _is_loaded(
-    function: Any, written: WrittenFunction | None, owner: type | None, seen: set[str]
-) -> bool:
-    """Return whether a loaded function is what its file says, and so is all that it calls."""
-    if not isinstance(function, FunctionType) or written is None:
-        return False
-    if written.target in seen:
-        return True
-    seen.add(written.target)
-    code = function.__code__
-    place = function.__module__, code.co_name, code.co_firstlineno, code.co_freevars
-    return (
-        place == (written.module.name, written.node.name, written.first_line, ())
-        and all(
-            _holds(function.__globals__.get(name, _MISSING), name, written.module, owner, seen)
-            for name in written.global_names or ()
-        )
-        and (
-            owner is None
-            or all(
-                _has_member(owner, name, written.owner, seen) for name in written.attribute_names
-            )
-        )
-    )
-
-
-def _holds(
-    value: Any, name: str, module: WrittenModule, owner: type | None, seen: set[str]
-) -> bool:
-    """Return whether a global name has the value that the file of its module says."""
-    place, bound = module.resolved(name)
-    value = original_function(value)
-    if isinstance(bound, ast.FunctionDef):
-        return _is_loaded(value, written_function(place), owner, seen)
-    if isinstance(bound, str):
-        source, _, imported = bound.partition(":")
-        expected: Any = sys.modules.get(source, _MISSING)
-        if imported:  # what the module has under this name, or a submodule
-            submodule = sys.modules.get(f"{source}.{imported}", _MISSING)
-            expected = getattr(expected, "__dict__", {}).get(imported, submodule)
-        return value is original_function(expected)
-    if isinstance(bound, ast.expr) and (constant := _value(module, bound)) is not None:
-        return bool(constant == _constant(value))
-    return (value is _MISSING) == (not place)
-
-
-def _has_member(owner: type, name: str, written_in: Class, seen: set[str]) -> bool:
-    """Return whether a class has the code under a name that its file says."""
-    written, value = written_member(*written_in, name), behaviour(owner, name)
-    if written is None or value is None:
-        return written is None and value is None
-    loaded = member(value)
-    return (
-        loaded is not None
-        and loaded[0] == written[0]
-        and _is_loaded(loaded[1], written[1], owner, seen)
-    )
+def _loaded(place: object) -> Any:
+    """The module `package.module` that is imported, or what it has as `package.module:name`: a
+    value or a submodule."""
+    if not isinstance(place, str):
+        return _MISSING
+    source, _, name = place.partition(":")
+    module = sys.modules.get(source, _MISSING)
+    if not name:
+        return module
+    submodule = sys.modules.get(f"{source}.{name}", _MISSING)
+    return original_function(getattr(module, "__dict__", {}).get(name, submodule))

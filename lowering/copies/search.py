@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import logging
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from types import FunctionType, ModuleType
@@ -15,12 +16,13 @@ from lowering.copies.original import original_function
 from lowering.copies.same import is_copy
 from lowering.copies.written import (
     Shape,
-    WrittenFunction,
     module_names,
     shape,
     shapes,
     written_function,
 )
+
+log = logging.getLogger("composites")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Search:
     def of(cls, entries: Iterable[Composite]) -> Search:
         return cls(tuple(entry for entry in entries if entry.copies))
 
-    @property
+    @cached_property
     def packages(self) -> frozenset[str]:
         return frozenset(package for entry in self.entries for package in entry.copies)
 
@@ -53,9 +55,8 @@ class Search:
 
         A function that an entry names is one of its copies too.
         """
-        entries = [e for e in self.entries if is_in(module.__name__, e.copies)]
-        for path, owner, function in _functions(module) if entries else ():
-            found = tuple(self._entries(function, owner, entries))
+        for path, owner, function in _functions(module):
+            found = self.catching(module.__name__, owner, function)
             if found:
                 yield Copy(f"{module.__name__}:{path}", found)
 
@@ -63,35 +64,36 @@ class Search:
         """The modules of the packages whose files may have the code of a named function. They are
         not imported."""
         for name in sorted({name for package in self.packages for name in module_names(package)}):
-            if not self._named.keys().isdisjoint(shapes(name)):
+            if not self._named.keys().isdisjoint(shapes(name).values()):
                 yield name
 
     def catching(self, module: str, owner: Any, function: Any) -> tuple[Composite, ...]:
         """The entries that catch a function of a module as a copy. Its owner is a class, or the
         module."""
-        entries = [e for e in self.entries if is_in(module, e.copies)]
-        if not entries or not isinstance(function, FunctionType):
+        if not isinstance(function, FunctionType) or not is_in(module, self.packages):
             return ()
         owning = owner if isinstance(owner, type) else None
-        return tuple(self._entries(function, owning, entries))
-
-    def _entries(
-        self, function: FunctionType, owner: type | None, entries: Sequence[Composite]
-    ) -> Iterator[Composite]:
-        named = self._named.get(shape(function.__code__), ())
-        for entry in entries if named else ():
-            if any(is_copy(function, written, owner) for e, written in named if e is entry):
-                yield entry
+        catching = (
+            entry
+            for entry, target in self._named.get(shape(function.__code__), ())
+            if is_in(module, entry.copies)
+            and (written := written_function(target)) is not None
+            and is_copy(function, written, owning)
+        )
+        return tuple(dict.fromkeys(catching))  # an entry may name several of the same code
 
     @cached_property
-    def _named(self) -> dict[Shape, list[tuple[Composite, WrittenFunction]]]:
+    def _named(self) -> dict[Shape, list[tuple[Composite, str]]]:
         """The functions that entries name, by what is quickly compared."""
-        named: dict[Shape, list[tuple[Composite, WrittenFunction]]] = {}
+        named: dict[Shape, list[tuple[Composite, str]]] = {}
         for entry in self.entries:
             for target in entry.functions:
-                written = written_function(target)
-                if written is not None:
-                    named.setdefault(written.shape, []).append((entry, written))
+                module, _, path = target.partition(":")
+                found = shapes(module).get(path)
+                if found is None:
+                    log.info("%s is not one function in a file", target)
+                else:
+                    named.setdefault(found, []).append((entry, target))
         return named
 
 

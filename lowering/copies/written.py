@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+import copy
 import importlib.util
+import inspect
+import linecache
 import logging
 import pkgutil
-import symtable
-import sys
+import tokenize
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 from composites.python_syntax import parse_module
@@ -21,9 +23,9 @@ log = logging.getLogger("composites")
 
 
 Shape = tuple[Any, ...]
-Binding = str | ast.FunctionDef | ast.expr | None
+Binding = str | ast.FunctionDef | ast.ClassDef | ast.expr | None
 """The statement that binds a name: an import of `package.module` or `package.module:name`, a `def`,
-or an expression that is assigned. None stands for other statements, and for more than one."""
+a `class`, or an expression that is assigned. None stands for other statements, and for several."""
 
 
 @dataclass(frozen=True)
@@ -37,45 +39,28 @@ class WrittenModule:
     @cached_property
     def names(self) -> dict[str, Binding]:
         """The bindings of the global names."""
-        package = self.name if self.is_package else self.name.rpartition(".")[0]
-        names: dict[str, Binding] = {}
-        for name, binding in bindings(self.body, package):
-            names[name] = binding if names.setdefault(name, binding) == binding else None
-        return names
+        return _names(self.body, self.name if self.is_package else self.name.rpartition(".")[0])
 
-    def resolved(self, name: str) -> tuple[str, Binding]:
-        """Where a global name is bound, `package.module:name`, and by what. The place is empty for
-        built-in names, and has no colon for modules and names of torch."""
-        module, seen = self, {(self.name, name)}
-        while name in module.names:
+    def places(self, name: str) -> Iterator[tuple[WrittenModule, str, Binding]]:
+        """The modules that bind a global name, each with its name and binding there: first this
+        one, then the one that its import names, and so on. Files of torch are not read."""
+        module: WrittenModule | None = self
+        seen: set[tuple[str, str]] = set()  # a package may import its own submodule
+        while module is not None and name in module.names and (module.name, name) not in seen:
+            seen.add((module.name, name))
             binding = module.names[name]
-            if not isinstance(binding, str):
-                return f"{module.name}:{name}", binding
-            source, _, imported = binding.partition(":")
-            is_of_torch = source.partition(".")[0] == "torch"
-            of_file = written_module(source) if imported and not is_of_torch else None
-            # A package may import its own submodule.
-            if of_file is None or imported not in of_file.names or (source, imported) in seen:
-                return binding.replace(":", "."), binding
-            seen.add((source, imported))
-            module, name = of_file, imported
-        return "", None
+            yield module, name, binding
+            source, _, name = binding.partition(":") if isinstance(binding, str) else ("", "", "")
+            is_read = name and source.partition(".")[0] != "torch"
+            module = written_module(source) if is_read else None
 
-    def defined(self, path: Sequence[str]) -> ast.FunctionDef | ast.ClassDef | None:
-        """The function or class at a path; None if there is none, or more than one."""
-        node: ast.FunctionDef | ast.ClassDef | None = None
-        for part in path:
-            body = self.body if node is None else node.body
-            same = [s for s in body if isinstance(s, ast.FunctionDef | ast.ClassDef)]
-            same = [statement for statement in same if statement.name == part]
-            if len(same) != 1:
-                return None
-            node = same[0]
-        return node
-
-
-Class = tuple[WrittenModule, Sequence[str]]
-"""A class in a file: its module, and the path to it."""
+    def defined(self, path: str) -> Binding:
+        """The binding at a path such as `Class.method`."""
+        names, binding = self.names, None
+        for part in path.split("."):
+            binding = names.get(part)
+            names = _names(binding.body) if isinstance(binding, ast.ClassDef) else {}
+        return binding
 
 
 @dataclass(frozen=True)
@@ -88,58 +73,97 @@ class WrittenFunction:
     node: ast.FunctionDef
 
     @property
-    def owner(self) -> Class:
-        """The class of a method; its path is empty for other functions."""
-        return self.module, tuple(self.target.partition(":")[2].split(".")[:-1])
-
-    @property
-    def first_line(self) -> int:
-        """The line that code objects have."""
-        return min([self.node.lineno, *(node.lineno for node in self.node.decorator_list)])
-
-    @cached_property
-    def tree(self) -> ast.FunctionDef:
-        """The function without its name, decorators, defaults, docstrings and annotations."""
-        copied = parse_module(ast.unparse(self.node)).body[0]
-        assert isinstance(copied, ast.FunctionDef)
-        copied.name, copied.decorator_list, copied.args.defaults = "function", [], []
-        copied.args.kw_defaults = [None] * len(copied.args.kwonlyargs)
-        copied.body.append(ast.Pass())  # nothing else may be left
-        normalized = _Normalizer().visit(copied)
-        assert isinstance(normalized, ast.FunctionDef)
-        return ast.fix_missing_locations(normalized)
-
-    @cached_property
-    def shape(self) -> Shape:
-        """The shape of the function's code, without importing it."""
-        code = compile(ast.Module([self.tree], []), self.target, "exec", dont_inherit=True)
-        return next(map(shape, filter(_is_code, code.co_consts)))
+    def owner(self) -> str:
+        """The class of a method, `package.module:Class`; empty for other functions."""
+        return self.target.rpartition(".")[0] if "." in self.target.partition(":")[2] else ""
 
     @cached_property
     def form(self) -> str:
         """Text that is equal for functions that do the same, given that their names mean the
         same."""
-        return ast.dump(self.tree)
+        return _form(copy.deepcopy(self.node))
 
-    @cached_property
-    def global_names(self) -> frozenset[str] | None:
-        """The global and built-in names that the code reads; None if it imports, writes globals, or
-        reads a variable of its class, as `super()` does."""
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Import | ast.ImportFrom | ast.Global | ast.Nonlocal):
-                return None
-        (table,) = symtable.symtable(ast.unparse(self.tree), self.target, "exec").get_children()
-        names = frozenset(_globals_in(table))
-        return None if names & {"super", "__class__"} else names
 
-    @cached_property
-    def attribute_names(self) -> frozenset[str]:
-        """The names of attributes and methods that the code uses, of whatever object."""
-        return frozenset(n.attr for n in ast.walk(self.tree) if isinstance(n, ast.Attribute))
+@lru_cache(maxsize=256)
+def written_function(target: str) -> WrittenFunction | None:
+    """The function `package.module:Class.method`; None if its file, or one such function in it, is
+    not found."""
+    name, _, path = target.partition(":")
+    module = written_module(name)
+    node = None if module is None else module.defined(path)
+    if module is None or not isinstance(node, ast.FunctionDef):
+        log.info("%s is not one function in a file", target)
+        return None
+    return WrittenFunction(target, module, node)
+
+
+def written_member(owner: str, name: str) -> tuple[str, WrittenFunction] | None:
+    """The `def` that a class `package.module:Class` has under a name, in its file or those of its
+    bases, and its decorators."""
+    source, _, path = owner.partition(":")
+    module = written_module(source) if path else None
+    node = None if module is None else module.defined(path)
+    if module is None or not isinstance(node, ast.ClassDef):
+        return None
+    names = _names(node.body)
+    if name in names:
+        binding = names[name]
+        if not isinstance(binding, ast.FunctionDef):
+            return None
+        decorators = " ".join(map(ast.unparse, binding.decorator_list))
+        return decorators, WrittenFunction(f"{owner}.{name}", module, binding)
+    for base in node.bases:
+        places = list(module.places(base.id)) if isinstance(base, ast.Name) else []
+        for of_base, inherited, _ in places[-1:]:
+            if (member := written_member(f"{of_base.name}:{inherited}", name)) is not None:
+                return member
+    return None
+
+
+@lru_cache(maxsize=64)  # a syntax tree takes megabytes
+def written_module(name: str) -> WrittenModule | None:
+    """A module as its file has it; None if it has no file with source."""
+    loader = _loader(name)
+    try:
+        source = loader.get_source(name)
+        if source is not None:
+            return WrittenModule(name, parse_module(source).body, loader.is_package(name))
+    except (AttributeError, ImportError, SyntaxError, OSError):  # a loader without source
+        pass
+    log.info("the source of %s cannot be read", name)
+    return None
+
+
+def loaded_form(function: FunctionType) -> str | None:
+    """The `WrittenFunction.form` of a function that is loaded; None if its code is not that of a
+    `def`, or its file cannot be read."""
+    linecache.lazycache(function.__code__.co_filename, function.__globals__)  # for zip archives
+    return _form_of(function.__code__)
+
+
+@lru_cache(maxsize=256)
+def _form_of(code: CodeType) -> str | None:
+    lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
+    try:
+        source = "".join(inspect.getblock(lines))
+        body = parse_module(f"class _:\n{source}" if source[:1].isspace() else source).body
+    except (SyntaxError, tokenize.TokenError):
+        return None
+    node = body[0] if body else None  # empty where the file cannot be read
+    node = node.body[0] if isinstance(node, ast.ClassDef) else node
+    return _form(node) if isinstance(node, ast.FunctionDef) else None
+
+
+def _form(node: ast.FunctionDef) -> str:
+    """The text of a function without its name, decorators, defaults, docstrings and annotations.
+    The node is changed."""
+    node.name, node.decorator_list, node.args.defaults = "function", [], []
+    node.args.kw_defaults = [None] * len(node.args.kwonlyargs)
+    return ast.dump(_Normalizer().visit(node))
 
 
 class _Normalizer(ast.NodeTransformer):
-    """Drops what calls do not depend on."""
+    """Drops docstrings and annotations."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None
@@ -157,47 +181,13 @@ class _Normalizer(ast.NodeTransformer):
         return self.generic_visit(ast.Assign([node.target], node.value))
 
 
-def _globals_in(table: symtable.SymbolTable) -> Iterator[str]:
-    yield from (symbol.get_name() for symbol in table.get_symbols() if symbol.is_global())
-    for child in table.get_children():
-        yield from _globals_in(child)
-
-
-@lru_cache(maxsize=256)
-def written_function(target: str) -> WrittenFunction | None:
-    """The function `package.module:Class.method`; None if its file, or one such function in it, is
-    not found."""
-    name, _, path = target.partition(":")
-    module = written_module(name)
-    node = None if module is None else module.defined(path.split("."))
-    if module is None or not isinstance(node, ast.FunctionDef):
-        log.info("%s is not one function in a file", target)
-        return None
-    return WrittenFunction(target, module, node)
-
-
-@lru_cache(maxsize=64)  # a syntax tree takes megabytes
-def written_module(name: str) -> WrittenModule | None:
-    """A module as its file has it; None if it has no file with source."""
-    loader = _loader(name)
-    try:
-        source = loader.get_source(name)
-        if source is not None:
-            return WrittenModule(name, parse_module(source).body, loader.is_package(name))
-    except (AttributeError, ImportError, SyntaxError, OSError):  # a loader without source
-        pass
-    log.info("the source of %s cannot be read", name)
-    return None
-
-
-def shapes(module: str) -> Iterator[Shape]:
-    """The shapes of the functions and classes of a module, as its file has it."""
+def shapes(module: str) -> dict[str, Shape]:
+    """The shapes of the functions and classes of a module, as its file has it, by path."""
     try:
         code = _loader(module).get_code(module)
     except (AttributeError, ImportError, SyntaxError, OSError):
-        return
-    for outer in filter(_is_code, () if code is None else code.co_consts):
-        yield from map(shape, (outer, *filter(_is_code, outer.co_consts)))
+        return {}
+    return {} if code is None else {c.co_qualname: shape(c) for c in codes(code)}
 
 
 def shape(code: CodeType) -> Shape:
@@ -205,8 +195,12 @@ def shape(code: CodeType) -> Shape:
     return code.co_varnames, code.co_names
 
 
-def _is_code(constant: object) -> bool:
-    return isinstance(constant, CodeType)
+def codes(code: CodeType) -> Iterator[CodeType]:
+    """Code, and that of the functions and classes in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes(constant)
 
 
 def _loader(module: str) -> Any:
@@ -235,14 +229,20 @@ def _find_spec(name: str) -> ModuleSpec | None:
     for part in parts:
         if spec is None or spec.submodule_search_locations is None:
             return None
-        loaded = sys.modules.get(f"{spec.name}.{part}")
-        known = getattr(loaded, "__spec__", None)
-        path = list(spec.submodule_search_locations)
-        spec = known or PathFinder.find_spec(f"{spec.name}.{part}", path)
+        path = list(map(str, spec.submodule_search_locations))  # transformers has paths there
+        spec = PathFinder.find_spec(f"{spec.name}.{part}", path)
     return spec
 
 
-def bindings(nodes: Iterable[ast.AST], package: str) -> Iterator[tuple[str, Binding]]:
+def _names(body: Sequence[ast.stmt], package: str = "") -> dict[str, Binding]:
+    """The bindings of the names of a module or class."""
+    names: dict[str, Binding] = {}
+    for name, binding in _bindings(body, package):
+        names[name] = binding if names.setdefault(name, binding) == binding else None
+    return names
+
+
+def _bindings(nodes: Iterable[ast.AST], package: str) -> Iterator[tuple[str, Binding]]:
     """The names that the statements of a module or class bind, with those in branches."""
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -253,16 +253,16 @@ def bindings(nodes: Iterable[ast.AST], package: str) -> Iterator[tuple[str, Bind
             module = _absolute(node, package)
             for alias in node.names:
                 yield alias.asname or alias.name, f"{module}:{alias.name}"
-        elif isinstance(node, ast.FunctionDef):
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name, node
-        elif isinstance(node, ast.ClassDef | ast.AsyncFunctionDef):
+        elif isinstance(node, ast.AsyncFunctionDef):
             yield node.name, None
         elif isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) for t in node.targets):
             yield from ((ast.unparse(target), node.value) for target in node.targets)
         elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id, None
         else:
-            yield from bindings(ast.iter_child_nodes(node), package)
+            yield from _bindings(ast.iter_child_nodes(node), package)
 
 
 def _absolute(statement: ast.ImportFrom, package: str) -> str:

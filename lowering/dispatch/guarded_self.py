@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 
+from lowering.copies.members import in_class
+
 _MACHINERY = frozenset(
     name for name in (*vars(torch.nn.Module), *vars(torch.nn.Module())) if name[0] == "_"
 )
@@ -193,11 +195,7 @@ def _refusals(original: type[Any]) -> dict[str, Any]:
         )
 
     inherited = (n for n in vars(base) if not hasattr(object, n))
-    return {n: refuse for n in inherited if _in_class(original, n) is vars(base)[n]}
-
-
-def _in_class(owner: type[Any], name: str) -> Any:
-    return next(vars(base)[name] for base in owner.__mro__ if name in vars(base))
+    return {n: refuse for n in inherited if in_class(original, n) is vars(base)[n]}
 
 
 def _quiet_bases(original: type[Any]) -> tuple[type[Any], ...]:

@@ -41,6 +41,7 @@ import torch
 
 from composites.attribute_types import key_of
 from composites.errors import LoweringError
+from lowering.copies.members import in_class
 from lowering.copies.original import original_function
 
 Key = tuple[tuple[str, Hashable], ...]
@@ -279,7 +280,7 @@ class _Known:
         for read, value in self._constants:
             if read() is not value:
                 return False
-        return all(_key_of_value(read()).key == key for read, key in self._others)
+        return all(_Keyed(read()).key == key for read, key in self._others)
 
 
 class _Walk:
@@ -377,8 +378,7 @@ class _Walk:
         read = functools.partial(_value, root, taken.steps) if taken.steps else root
         self._add((id(place), taken), f"{prefix}{taken}", read, taken, place)
         if rest and rest[0][0]:
-            method = _in_class(type(value), rest[0][1])
-            self.follow(None if method is _STOP else method)
+            self.follow(in_class(type(value), rest[0][1]))
 
     def _add(
         self,
@@ -391,7 +391,7 @@ class _Walk:
         if owner in self.sources:
             return
         value = read()
-        keyed = _key_of_value(value)
+        keyed = _Keyed(value)
         self.sources[owner] = _Source(name, read, path, place, value, keyed.key, keyed.is_constant)
         for called in keyed.called:
             self.follow(called)
@@ -504,19 +504,15 @@ def _attribute(value: Any, name: str) -> Any:
     if isinstance(value, ModuleType):
         return vars(value).get(name, _STOP)
     if isinstance(value, type):
-        found = _in_class(value, name)
+        found = in_class(value, name, _STOP)
         if issubclass(value, Enum):
             found = value.__members__.get(name, found)
         return found.__func__ if isinstance(found, staticmethod | classmethod) else found
     held = getattr(value, "__dict__", None)
     if isinstance(held, dict) and name in held:
         return held[name]
-    found = _in_class(type(value), name)
+    found = in_class(type(value), name, _STOP)
     return found if isinstance(found, _SIMPLE) else _STOP
-
-
-def _in_class(owner: type, name: str) -> Any:
-    return next((vars(base)[name] for base in owner.__mro__ if name in vars(base)), _STOP)
 
 
 def _item(value: Any, key: Any) -> Any:
@@ -538,33 +534,20 @@ def _content(cell: CellType) -> Any:
 # ---- keys of values ----
 
 
-@dataclass(frozen=True, slots=True)
 class _Keyed:
-    """A value as a part of a key."""
+    """A value as a part of a key, with all that it holds."""
 
-    key: Hashable
-    is_constant: bool
-    called: tuple[Any, ...]
-    """The functions, classes and objects in it that may be called."""
-
-
-def _key_of_value(value: Any) -> _Keyed:
-    keys = _Keys()
-    try:
-        return _Keyed(keys.key(value), keys.is_constant, tuple(keys.called))
-    except _UnreadableError as error:
-        return _Keyed(Unreadable(str(error)), False, ())
-
-
-class _Keys:
-    """The key of one value, and of all that it holds."""
-
-    def __init__(self) -> None:
+    def __init__(self, value: Any) -> None:
         self.is_constant = True
         self.called: list[Any] = []
+        """The functions, classes and objects in it that may be called."""
         self._left = _MOST_VALUES
+        try:
+            self.key = self._key(value)
+        except _UnreadableError as error:
+            self.key, self.is_constant, self.called = Unreadable(str(error)), False, []
 
-    def key(self, value: Any, depth: int = 0) -> Hashable:
+    def _key(self, value: Any, depth: int = 0) -> Hashable:
         self._left -= 1
         if self._left < 0 or depth > _MOST_LEVELS:
             raise _UnreadableError(f"which holds more than {_MOST_VALUES} values")
@@ -582,21 +565,21 @@ class _Keys:
                 if isinstance(value, functools.partial)
                 else (value.__func__, value.__self__)
             )
-            return (type(value), *(self.key(part, depth + 1) for part in parts))
+            return (type(value), *(self._key(part, depth + 1) for part in parts))
         if isinstance(value, tuple):
-            return (type(value), *(self.key(item, depth + 1) for item in value))
+            return (type(value), *(self._key(item, depth + 1) for item in value))
         self.is_constant = False
         if isinstance(value, list | deque):
-            return (type(value), *(self.key(item, depth + 1) for item in value))
+            return (type(value), *(self._key(item, depth + 1) for item in value))
         if type(value) is dict:
-            items = ((self.key(k, depth + 1), self.key(v, depth + 1)) for k, v in value.items())
+            items = ((self._key(k, depth + 1), self._key(v, depth + 1)) for k, v in value.items())
             return (dict, *items)
         if isinstance(value, set | frozenset):
-            return (type(value), frozenset(self.key(item, depth + 1) for item in value))
+            return (type(value), frozenset(self._key(item, depth + 1) for item in value))
         if isinstance(value, np.ndarray) and value.nbytes <= _MOST_BYTES:
             return (np.ndarray, value.shape, value.dtype, value.tobytes())
         if isinstance(value, ContextVar):
-            return (ContextVar, self.key(value.get(None), depth + 1))
+            return (ContextVar, self._key(value.get(None), depth + 1))
         package = _module(type(value)).partition(".")[0]
         if package in _FRAMEWORKS and not isinstance(value, torch.nn.Module):
             return _Identity(value)
@@ -620,6 +603,6 @@ class _Keys:
         self.called.append(value)
         return (
             type(value),
-            *((name, self.key(item, depth + 1)) for name, item in held.items()),
-            *((self.key(k, depth + 1), self.key(v, depth + 1)) for k, v in items.items()),
+            *((name, self._key(item, depth + 1)) for name, item in held.items()),
+            *((self._key(k, depth + 1), self._key(v, depth + 1)) for k, v in items.items()),
         )

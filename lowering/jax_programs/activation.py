@@ -7,7 +7,6 @@ several threads together have on. What is on in one kind of program is not on in
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +17,6 @@ from composites.allowlist import named_entries, resolve
 from composites.errors import AllowlistError, UnusableFunctionError
 from composites.functions import find_function
 from composites.registry.model import BUILTIN_NAMESPACE, Composite
-from lowering import interrupts
 from lowering.activation import catalog
 from lowering.import_hook import after_import
 from lowering.jax_entries.entries import Entries, entries
@@ -26,12 +24,9 @@ from lowering.jax_entries.statistics import statistics
 from lowering.jax_entries.surroundings import change_what_is_on
 from lowering.jax_programs.catching import Catcher, Claim
 from lowering.jax_programs.replacing import Replaced, find_replaceable
-from lowering.requests import Block, Names, Requests
+from lowering.requests import Block, Names, Requests, RequestStack
 
 log = logging.getLogger("composites")
-
-_LOCK = threading.RLock()
-"""Held while what is on changes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -100,13 +95,15 @@ def _miss(target: str, claiming: Sequence[Composite], error: UnusableFunctionErr
         )
 
 
-@dataclass(slots=True)
-class _Active:
-    requests: Requests = field(default_factory=Requests)
-    entries: tuple[Composite, ...] = ()
-    installation: _Installation = field(default_factory=_Installation)
+class _Active(RequestStack):
+    """The entries that are on, and the functions that are replaced for them."""
 
-    def change(self, requests: Requests) -> None:
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: tuple[Composite, ...] = ()
+        self.installation = _Installation()
+
+    def apply(self, requests: Requests) -> None:
         """Have on what is asked for. If functions cannot be caught, nothing changes."""
         known = entries()
         chosen = tuple(d.entry for d in known.definitions if d.entry.identity in requests.names)
@@ -154,9 +151,7 @@ def enable(*names: str) -> None:
             that one names cannot be caught. Nothing is changed in this case.
         RegistryError: a registry file is invalid.
     """
-    added = _resolved(names)
-    thread = threading.current_thread()
-    _change(lambda requests: requests.with_names(added, thread))
+    _active.enable(_resolved(names))
 
 
 def disable(*names: str) -> None:
@@ -168,25 +163,15 @@ def disable(*names: str) -> None:
         AllowlistError: a name is unknown or ambiguous. Nothing is changed in this case.
     """
     found = resolve(names, catalog(), every_version=True) if names else ()
-    removed = frozenset(entry.identity for entry in found) if names else None
-    _change(lambda requests: requests.without_names(removed, threading.current_thread()))
+    _active.disable(frozenset(entry.identity for entry in found) if names else None)
 
 
 @contextmanager
 def enabled(*names: str) -> Iterator[None]:
     """Have calls of JAX functions become composites for a `with` block; see `enable`. What was on
     before is restored afterwards."""
-    block = Block(threading.current_thread(), _resolved(names))
-    try:
-        _change(lambda requests: requests.with_block(block))
+    with _active.inside(Block(names=_resolved(names))):
         yield
-    finally:
-        _change(lambda requests: requests.without_block(block.key))
-
-
-def _change(requested: Callable[[Requests], Requests]) -> None:
-    with _LOCK, interrupts.deferred():
-        _active.change(requested(_active.requests))
 
 
 def _resolved(names: Sequence[str]) -> Names:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
@@ -11,8 +10,8 @@ from typing import Any
 
 from composites.element_types import BY_NAME
 from lowering.emission.hlo_proto import ELEMENT_TYPE_NAMES
-from lowering.hlo.work import work_of
-from lowering.suggestion.functions import LOSS, Function
+from lowering.hlo.work import Work, work_of
+from lowering.suggestion.functions import LOSS, Callee
 from lowering.suggestion.recording import Recorded
 
 _BESIDE_PRODUCT = 8
@@ -41,18 +40,31 @@ class Source:
     instructions, but is made of layers with products of their own.
     """
 
-    name: str
-    function: Function | None = None
-    """None: it is an operator."""
+    callee: Callee
     invocations: set[int] = field(default_factory=set)
+    """The numbers of its own calls."""
     calls: set[int] = field(default_factory=set)
-    """The numbers of the calls of operators."""
+    """The numbers of the calls of operators with work."""
     amount: Amount = Amount()
     products: int = 0
     of_layers: int = 0
     """The products of modules that a function calls."""
     composites: int = 0
     """Those that are made in the forward."""
+
+    @property
+    def name(self) -> str:
+        return self.callee.name
+
+    @property
+    def is_function(self) -> bool:
+        """True if it is a function, and not an operator."""
+        return self.callee.overload is None
+
+    @property
+    def count(self) -> int:
+        """The number of its calls, or of those of an operator that have work."""
+        return len(self.invocations if self.is_function else self.calls)
 
     @property
     def is_elementary(self) -> bool:
@@ -63,9 +75,8 @@ class Source:
     @property
     def rank(self) -> tuple[bool, float, str]:
         """A key to sort by, the best first."""
-        tensors = 0 if self.function is None else sum(self.function.tensors)
         composites = self.composites / max(len(self.invocations), 1)
-        worth = self.amount.instructions / (_TENSORS + tensors) / (1 + composites)
+        worth = self.amount.instructions / (_TENSORS + sum(self.callee.tensors)) / (1 + composites)
         return not self.is_elementary, -worth, self.name
 
 
@@ -95,61 +106,52 @@ class Attribution:
 def attribute(recorded: Recorded) -> Attribution:
     """Say what the instructions of a step come from. Those of the sum that makes a loss of the
     module's result are left out."""
-    invocations = recorded.functions.invocations
-
-    def around(invocation: int | None) -> dict[str, Source]:
-        """The functions that a call of a function is in, the innermost first."""
-        within = recorded.functions.within(invocation)
-        targets = (invocations[n].function.target for n in within)
-        return {target: functions[target] for target in targets}
-
-    functions: dict[str, Source] = {}
-    for n, invocation in enumerate(invocations):
-        target = invocation.function.target
-        functions.setdefault(target, Source(target, invocation.function)).invocations.add(n)
+    sources: dict[str, Source] = {}
+    for n, call in enumerate(recorded.calls):
+        sources.setdefault(call.callee.name, Source(call.callee)).invocations.add(n)
     work: dict[int | None, Amount] = {}
-    operators: dict[str, Source] = {}
-    composites: Counter[int | None] = Counter()
-    products: Counter[int | None] = Counter()
+    composites = 0
     for item in work_of(recorded.module):
         number = recorded.call_of(item.part_of)
-        if LOSS in around(recorded.made_in(number)):
+        # The operator and the functions that it is called in, the innermost first.
+        names = dict.fromkeys(recorded.calls[n].callee.name for n in recorded.within(number))
+        around = [sources[name] for name in names]
+        if LOSS in names:
             continue
         if item.is_composite:
-            composites[recorded.invocation_of(item.part_of)] += 1
-        elif item.is_product:
-            products[number] += 1
-        else:
-            moved = sum(_bytes_of(each.shape) for each in (item.instruction, *item.operands))
-            work[number] = work.get(number, Amount()) + Amount(1, moved)
-    for number in {*work, *products} - {None}:
-        assert number is not None
-        name = recorded.calls[number].operator
-        operator = operators.setdefault(name, Source(name))
-        operator.products += products[number]
-        sources = list(around(recorded.made_in(number)).values())
-        for source in (*sources, operator) if number in work else sources:
-            source.amount += work.get(number, Amount())
-            source.calls.add(number)
-    for made_in, count in composites.items():
-        for source in around(made_in).values():
-            source.composites += count
-    for number, count in products.items():
+            composites += 1
+            for source in around:
+                source.composites += source.is_function
+            continue
+        amount = Amount() if item.is_product else _amount(item)
+        if number is None or around[0].is_function:
+            work[None] = work.get(None, Amount()) + amount
+            continue
+        work[number] = work.get(number, Amount()) + amount
         in_layer = False
-        for source in around(recorded.made_in(number)).values():
-            source.products += count
-            source.of_layers += count * in_layer
-            in_layer = in_layer or source.name.endswith(".forward")
-    functions.pop(LOSS, None)
-    best = sorted(functions.values(), key=lambda source: source.rank)
-    most = sorted(operators.values(), key=lambda o: (-o.amount.instructions, o.name))
+        for source in around:
+            source.amount += amount
+            source.products += item.is_product
+            if source.is_function or not item.is_product:
+                source.calls.add(number)
+            source.of_layers += item.is_product and in_layer
+            in_layer |= source.is_function and source.name.endswith(".forward")
+    worked = [source for source in sources.values() if source.amount.instructions]
+    functions = sorted((s for s in worked if s.is_function), key=lambda s: s.rank)
+    operators = [source for source in worked if not source.is_function]
+    operators.sort(key=lambda o: (-o.amount.instructions, o.name))
     return Attribution(
         recorded,
         work,
-        composites.total(),
-        {source.name: source for source in best if source.amount.instructions},
-        {source.name: source for source in most if source.amount.instructions},
+        composites,
+        {source.name: source for source in functions},
+        {source.name: source for source in operators},
     )
+
+
+def _amount(item: Work) -> Amount:
+    moved = sum(_bytes_of(each.shape) for each in (item.instruction, *item.operands))
+    return Amount(1, moved)
 
 
 def _bytes_of(shape: Any) -> int:

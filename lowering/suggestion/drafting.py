@@ -48,11 +48,11 @@ class Drafting:
         is worth an entry of its own.
         """
         self.entries, self.covered = {}, set()
-        functions = self.step.recorded.functions
+        recorded = self.step.recorded
         taken: set[int] = set()  # invocations of functions that have an entry
         around: set[str] = set()  # the functions that these are called in
         for name, source in self.step.functions.items():
-            free = [n for n in source.invocations if taken.isdisjoint(functions.within(n))]
+            free = [n for n in source.invocations if taken.isdisjoint(recorded.within(n))]
             fewest = _AROUND if source.composites else _FEWEST
             if (
                 source.is_elementary
@@ -62,8 +62,8 @@ class Drafting:
             ):
                 self.covered |= source.calls
                 taken |= source.invocations
-                outer = (o for n in source.invocations for o in functions.within(n))
-                around |= {functions.invocations[o].function.target for o in outer}
+                outer = (o for n in source.invocations for o in recorded.within(n))
+                around |= {recorded.calls[o].callee.name for o in outer}
         for source in self.step.operators.values():
             left = source.calls - self.covered
             self._add(source, self._is_enough(left, len(left), _FEWEST))
@@ -90,12 +90,11 @@ class Drafting:
         return name in self.entries
 
     def _entry(self, source: Source) -> Entry | str:
-        if source.function is not None:
-            return of_function(source.function)
+        if source.is_function:
+            return of_function(source.callee)
         if source.products:
             return f"has {_plural(source.products, 'product')}"
-        recorded, name = self.step.recorded, source.name
-        return of_operator(name, recorded.overloads[name], recorded.examples[name])
+        return of_operator(source.callee)
 
     def text(self, title: str, after: int) -> str:
         """The draft as a registry file."""
@@ -109,9 +108,9 @@ class Drafting:
         for name, entry in self.entries.items():
             source = self.step.functions.get(name, self.step.operators.get(name))
             assert source is not None
-            calls = source.calls if source.function else source.calls - self.covered
+            calls = source.calls if source.is_function else source.calls - self.covered
             amount = self.step.amount_of(calls).instructions
-            count = _plural(len(source.invocations or calls), "call")
+            count = _plural(source.count if source.is_function else len(calls), "call")
             share = f"{_plural(amount, 'instruction')} ({amount / before:.0%})"
             commented.append((entry, f"{count}, {share}"))
         left_out = [
@@ -142,15 +141,13 @@ class Drafting:
                 note = f"has {_plural(source.products, 'product')}"
             elif name not in off and not left.instructions:
                 note = "in functions of the draft"
-            elif name not in off and source.function and source.calls & covered:
+            elif name not in off and source.is_function and source.calls & covered:
                 note = "calls functions of the draft"
             elif source.composites and not note:
                 note = f"makes {_plural(source.composites, 'composite')}, and little else"
             note = "" if entry else note or "too few instructions for an entry"
-            count = len(source.invocations or source.calls)
-            tensors = source.function.tensors if source.function else (0, 0)
             amounts = (source.amount, left, source.products)
-            rows.append(Row(name, count, *amounts, *tensors, entry, note))
+            rows.append(Row(name, source.count, *amounts, *source.callee.tensors, entry, note))
         return tuple(rows)
 
 

@@ -13,7 +13,7 @@ import yaml
 from composites.attribute_types import types_of_argument
 from composites.registry.model import Tensor
 from composites.registry.operators import Operator, UnknownOperatorError, find_operator
-from lowering.suggestion.functions import Function
+from lowering.suggestion.functions import Callee
 from lowering.suggestion.values import NUMBERS_AND_WORDS, Other, written
 
 _WIDTH = 98
@@ -33,7 +33,7 @@ class Entry:
     """What is to be decided, as comments."""
 
 
-def of_function(function: Function) -> Entry | str:
+def of_function(function: Callee) -> Entry | str:
     """An entry for a Python function, from its first call in the step; or why there is none."""
     if not function.only_tensors or function.results is None:
         return "it returns something else than tensors"
@@ -56,16 +56,14 @@ def of_function(function: Function) -> Entry | str:
             )
     if not operands:
         return "it takes no tensor that an entry could list as an operand"
-    document: dict[str, Any] = {"function": function.target, "operands": operands}
-    if attributes:
-        document["attributes"] = attributes
-    if function.differentiable:
-        document["backward"] = "derive"
+    document: dict[str, Any] = {"function": function.name, "operands": operands}
+    document["attributes"] = attributes
+    document["backward"] = "derive" if function.differentiable else None
     example = {n: written(value) for n, value in function.arguments.items() if value is not None}
-    is_method = "." in function.target.partition(":")[2]
+    is_method = "." in function.name.partition(":")[2]
     if not is_method and not any(isinstance(value, Other) for value in example.values()):
         document["example"] = example
-    return Entry(_name(function.target), function.target, document, tuple(remarks))
+    return _entry(function.name, document, remarks)
 
 
 def _is_attribute(value: Any) -> bool:
@@ -75,40 +73,37 @@ def _is_attribute(value: Any) -> bool:
     return len(kinds) == 1 and kinds <= {*NUMBERS_AND_WORDS} and not is_list_of_words
 
 
-def of_operator(name: str, overload: Any, call: Mapping[str, Any]) -> Entry | str:
+def of_operator(callee: Callee) -> Entry | str:
     """An entry for an operator, from its schema and its first call in the step; or why there is
     none."""
     try:
-        operator = find_operator(name)
+        operator = find_operator(callee.name)
     except UnknownOperatorError as error:
         return str(error)
-    tags = getattr(overload, "tags", ())
+    tags = getattr(callee.overload, "tags", ())
     if operator.name.endswith("_copy") or operator.mutates:
         return "it only moves data"
     if torch.Tag.nondeterministic_seeded in tags:
         return "it draws random numbers"
     if torch.Tag.core in tags and torch.Tag.pointwise in tags:
         return "it is elementary; catch the function that calls it"
-    attributes: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}  # `from` is the argument of the same name
     remarks: list[str] = []
     for argument in operator.arguments:
         if argument.kind == "other":
             remarks.append(f"{argument.name} cannot be an attribute")
         if argument.is_tensor or not types_of_argument(argument.kind):
             continue
-        attribute: dict[str, Any] = {"from": argument.name}
+        attribute: dict[str, Any] = {}
         is_dim = argument.name in ("dim", "dims") and argument.kind in ("int", "ints")
         if is_dim and not operator.adds_a_dimension:
             attribute["normalize"] = "dim"
         if argument.optional:
             attribute["optional"] = True
         attributes[argument.name] = attribute
-    document: dict[str, Any] = {"op": operator.qualified}
-    if attributes:
-        document["attributes"] = attributes
-    if example := _example(operator, call):
-        document["example"] = example
-    return Entry(_name(operator.qualified), operator.qualified, document, tuple(remarks))
+    document: dict[str, Any] = {"op": operator.qualified, "attributes": attributes}
+    document["example"] = _example(operator, callee.arguments)
+    return _entry(operator.qualified, document, remarks)
 
 
 def _example(operator: Operator, call: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,13 +123,15 @@ def _example(operator: Operator, call: Mapping[str, Any]) -> dict[str, Any]:
     return example
 
 
-def _name(caught: str) -> str:
-    """The name of an entry: `rms_norm` for `RMSNorm.forward`, `mean_dim` for `aten::mean.dim`."""
+def _entry(caught: str, document: Mapping[str, Any], remarks: Sequence[str]) -> Entry:
+    """An entry without the keys that have no value, and with a name: `rms_norm` for
+    `RMSNorm.forward`, `mean_dim` for `aten::mean.dim`."""
     words = caught.rpartition(":")[2].split(".")[-2:]
     if len(words) > 1 and words[-1] in ("forward", "__call__"):
         words.pop()
     capitals = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
-    return re.sub(r"_+", "_", re.sub(capitals, "_", "_".join(words)).lower()).strip("_")
+    name = re.sub(r"_+", "_", re.sub(capitals, "_", "_".join(words)).lower()).strip("_")
+    return Entry(name, caught, {k: v for k, v in document.items() if v}, tuple(remarks))
 
 
 def registry_text(

@@ -211,7 +211,7 @@ def _missed(fallbacks: Counter[tuple[str, str, str]], step: Attribution) -> tupl
 
     What only decompositions of other entries call is left out: it is inside composites.
     """
-    called = {call.operator for call in step.recorded.calls}
+    called = {call.callee.name for call in step.recorded.calls}
     inside = {
         entry.qualified
         for entry in activation.catalog()

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -166,7 +167,12 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def found(folder: Path, text: str, named: str, *, packages: str = "acme_models") -> set[str]:
     """The copies of a function of `acme_named` in a module with this text."""
     (folder / "model.py").write_text(text)
-    module = importlib.import_module("acme_models.model")
+    return found_in("acme_models.model", named, packages)
+
+
+def found_in(name: str, named: str, packages: str) -> set[str]:
+    """The copies of a function of `acme_named` in a module."""
+    module = importlib.import_module(name)
     registry = parse_registry(
         "schema: 1\nnamespace: acme\ncomposites:\n"
         f"  entry: {{function: 'acme_named:{named}', copies: {packages}, operands: [x]}}\n",
@@ -232,6 +238,7 @@ OTHER = {
     ),
     "a generator": ("def plain(x):\n    return (n + 1 for n in x if n is not None)\n", "plain"),
     "a coroutine": (f"async def plain(x):\n    {PLAIN}\n", "plain"),
+    "text that is executed": (f"exec('def plain(x):\\n    {PLAIN}')\n", "plain"),
     "a static method": (
         f"class A:\n    @staticmethod\n    def plain(x):\n        {PLAIN}\n", "plain",
     ),
@@ -300,6 +307,13 @@ def test_a_replaced_function_is_compared_as_it_was(packages: Path) -> None:
     assert found(packages, text, named) == copies
 
 
+def test_a_helper_that_the_program_has_replaced(packages: Path) -> None:
+    text, copies, named = SAME["what it calls is a copy too"]
+    assert found(packages, text, named) == copies
+    vars(sys.modules["acme_models.model"])["half"] = lambda x: x
+    assert found(packages, text, named) == set()
+
+
 @pytest.mark.parametrize(
     "named",
     ["missing", "Norm.missing", "Norm"],
@@ -321,13 +335,22 @@ def test_a_file_that_does_not_tell(packages: Path, change: str) -> None:
     assert found(packages, SAME["two names of one function"][0], "plain") == set()
 
 
+def test_copies_in_a_zip_archive(packages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, copies, named = SAME["two names of one function"]
+    with zipfile.ZipFile(packages / "acme.zip", "w") as archive:
+        archive.writestr("acme_zipped/__init__.py", "")
+        archive.writestr("acme_zipped/model.py", text)
+    monkeypatch.syspath_prepend(packages / "acme.zip")
+    assert found_in("acme_zipped.model", named, "acme_zipped") == copies
+
+
 def test_a_package_that_imports_its_own_module(packages: Path) -> None:
     from lowering.copies.written import written_module
 
     (packages / "__init__.py").write_text("from . import parts\n")
     module = written_module("acme_models")
     assert module is not None
-    assert module.resolved("parts") == ("acme_models.parts", "acme_models:parts")
+    assert [(m.name, name) for m, name, _ in module.places("parts")] == [("acme_models", "parts")]
 
 
 def test_a_constant_that_is_its_own_name(packages: Path) -> None:
