@@ -17,12 +17,11 @@ from composites.contracts.model import (
     plain,
 )
 from composites.errors import UnusableFunctionError
-from composites.functions import find_function
 from composites.registry import model
 from composites.registry.model import Composite, Registry
 from composites.registry.operand_lists import has_segment_sizes, is_list
-from composites.registry.operators import Operator, find_operator
-from composites.registry.signatures import describe_function
+from composites.registry.operators import Operator
+from composites.registry.signatures import callee_of, describe_target
 
 
 def contracts(registry: Registry) -> Iterator[Contract]:
@@ -72,24 +71,19 @@ def backward_contract(entry: Composite) -> Contract:
 
 
 def _callee(entry: Composite) -> Operator | None:
-    """What has the composite's operands as arguments; None for a Python function."""
-    if entry.adapt is None and entry.op is not None:
-        return find_operator(entry.op)
-    target = entry.decomposition.target
-    adapted = entry.adapt is not None or bool(entry.gradients)
-    if target is None or (entry.decomposition.kind != "torch" and not adapted):
-        return None
-    return describe_function(find_function(target), target)
+    """What has the composite's operands as arguments; None for a Python function without a
+    decomposition in PyTorch."""
+    if entry.op is None and entry.adapt is None and entry.decomposition.kind == "torch":
+        return describe_target(entry.decomposition.target)
+    return callee_of(entry)
 
 
 def _function(entry: Composite) -> Operator | None:
     """The first Python function of an entry, if it is installed. Its annotations tell lists."""
-    for target in entry.functions[:1]:
-        try:
-            return describe_function(find_function(target), target)
-        except UnusableFunctionError:
-            return None
-    return None
+    try:
+        return describe_target(next(iter(entry.functions), None))
+    except UnusableFunctionError:
+        return None
 
 
 def _operand(name: str, callee: Operator | None) -> Operand:

@@ -30,7 +30,8 @@ from composites.registry.pairs import (
 )
 from composites.registry.reading import read_document
 from composites.registry.short_forms import FORWARD
-from composites.registry.validation import parse_registry, registry_text
+from composites.registry.validation import parse_registry
+from composites.registry.yaml_text import registry_text
 
 WIDTH = 100
 """Columns of a line. What would be longer stays as it is."""

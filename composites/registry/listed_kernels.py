@@ -11,18 +11,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from composites.errors import CompositesWarning, Problem, RegistryError
+from composites.errors import CompositesWarning, RegistryError
 from composites.registry.builtin import builtin_registry_path
 from composites.registry.kernels import (
-    KernelRows,
     checked_document,
-    kernel_mistakes,
+    kernel_problems,
     kernels_for_others,
     kernels_of_entry,
     rows_of_file,
 )
 from composites.registry.model import DERIVE, Kernel, split_version
 from composites.registry.packages import LeftOut, announced
+from composites.registry.pairs import version_of
 from composites.registry.reading import CheckedDocument
 from composites.settings import registry_files
 
@@ -60,12 +60,21 @@ class ListedKernel:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    path: str
     document: CheckedDocument
-    rows: KernelRows
+    rows: CheckedDocument
+    """What has the kernels under the key of the file."""
 
     def of_entry(self, name: str) -> tuple[Kernel, ...]:
-        return kernels_of_entry(self.document, name, self.rows, self.path)
+        return kernels_of_entry(self.document, name, self.rows)
+
+    @property
+    def for_others(self) -> tuple[Kernel, ...]:
+        return kernels_for_others(self.document, self.rows)
+
+    @property
+    def of_platforms(self) -> tuple[Kernel, ...]:
+        own = [kernel for name in self.document.entries for kernel in self.of_entry(name)]
+        return tuple(k for k in (*own, *self.for_others) if k.platform is not None)
 
 
 def all_listed() -> tuple[Kernel, ...]:
@@ -75,7 +84,7 @@ def all_listed() -> tuple[Kernel, ...]:
     Raises:
         RegistryError: with the problems of a file that the user has named.
     """
-    return tuple(kernel for file in _all_files() for kernel in _of_platforms(file))
+    return tuple(kernel for file in _all_files() for kernel in file.of_platforms)
 
 
 def listed_in(path: Path) -> tuple[Kernel, ...]:
@@ -84,7 +93,7 @@ def listed_in(path: Path) -> tuple[Kernel, ...]:
     Raises:
         RegistryError: the file cannot be read, or what it says of kernels is wrong.
     """
-    return tuple(_of_platforms(_read(path)))
+    return _read(path).of_platforms
 
 
 def fast_kernels() -> tuple[ListedKernel, ...]:
@@ -120,30 +129,21 @@ def _read(path: Path) -> _File:
     document = checked_document(path)
     if document.problems:
         raise RegistryError(document.problems)
-    rows = rows_of_file(document, str(path))
-    for problem in (*document.outdated, *rows.outdated):
+    file = _File(document, rows_of_file(document))
+    outdated = dict.fromkeys([*file.document.outdated, *file.rows.outdated])
+    for problem in outdated:
         warnings.warn(str(problem), CompositesWarning, stacklevel=2)
-    file = _File(str(path), document, rows)
     problems = [
-        Problem(kernel.location.file, kernel.location.line, kernel.composite, mistake)
-        for kernel in _of_platforms(file)
-        for mistake in kernel_mistakes(kernel)
+        p for kernel in file.of_platforms for p in kernel_problems(kernel, kernel.composite)
     ]
     if problems:
         raise RegistryError(problems)
     return file
 
 
-def _of_platforms(file: _File) -> Iterator[Kernel]:
-    of_entries = [kernel for name in file.document.entries for kernel in file.of_entry(name)]
-    for kernel in (*of_entries, *kernels_for_others(file.document, file.rows)):
-        if kernel.platform is not None:
-            yield kernel
-
-
 def _listed(file: _File, name: str, kernels: Sequence[Kernel]) -> Iterator[ListedKernel]:
     """Those of an entry's kernels that are fast decompositions to choose."""
-    plain, version = split_version(name)
+    plain = split_version(name)[0]
     entry, namespace = file.document.entries[name], file.document.namespace
     saves = entry.saves
     for kernel in kernels:
@@ -151,7 +151,7 @@ def _listed(file: _File, name: str, kernels: Sequence[Kernel]) -> Iterator[Liste
             yield ListedKernel(
                 entry=f"{namespace}.{plain}",
                 composite=f"{namespace}.{entry.composite or plain}",
-                version=entry.version if version is None else version,
+                version=version_of(name, entry),
                 operands=None if entry.operands is None else tuple(entry.operands),
                 arguments=tuple(
                     (attribute.from_, key)
@@ -171,11 +171,10 @@ def _listed(file: _File, name: str, kernels: Sequence[Kernel]) -> Iterator[Liste
 
 def _added(file: _File, files: Sequence[_File]) -> Iterator[ListedKernel]:
     """What a file adds to entries of others."""
-    for kernel in kernels_for_others(file.document, file.rows):
+    for kernel in file.for_others:
         for other in files:
-            namespace = other.document.namespace
-            for name, entry in other.document.entries.items() if other is not file else ():
-                plain, version = split_version(name)
-                own = entry.version if version is None else version
-                if f"{namespace}.{plain}" == kernel.composite and kernel.version in (None, own):
+            namespace, entries = other.document.namespace, other.document.entries
+            for name, entry in entries.items() if other is not file else ():
+                is_named = f"{namespace}.{split_version(name)[0]}" == kernel.composite
+                if is_named and kernel.version in (None, version_of(name, entry)):
                     yield from _listed(other, name, [kernel])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -63,6 +63,19 @@ class When:
     """Ranks that the first operand may have."""
     where: tuple[str, ...] = ()
     """Expressions over the arguments that must all be true; see `conditions`."""
+
+    @classmethod
+    def parse(cls, document: Mapping[str, Sequence[Any]]) -> When:
+        """The conditions under `when` of a file, not yet checked."""
+        values = {name: tuple(allowed) for name, allowed in document.items()}
+        dtypes, ranks, where = (values.pop(key, ()) for key in ("dtypes", "rank", "where"))
+        return cls(tuple(values.items()), dtypes, ranks, where)
+
+    @property
+    def document(self) -> dict[str, list[Any]]:
+        """The mapping under `when` of a file."""
+        general = (("dtypes", self.dtypes), ("rank", self.ranks), ("where", self.where))
+        return {name: list(allowed) for name, allowed in (*self.values, *general) if allowed}
 
     def __bool__(self) -> bool:
         return bool(self.values or self.dtypes or self.ranks or self.where)
@@ -209,6 +222,22 @@ class Kernel:
     def is_target(self) -> bool:
         """Whether it is a target of XLA's typed FFI."""
         return self.forward is not None and self.forward.kind == "ffi"
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The mapping under the name of a decomposition to choose in a file."""
+        document = {
+            "goals": list(self.goals),
+            "not_for": list(self.not_for),
+            "only_for": list(self.only_for),
+            "when": self.when.document,
+            "decomposition": self.forward and str(self.forward),
+            "backward": DERIVE if self.derives else self.backward and str(self.backward),
+            "gradients": list(self.gradients),
+            "tolerance": dict(self.tolerance),
+            "samples": self.samples,
+        }
+        return {key: value for key, value in document.items() if value}
 
     @property
     def functions(self) -> tuple[Decomposition, ...]:

@@ -8,12 +8,14 @@ because PyYAML takes up to a second for 100 kB, and a Python frame for each leve
 
 from __future__ import annotations
 
+import pathlib
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
 from composites.errors import Problem, RegistryError
+from composites.registry.model import Location
 
 MAX_CHARACTERS = 256 * 1024
 """The size limit of a file. It is ten times the size of the built-in registry."""
@@ -30,8 +32,9 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class YamlText:
-    """Plain data, and the 1-based line of each key and list item."""
+    """The plain data of a file, and the 1-based line of each key and list item."""
 
+    file: str
     data: Any
     lines: dict[Path, int] = field(default_factory=dict)
 
@@ -40,6 +43,33 @@ class YamlText:
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
+
+    def location(self, *path: str | int) -> Location:
+        """The place of `path`."""
+        return Location(self.file, self.line(path))
+
+    def problem(self, message: str, *path: str | int) -> Problem:
+        """A problem at `path`, and the entry that the path is in."""
+        is_of_entry = len(path) > 1 and path[0] == "composites"
+        return Problem(self.file, self.line(path), str(path[1]) if is_of_entry else None, message)
+
+
+def registry_text(path: str | pathlib.Path, newline: str | None = None) -> str:
+    """The text of a registry file; `newline` is that of `open`.
+
+    Raises:
+        RegistryError: the file cannot be read.
+    """
+    try:
+        with pathlib.Path(path).open(encoding="utf-8", newline=newline) as file:
+            return file.read(MAX_CHARACTERS + 1)  # one more than `read_yaml` accepts
+    except UnicodeDecodeError:
+        message = "is not UTF-8 text"
+    except OSError as error:
+        message = f"cannot be read: {error.strerror}"
+    except ValueError as error:  # a path with a null character
+        message = f"cannot be read: {error}"
+    raise RegistryError([Problem(str(path), 1, None, message)])
 
 
 def read_yaml(text: str, file: str) -> YamlText:
@@ -50,7 +80,17 @@ def read_yaml(text: str, file: str) -> YamlText:
             key, an anchor, an unsafe tag, or a value that is not of its type.
     """
     if len(text) > MAX_CHARACTERS:
-        raise RegistryError([Problem(file, 1, None, too_large())])
+        raise RegistryError(
+            [
+                Problem(
+                    file,
+                    1,
+                    None,
+                    f"the file has more than {MAX_CHARACTERS // 1024} kB, the limit for a registry"
+                    " file; split it into several files",
+                )
+            ]
+        )
     try:
         loader = yaml.SafeLoader(text)
     except yaml.YAMLError as error:  # an invalid character: the error has a position but no mark
@@ -73,15 +113,7 @@ def read_yaml(text: str, file: str) -> YamlText:
         loader.dispose()
     if reader.problems:
         raise RegistryError(reader.problems)
-    return YamlText(data, reader.lines)
-
-
-def too_large() -> str:
-    """The message for a file beyond the size limit."""
-    return (
-        f"the file has more than {MAX_CHARACTERS // 1024} kB, the limit for a registry file; split"
-        " it into several files"
-    )
+    return YamlText(file, data, reader.lines)
 
 
 @dataclass(slots=True)

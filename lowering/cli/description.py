@@ -19,8 +19,7 @@ from composites.registry.conditions import ConditionError
 from composites.registry.model import Attribute, Composite, Registry, split_version
 from composites.registry.operand_lists import has_segment_sizes
 from composites.registry.operators import Operator, find_operator
-from composites.registry.printing import conditions_document, kernel_document
-from composites.registry.signatures import describe_function
+from composites.registry.signatures import callee_of, describe_function
 from composites.settings import ALLOWLIST, REGISTRIES
 from lowering.codegen.excerpt import function_hooks, operator_hooks
 from lowering.codegen.source import is_caught_at_autograd
@@ -167,9 +166,9 @@ def described(entry: Composite, catalog: Catalog, *, copies: bool = False) -> De
         operands=tuple(_operand(name, callee) for name in entry.operands),
         attributes=tuple(_attributes(entry, callee)),
         results=_results(entry),
-        when=conditions_document(entry.when),
+        when=entry.when.document,
         decomposition=str(entry.decomposition),
-        alternatives={kernel.name: kernel_document(kernel) for kernel in entry.alternatives},
+        alternatives={kernel.name: kernel.document for kernel in entry.alternatives},
         backward=derived if explicit is None else catalog.label(explicit),
         derived=entry.derives,
         saves=saves if entry.derives else (),
@@ -206,12 +205,9 @@ def _signatures(entry: Composite) -> Iterator[str]:
 
 def _callee(entry: Composite) -> Operator | None:
     """What has the arguments that the entry's operands and attributes are named after."""
-    if entry.adapt is None and entry.op is not None:
-        return find_operator(entry.op)
     if entry.adapt is None and entry.functions:
         return next((function for _, function in _functions(entry)), None)
-    target = entry.decomposition.target
-    return None if target is None else describe_function(find_function(target), target)
+    return callee_of(entry)
 
 
 def _caught_at(entry: Composite, registry: Registry) -> tuple[str, ...]:
