@@ -46,7 +46,7 @@ def rows_of_file(document: CheckedDocument) -> CheckedDocument:
         problems.append(other.text.problem(message, "namespace"))
     if other.names or other.kernels_file is not None:
         message = f"must hold kernels alone, because {text.file} names it"
-        problems.append(Problem(str(path), 1, None, message))
+        problems.append(Location(str(path), 1).problem(message))
     if problems:
         raise RegistryError(problems)
     return other
@@ -180,7 +180,7 @@ def kernel_problems(
         attributes: those of the composite, where they are known.
     """
     for message in _mistakes(kernel, attributes):
-        yield Problem(kernel.location.file, kernel.location.line, entry, f"kernels: {message}")
+        yield kernel.location.problem(f"kernels: {message}", entry)
 
 
 def _mistakes(kernel: Kernel, attributes: Sequence[str] | None) -> Iterator[str]:

@@ -28,6 +28,10 @@ class Location:
     file: str
     line: int
 
+    def problem(self, message: str, entry: str | None = None) -> Problem:
+        """A problem at this place."""
+        return Problem(self.file, self.line, entry, message)
+
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
 

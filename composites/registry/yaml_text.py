@@ -79,36 +79,29 @@ def read_yaml(text: str, file: str) -> YamlText:
         RegistryError: the text is too large or nested too deeply, is not YAML, or has a duplicate
             key, an anchor, an unsafe tag, or a value that is not of its type.
     """
+
+    def refused(message: str, line: int = 1) -> RegistryError:
+        return RegistryError([Problem(file, line, None, message)])
+
     if len(text) > MAX_CHARACTERS:
-        raise RegistryError(
-            [
-                Problem(
-                    file,
-                    1,
-                    None,
-                    f"the file has more than {MAX_CHARACTERS // 1024} kB, the limit for a registry"
-                    " file; split it into several files",
-                )
-            ]
+        raise refused(
+            f"the file has more than {MAX_CHARACTERS // 1024} kB, the limit for a registry file;"
+            " split it into several files"
         )
     try:
         loader = yaml.SafeLoader(text)
     except yaml.YAMLError as error:  # an invalid character: the error has a position but no mark
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
-        raise RegistryError([Problem(file, line, None, f"not valid YAML: {error}")]) from error
+        raise refused(f"not valid YAML: {error}", line) from error
     reader = _Reader(loader, file)
     try:
         data = reader.document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        raise RegistryError(
-            [Problem(file, line, None, f"not valid YAML: {error.problem}")]
-        ) from error
+        raise refused(f"not valid YAML: {error.problem}", mark.line + 1 if mark else 1) from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         # PyYAML's scanner passes on errors of `chr` and `int`, as for "\U00110000".
-        line = loader.line + 1
-        raise RegistryError([Problem(file, line, None, f"not valid YAML: {error}")]) from error
+        raise refused(f"not valid YAML: {error}", loader.line + 1) from error
     finally:
         loader.dispose()
     if reader.problems:
