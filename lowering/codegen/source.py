@@ -20,7 +20,7 @@ import torch
 
 from composites import attribute_types
 from composites.element_types import PYTORCH_NAMES
-from composites.errors import Problem, RegistryError, UnusableFunctionError, did_you_mean
+from composites.errors import RegistryError, UnusableFunctionError, did_you_mean
 from composites.python_syntax import parse_expression
 from composites.registry.condition_types import ANY
 from composites.registry.conditions import ConditionError, compile_condition
@@ -115,9 +115,7 @@ def generate(registry: Registry, source: str) -> str:
                 entry, functions[registry.key(entry)], registry, kernels, at_autograd, adapted
             )
         except (UnusableFunctionError, UnknownOperatorError, ConditionError) as error:
-            place = entry.location
-            problem = Problem(place.file, place.line, entry.name, str(error))
-            raise RegistryError([problem]) from error
+            raise RegistryError([entry.location.problem(str(error), entry.name)]) from error
     return _render(source, registry, kernels, at_autograd, adapted)
 
 
