@@ -62,7 +62,8 @@ class LongForms:
                 self._problem((*place, number), message)
                 continue
             is_name = isinstance(item, str)
-            for name, value in ({item: item} if is_name else item).items():
+            pairs: dict[str, Any] = {item: item} if isinstance(item, str) else item
+            for name, value in pairs.items():
                 line_of: Path = (*place, number) if is_name else (*place, number, name)
                 if name in attributes:
                     first = lines[*place, name]
