@@ -12,6 +12,7 @@ from typing import Any
 
 from composites.allowlist import resolve
 from composites.attribute_types import SEGMENT_SIZES, types_of_argument, types_of_constant
+from composites.contracts.model import Operand
 from composites.errors import CompositesError, MissingPackageError, UnusableFunctionError
 from composites.functions import find_function
 from composites.registry.catalog import Catalog
@@ -26,17 +27,6 @@ from lowering.codegen.source import is_caught_at_autograd
 from lowering.copies.search import copies_everywhere
 from lowering.example_calls import NoExample
 from lowering.frontends import chosen as frontends
-
-
-@dataclass(frozen=True, slots=True)
-class DescribedOperand:
-    """A tensor that the composite takes."""
-
-    name: str
-    optional: bool
-    """Whether it is left out if the call does not pass it."""
-    variadic: bool
-    """Whether it is a list of tensors, each of which is an operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +82,7 @@ class Description:
     adapt: str | None
     caught_at: Sequence[str]
     """Dispatch keys of PyTorch; none where a Python function is replaced."""
-    operands: Sequence[DescribedOperand]
+    operands: Sequence[Operand]
     attributes: Sequence[DescribedAttribute]
     results: Sequence[str]
     """Types of the operator's results that the composite returns, or what they are."""
@@ -219,10 +209,10 @@ def _caught_at(entry: Composite, registry: Registry) -> tuple[str, ...]:
     return (keys.DISPATCH_KEY,)
 
 
-def _operand(name: str, callee: Operator | None) -> DescribedOperand:
+def _operand(name: str, callee: Operator | None) -> Operand:
     argument = callee.argument(name) if callee else None
     known = argument is not None and (argument.is_tensor or argument.is_list)
-    return DescribedOperand(
+    return Operand(
         name,
         optional=known and argument is not None and argument.optional,
         variadic=argument is not None and argument.is_list,
