@@ -22,7 +22,7 @@ from composites.settings import STATS
 from lowering.frontends import jax_dumps
 from lowering.frontends.chosen import dumping_to, read_dump
 from lowering.stablehlo import Module, Report, inspect
-from lowering.stablehlo.inspection.table import readable_value, report_table
+from lowering.stablehlo.inspection.table import readable_value
 from lowering.stats.data import Stats, read_stats
 
 
@@ -90,6 +90,11 @@ def composites_table(watched: Watched) -> Table:
     `run` counts them once for each run of a graph. `share` is its largest share of a graph's
     operations.
     """
+    table = Table(title="composites preserved in the graphs that ran")
+    for heading in ("composite", "attributes"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("graphs", "calls", "run", "share"):
+        table.add_column(heading, justify="right", no_wrap=True)
     rows: dict[tuple[str, str], list[tuple[int, int, float]]] = {}
     for graph in watched.graphs:
         found: dict[tuple[str, str], tuple[int, float]] = {}
@@ -99,45 +104,40 @@ def composites_table(watched: Watched) -> Table:
             found[row.name, attributes] = (count + row.count, share + row.share)
         for key, (count, share) in found.items():
             rows.setdefault(key, []).append((graph.runs, count, share))
+    for (name, attributes), uses in sorted(rows.items()):
+        table.add_row(
+            name,
+            Text(attributes),  # rich would read [brackets] as markup
+            str(len(uses)),
+            str(sum(count for _, count, _ in uses)),
+            str(sum(runs * count for runs, count, _ in uses)),
+            f"{max(share for _, _, share in uses):.1%}",
+        )
     total = sum(graph.runs for graph in watched.graphs)
     distinct = len(watched.graphs)
-    caption = "1 graph" if distinct == 1 else f"{distinct} different graphs"
-    caption += f", {total} run{'s' * (total != 1)}"
+    table.caption = "1 graph" if distinct == 1 else f"{distinct} different graphs"
+    table.caption += f", {total} run{'s' * (total != 1)}"
     compiled = sum(graph.compiled for graph in watched.graphs)
     if watched.is_jax:
-        caption += "; JAX says which programs it compiled, and not how often they ran"
+        table.caption += "; JAX says which programs it compiled, and not how often they ran"
     elif compiled:
-        caption += f"; {compiled} built by torch.compile, where only the first run is seen"
-    return report_table(
-        ("composite", "attributes"),
-        ("graphs", "calls", "run", "share"),
-        (
-            (
-                name,
-                attributes,
-                str(len(uses)),
-                str(sum(count for _, count, _ in uses)),
-                str(sum(runs * count for runs, count, _ in uses)),
-                f"{max(share for _, _, share in uses):.1%}",
-            )
-            for (name, attributes), uses in sorted(rows.items())
-        ),
-        title="composites preserved in the graphs that ran",
-        caption=caption,
-    )
+        table.caption += f"; {compiled} built by torch.compile, where only the first run is seen"
+    return table
 
 
 def fallbacks_table(stats: Stats) -> Table | None:
     """One row for each reason for which an entry did not claim calls; None if all calls that
     reached a hook became composites."""
-    rows = [
-        (name, row.operands, row.reason, _near(next(iter(row.sites), "")), str(row.calls))
-        for name, entry in stats.entries.items()
-        for row in entry.fallbacks
-    ]
-    title = "calls that reached an entry and were not claimed"
-    headings = ("entry", "operands", "reason", "first call")
-    return report_table(headings, ("calls",), rows, title=title) if rows else None
+    table = Table(title="calls that reached an entry and were not claimed")
+    for heading in ("entry", "operands", "reason", "first call"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("calls", justify="right", no_wrap=True)
+    for name, entry in stats.entries.items():
+        for fallback in entry.fallbacks:
+            site = next(iter(fallback.sites), "")
+            cells = (Text(name), Text(fallback.operands), Text(fallback.reason), Text(_near(site)))
+            table.add_row(*cells, str(fallback.calls))
+    return table if table.row_count else None
 
 
 def decompositions_table(stats: Stats) -> Table | None:
