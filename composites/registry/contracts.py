@@ -71,8 +71,8 @@ def backward_contract(entry: Composite) -> Contract:
 
 
 def _callee(entry: Composite) -> Operator | None:
-    """What has the composite's operands as arguments; None for a Python function without a
-    decomposition in PyTorch."""
+    """The signature that has the composite's operands as arguments; None for a Python function
+    without a decomposition in PyTorch."""
     if entry.op is None and entry.adapt is None and entry.decomposition.kind == "torch":
         return describe_target(entry.decomposition.target)
     return callee_of(entry)

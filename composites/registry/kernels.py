@@ -91,13 +91,13 @@ def kernels_of_entry(
     named = f"{document.namespace}.{plain}"
     composite = f"{document.namespace}.{entry.composite or plain}"
     location = partial(document.text.location, "composites", name, "kernels")
-    found = list(_to_choose(entry.kernels, named, version, location))
+    to_choose = list(_to_choose(entry.kernels, named, version, location))
     for key, kernels in rows.kernels.items():
         if _is_entry(key, document, name):
-            found += _to_choose(
+            to_choose += _to_choose(
                 kernels, named, version, partial(rows.text.location, "kernels", key)
             )
-    return (*found, *_for_platforms(entry.kernels, composite, version, location))
+    return (*to_choose, *_for_platforms(entry.kernels, composite, version, location))
 
 
 def kernels_for_others(document: CheckedDocument, rows: CheckedDocument) -> tuple[Kernel, ...]:
@@ -174,7 +174,7 @@ def _for_platforms(
 def kernel_problems(
     kernel: Kernel, entry: str | None, attributes: Sequence[str] | None = None
 ) -> Iterator[Problem]:
-    """What is wrong with a kernel for a platform, said of an entry.
+    """The problems of a kernel for a platform, as problems of an entry.
 
     Args:
         attributes: those of the composite, where they are known.

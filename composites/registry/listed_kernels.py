@@ -62,7 +62,7 @@ class ListedKernel:
 class _File:
     document: CheckedDocument
     rows: CheckedDocument
-    """What has the kernels under the key of the file."""
+    """The file that has the kernels under the key of this one."""
 
     def of_entry(self, name: str) -> tuple[Kernel, ...]:
         return kernels_of_entry(self.document, name, self.rows)

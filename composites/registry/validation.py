@@ -178,7 +178,7 @@ class _EntryReader:
     entry: CompositeDocument
     document: CheckedDocument
     rows: CheckedDocument
-    """What has the kernels under the key of the file."""
+    """The file that has the kernels under the key of this one."""
     problems: list[Problem]
 
     def read(self) -> Composite | None:
@@ -409,18 +409,20 @@ class _EntryReader:
         self.problems.append(problem)
 
     def _wrong(self, key: str, message: str) -> None:
-        """Note what is wrong with the value of a key."""
+        """Note a mistake in the value of a key."""
         self._problem(f"{key}: {message}", key)
 
     def _wrong_attribute(self, name: str, message: str, *keys: str) -> None:
+        """Note a mistake in an attribute, or in one of its keys."""
         self._problem(f"attribute {name}: {message}", "attributes", name, *keys)
 
     def _check_twice(self, key: str, values: Sequence[str | int], what: str) -> None:
+        """Note a mistake if one of the values of a key, such as `an operand`, appears twice."""
         if len(set(values)) < len(values):
             self._wrong(key, f"{what} appears twice")
 
     def _check_function(self, target: str, about: str, *path: str) -> bool:
-        """Whether a function that a key names can be imported."""
+        """Import a function that a key names; False, with a problem, if that fails."""
         try:
             find_function(target)
         except UnusableFunctionError as error:

@@ -1,4 +1,4 @@
-"""What is wrong with the conditions of `when`.
+"""Mistakes in the conditions of `when`.
 
 `validation` checks those of entries, and `alternatives` those of decompositions to choose.
 """
@@ -28,7 +28,7 @@ class Mistake:
 
 
 def mistakes_of_when(when: When, operator: Operator | None, hint: Hint) -> Iterator[Mistake]:
-    """What is wrong with conditions.
+    """The mistakes in conditions.
 
     Args:
         operator: whose arguments they are about; None for a Python function, which is checked when
