@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from itertools import count, islice
 
 from composites.attribute_types import SEGMENT_SIZES
 from composites.contracts.model import (
@@ -36,14 +34,13 @@ def forward_contract(entry: Composite) -> Contract:
     """The contract of the composite that an entry makes of a call."""
     callee = _callee(entry)
     annotated = callee or _function(entry)
-    operands = (_operand(name, callee) for name in entry.operands)
     return Contract(
         entry=entry.qualified,
         composite=entry.composite_name,
         version=entry.version,
         operator=entry.op,
         functions=entry.functions,
-        operands=tuple(replace(o, variadic=is_list(o.name, annotated)) for o in operands),
+        operands=tuple(_operand(name, callee, annotated) for name in entry.operands),
         attributes=tuple(_attributes(entry, annotated)),
         results=_results(entry, callee),
         saved=tuple(name for name, _ in entry.saved),
@@ -86,10 +83,10 @@ def _function(entry: Composite) -> Operator | None:
         return None
 
 
-def _operand(name: str, callee: Operator | None) -> Operand:
+def _operand(name: str, callee: Operator | None, annotated: Operator | None) -> Operand:
     argument = callee.argument(name) if callee else None
     optional = argument is not None and argument.optional
-    return Operand(name, optional)
+    return Operand(name, optional, variadic=is_list(name, annotated))
 
 
 def _attributes(entry: Composite, callee: Operator | None) -> Iterator[Attribute]:
@@ -115,7 +112,7 @@ def _results(entry: Composite, callee: Operator | None) -> tuple[str, ...] | Non
         return None if lists else entry.gradients
     if callee is None or not callee.results or callee.returns_list:
         return None
-    names = tuple(islice((f"result.{n}" if n else "result" for n in count()), len(callee.results)))
+    names = tuple(f"result.{n}" if n else "result" for n in range(len(callee.results)))
     return tuple(names[number] for number in entry.results) if entry.results else names
 
 

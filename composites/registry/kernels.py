@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -77,40 +78,47 @@ def _checked(text: str, source: str) -> CheckedDocument:
     return read_document(text, source)
 
 
-def kernels_of_entry(
-    document: CheckedDocument, name: str, rows: CheckedDocument
-) -> tuple[Kernel, ...]:
-    """The kernels that a file has for an entry of its own, not yet checked against the entry: those
-    under the entry, then the decompositions to choose under the key of the file.
+@dataclass(frozen=True, slots=True)
+class KernelsOfFile:
+    """The kernels of a file, not yet checked against its entries."""
 
-    Args:
-        rows: the file that has what is under the key; see `rows_of_file`.
-    """
-    entry, plain = document.entries[name], split_version(name)[0]
-    version = version_of(name, entry)
-    named = f"{document.namespace}.{plain}"
-    composite = f"{document.namespace}.{entry.composite or plain}"
-    location = partial(document.text.location, "composites", name, "kernels")
-    to_choose = list(_to_choose(entry.kernels, named, version, location))
-    for key, kernels in rows.kernels.items():
-        if _is_entry(key, document, name):
-            to_choose += _to_choose(
-                kernels, named, version, partial(rows.text.location, "kernels", key)
-            )
-    return (*to_choose, *_for_platforms(entry.kernels, composite, version, location))
+    document: CheckedDocument
+    rows: CheckedDocument
+    """The file that has the kernels under the key of this one; see `rows_of_file`."""
 
+    @property
+    def outdated(self) -> tuple[Problem, ...]:
+        """Old keys, which `composites format` replaces."""
+        return tuple(dict.fromkeys([*self.document.outdated, *self.rows.outdated]))
 
-def kernels_for_others(document: CheckedDocument, rows: CheckedDocument) -> tuple[Kernel, ...]:
-    """The kernels under the key of a file: decompositions to choose for entries of other
-    registries, and kernels for platforms."""
-    found: list[Kernel] = []
-    for key, kernels in rows.kernels.items():
-        name, version = split_version(key)
-        location = partial(rows.text.location, "kernels", key)
-        if not any(_is_entry(key, document, entry) for entry in document.names):
-            found += _to_choose(kernels, name, version, location)
-        found += _for_platforms(kernels, name, version, location)
-    return tuple(found)
+    def of_entry(self, name: str) -> tuple[Kernel, ...]:
+        """The kernels for an entry of the file: those under the entry, then the decompositions to
+        choose under the key of the file."""
+        document, rows = self.document, self.rows
+        entry, plain = document.entries[name], split_version(name)[0]
+        version = version_of(name, entry)
+        named = f"{document.namespace}.{plain}"
+        composite = f"{document.namespace}.{entry.composite or plain}"
+        location = partial(document.text.location, "composites", name, "kernels")
+        to_choose = list(_to_choose(entry.kernels, named, version, location))
+        for key, kernels in rows.kernels.items():
+            if _is_entry(key, document, name):
+                of_row = partial(rows.text.location, "kernels", key)
+                to_choose += _to_choose(kernels, named, version, of_row)
+        return (*to_choose, *_for_platforms(entry.kernels, composite, version, location))
+
+    @property
+    def for_others(self) -> tuple[Kernel, ...]:
+        """The kernels under the key of the file: decompositions to choose for entries of other
+        registries, and kernels for platforms."""
+        kernels: list[Kernel] = []
+        for key, documents in self.rows.kernels.items():
+            name, version = split_version(key)
+            location = partial(self.rows.text.location, "kernels", key)
+            if not any(_is_entry(key, self.document, entry) for entry in self.document.names):
+                kernels += _to_choose(documents, name, version, location)
+            kernels += _for_platforms(documents, name, version, location)
+        return tuple(kernels)
 
 
 def _is_entry(key: str, document: CheckedDocument, name: str) -> bool:

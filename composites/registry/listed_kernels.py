@@ -14,16 +14,14 @@ from pathlib import Path
 from composites.errors import CompositesWarning, RegistryError
 from composites.registry.builtin import builtin_registry_path
 from composites.registry.kernels import (
+    KernelsOfFile,
     checked_document,
     kernel_problems,
-    kernels_for_others,
-    kernels_of_entry,
     rows_of_file,
 )
 from composites.registry.model import DERIVE, Kernel, split_version
 from composites.registry.packages import LeftOut, announced
 from composites.registry.pairs import version_of
-from composites.registry.reading import CheckedDocument
 from composites.settings import registry_files
 
 FAST = "fast"
@@ -58,25 +56,6 @@ class ListedKernel:
         return f"{self.entry}={self.kernel.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    document: CheckedDocument
-    rows: CheckedDocument
-    """The file that has the kernels under the key of this one."""
-
-    def of_entry(self, name: str) -> tuple[Kernel, ...]:
-        return kernels_of_entry(self.document, name, self.rows)
-
-    @property
-    def for_others(self) -> tuple[Kernel, ...]:
-        return kernels_for_others(self.document, self.rows)
-
-    @property
-    def of_platforms(self) -> tuple[Kernel, ...]:
-        own = [kernel for name in self.document.entries for kernel in self.of_entry(name)]
-        return tuple(k for k in (*own, *self.for_others) if k.platform is not None)
-
-
 def all_listed() -> tuple[Kernel, ...]:
     """The kernels for platforms of all registries: of files that the user has named, of installed
     packages, and of the project. Packages whose file cannot be read are left out.
@@ -84,7 +63,7 @@ def all_listed() -> tuple[Kernel, ...]:
     Raises:
         RegistryError: with the problems of a file that the user has named.
     """
-    return tuple(kernel for file in _all_files() for kernel in file.of_platforms)
+    return tuple(kernel for file in _all_files() for kernel in _of_platforms(file))
 
 
 def listed_in(path: Path) -> tuple[Kernel, ...]:
@@ -93,7 +72,7 @@ def listed_in(path: Path) -> tuple[Kernel, ...]:
     Raises:
         RegistryError: the file cannot be read, or what it says of kernels is wrong.
     """
-    return _read(path).of_platforms
+    return _of_platforms(_read(path))
 
 
 def fast_kernels() -> tuple[ListedKernel, ...]:
@@ -114,7 +93,7 @@ def fast_kernels() -> tuple[ListedKernel, ...]:
     return (*added, *own)
 
 
-def _all_files() -> list[_File]:
+def _all_files() -> list[KernelsOfFile]:
     files = [_read(Path(file)) for file in registry_files()]
     for package in announced():
         if not isinstance(package, LeftOut):
@@ -125,23 +104,27 @@ def _all_files() -> list[_File]:
     return [*files, _read(builtin_registry_path())]
 
 
-def _read(path: Path) -> _File:
+def _read(path: Path) -> KernelsOfFile:
     document = checked_document(path)
     if document.problems:
         raise RegistryError(document.problems)
-    file = _File(document, rows_of_file(document))
-    outdated = dict.fromkeys([*file.document.outdated, *file.rows.outdated])
-    for problem in outdated:
+    file = KernelsOfFile(document, rows_of_file(document))
+    for problem in file.outdated:
         warnings.warn(str(problem), CompositesWarning, stacklevel=2)
     problems = [
-        p for kernel in file.of_platforms for p in kernel_problems(kernel, kernel.composite)
+        p for kernel in _of_platforms(file) for p in kernel_problems(kernel, kernel.composite)
     ]
     if problems:
         raise RegistryError(problems)
     return file
 
 
-def _listed(file: _File, name: str, kernels: Sequence[Kernel]) -> Iterator[ListedKernel]:
+def _of_platforms(file: KernelsOfFile) -> tuple[Kernel, ...]:
+    own = [kernel for name in file.document.entries for kernel in file.of_entry(name)]
+    return tuple(kernel for kernel in (*own, *file.for_others) if kernel.platform is not None)
+
+
+def _listed(file: KernelsOfFile, name: str, kernels: Sequence[Kernel]) -> Iterator[ListedKernel]:
     """Those of an entry's kernels that are fast decompositions to choose."""
     plain = split_version(name)[0]
     entry, namespace = file.document.entries[name], file.document.namespace
@@ -169,7 +152,7 @@ def _listed(file: _File, name: str, kernels: Sequence[Kernel]) -> Iterator[Liste
             )
 
 
-def _added(file: _File, files: Sequence[_File]) -> Iterator[ListedKernel]:
+def _added(file: KernelsOfFile, files: Sequence[KernelsOfFile]) -> Iterator[ListedKernel]:
     """What a file adds to entries of others."""
     for kernel in file.for_others:
         for other in files:

@@ -367,8 +367,8 @@ class Composite:
     def taken(self, word: str) -> tuple[Kernel, ...]:
         """The alternatives that may take calls when a word is chosen, in the order in which they
         are asked."""
-        first = tuple(a for a in self.chosen(word) if not a.is_automatic)
-        return (*first, *(a for g in AUTOMATIC for a in self.alternatives if g in a.goals))
+        automatic = (a for goal in AUTOMATIC for a in self.alternatives if goal in a.goals)
+        return (*self.chosen(word), *automatic)
 
 
 def derived_backward(composite: str) -> str:

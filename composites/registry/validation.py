@@ -32,9 +32,8 @@ from composites.registry.document import (
     CompositeDocument,
 )
 from composites.registry.kernels import (
+    KernelsOfFile,
     kernel_problems,
-    kernels_for_others,
-    kernels_of_entry,
     rows_of_file,
 )
 from composites.registry.model import (
@@ -76,22 +75,22 @@ def load_registry(path: str | Path, *, builtin: bool = False) -> Registry:
 
 def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry:
     """Check the text of a registry; `source` is the file name for error messages."""
-    document = rows = read_document(text, source)
+    document = read_document(text, source)
     problems = document.problems
+    file = KernelsOfFile(document, document)
     try:
-        rows = rows_of_file(document)
+        file = KernelsOfFile(document, rows_of_file(document))
     except RegistryError as error:
         problems.extend(error.problems)
     composites: dict[str, Composite] = {}
     for name, entry in document.entries.items():
-        composite = _EntryReader(name, entry, document, rows, problems).read()
+        composite = _EntryReader(name, entry, file, problems).read()
         if composite is not None:
             composites[name] = composite
     problems.extend(_across_entries(document))
     if not problems:  # a forward that was not read has no operands
         problems.extend(_wrong_gradients(composites, document))
-    kernels = kernels_for_others(document, rows)
-    for kernel in kernels:
+    for kernel in file.for_others:
         if kernel.platform is not None:
             problems.extend(kernel_problems(kernel, None))
     if problems:
@@ -101,9 +100,9 @@ def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry
         document.namespace,
         tuple(composites.values()),
         builtin,
-        kernels=kernels,
-        kernels_file=None if document.kernels_file is None else rows.text.file,
-        outdated=tuple(dict.fromkeys([*document.outdated, *rows.outdated])),
+        kernels=file.for_others,
+        kernels_file=None if document.kernels_file is None else file.rows.text.file,
+        outdated=file.outdated,
     )
 
 
@@ -176,10 +175,12 @@ class _EntryReader:
 
     name: str
     entry: CompositeDocument
-    document: CheckedDocument
-    rows: CheckedDocument
-    """The file that has the kernels under the key of this one."""
+    file: KernelsOfFile
     problems: list[Problem]
+
+    @property
+    def document(self) -> CheckedDocument:
+        return self.file.document
 
     def read(self) -> Composite | None:
         found_before = len(self.problems)
@@ -219,7 +220,7 @@ class _EntryReader:
             example=tuple(self._example(operator)),
             samples=entry.samples,
             copies=tuple(dict.fromkeys(entry.copies)),
-            kernels=kernels_of_entry(self.document, self.name, self.rows),
+            kernels=self.file.of_entry(self.name),
         )
         named = [name for name in entry.saves or () if isinstance(name, str)]
         for problem in problems_of_saves(named, operands):
