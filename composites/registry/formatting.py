@@ -114,7 +114,7 @@ class _Editor:
                     self.put(key, value, "2")
                 case "composites":
                     for name, entry in value.value:
-                        _Entry(self, name, entry, self.entries, versions).edit()
+                        _Entry(self, name, entry, versions).edit()
                 case _:
                     self.join_values(value)
 
@@ -218,7 +218,6 @@ class _Entry:
     editor: _Editor
     name: yaml.ScalarNode
     node: yaml.Node
-    entries: Mapping[str, CompositeDocument]
     versions: Versions
 
     def edit(self) -> None:
@@ -309,21 +308,21 @@ class _Entry:
             case "decomposition":
                 return bool(value.value == "native")
             case "backward":
-                default_name = default_backward(self.name.value, self.versions)
-                return self._entry.backward == default_name
+                return self._entry.backward == default_backward(self.name.value, self.versions)
         return False
 
     @property
     def _entry(self) -> CompositeDocument:
-        return self.entries[self.name.value]
+        return self.editor.entries[self.name.value]
 
     def _needs_null(self) -> bool:
         """Return whether the entry has no backward, and would have one by its name."""
-        default_name = default_backward(self.name.value, self.versions)
-        written = isinstance(self.node, yaml.MappingNode) and any(
+        if isinstance(self.node, yaml.MappingNode) and any(
             key.value == "backward" for key, _ in self.node.value
-        )
-        return self._entry.backward is None and default_name is not None and not written
+        ):
+            return False
+        has_default = default_backward(self.name.value, self.versions) is not None
+        return self._entry.backward is None and has_default
 
     def _edit_attributes(self, key: yaml.Node, value: yaml.Node) -> None:
         """Write attributes behind their key. Those with comments keep their lines."""
@@ -369,15 +368,15 @@ class _Entry:
         kept = [
             pair
             for pair, (part, argument) in zip(pairs, value.value, strict=True)
-            if not (part.value == "from" and argument.value == key.value)
+            if (part.value, argument.value) != ("from", key.value)
         ]
         return f"{name}: {{{', '.join(kept)}}}" if kept else name
 
     def _are_those_of_forward(self) -> bool:
-        forwards = forwards_of(self.name.value, self.entries, self.versions)
-        own = list(self._entry.attributes.items())
+        entries, own = self.editor.entries, list(self._entry.attributes.items())
+        forwards = forwards_of(self.name.value, entries, self.versions)
         return bool(forwards) and all(
-            list(self.entries[forward].attributes.items()) == own for forward in forwards
+            list(entries[forward].attributes.items()) == own for forward in forwards
         )
 
     def _edit_items(self, value: yaml.Node) -> None:
