@@ -136,9 +136,9 @@ def _add_hooks(
                 _composite_hook(entry, name, operator, registry, keyed=True, values=values)
             )
     elif entry.adapt is not None or entry.gradients:
-        operator = callee_of(entry)
-        assert operator is not None
-        adapted.append(_composite_hook(entry, name, operator, registry, keyed=False, values=values))
+        callee = callee_of(entry)
+        assert callee is not None
+        adapted.append(_composite_hook(entry, name, callee, registry, keyed=False, values=values))
 
 
 def _render(
