@@ -162,10 +162,10 @@ def entry_of_function(
     try:
         parameters = list(named_signature(function, target).parameters)
     except UnusableFunctionError as error:
-        raise RegistryError([Problem(location.file, location.line, name, str(error))]) from error
+        raise RegistryError([location.problem(str(error), name)]) from error
 
     def refused(problems: Sequence[str]) -> RegistryError:
-        return RegistryError([Problem(location.file, location.line, name, p) for p in problems])
+        return RegistryError([location.problem(problem, name) for problem in problems])
 
     if kind := _deferred(function):
         what = function.__qualname__

@@ -198,17 +198,17 @@ def _not_turned_on(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
 def _missing(kernel: Kernel) -> Problem | str | None:
     """A kernel's function that does not exist, or a remark where its module is not here: kernels
     for other platforms may need packages that this machine has not."""
-    place = kernel.location
+    location = kernel.location
     functions = [function.target for function in kernel.functions]
     for target in filter(None, (*functions, kernel.library)):
         try:
             import_module(target.partition(":")[0])
         except UnusableFunctionError as error:
-            return f"{place}: {kernel.composite}: {target} was not checked: {error}"
+            return f"{location}: {kernel.composite}: {target} was not checked: {error}"
         try:
             find_function(target)
         except UnusableFunctionError as error:
-            return Problem(place.file, place.line, kernel.composite, f"kernels: {error}")
+            return location.problem(f"kernels: {error}", kernel.composite)
     return None
 
 
@@ -222,7 +222,7 @@ def _unusable(files: Sequence[str | None], catalog: Catalog) -> Iterator[Problem
         except DecompositionError as error:
             place = f"{alternative.location}: {entry.qualified}: "
             text = f"kernels: {str(error).removeprefix(place)}"
-            yield Problem(alternative.location.file, alternative.location.line, entry.name, text)
+            yield alternative.location.problem(text, entry.name)
         except MissingPackageError:
             continue  # whoever chooses it is told
 
@@ -290,4 +290,4 @@ def problem_of(message: str, entry: Composite, entries: Iterable[Composite]) -> 
         ):
             if message.startswith(start):
                 entry, message = named, message.removeprefix(start)
-    return Problem(entry.location.file, entry.location.line, entry.name, message)
+    return entry.location.problem(message, entry.name)

@@ -21,9 +21,8 @@ from composites.registry.model import (
     Decomposition,
     Kernel,
 )
-from composites.registry.operators import Operator, find_operator
-from composites.registry.signatures import check_signature, describe_function
-from composites.registry.when import Mistake, read_when
+from composites.registry.signatures import callee_of, check_signature
+from composites.registry.when import Mistake, mistakes_of_when
 
 
 def mistakes_in(
@@ -59,16 +58,7 @@ def mistakes_in(
             )
     if alternative.is_automatic:
         yield from _mistakes_of_automatic(alternative, goal)
-    conditions: dict[str, Sequence[Any]] = dict(alternative.when.values)
-    for key, found in (
-        ("dtypes", alternative.when.dtypes),
-        ("rank", alternative.when.ranks),
-        ("where", alternative.when.where),
-    ):
-        if found:
-            conditions[key] = found
-    for mistake in read_when(conditions, callee_of(entry), did_you_mean)[1]:
-        yield Mistake(mistake.message, ("when", *mistake.keys))
+    yield from mistakes_of_when(alternative.when, callee_of(entry), did_you_mean)
     if (alternative.backward is not None or alternative.derives) and not entry.derives:
         yield Mistake(
             f"backward: {entry.qualified} has no derived backward"
@@ -111,16 +101,6 @@ def _mistakes_of_automatic(alternative: Kernel, goal: str) -> Iterator[Mistake]:
                 f" compared, with the entry's samples; remove {key}",
                 (key,),
             )
-
-
-def callee_of(entry: Composite) -> Operator | None:
-    """The signature that an entry's decomposition has; None for a Python function, which may not
-    be imported."""
-    if entry.adapt is not None or entry.gradients:
-        target = entry.decomposition.target
-        assert target is not None
-        return describe_function(find_function(target), target)
-    return None if entry.op is None else find_operator(entry.op)
 
 
 def check_functions(alternative: Kernel, entry: Composite) -> None:

@@ -6,7 +6,7 @@ before installed packages. A vendor entry shadows a built-in entry of the same n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
@@ -15,7 +15,7 @@ from pathlib import Path
 from composites.errors import AllowlistError, Problem, RegistryError, did_you_mean
 from composites.registry.alternatives import mistakes_in
 from composites.registry.builtin import builtin_lock_path, builtin_registry_path
-from composites.registry.model import Composite, Location, Registry, split_version
+from composites.registry.model import Composite, Registry, split_version
 from composites.registry.packages import Announced, LeftOut, announced
 from composites.registry.validation import load_registry
 from composites.settings import registry_files, warn_of_unknown_variables
@@ -220,53 +220,43 @@ def load_catalog(files: Iterable[str] | None = None, *, in_place: bool = False) 
                 installed.append(loaded)
     while True:
         registries, problems = with_additions((*named, *installed, *last))
-        if of_files := [p for p in problems if p.registry.package is None]:
-            raise RegistryError([p.problem for p in of_files])
-        if not problems:
+        wrong = {registry.source: registry for registry in registries if problems[registry.source]}
+        if of_files := [registry for registry in wrong.values() if registry.package is None]:
+            raise RegistryError([p for registry in of_files for p in problems[registry.source]])
+        if not wrong:
             return Catalog(registries, tuple(left_out))
         # Without the packages that they are of; others may give alternatives to their entries.
-        wrong = {p.registry.source: p.registry.package or "" for p in problems}
-        for source, package in wrong.items():
-            of_package = [p.problem for p in problems if p.registry.source == source]
-            left_out.append(LeftOut(package, str(RegistryError(of_package))))
+        for source, registry in wrong.items():
+            left_out.append(LeftOut(registry.package or "", str(RegistryError(problems[source]))))
         installed = [registry for registry in installed if registry.source not in wrong]
-
-
-@dataclass(frozen=True, slots=True)
-class AdditionProblem:
-    """A problem of an alternative that a registry gives to an entry of another one."""
-
-    registry: Registry
-    problem: Problem
 
 
 def with_additions(
     registries: tuple[Registry, ...],
-) -> tuple[tuple[Registry, ...], list[AdditionProblem]]:
+) -> tuple[tuple[Registry, ...], Mapping[str, list[Problem]]]:
     """Registries whose entries have the alternatives that others give to them, and what is wrong
-    with these. An alternative of a file is asked before those of the entry."""
-    problems: list[AdditionProblem] = []
+    with these, by the source of the registry that gives them. An alternative of a file is asked
+    before those of the entry."""
+    problems: dict[str, list[Problem]] = {registry.source: [] for registry in registries}
     entries = {entry.identity: entry for r in registries for entry in r.composites}
     for registry in registries:
         to_choose = (kernel for kernel in registry.kernels if kernel.platform is None)
         for name, group in groupby(to_choose, lambda kernel: (kernel.composite, kernel.version)):
             kernels = tuple(group)
-            found = _added_to(*name, kernels[0].location, registry, registries)
-            if isinstance(found, Problem):
-                problems.append(AdditionProblem(registry, found))
-            for entry in () if isinstance(found, Problem) else found:
+            others = [e for r in registries if r is not registry for e in r.composites]
+            named = [e for e in others if name in ((e.qualified, None), (e.qualified, e.version))]
+            if not named:
+                message = _no_such_entry(*name, others)
+                problems[registry.source].append(kernels[0].location.problem(message))
+            for entry in named:
                 before = entries[entry.identity]
-                wrong = [
-                    Problem(
-                        kernel.location.file,
-                        kernel.location.line,
-                        None,
-                        f"kernels: {kernel.composite}: {kernel.name}: {mistake.message}",
+                problems[registry.source] += [
+                    kernel.location.problem(
+                        f"kernels: {kernel.composite}: {kernel.name}: {mistake.message}"
                     )
                     for kernel in kernels
                     for mistake in mistakes_in(kernel, entry, before.alternatives, is_added=True)
                 ]
-                problems += [AdditionProblem(registry, problem) for problem in wrong]
                 entries[entry.identity] = replace(before, kernels=(*kernels, *before.kernels))
     merged = tuple(
         replace(r, composites=tuple(entries[e.identity] for e in r.composites)) for r in registries
@@ -274,24 +264,10 @@ def with_additions(
     return merged, problems
 
 
-def _added_to(
-    name: str,
-    version: int | None,
-    place: Location,
-    registry: Registry,
-    registries: Iterable[Registry],
-) -> tuple[Composite, ...] | Problem:
-    """The entries whose decompositions a file gives under a name of its `kernels:`."""
-    others = [e for r in registries if r is not registry for e in r.composites]
-    found = tuple(
-        e for e in others if e.qualified == name and (version is None or e.version == version)
-    )
-    if found:
-        return found
+def _no_such_entry(name: str, version: int | None, entries: Iterable[Composite]) -> str:
     written = name if version is None else f"{name}@{version}"
-    hint = did_you_mean(written, [entry.qualified for entry in others])
-    message = f"kernels: {written}: there is no such entry{hint}"
-    return Problem(place.file, place.line, None, message)
+    hint = did_you_mean(written, [entry.qualified for entry in entries])
+    return f"kernels: {written}: there is no such entry{hint}"
 
 
 def _load_files(files: Iterable[str]) -> tuple[Registry, ...]:
@@ -329,12 +305,10 @@ def _clashes(registry: Registry, others: Iterable[Registry]) -> list[Problem]:
         for entry in other.composites
     }
     return [
-        Problem(
-            entry.location.file,
-            entry.location.line,
-            entry.name,
+        entry.location.problem(
             f"{entry.qualified} is already defined in {source}; use your own namespace"
             + ("" if entry.qualified in sources else ", or another `version`"),
+            entry.name,
         )
         for entry in registry.composites
         if (source := sources.get(entry.qualified) or sources.get(entry.identity))

@@ -20,8 +20,9 @@ Kinds = frozenset[Kind]
 ANY: Kinds = frozenset({"any"})
 TENSOR: Kinds = frozenset({"tensor"})
 _NUMBER: Kinds = frozenset({"number"})
+_TEXT: Kinds = frozenset({"text"})
 _LISTS: Kinds = frozenset({"numbers", "list"})
-_SIZED: Kinds = _LISTS | {"text"}
+_SIZED: Kinds = _LISTS | _TEXT
 _NONE: Kinds = frozenset({"none"})
 
 _OF_ARGUMENT: dict[ArgumentKind, Kind] = {
@@ -72,34 +73,41 @@ class _Types:
         return kinds
 
     def of(self, node: ast.expr) -> Kinds:
-        if isinstance(node, ast.Constant):
-            return self._constant(node)
-        if isinstance(node, ast.Name):
-            return self.arguments.get(node.id, frozenset({"dtype"}))
-        if isinstance(node, ast.Attribute):
-            return self._attribute(node)
-        if isinstance(node, ast.Call):
-            return self._call(node)
-        if isinstance(node, ast.Subscript):
-            return self._subscript(node)
-        if isinstance(node, ast.Tuple | ast.List):
-            items = [self.of(item) for item in node.elts]
-            return frozenset({"numbers" if all(k == _NUMBER for k in items) else "list"})
-        if isinstance(node, ast.BoolOp):
-            return frozenset[Kind]().union(*[self.truth(value) for value in node.values])
-        if isinstance(node, ast.IfExp):
-            self.truth(node.test)
-            return self.of(node.body) | self.of(node.orelse)
-        if isinstance(node, ast.UnaryOp):
-            if isinstance(node.op, ast.Not):
+        """The kinds of a part."""
+        match node:
+            case ast.Constant(value=None):
+                return _NONE
+            case ast.Constant(value=str()):
+                return _TEXT
+            case ast.Name():
+                return self.arguments.get(node.id, frozenset({"dtype"}))
+            case ast.Attribute():
+                return self._attribute(node)
+            case ast.Subscript():
+                return self._subscript(node)
+            case ast.Tuple() | ast.List():
+                items = [self.of(item) for item in node.elts]
+                return frozenset({"numbers" if all(k == _NUMBER for k in items) else "list"})
+            case ast.BoolOp():
+                return frozenset[Kind]().union(*[self.truth(value) for value in node.values])
+            case ast.IfExp():
+                self.truth(node.test)
+                return self.of(node.body) | self.of(node.orelse)
+            case ast.BinOp():
+                return self._arithmetic(node)
+            case ast.Compare():
+                self._check_comparison(node)
+            case ast.UnaryOp(op=ast.Not()):
                 self.truth(node.operand)
-            else:
+            case ast.UnaryOp():
                 self._need(node.operand, _NUMBER, "is not a number")
-            return _NUMBER
-        if isinstance(node, ast.BinOp):
-            return self._arithmetic(node)
-        assert isinstance(node, ast.Compare), node
-        return self._compare(node)
+            case ast.Call(func=ast.Name()):
+                self._need(node.args[0], _SIZED, "has no length")
+            case ast.Call(func=ast.Attribute(value=value, attr=name)):
+                self._need(value, TENSOR, f"is not a tensor, so it has no {name}()")
+            case _:
+                assert isinstance(node, ast.Constant), node
+        return _NUMBER
 
     def _need(self, node: ast.expr, accepted: Kinds, otherwise: str) -> Kinds:
         kinds = self.of(node)
@@ -107,27 +115,12 @@ class _Types:
             raise self.complain(node, otherwise)
         return kinds
 
-    def _constant(self, node: ast.Constant) -> Kinds:
-        if node.value is None:
-            return _NONE
-        if isinstance(node.value, str):
-            return frozenset({"text"})
-        return _NUMBER
-
     def _attribute(self, node: ast.Attribute) -> Kinds:
         path = ast.unparse(node)
         if path in self.arguments:
             return self.arguments[path]
         self._need(node.value, TENSOR, f"is not a tensor, so it has no {node.attr}")
         return _PROPERTIES[node.attr]
-
-    def _call(self, node: ast.Call) -> Kinds:
-        if isinstance(node.func, ast.Name):
-            self._need(node.args[0], _SIZED, "has no length")
-        else:
-            assert isinstance(node.func, ast.Attribute)
-            self._need(node.func.value, TENSOR, f"is not a tensor, so it has no {node.func.attr}()")
-        return _NUMBER
 
     def _subscript(self, node: ast.Subscript) -> Kinds:
         kinds = self._need(node.value, _SIZED, "is neither a list nor text, so it has no parts")
@@ -137,7 +130,7 @@ class _Types:
                     self._need(bound, _NUMBER | _NONE, "is not a number")
             return kinds
         self._need(node.slice, _NUMBER, "is not a number")
-        parts: dict[Kind, Kinds] = {"numbers": _NUMBER, "text": frozenset({"text"})}
+        parts: dict[Kind, Kinds] = {"numbers": _NUMBER, "text": _TEXT}
         return frozenset[Kind]().union(*[parts.get(kind, ANY) for kind in kinds - _NONE])
 
     def _arithmetic(self, node: ast.BinOp) -> Kinds:
@@ -152,29 +145,26 @@ class _Types:
             raise self.complain(node, "divides by zero")
         return _NUMBER
 
-    def _compare(self, node: ast.Compare) -> Kinds:
+    def _check_comparison(self, node: ast.Compare) -> None:
         sides = [node.left, *node.comparators]
         kinds = [self.of(side) for side in sides]
         for number, operator in enumerate(node.ops):
-            left, right = kinds[number], kinds[number + 1]
+            (first, second), (left, right) = sides[number : number + 2], kinds[number : number + 2]
             if isinstance(operator, ast.Is | ast.IsNot):
-                for side in (sides[number], sides[number + 1]):
+                for side in (first, second):
                     if not _is_unique(side):
                         raise self.complain(side, "cannot be compared with `is`; write `==`")
-                continue
-            if isinstance(operator, ast.In | ast.NotIn):
-                self._need(sides[number + 1], _SIZED, "is neither a list nor text")
-                if right <= {"text"} and not left & (ANY | {"text"}):
-                    raise self.complain(sides[number], "is not text")
+            elif isinstance(operator, ast.In | ast.NotIn):
+                self._need(second, _SIZED, "is neither a list nor text")
+                if right <= _TEXT and not left & (ANY | _TEXT):
+                    raise self.complain(first, "is not text")
             elif TENSOR in (left, right) and _NONE not in (left, right):
-                part = sides[number] if left == TENSOR else sides[number + 1]
                 raise self.complain(
-                    part, "is a tensor; compare its shape or dtype, or write `is None`"
+                    first if left == TENSOR else second,
+                    "is a tensor; compare its shape or dtype, or write `is None`",
                 )
             elif not isinstance(operator, ast.Eq | ast.NotEq) and not _ordered(left, right):
-                other = repr(ast.unparse(sides[number]))
-                raise self.complain(sides[number + 1], f"cannot be ordered with {other}")
-        return _NUMBER
+                raise self.complain(second, f"cannot be ordered with {ast.unparse(first)!r}")
 
 
 def _is_unique(node: ast.expr) -> bool:
@@ -186,6 +176,6 @@ def _is_unique(node: ast.expr) -> bool:
 
 def _ordered(left: Kinds, right: Kinds) -> bool:
     """Whether `<` can work for some values of these kinds."""
-    groups: tuple[Kinds, ...] = (_NUMBER, frozenset({"text"}), _LISTS)
+    groups: tuple[Kinds, ...] = (_NUMBER, _TEXT, _LISTS)
     known = bool((left | right) & ANY)
     return known or any(left & group and right & group for group in groups)

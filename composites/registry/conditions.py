@@ -130,16 +130,12 @@ class _Checker(ast.NodeTransformer):
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         if not isinstance(node, _NODES):
-            written = ast.unparse(node) if isinstance(node, ast.expr) else type(node).__name__
-            raise ConditionError(f"{shorten(self.text)}: {written!r} is not allowed in a condition")
+            raise self._wrong(node, "is not allowed in a condition")
         return super().generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if not isinstance(node.value, bool | int | float | str | None):
-            raise ConditionError(
-                f"{shorten(self.text)}: {ast.unparse(node)!r} is not allowed in a condition (use"
-                " numbers, text and None)"
-            )
+            raise self._wrong(node, "is not allowed in a condition (use numbers, text and None)")
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
@@ -157,23 +153,21 @@ class _Checker(ast.NodeTransformer):
             return ast.Name(path.replace(".", "_"), ast.Load())
         if node.attr not in _PROPERTIES:
             known = ", ".join((*_PROPERTIES, *(f"{name}()" for name in _METHODS)))
-            raise ConditionError(
-                f"{shorten(self.text)}: {path!r} is not available in a condition (use {known})"
-            )
+            raise self._wrong(node, f"is not available in a condition (use {known})")
         return self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        function = node.func
-        if node.keywords or any(isinstance(argument, ast.Starred) for argument in node.args):
-            pass  # the error below
-        elif isinstance(function, ast.Name) and function.id == "len" and len(node.args) == 1:
-            argument = self.visit(node.args[0])
-            return ast.Call(function, [argument], [])
-        elif isinstance(function, ast.Attribute) and function.attr in _METHODS and not node.args:
-            called = ast.Attribute(self.visit(function.value), function.attr, ast.Load())
-            return ast.Call(called, [], [])
+        match node:
+            case ast.Call(ast.Name("len"), [ast.Starred()], []):
+                pass  # the error below
+            case ast.Call(ast.Name("len"), [argument], []):
+                return ast.Call(node.func, [self.visit(argument)], [])
+            case ast.Call(ast.Attribute(value, name), [], []) if name in _METHODS:
+                called = ast.Attribute(self.visit(value), name, ast.Load())
+                return ast.Call(called, [], [])
         known = ", ".join(("len(x)", *(f"x.{name}()" for name in _METHODS)))
-        raise ConditionError(
-            f"{shorten(self.text)}: {ast.unparse(node)!r} is not allowed in a condition"
-            f" (use {known})"
-        )
+        raise self._wrong(node, f"is not allowed in a condition (use {known})")
+
+    def _wrong(self, node: ast.AST, what: str) -> ConditionError:
+        written = ast.unparse(node) if isinstance(node, ast.expr) else type(node).__name__
+        return ConditionError(f"{shorten(self.text)}: {written!r} {what}")

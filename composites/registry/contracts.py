@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from itertools import count, islice
 
 from composites.attribute_types import SEGMENT_SIZES
 from composites.contracts.model import (
@@ -17,12 +15,11 @@ from composites.contracts.model import (
     plain,
 )
 from composites.errors import UnusableFunctionError
-from composites.functions import find_function
 from composites.registry import model
 from composites.registry.model import Composite, Registry
 from composites.registry.operand_lists import has_segment_sizes, is_list
-from composites.registry.operators import Operator, find_operator
-from composites.registry.signatures import describe_function
+from composites.registry.operators import Operator
+from composites.registry.signatures import callee_of, describe_target
 
 
 def contracts(registry: Registry) -> Iterator[Contract]:
@@ -37,14 +34,13 @@ def forward_contract(entry: Composite) -> Contract:
     """The contract of the composite that an entry makes of a call."""
     callee = _callee(entry)
     annotated = callee or _function(entry)
-    operands = (_operand(name, callee) for name in entry.operands)
     return Contract(
         entry=entry.qualified,
         composite=entry.composite_name,
         version=entry.version,
         operator=entry.op,
         functions=entry.functions,
-        operands=tuple(replace(o, variadic=is_list(o.name, annotated)) for o in operands),
+        operands=tuple(_operand(name, callee, annotated) for name in entry.operands),
         attributes=tuple(_attributes(entry, annotated)),
         results=_results(entry, callee),
         saved=tuple(name for name, _ in entry.saved),
@@ -72,30 +68,25 @@ def backward_contract(entry: Composite) -> Contract:
 
 
 def _callee(entry: Composite) -> Operator | None:
-    """What has the composite's operands as arguments; None for a Python function."""
-    if entry.adapt is None and entry.op is not None:
-        return find_operator(entry.op)
-    target = entry.decomposition.target
-    adapted = entry.adapt is not None or bool(entry.gradients)
-    if target is None or (entry.decomposition.kind != "torch" and not adapted):
-        return None
-    return describe_function(find_function(target), target)
+    """The signature that has the composite's operands as arguments; None for a Python function
+    without a decomposition in PyTorch."""
+    if entry.op is None and entry.adapt is None and entry.decomposition.kind == "torch":
+        return describe_target(entry.decomposition.target)
+    return callee_of(entry)
 
 
 def _function(entry: Composite) -> Operator | None:
     """The first Python function of an entry, if it is installed. Its annotations tell lists."""
-    for target in entry.functions[:1]:
-        try:
-            return describe_function(find_function(target), target)
-        except UnusableFunctionError:
-            return None
-    return None
+    try:
+        return describe_target(next(iter(entry.functions), None))
+    except UnusableFunctionError:
+        return None
 
 
-def _operand(name: str, callee: Operator | None) -> Operand:
+def _operand(name: str, callee: Operator | None, annotated: Operator | None) -> Operand:
     argument = callee.argument(name) if callee else None
     optional = argument is not None and argument.optional
-    return Operand(name, optional)
+    return Operand(name, optional, variadic=is_list(name, annotated))
 
 
 def _attributes(entry: Composite, callee: Operator | None) -> Iterator[Attribute]:
@@ -121,7 +112,7 @@ def _results(entry: Composite, callee: Operator | None) -> tuple[str, ...] | Non
         return None if lists else entry.gradients
     if callee is None or not callee.results or callee.returns_list:
         return None
-    names = tuple(islice((f"result.{n}" if n else "result" for n in count()), len(callee.results)))
+    names = tuple(f"result.{n}" if n else "result" for n in range(len(callee.results)))
     return tuple(names[number] for number in entry.results) if entry.results else names
 
 

@@ -8,7 +8,7 @@ Checks that need the operator's schema (does the argument exist, does the type f
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -17,6 +17,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    GetJsonSchemaHandler,
     Tag,
     WithJsonSchema,
     model_validator,
@@ -50,8 +51,6 @@ PACKAGE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)?")
 JAX_FUNCTION = re.compile(rf"{FUNCTION.pattern}(\.<locals>\.[^\W\d]\w*)?")
 
-KERNEL_TARGET = re.compile(r"\S+")
-OPERAND = re.compile(r"[a-zA-Z_]\w*", re.ASCII)
 KERNELS_FILE = re.compile(rf"{PACKAGE.pattern}:[\w.-]+\.yaml", re.ASCII)
 OTHER_COMPOSITE = re.compile(rf"{NAMESPACE.pattern}\.{ENTRY_NAME.pattern}", re.ASCII)
 
@@ -73,10 +72,48 @@ else:  # pydantic and the JSON Schema need the names themselves
 
 NO_ATTRIBUTE_TYPE = "is not an attribute type"
 
+_LETTERS = "letters, digits, _ and $, joined by dots"
+_A_NAME = f"a composite name: {_LETTERS}"
+_A_FUNCTION = "a function; write package.module:function"
+_A_TARGET = f"{_A_FUNCTION}, or jax:package.module:function for a JAX function"
+
+
+def _matching(pattern: re.Pattern[str] | str, what: str, is_not: str = "is not") -> BeforeValidator:
+    """Check that text is something: that it matches a pattern."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, str) and not re.fullmatch(pattern, value):
+            raise ValueError(f"{value!r} {is_not} {what}")
+        return value
+
+    return BeforeValidator(check)
+
 
 def _attribute_type(value: Any) -> Any:
     if isinstance(value, str) and attribute_types.attribute_type(value) is None:
         raise ValueError(NO_ATTRIBUTE_TYPE)
+    return value
+
+
+def _entry_name(value: Any) -> Any:
+    if isinstance(value, str) and not ENTRY_NAME.fullmatch(value):
+        about = "; a version follows @ as a number, as in gelu@2" if "@" in value else ""
+        raise ValueError(f"{value!r} is not {_A_NAME}{about}")
+    return value
+
+
+def _no_choice(value: Any) -> Any:
+    if value in (*AUTOMATIC, *GOALS):
+        raise ValueError(
+            f"{value!r} cannot be the name of a kernel: it is a choice among them; take"
+            " another name, and write what it is good at in `goals`"
+        )
+    return value
+
+
+def _schema(value: Any) -> Any:
+    if isinstance(value, bool):  # equal to 1, for pydantic too
+        raise ValueError(f"schema: must be 1 or 2, not {value}")
     return value
 
 
@@ -92,23 +129,44 @@ AttributeTypeName = Annotated[
         }
     ),
 ]
+FunctionName = Annotated[str, _matching(FUNCTION, f"{_A_FUNCTION} or package.module:Class.method")]
+JaxFunctionName = Annotated[
+    str,
+    _matching(
+        JAX_FUNCTION,
+        f"{_A_FUNCTION}, package.module:Class.method, or package.module:function.<locals>.name for"
+        " what a function makes",
+    ),
+]
+Caught = Annotated[
+    str,
+    _matching(
+        f"(?a:{OPERATOR.pattern})|{FUNCTION.pattern}",
+        "an operator such as aten::mm.out nor package.module:function",
+        "is neither",
+    ),
+]
+PackageName = Annotated[str, _matching(PACKAGE, "a package such as transformers or acme.layers")]
+Namespace = Annotated[str, _matching(NAMESPACE, "a composite namespace such as acme")]
+Name = Annotated[str, _matching(NAME, _A_NAME)]
+EntryName = Annotated[str, BeforeValidator(_entry_name)]
+KernelName = Annotated[
+    str,
+    BeforeValidator(_no_choice),
+    _matching(NAME, f"the name of a kernel: {_LETTERS}"),
+]
+OtherComposite = Annotated[
+    str, _matching(OTHER_COMPOSITE, "a composite with its namespace, such as ptxla.gelu@1")
+]
+AttributeName = Annotated[str, _matching(ATTRIBUTE_NAME, "an attribute name such as approximate")]
+Version = Annotated[int, Field(ge=0, le=MAX_VERSION)]
 
 
-def _matching(pattern: re.Pattern[str], what: str) -> BeforeValidator:
-    def check(value: Any) -> Any:
-        if isinstance(value, str) and not pattern.fullmatch(value):
-            raise ValueError(f"{value!r} is not {what}")
-        return value
-
-    return BeforeValidator(check)
-
-
-def _listed(value: Any) -> Any:
-    return value if isinstance(value, list) else [value]
-
-
-def _spelled_out(value: Any) -> Any:
-    return {"from": value} if isinstance(value, str) else value
+def _check_element_type(key: str, dtype: Scalar) -> None:
+    if dtype not in REGISTRY_TYPES:
+        hint = did_you_mean(str(dtype), REGISTRY_TYPES)
+        known = ", ".join(REGISTRY_TYPES)
+        raise ValueError(f"{key}: {dtype!r} is not an element type{hint} (known: {known})")
 
 
 def _check_conditions(when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
@@ -119,10 +177,7 @@ def _check_conditions(when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
         if dtype in BY_NAME and dtype not in REGISTRY_TYPES:
             known = ", ".join(REGISTRY_TYPES)
             raise ValueError(f"when: torch_xla has no tensors of {dtype} (it has {known})")
-        if dtype not in REGISTRY_TYPES:
-            hint = did_you_mean(str(dtype), REGISTRY_TYPES)
-            known = ", ".join(REGISTRY_TYPES)
-            raise ValueError(f"when: {dtype!r} is not an element type{hint} (known: {known})")
+        _check_element_type("when", dtype)
     for rank in when.get("rank", ()):
         if type(rank) is not int or rank < 0:
             raise ValueError(f"when: {rank!r} is not a rank; write a number such as 4")
@@ -132,37 +187,12 @@ def _check_conditions(when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
     return when
 
 
-def _check_decomposition(value: Any) -> Any:
-    if isinstance(value, str) and value != "native" and not TARGET.fullmatch(value):
-        raise ValueError(
-            f"{value!r} is not a decomposition; write native, package.module:function, or"
-            " jax:package.module:function for a JAX function"
-        )
-    return value
-
-
-def _check_target(value: Any) -> Any:
-    if isinstance(value, str) and not TARGET.fullmatch(value):
-        raise ValueError(
-            f"{value!r} is not a function; write package.module:function, or"
-            " jax:package.module:function for a JAX function"
-        )
-    return value
-
-
-def _check_backward(value: Any) -> Any:
-    return value if value == DERIVE else _check_target(value)
-
-
-def _kernel_name(value: Any) -> Any:
-    if isinstance(value, str) and not NAME.fullmatch(value):
-        raise ValueError(f"{value!r} is not the name of a kernel: {_LETTERS}")
-    if value in (*AUTOMATIC, *GOALS):
-        raise ValueError(
-            f"{value!r} cannot be the name of a kernel: it is a choice among them; take"
-            " another name, and write what it is good at in `goals`"
-        )
-    return value
+def _check_tolerance(tolerance: dict[str, float]) -> dict[str, float]:
+    for dtype, limit in tolerance.items():
+        _check_element_type("tolerance", dtype)
+        if not limit >= 0:  # nan too
+            raise ValueError(f"tolerance: {limit!r} is not an error; write a number such as 1e-5")
+    return tolerance
 
 
 def _check_kernels(kernels: Kernels) -> Kernels:
@@ -182,78 +212,30 @@ def _check_kernels(kernels: Kernels) -> Kernels:
     return kernels
 
 
-def _check_tolerance(tolerance: dict[str, float]) -> dict[str, float]:
-    for dtype, limit in tolerance.items():
-        if dtype not in REGISTRY_TYPES:
-            hint = did_you_mean(dtype, REGISTRY_TYPES)
-            known = ", ".join(REGISTRY_TYPES)
-            raise ValueError(f"tolerance: {dtype!r} is not an element type{hint} (known: {known})")
-        if not limit >= 0:  # nan too
-            raise ValueError(f"tolerance: {limit!r} is not an error; write a number such as 1e-5")
-    return tolerance
+class _ItemAlone:
+    """In the JSON Schema, an item that needs no list around it."""
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: GetJsonSchemaHandler) -> Any:
+        schema = handler(core)
+        item = schema["items"]
+        return {"anyOf": [*item.get("anyOf", [item]), schema]}
 
 
-def _function_name(value: Any) -> Any:
-    if isinstance(value, str) and not FUNCTION.fullmatch(value):
-        raise ValueError(
-            f"{value!r} is not a function; write package.module:function or"
-            " package.module:Class.method"
-        )
-    return value
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
 
 
-def _caught(value: Any) -> Any:
-    if isinstance(value, str) and not (OPERATOR.fullmatch(value) or FUNCTION.fullmatch(value)):
-        raise ValueError(
-            f"{value!r} is neither an operator such as aten::mm.out nor package.module:function"
-        )
-    return value
+def _spelled_out(value: Any) -> Any:
+    return {"from": value} if isinstance(value, str) else value
 
 
-def _jax_function_name(value: Any) -> Any:
-    if isinstance(value, str) and not JAX_FUNCTION.fullmatch(value):
-        raise ValueError(
-            f"{value!r} is not a function; write package.module:function,"
-            " package.module:Class.method, or package.module:function.<locals>.name for what a"
-            " function makes"
-        )
-    return value
+_Item = TypeVar("_Item")
+OneOrMore = Annotated[list[_Item], BeforeValidator(_listed), _ItemAlone()]
+Conditions = Annotated[dict[str, OneOrMore[Scalar]], AfterValidator(_check_conditions)]
 
-
-def _saved(value: Any) -> Any:
-    if isinstance(value, dict):
-        for target in value.values():
-            _function_name(target)
-    return value
-
-
-def _schema(value: Any) -> Any:
-    if isinstance(value, bool):  # equal to 1, for pydantic too
-        raise ValueError(f"schema: must be 1 or 2, not {value}")
-    return value
-
-
-def _entry_name(value: Any) -> Any:
-    if isinstance(value, str) and not ENTRY_NAME.fullmatch(value):
-        about = "; a version follows @ as a number, as in gelu@2" if "@" in value else ""
-        raise ValueError(f"{value!r} is not {_A_NAME}{about}")
-    return value
-
-
-_LETTERS = "letters, digits, _ and $, joined by dots"
-_A_NAME = f"a composite name: {_LETTERS}"
-_AN_INTERMEDIATE = "the name of a value, such as gates"
-
-FunctionName = Annotated[str, BeforeValidator(_function_name)]
-JaxFunctionName = Annotated[str, BeforeValidator(_jax_function_name)]
-PackageName = Annotated[str, _matching(PACKAGE, "a package such as transformers or acme.layers")]
-Namespace = Annotated[str, _matching(NAMESPACE, "a composite namespace such as acme")]
-Name = Annotated[str, _matching(NAME, _A_NAME)]
-EntryName = Annotated[str, BeforeValidator(_entry_name)]
-OtherComposite = Annotated[
-    str, _matching(OTHER_COMPOSITE, "a composite with its namespace, such as ptxla.gelu@1")
-]
-AttributeName = Annotated[str, _matching(ATTRIBUTE_NAME, "an attribute name such as approximate")]
+# Each key that is left out has a list or a mapping of its own.
+_NO_ITEMS: Any = Field(default_factory=list)
+_NO_KEYS: Any = Field(default_factory=dict)
 
 
 class _Strict(BaseModel):
@@ -278,39 +260,17 @@ class AttributeDocument(_Strict):
         return self
 
 
-Conditions = Annotated[
-    dict[
-        str,
-        Annotated[
-            list[Scalar],
-            BeforeValidator(_listed, json_schema_input_type=Scalar | list[Scalar]),
-        ],
-    ],
-    AfterValidator(_check_conditions),
-]
-
-
 class AlternativeDocument(_Strict):
     """A kernel that is another decomposition of an entry, which some settings take."""
 
-    goals: Annotated[
-        list[Goal], BeforeValidator(_listed, json_schema_input_type=Goal | list[Goal])
-    ] = Field(default_factory=list)
-    not_for: Annotated[
-        list[Consumer],
-        BeforeValidator(_listed, json_schema_input_type=Consumer | list[Consumer]),
-    ] = Field(default_factory=list)
-    only_for: Annotated[
-        list[Consumer],
-        BeforeValidator(_listed, json_schema_input_type=Consumer | list[Consumer]),
-    ] = Field(default_factory=list)
-    when: Conditions = Field(default_factory=dict)
-    decomposition: Annotated[str, BeforeValidator(_check_target)] | None = None
-    backward: Annotated[str, BeforeValidator(_check_backward)] | None = None
-    gradients: list[str] = Field(default_factory=list)
-    tolerance: Annotated[dict[str, float], AfterValidator(_check_tolerance)] = Field(
-        default_factory=dict
-    )
+    goals: OneOrMore[Goal] = _NO_ITEMS
+    not_for: OneOrMore[Consumer] = _NO_ITEMS
+    only_for: OneOrMore[Consumer] = _NO_ITEMS
+    when: Conditions = _NO_KEYS
+    decomposition: Annotated[str, _matching(TARGET, _A_TARGET)] | None = None
+    backward: Annotated[str, _matching(f"{DERIVE}|{TARGET.pattern}", _A_TARGET)] | None = None
+    gradients: list[str] = _NO_ITEMS
+    tolerance: Annotated[dict[str, float], AfterValidator(_check_tolerance)] = _NO_KEYS
     samples: FunctionName | None = None
 
     @model_validator(mode="after")
@@ -335,16 +295,12 @@ class KernelDocument(_Strict):
     """A kernel for a platform: a JAX function, or a target of XLA's typed FFI."""
 
     function: FunctionName | None = None
-    target: Annotated[str, _matching(KERNEL_TARGET, "an FFI target such as acme_gelu")] | None = (
-        None
-    )
+    target: Annotated[str, _matching(r"\S+", "an FFI target such as acme_gelu")] | None = None
     library: FunctionName | None = None
-    version: Annotated[int, Field(ge=0, le=MAX_VERSION)] | None = None
-    operands: list[Annotated[str, _matching(OPERAND, "a name such as x")]] = Field(
-        default_factory=list
-    )
-    when: Conditions = Field(default_factory=dict)
-    ignores: list[AttributeName] = Field(default_factory=list)
+    version: Version | None = None
+    operands: list[Annotated[str, _matching(r"(?a:[a-z_A-Z]\w*)", "a name such as x")]] = _NO_ITEMS
+    when: Conditions = _NO_KEYS
+    ignores: list[AttributeName] = _NO_ITEMS
     priority: int = 0
 
     @model_validator(mode="after")
@@ -372,9 +328,7 @@ _OneKernel = Annotated[
     | Annotated[AlternativeDocument, Tag(_TO_CHOOSE)],
     Discriminator(_form),
 ]
-_Kernels = Annotated[
-    dict[Annotated[str, BeforeValidator(_kernel_name)], _OneKernel], AfterValidator(_check_kernels)
-]
+_Kernels = Annotated[dict[KernelName, _OneKernel], AfterValidator(_check_kernels)]
 
 
 class CompositeDocument(_Strict):
@@ -384,14 +338,10 @@ class CompositeDocument(_Strict):
         Annotated[str, _matching(OPERATOR, "an operator such as aten::gelu or aten::mean.dim")]
         | None
     ) = None
-    function: Annotated[
-        list[FunctionName], BeforeValidator(_listed, json_schema_input_type=str | list[str])
-    ] = Field(default_factory=list)
-    copies: Annotated[
-        list[PackageName], BeforeValidator(_listed, json_schema_input_type=str | list[str])
-    ] = Field(default_factory=list)
+    function: OneOrMore[FunctionName] = _NO_ITEMS
+    copies: OneOrMore[PackageName] = _NO_ITEMS
     composite: Name | None = None
-    version: Annotated[int, Field(ge=0, le=MAX_VERSION)] = 1
+    version: Version = 1
     operands: list[str] | None = None
     attributes: dict[
         AttributeName,
@@ -399,26 +349,31 @@ class CompositeDocument(_Strict):
             AttributeDocument,
             BeforeValidator(_spelled_out, json_schema_input_type=str | AttributeDocument),
         ],
-    ] = Field(default_factory=dict)
-    when: Conditions = Field(default_factory=dict)
+    ] = _NO_KEYS
+    when: Conditions = _NO_KEYS
     adapt: FunctionName | None = None
-    decomposition: Annotated[str, BeforeValidator(_check_decomposition)] = "native"
+    decomposition: Annotated[
+        str,
+        _matching(
+            f"native|{TARGET.pattern}",
+            "a decomposition; write native, package.module:function, or"
+            " jax:package.module:function for a JAX function",
+        ),
+    ] = "native"
     backward: str | None = None
-    results: list[Annotated[int, Field(ge=0)]] = Field(default_factory=list)
-    saves: list[str | Annotated[dict[str, str], BeforeValidator(_saved)]] | None = None
-    intermediates: list[Annotated[str, _matching(INTERMEDIATE, _AN_INTERMEDIATE)]] = Field(
-        default_factory=list
-    )
-    gradients: list[str] = Field(default_factory=list)
+    results: list[Annotated[int, Field(ge=0)]] = _NO_ITEMS
+    saves: list[str | dict[str, FunctionName]] | None = None
+    intermediates: list[
+        Annotated[str, _matching(INTERMEDIATE, "the name of a value, such as gates")]
+    ] = _NO_ITEMS
+    gradients: list[str] = _NO_ITEMS
     group: Name | None = None
     fuses: Name | None = None
-    rewrites: dict[Annotated[str, BeforeValidator(_caught)], FunctionName] = Field(
-        default_factory=dict
-    )
-    jax: dict[JaxFunctionName, FunctionName] = Field(default_factory=dict)
+    rewrites: dict[Caught, FunctionName] = _NO_KEYS
+    jax: dict[JaxFunctionName, FunctionName] = _NO_KEYS
     example: dict[str, Scalar | list[Scalar] | None] = Field(default_factory=dict)
     samples: FunctionName | None = None
-    kernels: _Kernels = Field(default_factory=dict)
+    kernels: _Kernels = _NO_KEYS
 
     @model_validator(mode="after")
     def _one_source(self) -> CompositeDocument:
@@ -440,7 +395,7 @@ class RegistryDocument(_Strict):
     schema_: Annotated[Literal[1, 2], BeforeValidator(_schema)] = Field(alias="schema")
     namespace: Namespace
     composites: dict[EntryName, CompositeDocument]
-    kernels: dict[OtherComposite, _Kernels] = Field(default_factory=dict)
+    kernels: dict[OtherComposite, _Kernels] = _NO_KEYS
     """For entries and composites of any registry, by name with namespace."""
 
 

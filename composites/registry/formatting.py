@@ -30,7 +30,8 @@ from composites.registry.pairs import (
 )
 from composites.registry.reading import read_document
 from composites.registry.short_forms import FORWARD
-from composites.registry.validation import parse_registry, registry_text
+from composites.registry.validation import parse_registry
+from composites.registry.yaml_text import registry_text
 
 WIDTH = 100
 """Columns of a line. What would be longer stays as it is."""
@@ -113,7 +114,7 @@ class _Editor:
                     self.put(key, value, "2")
                 case "composites":
                     for name, entry in value.value:
-                        _Entry(self, name, entry, self.entries, versions).edit()
+                        _Entry(self, name, entry, versions).edit()
                 case _:
                     self.join_values(value)
 
@@ -174,33 +175,24 @@ class _Editor:
     def source(self, node: yaml.Node) -> str:
         return self.text[node.start_mark.index : self.end(node)]
 
-    def in_line(self, node: yaml.Node) -> str | None:
-        """A node in one line, as it is written inside of `[…]`; None if it cannot be."""
+    def in_line(self, node: yaml.Node, *, is_item: bool = False) -> str | None:
+        """A node in one line, as it is written inside of `[…]`; None if it cannot be. An item of a
+        list that is a mapping with one key needs no braces."""
         if not _is_block(node):
             text = self.source(node)
             is_plain = isinstance(node, yaml.ScalarNode) and node.style is None
             return None if "\n" in text or (is_plain and set("[]{},") & set(text)) else text
         if isinstance(node, yaml.SequenceNode):
-            items = [self.item(item) for item in node.value]
+            items = [self.in_line(item, is_item=True) for item in node.value]
             return None if None in items else f"[{', '.join(filter(None, items))}]"
         pairs = self.pairs(node)
-        return None if pairs is None else f"{{{', '.join(pairs)}}}"
-
-    def item(self, node: yaml.Node) -> str | None:
-        """An item of a list in one line. A mapping with one key needs no braces."""
-        if isinstance(node, yaml.MappingNode) and len(node.value) == 1 and _is_block(node):
-            pairs = self.pairs(node)
-            return None if pairs is None else pairs[0]
-        return self.in_line(node)
+        if pairs is None:
+            return None
+        return pairs[0] if is_item and len(pairs) == 1 else f"{{{', '.join(pairs)}}}"
 
     def pairs(self, node: yaml.Node) -> list[str] | None:
-        pairs: list[str] = []
-        for key, value in node.value:
-            names, values = self.in_line(key), self.in_line(value)
-            if names is None or values is None:
-                return None
-            pairs.append(f"{names}: {values}")
-        return pairs
+        pairs = [(self.in_line(key), self.in_line(value)) for key, value in node.value]
+        return None if any(None in pair for pair in pairs) else [f"{k}: {v}" for k, v in pairs]
 
     def remove_line(self, key: yaml.Node, value: yaml.Node) -> bool:
         """Remove a key in a line of its own, unless a comment is beside or above it."""
@@ -226,7 +218,6 @@ class _Entry:
     editor: _Editor
     name: yaml.ScalarNode
     node: yaml.Node
-    entries: Mapping[str, CompositeDocument]
     versions: Versions
 
     def edit(self) -> None:
@@ -234,27 +225,32 @@ class _Entry:
         if isinstance(node, yaml.ScalarNode):
             if self._needs_null():
                 editor.put(self.name, node, f"{{op: {editor.source(node)}, backward: null}}")
-        elif _is_block(node):
-            self._edit_block(node)
-        else:
+        elif not _is_block(node):
             self._edit_flow(node)
+        elif not self._edit_row(node):
+            self._edit_block(node)
 
     def _edit_flow(self, node: yaml.Node) -> None:
         editor = self.editor
-        if editor.is_commented(node.start_mark.index, node.end_mark.index):
-            if self._needs_null():
-                start = node.start_mark.index + 1
-                editor.edits.append(_Edit(start, start, "backward: null, "))
-            return
-        before = [f"{editor.source(key)}: {editor.source(value)}" for key, value in node.value]
+        if not editor.is_commented(node.start_mark.index, node.end_mark.index):
+            before = [f"{editor.source(key)}: {editor.source(value)}" for key, value in node.value]
+            row, parts = self._row(node)
+            if parts != before or not row.startswith("{"):
+                editor.put(self.name, node, row)
+        elif self._needs_null():
+            start = node.start_mark.index + 1
+            editor.edits.append(_Edit(start, start, "backward: null, "))
+
+    def _row(self, node: yaml.Node) -> tuple[str, list[str]]:
+        """The keys of an entry in a row, and each of them with its value."""
+        source = self.editor.source
         kept = [(key, value) for key, value in node.value if not self._is_default(key, value)]
-        parts = [f"{editor.source(key)}: {self._value(key, value)}" for key, value in kept]
+        parts = [f"{source(key)}: {self._value(key, value)}" for key, value in kept]
         if self._needs_null():
             parts.append("backward: null")
         if len(parts) == 1 and kept[0][0].value == "op":
-            editor.put(self.name, node, editor.source(kept[0][1]))
-        elif parts != before:
-            editor.put(self.name, node, _written(parts, "{}", self.name))
+            return source(kept[0][1]), parts
+        return _written(parts, "{}", self.name), parts
 
     def _value(self, key: yaml.Node, value: yaml.Node) -> str:
         """The value of a key of an entry in a row."""
@@ -266,8 +262,6 @@ class _Entry:
 
     def _edit_block(self, node: yaml.Node) -> None:
         editor = self.editor
-        if self._edit_row(node):
-            return
         for key, value in node.value:
             if self._is_default(key, value) and editor.remove_line(key, value):
                 continue
@@ -286,23 +280,19 @@ class _Entry:
         """Write an entry in one row that has an operator, and perhaps attributes, alone. A comment
         behind its name goes behind the row."""
         editor = self.editor
-        kept = [(key, value) for key, value in node.value if not self._is_default(key, value)]
-        keys = [key.value for key, _ in kept]
-        first, last = node.value[0][0], node.value[-1]
+        keys = [key.value for key, value in node.value if not self._is_default(key, value)]
         name_end = editor.text.index(":", self.name.end_mark.index) + 1
         begin = editor.line_end(name_end)
         comment = editor.text[name_end : begin - 1].strip()
-        end = editor.end(last[1])
         if (
             keys not in (["op"], ["op", "attributes"])
             or self._needs_null()
-            or editor.line_start(first.start_mark.index) != begin
+            or editor.line_start(node.value[0][0].start_mark.index) != begin
             or comment[:1] not in ("", "#")
-            or editor.is_commented(begin, editor.line_end(end))
+            or editor.is_commented(begin, editor.line_end(editor.end(node)))
         ):
             return False
-        parts = [self._value(key, value) for key, value in kept]
-        row = parts[0] if len(parts) == 1 else f"{{op: {parts[0]}, attributes: {parts[1]}}}"
+        row, _ = self._row(node)
         text = f"{row}   {comment}" if comment else row
         if "\n" in text or not editor.fits(self.name, text):
             return False
@@ -318,21 +308,21 @@ class _Entry:
             case "decomposition":
                 return bool(value.value == "native")
             case "backward":
-                default_name = default_backward(self.name.value, self.versions)
-                return self._entry.backward == default_name
+                return self._entry.backward == default_backward(self.name.value, self.versions)
         return False
 
     @property
     def _entry(self) -> CompositeDocument:
-        return self.entries[self.name.value]
+        return self.editor.entries[self.name.value]
 
     def _needs_null(self) -> bool:
         """Return whether the entry has no backward, and would have one by its name."""
-        default_name = default_backward(self.name.value, self.versions)
-        written = isinstance(self.node, yaml.MappingNode) and any(
+        if isinstance(self.node, yaml.MappingNode) and any(
             key.value == "backward" for key, _ in self.node.value
-        )
-        return self._entry.backward is None and default_name is not None and not written
+        ):
+            return False
+        has_default = default_backward(self.name.value, self.versions) is not None
+        return self._entry.backward is None and has_default
 
     def _edit_attributes(self, key: yaml.Node, value: yaml.Node) -> None:
         """Write attributes behind their key. Those with comments keep their lines."""
@@ -359,12 +349,11 @@ class _Entry:
     def _items(self, value: yaml.Node) -> list[str] | None:
         """Each attribute as an item of a list; None if one of them needs several lines."""
         items: list[str | None] = []
-        for item in value.value:
+        for item in value.value if isinstance(value, yaml.SequenceNode) else [value]:
             if isinstance(item, yaml.ScalarNode):
                 items.append(self.editor.source(item))
             else:
-                pairs = [item] if isinstance(item, tuple) else item.value
-                items += [self._attribute(*pair) for pair in pairs]
+                items += [self._attribute(*pair) for pair in item.value]
         return None if None in items else [item for item in items if item is not None]
 
     def _attribute(self, key: yaml.Node, value: yaml.Node) -> str | None:
@@ -379,15 +368,15 @@ class _Entry:
         kept = [
             pair
             for pair, (part, argument) in zip(pairs, value.value, strict=True)
-            if not (part.value == "from" and argument.value == key.value)
+            if (part.value, argument.value) != ("from", key.value)
         ]
         return f"{name}: {{{', '.join(kept)}}}" if kept else name
 
     def _are_those_of_forward(self) -> bool:
-        forwards = forwards_of(self.name.value, self.entries, self.versions)
-        own = list(self._entry.attributes.items())
+        entries, own = self.editor.entries, list(self._entry.attributes.items())
+        forwards = forwards_of(self.name.value, entries, self.versions)
         return bool(forwards) and all(
-            list(self.entries[forward].attributes.items()) == own for forward in forwards
+            list(entries[forward].attributes.items()) == own for forward in forwards
         )
 
     def _edit_items(self, value: yaml.Node) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from composites.element_types import REGISTRY_TYPES
 from composites.errors import Problem, RegistryError, did_you_mean
@@ -23,51 +22,35 @@ from composites.registry.model import (
     When,
     split_version,
 )
+from composites.registry.pairs import version_of
 from composites.registry.reading import CheckedDocument, read_document
-from composites.registry.yaml_text import YamlText
-
-Places = Callable[[Sequence[str | int]], Location]
-"""From a path below some key of a file to its place."""
+from composites.registry.yaml_text import registry_text
 
 
-@dataclass(frozen=True, slots=True)
-class KernelRows:
-    """The kernels under the key of a file, by the name of an entry or a composite."""
-
-    by_name: Mapping[str, Kernels]
-    text: YamlText
-    file: str
-    outdated: tuple[Problem, ...] = ()
-    """Old keys of another file that has them."""
-
-    def places(self, name: str) -> Places:
-        """Where the kernels of a name are."""
-        return places(self.text, self.file, "kernels", name)
-
-
-def rows_of_file(document: CheckedDocument, source: str) -> KernelRows:
-    """The kernels under the key of a file, which may be in another file.
+def rows_of_file(document: CheckedDocument) -> CheckedDocument:
+    """The file that has the kernels under the key of a file: the file itself, or another one.
 
     Raises:
         RegistryError: the other file cannot be read, is wrong, or has another namespace.
     """
     if document.kernels_file is None:
-        return KernelRows(document.kernels, document.text, source)
+        return document
     path = _path_of(document.kernels_file)
+    text = document.text
     if path is None:
         message = f"kernels: there is no file {document.kernels_file}"
-        raise RegistryError([Problem(source, document.text.line(("kernels",)), None, message)])
+        raise RegistryError([text.problem(message, "kernels")])
     other = checked_document(path)
     problems = list(other.problems)
     if not problems and other.namespace != document.namespace:
-        message = f"namespace: must be {document.namespace}, that of {source}"
-        problems.append(Problem(str(path), other.text.line(("namespace",)), None, message))
+        message = f"namespace: must be {document.namespace}, that of {text.file}"
+        problems.append(other.text.problem(message, "namespace"))
     if other.names or other.kernels_file is not None:
-        message = f"must hold kernels alone, because {source} names it"
-        problems.append(Problem(str(path), 1, None, message))
+        message = f"must hold kernels alone, because {text.file} names it"
+        problems.append(Location(str(path), 1).problem(message))
     if problems:
         raise RegistryError(problems)
-    return KernelRows(other.kernels, other.text, str(path), tuple(other.outdated))
+    return other
 
 
 def _path_of(kernels_file: str) -> Path | None:
@@ -87,11 +70,7 @@ def checked_document(path: Path) -> CheckedDocument:
     Raises:
         RegistryError: it cannot be read, or is not YAML.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise RegistryError([Problem(str(path), 1, None, f"cannot be read: {error}")]) from error
-    return _checked(text, str(path))
+    return _checked(registry_text(path), str(path))
 
 
 @lru_cache(maxsize=16)  # the built-in file takes a quarter of a second
@@ -99,67 +78,77 @@ def _checked(text: str, source: str) -> CheckedDocument:
     return read_document(text, source)
 
 
-def kernels_of_entry(
-    document: CheckedDocument, name: str, rows: KernelRows, source: str
-) -> tuple[Kernel, ...]:
-    """The kernels that a file has for an entry of its own, not yet checked against the entry: those
-    under the entry, then the decompositions to choose under the key of the file."""
-    entry = document.entries[name]
-    plain, version = split_version(name)
-    version = entry.version if version is None else version
-    named = f"{document.namespace}.{plain}"
-    composite = f"{document.namespace}.{entry.composite or plain}"
-    place = places(document.text, source, "composites", name, "kernels")
-    found = list(_to_choose(entry.kernels, named, version, place))
-    for key, kernels in rows.by_name.items():
-        if _is_entry(key, document, name):
-            found += _to_choose(kernels, named, version, rows.places(key))
-    return (*found, *_for_platforms(entry.kernels, composite, version, place))
+@dataclass(frozen=True, slots=True)
+class KernelsOfFile:
+    """The kernels of a file, not yet checked against its entries."""
 
+    document: CheckedDocument
+    rows: CheckedDocument
+    """The file that has the kernels under the key of this one; see `rows_of_file`."""
 
-def kernels_for_others(document: CheckedDocument, rows: KernelRows) -> tuple[Kernel, ...]:
-    """The kernels under the key of a file: decompositions to choose for entries of other
-    registries, and kernels for platforms."""
-    found: list[Kernel] = []
-    for key, kernels in rows.by_name.items():
-        name, version = split_version(key)
-        if not any(_is_entry(key, document, entry) for entry in document.names):
-            found += _to_choose(kernels, name, version, rows.places(key))
-        found += _for_platforms(kernels, name, version, rows.places(key))
-    return tuple(found)
+    @property
+    def outdated(self) -> tuple[Problem, ...]:
+        """Old keys, which `composites format` replaces."""
+        return tuple(dict.fromkeys([*self.document.outdated, *self.rows.outdated]))
+
+    def of_entry(self, name: str) -> tuple[Kernel, ...]:
+        """The kernels for an entry of the file: those under the entry, then the decompositions to
+        choose under the key of the file."""
+        document, rows = self.document, self.rows
+        entry, plain = document.entries[name], split_version(name)[0]
+        version = version_of(name, entry)
+        named = f"{document.namespace}.{plain}"
+        composite = f"{document.namespace}.{entry.composite or plain}"
+        location = partial(document.text.location, "composites", name, "kernels")
+        to_choose = list(_to_choose(entry.kernels, named, version, location))
+        for key, kernels in rows.kernels.items():
+            if _is_entry(key, document, name):
+                of_row = partial(rows.text.location, "kernels", key)
+                to_choose += _to_choose(kernels, named, version, of_row)
+        return (*to_choose, *_for_platforms(entry.kernels, composite, version, location))
+
+    @property
+    def for_others(self) -> tuple[Kernel, ...]:
+        """The kernels under the key of the file: decompositions to choose for entries of other
+        registries, and kernels for platforms."""
+        kernels: list[Kernel] = []
+        for key, documents in self.rows.kernels.items():
+            name, version = split_version(key)
+            location = partial(self.rows.text.location, "kernels", key)
+            if not any(_is_entry(key, self.document, entry) for entry in self.document.names):
+                kernels += _to_choose(documents, name, version, location)
+            kernels += _for_platforms(documents, name, version, location)
+        return tuple(kernels)
 
 
 def _is_entry(key: str, document: CheckedDocument, name: str) -> bool:
     """Whether a key of `kernels` is the name of an entry, perhaps with its version."""
-    wanted, version = split_version(key)
-    plain, own = split_version(name)
-    if wanted != f"{document.namespace}.{plain}":
-        return False
-    if version is None or name not in document.entries:
-        return True
-    return version == (document.entries[name].version if own is None else own)
+    written, version = split_version(key)
+    entry = document.entries.get(name)
+    return written == f"{document.namespace}.{split_version(name)[0]}" and (
+        version is None or entry is None or version == version_of(name, entry)
+    )
 
 
 def _to_choose(
-    kernels: Kernels, entry: str, version: int | None, place: Places
+    kernels: Kernels, entry: str, version: int | None, location: Callable[..., Location]
 ) -> Iterator[Kernel]:
     for name, document in kernels.items():
         if not isinstance(document, list):
-            tolerance = document.tolerance.items()
             yield Kernel(
                 name=name,
                 composite=entry,
                 version=version,
                 forward=_function(document.decomposition),
-                when=when_of(document.when),
-                location=place((name,)),
+                when=When.parse(document.when),
+                location=location(name),
                 goals=tuple(dict.fromkeys(document.goals)),
                 not_for=tuple(dict.fromkeys(document.not_for)),
                 only_for=tuple(dict.fromkeys(document.only_for)),
                 backward=_function(document.backward),
                 derives=document.backward == DERIVE,
                 gradients=tuple(document.gradients),
-                tolerance=tuple((dtype, float(limit)) for dtype, limit in tolerance),
+                tolerance=tuple((t, float(limit)) for t, limit in document.tolerance.items()),
                 samples=document.samples,
             )
 
@@ -169,7 +158,7 @@ def _function(text: str | None) -> Decomposition | None:
 
 
 def _for_platforms(
-    kernels: Kernels, composite: str, version: int | None, place: Places
+    kernels: Kernels, composite: str, version: int | None, location: Callable[..., Location]
 ) -> Iterator[Kernel]:
     for platform, documents in kernels.items():
         for number, document in enumerate(documents if isinstance(documents, list) else ()):
@@ -180,8 +169,8 @@ def _for_platforms(
                 composite=composite,
                 version=version if document.version is None else document.version,
                 forward=Decomposition("jax" if document.function else "ffi", name),
-                when=when_of(document.when),
-                location=place((platform, number)),
+                when=When.parse(document.when),
+                location=location(platform, number),
                 platform=platform,
                 library=document.library,
                 operands=tuple(document.operands),
@@ -190,33 +179,33 @@ def _for_platforms(
             )
 
 
-def when_of(conditions: Mapping[str, Sequence[Any]]) -> When:
-    """Conditions of a file, not yet checked."""
-    given: dict[str, tuple[Any, ...]] = {name: tuple(found) for name, found in conditions.items()}
-    dtypes, ranks, where = (given.pop(key, ()) for key in ("dtypes", "rank", "where"))
-    return When(tuple(given.items()), dtypes, ranks, where)
-
-
-def kernel_mistakes(kernel: Kernel, attributes: Sequence[str] | None = None) -> Iterator[str]:
-    """What is wrong with a kernel.
+def kernel_problems(
+    kernel: Kernel, entry: str | None, attributes: Sequence[str] | None = None
+) -> Iterator[Problem]:
+    """The problems of a kernel for a platform, as problems of an entry.
 
     Args:
         attributes: those of the composite, where they are known.
     """
+    for message in _mistakes(kernel, attributes):
+        yield kernel.location.problem(f"kernels: {message}", entry)
+
+
+def _mistakes(kernel: Kernel, attributes: Sequence[str] | None) -> Iterator[str]:
     named = [name for name, _ in kernel.when.values]
     for key, names in (("when", named), ("ignores", kernel.ignores)):
         for name in names:
             if attributes is not None and name not in attributes:
                 has = ", ".join(attributes) or "none"
                 yield (
-                    f"kernels: {key}: {kernel.composite} has no attribute {name!r}"
+                    f"{key}: {kernel.composite} has no attribute {name!r}"
                     f"{did_you_mean(name, attributes)} (it has {has})"
                 )
     for text in kernel.when.where:
         try:
             _check_where(kernel, text)
         except ConditionError as error:
-            yield f"kernels: when: where: {error}"
+            yield f"when: where: {error}"
 
 
 def _check_where(kernel: Kernel, text: str) -> None:
@@ -230,8 +219,3 @@ def _check_where(kernel: Kernel, text: str) -> None:
     read = {node.id for node in nodes if isinstance(node, ast.Name)}
     names = dict.fromkeys(read - {"len", *REGISTRY_TYPES}, ANY)
     compile_condition(text, names | dict.fromkeys(kernel.operands, TENSOR))
-
-
-def places(text: YamlText, source: str, *start: str) -> Places:
-    """Where what follows `start` is in a file."""
-    return lambda path: Location(source, text.line((*start, *path)))

@@ -12,7 +12,7 @@ from functools import partial
 from composites.contracts.model import Contract
 from composites.errors import Problem, did_you_mean
 from composites.registry.contracts import backward_contract, forward_contract
-from composites.registry.kernels import kernel_mistakes
+from composites.registry.kernels import kernel_problems
 from composites.registry.model import Kernel, Registry
 
 _Made = dict[str, dict[int, list[Callable[[], Contract]]]]
@@ -55,5 +55,4 @@ def _check(kernel: Kernel, made: _Made) -> Iterator[Problem | str]:
         attributes = {
             a.name: None for makers in meant for make in makers for a in make().attributes
         }
-        for mistake in kernel_mistakes(kernel, list(attributes)):
-            yield Problem(place.file, place.line, kernel.composite, mistake)
+        yield from kernel_problems(kernel, kernel.composite, list(attributes))

@@ -11,19 +11,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from composites.errors import CompositesWarning, Problem, RegistryError
+from composites.errors import CompositesWarning, RegistryError
 from composites.registry.builtin import builtin_registry_path
 from composites.registry.kernels import (
-    KernelRows,
+    KernelsOfFile,
     checked_document,
-    kernel_mistakes,
-    kernels_for_others,
-    kernels_of_entry,
+    kernel_problems,
     rows_of_file,
 )
 from composites.registry.model import DERIVE, Kernel, split_version
 from composites.registry.packages import LeftOut, announced
-from composites.registry.reading import CheckedDocument
+from composites.registry.pairs import version_of
 from composites.settings import registry_files
 
 FAST = "fast"
@@ -58,16 +56,6 @@ class ListedKernel:
         return f"{self.entry}={self.kernel.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    path: str
-    document: CheckedDocument
-    rows: KernelRows
-
-    def of_entry(self, name: str) -> tuple[Kernel, ...]:
-        return kernels_of_entry(self.document, name, self.rows, self.path)
-
-
 def all_listed() -> tuple[Kernel, ...]:
     """The kernels for platforms of all registries: of files that the user has named, of installed
     packages, and of the project. Packages whose file cannot be read are left out.
@@ -84,7 +72,7 @@ def listed_in(path: Path) -> tuple[Kernel, ...]:
     Raises:
         RegistryError: the file cannot be read, or what it says of kernels is wrong.
     """
-    return tuple(_of_platforms(_read(path)))
+    return _of_platforms(_read(path))
 
 
 def fast_kernels() -> tuple[ListedKernel, ...]:
@@ -105,7 +93,7 @@ def fast_kernels() -> tuple[ListedKernel, ...]:
     return (*added, *own)
 
 
-def _all_files() -> list[_File]:
+def _all_files() -> list[KernelsOfFile]:
     files = [_read(Path(file)) for file in registry_files()]
     for package in announced():
         if not isinstance(package, LeftOut):
@@ -116,34 +104,29 @@ def _all_files() -> list[_File]:
     return [*files, _read(builtin_registry_path())]
 
 
-def _read(path: Path) -> _File:
+def _read(path: Path) -> KernelsOfFile:
     document = checked_document(path)
     if document.problems:
         raise RegistryError(document.problems)
-    rows = rows_of_file(document, str(path))
-    for problem in (*document.outdated, *rows.outdated):
+    file = KernelsOfFile(document, rows_of_file(document))
+    for problem in file.outdated:
         warnings.warn(str(problem), CompositesWarning, stacklevel=2)
-    file = _File(str(path), document, rows)
     problems = [
-        Problem(kernel.location.file, kernel.location.line, kernel.composite, mistake)
-        for kernel in _of_platforms(file)
-        for mistake in kernel_mistakes(kernel)
+        p for kernel in _of_platforms(file) for p in kernel_problems(kernel, kernel.composite)
     ]
     if problems:
         raise RegistryError(problems)
     return file
 
 
-def _of_platforms(file: _File) -> Iterator[Kernel]:
-    of_entries = [kernel for name in file.document.entries for kernel in file.of_entry(name)]
-    for kernel in (*of_entries, *kernels_for_others(file.document, file.rows)):
-        if kernel.platform is not None:
-            yield kernel
+def _of_platforms(file: KernelsOfFile) -> tuple[Kernel, ...]:
+    own = [kernel for name in file.document.entries for kernel in file.of_entry(name)]
+    return tuple(kernel for kernel in (*own, *file.for_others) if kernel.platform is not None)
 
 
-def _listed(file: _File, name: str, kernels: Sequence[Kernel]) -> Iterator[ListedKernel]:
+def _listed(file: KernelsOfFile, name: str, kernels: Sequence[Kernel]) -> Iterator[ListedKernel]:
     """Those of an entry's kernels that are fast decompositions to choose."""
-    plain, version = split_version(name)
+    plain = split_version(name)[0]
     entry, namespace = file.document.entries[name], file.document.namespace
     saves = entry.saves
     for kernel in kernels:
@@ -151,7 +134,7 @@ def _listed(file: _File, name: str, kernels: Sequence[Kernel]) -> Iterator[Liste
             yield ListedKernel(
                 entry=f"{namespace}.{plain}",
                 composite=f"{namespace}.{entry.composite or plain}",
-                version=entry.version if version is None else version,
+                version=version_of(name, entry),
                 operands=None if entry.operands is None else tuple(entry.operands),
                 arguments=tuple(
                     (attribute.from_, key)
@@ -169,13 +152,12 @@ def _listed(file: _File, name: str, kernels: Sequence[Kernel]) -> Iterator[Liste
             )
 
 
-def _added(file: _File, files: Sequence[_File]) -> Iterator[ListedKernel]:
+def _added(file: KernelsOfFile, files: Sequence[KernelsOfFile]) -> Iterator[ListedKernel]:
     """What a file adds to entries of others."""
-    for kernel in kernels_for_others(file.document, file.rows):
+    for kernel in file.for_others:
         for other in files:
-            namespace = other.document.namespace
-            for name, entry in other.document.entries.items() if other is not file else ():
-                plain, version = split_version(name)
-                own = entry.version if version is None else version
-                if f"{namespace}.{plain}" == kernel.composite and kernel.version in (None, own):
+            namespace, entries = other.document.namespace, other.document.entries
+            for name, entry in entries.items() if other is not file else ():
+                is_named = f"{namespace}.{split_version(name)[0]}" == kernel.composite
+                if is_named and kernel.version in (None, version_of(name, entry)):
                     yield from _listed(other, name, [kernel])

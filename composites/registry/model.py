@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -27,6 +27,10 @@ class Location:
 
     file: str
     line: int
+
+    def problem(self, message: str, entry: str | None = None) -> Problem:
+        """A problem at this place."""
+        return Problem(self.file, self.line, entry, message)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
@@ -63,6 +67,19 @@ class When:
     """Ranks that the first operand may have."""
     where: tuple[str, ...] = ()
     """Expressions over the arguments that must all be true; see `conditions`."""
+
+    @classmethod
+    def parse(cls, document: Mapping[str, Sequence[Any]]) -> When:
+        """The conditions under `when` of a file, not yet checked."""
+        values = {name: tuple(allowed) for name, allowed in document.items()}
+        dtypes, ranks, where = (values.pop(key, ()) for key in ("dtypes", "rank", "where"))
+        return cls(tuple(values.items()), dtypes, ranks, where)
+
+    @property
+    def document(self) -> dict[str, list[Any]]:
+        """The mapping under `when` of a file."""
+        general = (("dtypes", self.dtypes), ("rank", self.ranks), ("where", self.where))
+        return {name: list(allowed) for name, allowed in (*self.values, *general) if allowed}
 
     def __bool__(self) -> bool:
         return bool(self.values or self.dtypes or self.ranks or self.where)
@@ -211,6 +228,22 @@ class Kernel:
         return self.forward is not None and self.forward.kind == "ffi"
 
     @property
+    def document(self) -> dict[str, Any]:
+        """The mapping under the name of a decomposition to choose in a file."""
+        document = {
+            "goals": list(self.goals),
+            "not_for": list(self.not_for),
+            "only_for": list(self.only_for),
+            "when": self.when.document,
+            "decomposition": self.forward and str(self.forward),
+            "backward": DERIVE if self.derives else self.backward and str(self.backward),
+            "gradients": list(self.gradients),
+            "tolerance": dict(self.tolerance),
+            "samples": self.samples,
+        }
+        return {key: value for key, value in document.items() if value}
+
+    @property
     def functions(self) -> tuple[Decomposition, ...]:
         """The functions that it names."""
         named = (self.forward, self.backward)
@@ -334,8 +367,8 @@ class Composite:
     def taken(self, word: str) -> tuple[Kernel, ...]:
         """The alternatives that may take calls when a word is chosen, in the order in which they
         are asked."""
-        first = tuple(a for a in self.chosen(word) if not a.is_automatic)
-        return (*first, *(a for g in AUTOMATIC for a in self.alternatives if g in a.goals))
+        automatic = (a for goal in AUTOMATIC for a in self.alternatives if goal in a.goals)
+        return (*self.chosen(word), *automatic)
 
 
 def derived_backward(composite: str) -> str:

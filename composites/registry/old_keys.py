@@ -20,7 +20,7 @@ _Edit: TypeAlias = tuple[int, int, str]
 """Two positions in a text, and what is written between them."""
 
 
-def read_new_keys(written: str, before: YamlText, file: str) -> YamlText:
+def read_new_keys(written: str, before: YamlText) -> YamlText:
     """The data of a file with the new key in the place of the old one, and the lines as written.
 
     Args:
@@ -29,8 +29,9 @@ def read_new_keys(written: str, before: YamlText, file: str) -> YamlText:
     Raises:
         RegistryError: see `with_new_keys`.
     """
-    text = read_yaml(with_new_keys(written, file), file)
-    return YamlText(text.data, {path: _line_before(path, before) for path in text.lines})
+    text = read_yaml(with_new_keys(written, before.file), before.file)
+    lines = {path: _line_before(path, before) for path in text.lines}
+    return YamlText(text.file, text.data, lines)
 
 
 def _line_before(path: Path, before: YamlText) -> int:
@@ -41,18 +42,15 @@ def _line_before(path: Path, before: YamlText) -> int:
     return before.line(path)
 
 
-def old_keys(text: YamlText, file: str) -> list[Problem]:
+def old_keys(text: YamlText) -> list[Problem]:
     """Where a file has the old key, for itself or for an entry."""
-    mappings: dict[Path, Any] = {(): text.data}
-    composites = text.data.get("composites") if isinstance(text.data, dict) else None
-    if isinstance(composites, dict):
-        mappings |= {("composites", name): entry for name, entry in composites.items()}
     message = f"`{OLD}` is now `{NEW}`, and is not read by the next version"
-    message += f"; run: composites format {file}"
+    message += f"; run: composites format {text.file}"
+    paths = [(OLD,), *(path for path in text.lines if path[:1] == ("composites",))]
     return [
-        Problem(file, text.line((*path, OLD)), str(path[1]) if path else None, message)
-        for path, mapping in mappings.items()
-        if isinstance(mapping, dict) and OLD in mapping
+        text.problem(message, *path)
+        for path in paths
+        if path in text.lines and (path == (OLD,) or (len(path) == 3 and path[2] == OLD))
     ]
 
 

@@ -23,7 +23,7 @@ from composites.registry.document import (
 from composites.registry.model import KERNEL_PLATFORMS
 from composites.registry.old_keys import old_keys, read_new_keys
 from composites.registry.pairs import with_attributes_of_forwards, with_default_backwards
-from composites.registry.short_forms import spelled_out
+from composites.registry.short_forms import LongForms
 from composites.registry.yaml_text import Path, YamlText, read_yaml
 
 HINTS = 20
@@ -58,9 +58,9 @@ def read_document(written: str, file: str) -> CheckedDocument:
         RegistryError: the text cannot be read as YAML; see `read_yaml`.
     """
     text = read_yaml(written, file)
-    outdated = old_keys(text, file)
+    outdated = old_keys(text)
     if outdated:
-        text = read_new_keys(written, text, file)
+        text = read_new_keys(written, text)
     data = text.data
     kernels_file = data.get("kernels") if isinstance(data, dict) else None
     if isinstance(kernels_file, str) and KERNELS_FILE.fullmatch(kernels_file):
@@ -72,26 +72,26 @@ def read_document(written: str, file: str) -> CheckedDocument:
         data = {**data, "composites": {name: {"op": "aten::relu"} for name in composites}}
     else:
         composites = {}
-    long = spelled_out(composites, text, file)
-    text, problems = long.text, long.problems
+    forms = LongForms(text)
+    long = {name: forms.entry(name, entry) for name, entry in composites.items()}
+    problems = forms.problems
     try:
         checked = RegistryDocument.model_validate(data)
     except ValidationError as error:
         checked = None
-        problems += _problems(error, (), text, file, len(problems))
+        problems += _problems(error, (), text, len(problems))
     entries: dict[str, CompositeDocument] = {}
-    for name, entry in long.entries.items():
+    for name, entry in long.items():
         try:
             entries[name] = CompositeDocument.model_validate(entry)
         except ValidationError as error:
-            problems += _problems(error, ("composites", name), text, file, len(problems))
+            problems += _problems(error, ("composites", name), text, len(problems))
     if checked is not None and checked.schema_ > 1:
         entries = with_default_backwards(entries)
     if not problems:  # a forward with a problem is not among the entries
-        entries, mistakes = with_attributes_of_forwards(entries, long.like_forward)
+        entries, mistakes = with_attributes_of_forwards(entries, forms.like_forward)
         for name, message in mistakes.items():
-            line = text.line(("composites", name, "attributes"))
-            problems.append(Problem(file, line, name, message))
+            problems.append(text.problem(message, "composites", name, "attributes"))
     return CheckedDocument(
         namespace=checked.namespace if checked else "",
         names=tuple(composites),
@@ -104,14 +104,19 @@ def read_document(written: str, file: str) -> CheckedDocument:
     )
 
 
-def _problems(
-    error: ValidationError, place: Path, text: YamlText, file: str, before: int
-) -> list[Problem]:
+def _problems(error: ValidationError, place: Path, text: YamlText, before: int) -> list[Problem]:
     """The problems of an error. Those beyond HINTS of a file have no hints."""
-    return [
-        _problem(dict(detail), place, text, file, hints=number < HINTS)
-        for number, detail in enumerate(error.errors(), before)
-    ]
+    problems: list[Problem] = []
+    for number, detail in enumerate(error.errors(), before):
+        # pydantic adds parts to the location that are not keys of the file: "[key]" for an invalid
+        # key, and the type that it tried for a union.
+        path = place
+        for part in detail["loc"]:
+            if (*path, part) in text.lines or detail["type"] == "missing":
+                path = (*path, part)
+        message = _message(dict(detail), path, hints=number < HINTS)
+        problems.append(text.problem(message, *path))
+    return problems
 
 
 def _model(path: Path) -> type[BaseModel]:
@@ -126,19 +131,6 @@ def _model(path: Path) -> type[BaseModel]:
         case ("composites", _, "kernels", _, _, _) | ("kernels", _, _, _, _):
             return KernelDocument
     return RegistryDocument
-
-
-def _problem(
-    detail: dict[str, Any], place: Path, text: YamlText, file: str, *, hints: bool
-) -> Problem:
-    # pydantic adds parts to the location that are not keys of the file: "[key]" for an invalid
-    # key, and the type that it tried for a union.
-    path = place
-    for part in detail["loc"]:
-        if (*path, part) in text.lines or detail["type"] == "missing":
-            path = (*path, part)
-    entry = str(path[1]) if len(path) > 1 and path[0] == "composites" else None
-    return Problem(file, text.line(path), entry, _message(detail, path, hints=hints))
 
 
 def _message(detail: dict[str, Any], path: Path, *, hints: bool) -> str:

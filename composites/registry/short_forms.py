@@ -6,7 +6,6 @@ names of arguments, and mappings for those that need more than a name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,32 +17,17 @@ FORWARD = "forward"
 
 
 @dataclass(frozen=True, slots=True)
-class LongForm:
-    """The entries of a file as mappings of keys to values."""
+class LongForms:
+    """Spells out entries. Other mistakes than those of short forms are left for `document`."""
 
-    entries: dict[str, Any]
     text: YamlText
-    """The text of the file, with the lines of what was spelled out."""
-    like_forward: tuple[str, ...]
-    """Entries that have the attributes of their forward."""
-    problems: list[Problem]
-
-
-def spelled_out(entries: dict[str, Any], text: YamlText, file: str) -> LongForm:
-    """Spell out each entry. Other mistakes than those of short forms are left for `document`."""
-    writer = _Writer(YamlText(text.data, dict(text.lines)), file)
-    long = {name: writer.entry(name, entry) for name, entry in entries.items()}
-    return LongForm(long, writer.text, tuple(writer.like_forward), writer.problems)
-
-
-@dataclass(frozen=True, slots=True)
-class _Writer:
-    text: YamlText
-    file: str
+    """The text of the file. The lines of what is spelled out are added to it."""
     like_forward: list[str] = field(default_factory=list)
+    """Entries that have the attributes of their forward."""
     problems: list[Problem] = field(default_factory=list)
 
     def entry(self, name: str, entry: Any) -> Any:
+        """An entry as a mapping of keys to values."""
         if isinstance(entry, str):
             return {"op": entry}
         if not isinstance(entry, dict) or "attributes" not in entry:
@@ -77,7 +61,10 @@ class _Writer:
                 )
                 self._problem((*place, number), message)
                 continue
-            for name, value, line_of in self._items(item, (*place, number)):
+            is_name = isinstance(item, str)
+            pairs: dict[str, Any] = {item: item} if isinstance(item, str) else item
+            for name, value in pairs.items():
+                line_of: Path = (*place, number) if is_name else (*place, number, name)
                 if name in attributes:
                     first = lines[*place, name]
                     message = f"attributes: {name!r} appears twice, first on line {first}"
@@ -89,16 +76,8 @@ class _Writer:
                     lines[*place, name, key] = self.text.line((*line_of, key))
         return attributes
 
-    def _items(self, item: str | dict[str, Any], place: Path) -> Iterator[tuple[str, Any, Path]]:
-        """Each attribute of an item of the list: its name, its value and its path."""
-        if isinstance(item, str):
-            yield item, item, place
-        else:
-            for name, value in item.items():
-                yield name, value, (*place, name)
-
     def _problem(self, path: Path, message: str) -> None:
-        self.problems.append(Problem(self.file, self.text.line(path), str(path[1]), message))
+        self.problems.append(self.text.problem(message, *path))
 
 
 def _with_argument(name: str, value: Any) -> Any:

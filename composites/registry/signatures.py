@@ -13,8 +13,10 @@ import torch
 
 from composites.attribute_types import ArgumentKind
 from composites.errors import UnusableFunctionError
+from composites.functions import find_function
+from composites.registry.model import Composite
 from composites.registry.named_arguments import named_signature
-from composites.registry.operators import Argument, Operator
+from composites.registry.operators import Argument, Operator, find_operator
 
 _KINDS: dict[Any, ArgumentKind] = {
     torch.Tensor: "tensor",
@@ -31,6 +33,23 @@ _LIST_KINDS: dict[Any, ArgumentKind] = {
     torch.Tensor: "tensors",
     torch.Tensor | None: "optional_tensors",
 }
+
+
+def callee_of(entry: Composite) -> Operator | None:
+    """The signature that an entry's decomposition has; None for a Python function, which may not
+    be imported."""
+    if entry.adapt is not None or entry.gradients:
+        return describe_target(entry.decomposition.target)
+    return None if entry.op is None else find_operator(entry.op)
+
+
+def describe_target(target: str | None) -> Operator | None:
+    """Import a function and describe it; None for the stock lowering.
+
+    Raises:
+        UnusableFunctionError: the function does not exist, or cannot be described.
+    """
+    return None if target is None else describe_function(find_function(target), target)
 
 
 def describe_function(function: Callable[..., Any], target: str) -> Operator:

@@ -32,10 +32,8 @@ from composites.registry.document import (
     CompositeDocument,
 )
 from composites.registry.kernels import (
-    KernelRows,
-    kernel_mistakes,
-    kernels_for_others,
-    kernels_of_entry,
+    KernelsOfFile,
+    kernel_problems,
     rows_of_file,
 )
 from composites.registry.model import (
@@ -44,7 +42,6 @@ from composites.registry.model import (
     Composite,
     Decomposition,
     Kernel,
-    Location,
     Registry,
     Tensor,
     When,
@@ -59,9 +56,9 @@ from composites.registry.operators import (
 from composites.registry.pairs import backward_of, version_of, versions_of
 from composites.registry.reading import HINTS, CheckedDocument, read_document
 from composites.registry.saves import INTERMEDIATE, problems_of_intermediates, problems_of_saves
-from composites.registry.signatures import check_signature, describe_function
-from composites.registry.when import read_when
-from composites.registry.yaml_text import MAX_CHARACTERS, YamlText
+from composites.registry.signatures import check_signature, describe_target
+from composites.registry.when import mistakes_of_when
+from composites.registry.yaml_text import registry_text
 
 TENSOR = re.compile(r"((?:[0-9]{1,4}x)*)([a-z]\w*(?:<\w+>)?)", re.ASCII)
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
@@ -76,48 +73,26 @@ def load_registry(path: str | Path, *, builtin: bool = False) -> Registry:
     return parse_registry(registry_text(path), str(path), builtin=builtin)
 
 
-def registry_text(path: str | Path, newline: str | None = None) -> str:
-    """The text of a registry file; `newline` is that of `open`.
-
-    Raises:
-        RegistryError: the file cannot be read.
-    """
-    try:
-        with Path(path).open(encoding="utf-8", newline=newline) as file:
-            return file.read(MAX_CHARACTERS + 1)  # one more than `read_yaml` accepts
-    except OSError as error:
-        raise RegistryError(
-            [Problem(str(path), 1, None, f"cannot be read: {error.strerror}")]
-        ) from error
-    except UnicodeDecodeError as error:
-        raise RegistryError([Problem(str(path), 1, None, "is not UTF-8 text")]) from error
-    except ValueError as error:  # a path with a null character
-        raise RegistryError([Problem(str(path), 1, None, f"cannot be read: {error}")]) from error
-
-
 def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry:
     """Check the text of a registry; `source` is the file name for error messages."""
     document = read_document(text, source)
-    yaml_text, problems = document.text, document.problems
+    problems = document.problems
+    file = KernelsOfFile(document, document)
     try:
-        rows = rows_of_file(document, source)
+        file = KernelsOfFile(document, rows_of_file(document))
     except RegistryError as error:
         problems.extend(error.problems)
-        rows = KernelRows({}, yaml_text, source)
     composites: dict[str, Composite] = {}
     for name, entry in document.entries.items():
-        reader = _EntryReader(name, entry, document, rows, yaml_text, source, problems)
-        composite = reader.read()
+        composite = _EntryReader(name, entry, file, problems).read()
         if composite is not None:
             composites[name] = composite
-    problems.extend(_across_entries(document, yaml_text, source))
+    problems.extend(_across_entries(document))
     if not problems:  # a forward that was not read has no operands
-        problems.extend(_wrong_gradients(composites, document.namespace, yaml_text, source))
-    kernels = kernels_for_others(document, rows)
-    for kernel in kernels:
-        place = kernel.location
-        mistakes = () if kernel.platform is None else kernel_mistakes(kernel)
-        problems += [Problem(place.file, place.line, None, mistake) for mistake in mistakes]
+        problems.extend(_wrong_gradients(composites, document))
+    for kernel in file.for_others:
+        if kernel.platform is not None:
+            problems.extend(kernel_problems(kernel, None))
     if problems:
         raise RegistryError(problems)
     return Registry(
@@ -125,77 +100,73 @@ def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry
         document.namespace,
         tuple(composites.values()),
         builtin,
-        kernels=kernels,
-        kernels_file=None if document.kernels_file is None else rows.file,
-        outdated=(*document.outdated, *rows.outdated),
+        kernels=file.for_others,
+        kernels_file=None if document.kernels_file is None else file.rows.text.file,
+        outdated=file.outdated,
     )
 
 
-def _across_entries(document: CheckedDocument, text: YamlText, source: str) -> Iterator[Problem]:
+def _across_entries(document: CheckedDocument) -> Iterator[Problem]:
     owner: dict[str, str] = {}
     hints = HINTS
-    entries, versions = document.entries, versions_of(document.entries)
+    text, entries, versions = document.text, document.entries, versions_of(document.entries)
     for name, entry in entries.items():
         plain, version = split_version(name)[0], version_of(name, entry)
         first = versions[plain][version]
         if first != name:
-            line = text.line(("composites", name))
-            yield Problem(source, line, name, f"is version {version} of {plain}, as {first!r} is")
+            message = f"is version {version} of {plain}, as {first!r} is"
+            yield text.problem(message, "composites", name)
     for name, entry in entries.items():
         if entry.fuses is not None and (entry.fuses == name or entry.fuses not in versions):
-            line = text.line(("composites", name, "fuses"))
             hint = did_you_mean(entry.fuses, [known for known in versions if known != name])
             message = f"fuses: there is no other entry {entry.fuses!r}{hint}"
-            yield Problem(source, line, name, message)
+            yield text.problem(message, "composites", name, "fuses")
     for name, entry in entries.items():
-        if entry.backward in (None, DERIVE):
+        if entry.backward is None or entry.backward == DERIVE:
             continue
-        assert entry.backward is not None
-        line = text.line(("composites", name, "backward"))
         backward = backward_of(name, entry, versions)
+        message = ""
         if backward is None and entry.backward not in document.names:
             known = [*document.names, *versions]
             hint = did_you_mean(entry.backward, known) if hints > 0 else ""
             if entry.backward == "none":
                 hint = "; write `backward: null` for an entry without backward"
             hints -= 1
-            yield Problem(
-                source, line, name, f"backward: there is no entry {entry.backward!r}{hint}"
-            )
+            message = f"there is no entry {entry.backward!r}{hint}"
         elif backward == name:
-            yield Problem(source, line, name, "backward: an entry cannot be its own backward")
+            message = "an entry cannot be its own backward"
         elif backward in owner and entries[owner[backward]].op != entry.op:
             # Two forms of one operator (gelu and gelu_tanh) may share a backward.
             pair = (owner[backward], name)
             silent = [n for n in pair if ("composites", n, "backward") not in text.lines]
             message = (
-                f"backward: {backward!r} is already the backward of {owner[backward]!r}, which has"
+                f"{backward!r} is already the backward of {owner[backward]!r}, which has"
                 " another operator"
             )
             if silent:
                 message += f"; write `backward: null` in {silent[0]!r} if it has no backward"
-            yield Problem(source, line, name, message)
         elif backward is not None:
             owner.setdefault(backward, name)
+        if message:
+            yield text.problem(f"backward: {message}", "composites", name, "backward")
 
 
 def _wrong_gradients(
-    composites: Mapping[str, Composite], namespace: str, text: YamlText, source: str
+    composites: Mapping[str, Composite], document: CheckedDocument
 ) -> Iterator[Problem]:
     """Names in `gradients` that are operands of no forward. Forwards may share a backward."""
-    registry = Registry(source, namespace, tuple(composites.values()))
+    registry = Registry("", document.namespace, tuple(composites.values()))
     pairs = [(forward, registry.backward_of(forward)) for forward in registry.composites]
     for key, entry in composites.items():
         forwards = [forward for forward, backward in pairs if backward == entry]
         known = list(dict.fromkeys(name for forward in forwards for name in forward.operands))
         for name in entry.gradients if forwards else ():
             if name not in known:
-                line = text.line(("composites", key, "gradients"))
                 message = (
                     f"gradients: {' and '.join(forward.qualified for forward in forwards)} has no"
                     f" operand {name!r}{did_you_mean(name, known)} (it has {', '.join(known)})"
                 )
-                yield Problem(source, line, key, message)
+                yield document.text.problem(message, "composites", key, "gradients")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,15 +175,16 @@ class _EntryReader:
 
     name: str
     entry: CompositeDocument
-    document: CheckedDocument
-    rows: KernelRows
-    text: YamlText
-    source: str
+    file: KernelsOfFile
     problems: list[Problem]
+
+    @property
+    def document(self) -> CheckedDocument:
+        return self.file.document
 
     def read(self) -> Composite | None:
         found_before = len(self.problems)
-        name, version = split_version(self.name)
+        entry, (name, version) = self.entry, split_version(self.name)
         if version is not None and not self._fits_version(version):
             return None
         operator = self._operator()
@@ -222,38 +194,38 @@ class _EntryReader:
         if operator is not None and callee is operator:
             self._check_operator(operator)
         operands = self._path_operands() if callee is None else self._operands(callee)
+        saves = self._saves(operands)
         composite = Composite(
             namespace=self.document.namespace,
             name=name,
-            composite=self.entry.composite or name,
+            composite=entry.composite or name,
             op=None if operator is None else operator.qualified,
-            functions=tuple(self.entry.function),
-            version=version_of(self.name, self.entry),
+            functions=tuple(entry.function),
+            version=version_of(self.name, entry),
             operands=operands,
             attributes=tuple(self._attributes(callee)),
             when=self._when(callee),
             decomposition=self._decomposition(operator, callee),
-            backward=self.entry.backward,
-            location=Location(self.source, self.text.line(("composites", self.name))),
+            backward=entry.backward,
+            location=self.document.text.location("composites", self.name),
             results=self._results(operator, callee),
-            adapt=self.entry.adapt,
-            saves=self._saves(operands),
+            adapt=entry.adapt,
+            saves=saves,
             saved=self._saved(),
-            gradients=tuple(self.entry.gradients),
-            group=self.entry.group,
-            fuses=self.entry.fuses,
+            gradients=tuple(entry.gradients),
+            group=entry.group,
+            fuses=entry.fuses,
             rewrites=tuple(self._rewrites()),
             jax=tuple(self._jax()),
             example=tuple(self._example(operator)),
-            samples=self.entry.samples,
-            copies=tuple(dict.fromkeys(self.entry.copies)),
-            kernels=kernels_of_entry(self.document, self.name, self.rows, self.source),
+            samples=entry.samples,
+            copies=tuple(dict.fromkeys(entry.copies)),
+            kernels=self.file.of_entry(self.name),
         )
-        named = [name for name in self.entry.saves or () if isinstance(name, str)]
-        for problem in problems_of_saves(named, composite.operands):
+        named = [name for name in entry.saves or () if isinstance(name, str)]
+        for problem in problems_of_saves(named, operands):
             self._problem(problem, "saves")
-        if len(set(composite.gradients)) < len(composite.gradients):
-            self._problem("gradients: an operand appears twice", "gradients")
+        self._check_twice("gradients", entry.gradients, "an operand")
         self._check_intermediates(composite)
         if len(self.problems) == found_before:
             self._check_kernels(composite)
@@ -266,9 +238,7 @@ class _EntryReader:
             return False
         written = self.entry.version
         if "version" in self.entry.model_fields_set and written != version:
-            self._problem(
-                f"version: is {written}, and the name says {version}; leave one out", "version"
-            )
+            self._wrong("version", f"is {written}, and the name says {version}; leave one out")
             return False
         return True
 
@@ -293,21 +263,22 @@ class _EntryReader:
         without an operator, it is that of the decomposition. It is None for a Python function,
         which is checked when its module is imported.
         """
-        if self.entry.adapt is None and not self.entry.gradients:
+        adapt = self.entry.adapt
+        if adapt is None and not self.entry.gradients:
             return operator
-        key = "adapt" if self.entry.adapt else "gradients"
-        target = Decomposition.parse(self.entry.decomposition)
-        if target.target is None:
-            self._problem(
-                f"{key}: needs `decomposition: package.module:function`, a PyTorch function, or a"
-                " JAX function with jax:, that takes the composite's operands and attributes",
+        key = "adapt" if adapt else "gradients"
+        target = Decomposition.parse(self.entry.decomposition).target
+        if target is None:
+            self._wrong(
                 key,
+                "needs `decomposition: package.module:function`, a PyTorch function, or a"
+                " JAX function with jax:, that takes the composite's operands and attributes",
             )
             return None
         try:
-            if self.entry.adapt is not None:
-                find_function(self.entry.adapt)
-            return describe_function(find_function(target.target), target.target)
+            if adapt is not None:
+                find_function(adapt)
+            return describe_target(target)
         except UnusableFunctionError as error:
             self._problem(str(error), key)
             return None
@@ -319,37 +290,34 @@ class _EntryReader:
             return ()
         for operand in listed:
             if not PATH.fullmatch(operand):
-                self._problem(
-                    f"operands: {operand!r} is neither an argument nor a path such as self.weight",
-                    "operands",
+                self._wrong(
+                    "operands", f"{operand!r} is neither an argument nor a path such as self.weight"
                 )
         # Generated code takes self.weight as self_weight.
-        if len({path.replace(".", "_") for path in listed}) < len(listed):
-            self._problem("operands: an argument or path appears twice", "operands")
+        local = [path.replace(".", "_") for path in listed]
+        self._check_twice("operands", local, "an argument or path")
         return tuple(listed)
 
     def _results(self, operator: Operator | None, callee: Operator | None) -> tuple[int, ...]:
         results = tuple(self.entry.results)
         if results and (operator is None or callee is not operator):
-            self._problem(
-                "results: only an entry with `op`, and without `adapt`, can select results",
-                "results",
+            self._wrong(
+                "results", "only an entry with `op`, and without `adapt`, can select results"
             )
         elif results and operator is not None and operator.returns_list:
-            self._problem(
-                f"results: {operator.qualified} returns a list, whose length depends on the call;"
-                " leave `results` out",
+            self._wrong(
                 "results",
+                f"{operator.qualified} returns a list, whose length depends on the call;"
+                " leave `results` out",
             )
         elif operator is not None and any(n >= len(operator.results) for n in results):
             count = len(operator.results)
-            self._problem(
-                f"results: {operator.qualified} has {count} result{'s' * (count != 1)}, numbered"
-                " from 0",
+            self._wrong(
                 "results",
+                f"{operator.qualified} has {count} result{'s' * (count != 1)}, numbered from 0",
             )
-        elif len(set(results)) < len(results):
-            self._problem("results: a number appears twice", "results")
+        else:
+            self._check_twice("results", results, "a number")
         return results
 
     def _saves(self, operands: Sequence[str]) -> tuple[str, ...] | None:
@@ -365,48 +333,37 @@ class _EntryReader:
         if not composite.derives:
             self._problem("intermediates: needs `backward: derive`, which takes them")
         if composite.op is not None and composite.decomposition.target is None:
-            self._problem(
-                "intermediates: the stock lowering names no values; give a `decomposition` that"
-                " calls composites.intermediate",
+            self._wrong(
                 "intermediates",
+                "the stock lowering names no values; give a `decomposition` that"
+                " calls composites.intermediate",
             )
         for problem in problems_of_intermediates(composite.intermediates, composite):
             self._problem(problem, "intermediates")
 
     def _saved(self) -> tuple[tuple[str, str | None], ...]:
-        saved: list[tuple[str, str | None]] = []
-        for item in self.entry.saves or ():
-            for name, target in item.items() if isinstance(item, dict) else ():
-                if not INTERMEDIATE.fullmatch(name):
-                    self._problem(
-                        f"saves: {name!r} is not the name of a value, such as inverse_rms", "saves"
-                    )
-                try:
-                    find_function(target)
-                except UnusableFunctionError as error:
-                    self._problem(f"saves: {name}: {error}", "saves")
-                saved.append((name, target))
+        items = [item for item in self.entry.saves or () if isinstance(item, dict)]
+        saved = [pair for item in items for pair in item.items()]
+        for name, target in saved:
+            if not INTERMEDIATE.fullmatch(name):
+                self._wrong("saves", f"{name!r} is not the name of a value, such as inverse_rms")
+            self._check_function(target, f"saves: {name}", "saves")
         return (*saved, *((name, None) for name in self.entry.intermediates))
 
     def _rewrites(self) -> Iterator[tuple[str, str]]:
         for caught, target in self.entry.rewrites.items():
+            exists = self._check_function(target, "rewrites", "rewrites", caught)
             try:
-                find_function(target)
-                if "::" in caught:
+                if exists and "::" in caught:
                     caught = find_operator(caught).qualified
             except UnknownOperatorError as error:
                 self._problem(f"rewrites: {error}{self._hint(error)}", "rewrites", caught)
-            except UnusableFunctionError as error:
-                self._problem(f"rewrites: {error}", "rewrites", caught)
             yield caught, target
 
     def _jax(self) -> Iterator[tuple[str, str]]:
         """The JAX functions are looked for when they are caught: JAX is imported then."""
         for caught, target in self.entry.jax.items():
-            try:
-                find_function(target)
-            except UnusableFunctionError as error:
-                self._problem(f"jax: {error}", "jax", caught)
+            self._check_function(target, "jax", "jax", caught)
             yield caught, target
 
     def _example(self, operator: Operator | None) -> Iterator[tuple[str, Any]]:
@@ -449,8 +406,30 @@ class _EntryReader:
                 yield name, tuple(tensors) if is_list else tensors[0]
 
     def _problem(self, message: str, *path: str) -> None:
-        line = self.text.line(("composites", self.name, *path))
-        self.problems.append(Problem(self.source, line, self.name, message))
+        problem = self.document.text.problem(message, "composites", self.name, *path)
+        self.problems.append(problem)
+
+    def _wrong(self, key: str, message: str) -> None:
+        """Note a mistake in the value of a key."""
+        self._problem(f"{key}: {message}", key)
+
+    def _wrong_attribute(self, name: str, message: str, *keys: str) -> None:
+        """Note a mistake in an attribute, or in one of its keys."""
+        self._problem(f"attribute {name}: {message}", "attributes", name, *keys)
+
+    def _check_twice(self, key: str, values: Sequence[str | int], what: str) -> None:
+        """Note a mistake if one of the values of a key, such as `an operand`, appears twice."""
+        if len(set(values)) < len(values):
+            self._wrong(key, f"{what} appears twice")
+
+    def _check_function(self, target: str, about: str, *path: str) -> bool:
+        """Import a function that a key names; False, with a problem, if that fails."""
+        try:
+            find_function(target)
+        except UnusableFunctionError as error:
+            self._problem(f"{about}: {error}", *path)
+            return False
+        return True
 
     def _check_operator(self, operator: Operator) -> None:
         if operator.mutates:
@@ -492,148 +471,131 @@ class _EntryReader:
             known = (
                 ", ".join(tensors) or "none: give tensors the type hint torch.Tensor or jax.Array"
             )
-            self._problem(
-                f"operands: a composite needs at least one; the tensors of {operator.qualified}"
-                f" are {known}",
+            self._wrong(
                 "operands",
+                f"a composite needs at least one; the tensors of {operator.qualified} are {known}",
             )
         for operand in dict.fromkeys(listed):
             if operand not in tensors:
-                self._problem(
-                    f"operands: {operator.qualified} has no tensor argument {operand!r}"
-                    f"{self._hint(operand, tensors)} (it has {', '.join(tensors)})",
+                self._wrong(
                     "operands",
+                    f"{operator.qualified} has no tensor argument {operand!r}"
+                    f"{self._hint(operand, tensors)} (it has {', '.join(tensors)})",
                 )
-        if len(set(listed)) < len(listed):
-            self._problem("operands: an argument appears twice", "operands")
+        self._check_twice("operands", listed, "an argument")
         missing = [a.name for a in operator.tensors if not a.optional and a.name not in listed]
         if missing:
-            self._problem(
-                f"operands: {', '.join(missing)} must be listed too: only an optional tensor can be"
-                " left out",
+            self._wrong(
                 "operands",
+                f"{', '.join(missing)} must be listed too: only an optional tensor can be left out",
             )
         return tuple(listed)
 
     def _attributes(self, callee: Operator | None) -> Iterator[Attribute]:
         if SEGMENT_SIZES in self.entry.attributes:
-            self._problem(
-                f"attribute {SEGMENT_SIZES}: the name is that of the attribute that says how many"
-                " tensors each list has; take another",
-                "attributes", SEGMENT_SIZES,
-            )  # fmt: skip
+            self._wrong_attribute(
+                SEGMENT_SIZES,
+                "the name is that of the attribute that says how many tensors each list has; take"
+                " another",
+            )
         for name, document in self.entry.attributes.items():
-            if document.from_ is None:
-                attribute = self._constant(name, document)
-            elif callee is None:
-                attribute = self._from_path(name, document, document.from_)
-            else:
-                attribute = self._from_argument(name, document, document.from_, callee)
-            if attribute is not None:
-                yield attribute
+            source, type_ = document.from_, document.type
+            if source is None:
+                type_ = self._type_of_constant(name, document)
+            elif callee is not None:
+                type_ = self._type_of_argument(name, document, source, callee)
+            elif not PATH.fullmatch(source):
+                self._wrong_attribute(
+                    name, f"{source!r} is neither an argument nor a path such as self.eps"
+                )
+            yield Attribute(
+                name,
+                type_,
+                source,
+                frozen(document.value),
+                normalize=bool(document.normalize),
+                optional=document.optional,
+            )
 
-    def _from_path(self, name: str, document: AttributeDocument, path: str) -> Attribute | None:
-        if not PATH.fullmatch(path):
-            self._problem(
-                f"attribute {name}: {path!r} is neither an argument nor a path such as self.eps",
-                "attributes", name,
-            )  # fmt: skip
-            return None
-        return Attribute(
-            name,
-            document.type,
-            path,
-            normalize=bool(document.normalize),
-            optional=document.optional,
-        )
-
-    def _constant(self, name: str, document: AttributeDocument) -> Attribute | None:
+    def _type_of_constant(self, name: str, document: AttributeDocument) -> str | None:
         value = document.value
         named = None if document.type is None else attribute_type(document.type)
         types = types_of_constant(value)
         if not types and named is None:
-            self._problem(
-                f"attribute {name}: {value!r} has no attribute type; a list must hold only"
+            self._wrong_attribute(
+                name,
+                f"{value!r} has no attribute type; a list must hold only"
                 " numbers or only booleans, or have a `type` such as array<string>",
-                "attributes", name,
-            )  # fmt: skip
+            )
             return None
         fits = named is not None and named.takes_constant(value)
         type_ = self._type(name, document, types, f"constant {value!r}", fits=fits)
-        found = None if type_ is None else attribute_type(type_)
-        if found is None:
-            return None
+        writer = None if type_ is None else attribute_type(type_)
         try:
-            found.write(value)
+            if writer is not None:
+                writer.write(value)
         except UnsupportedValueError as error:
-            self._problem(f"attribute {name}: {error}", "attributes", name)
-            return None
-        return Attribute(name, type_, value=frozen(value))
+            self._wrong_attribute(name, str(error))
+        return type_
 
-    def _from_argument(
+    def _type_of_argument(
         self, name: str, document: AttributeDocument, source: str, operator: Operator
-    ) -> Attribute | None:
+    ) -> str | None:
         argument = operator.argument(source)
-        known = [a.name for a in operator.arguments if types_of_argument(a.kind)]
         if argument is None:
-            there = (
+            known = [a.name for a in operator.arguments if types_of_argument(a.kind)]
+            has = (
                 f"it has {', '.join(known)}"
                 if known
                 else "none of its arguments can be an attribute"
             )
-            self._problem(
-                f"attribute {name}: {operator.qualified} has no argument {source!r}"
-                f"{self._hint(source, known)} ({there})",
-                "attributes", name,
-            )  # fmt: skip
-            return None
-        if argument.kind == "other" and document.type is None and not operator.results:
-            return Attribute(name, None, source, optional=document.optional)
-        types = types_of_argument(argument.kind)
-        named = None if document.type is None else attribute_type(document.type)
-        fits = named is not None and named.takes_argument(argument.kind)
-        if not types and not fits:
-            what = (
-                f"a {'list of tensors' if argument.is_list else 'tensor'}; list it in `operands`"
-                if argument.is_tensor or argument.is_list
-                else f"of kind {argument.kind}"
+            self._wrong_attribute(
+                name,
+                f"{operator.qualified} has no argument {source!r}"
+                f"{self._hint(source, known)} ({has})",
             )
-            self._problem(
-                f"attribute {name}: argument {source} cannot be an attribute because it is {what}",
-                "attributes", name,
-            )  # fmt: skip
+            return None
+        kind = argument.kind
+        if kind == "other" and document.type is None and not operator.results:
+            return None
+        types = types_of_argument(kind)
+        named = None if document.type is None else attribute_type(document.type)
+        fits = named is not None and named.takes_argument(kind)
+        if not types and not fits:
+            what = f"of kind {kind}"
+            if argument.is_tensor or argument.is_list:
+                form = "list of tensors" if argument.is_list else "tensor"
+                what = f"a {form}; list it in `operands`"
+            self._wrong_attribute(
+                name, f"argument {source} cannot be an attribute because it is {what}"
+            )
             return None
         if argument.optional and not document.optional:
-            self._problem(
-                f"attribute {name}: argument {source} can be None; write `optional: true` to leave"
+            self._wrong_attribute(
+                name,
+                f"argument {source} can be None; write `optional: true` to leave"
                 " the attribute out in that case",
-                "attributes", name,
-            )  # fmt: skip
-        if document.normalize and argument.kind not in ("int", "ints"):
-            self._problem(
-                f"attribute {name}: `normalize: dim` needs a dimension, but {source} is of kind"
-                f" {argument.kind}",
-                "attributes", name, "normalize",
-            )  # fmt: skip
+            )
+        if document.normalize and kind not in ("int", "ints"):
+            self._wrong_attribute(
+                name,
+                f"`normalize: dim` needs a dimension, but {source} is of kind {kind}",
+                "normalize",
+            )
         if document.normalize and operator.adds_a_dimension:
-            self._problem(
-                f"attribute {name}: {source} of {operator.qualified} counts the dimensions of its"
+            self._wrong_attribute(
+                name,
+                f"{source} of {operator.qualified} counts the dimensions of its"
                 " result, which has one more than its operands; leave `normalize` out",
-                "attributes", name, "normalize",
-            )  # fmt: skip
-        described = f"argument {source} ({argument.kind})"
-        type_ = self._type(name, document, types, described, fits=fits)
-        if type_ is None:
-            return None
-        return Attribute(
-            name, type_, source, normalize=bool(document.normalize), optional=document.optional
-        )
+                "normalize",
+            )
+        return self._type(name, document, types, f"argument {source} ({kind})", fits=fits)
 
     def _type(
         self,
         name: str,
         document: AttributeDocument,
-        types: tuple[str, ...],
+        types: Sequence[str],
         described: str,
         *,
         fits: bool,
@@ -642,35 +604,33 @@ class _EntryReader:
             return types[0]
         if not fits:
             others = f"; it can be {', '.join(types)}" if types else ""
-            self._problem(
-                f"attribute {name}: {described} cannot be of type {document.type}{others}",
-                "attributes", name, "type",
-            )  # fmt: skip
+            message = f"{described} cannot be of type {document.type}{others}"
+            self._wrong_attribute(name, message, "type")
             return None
         return document.type
 
     def _when(self, operator: Operator | None) -> When:
-        when, mistakes = read_when(self.entry.when, operator, self._hint)
-        for mistake in mistakes:
-            self._problem(mistake.message, "when", *mistake.keys)
+        when = When.parse(self.entry.when)
+        for mistake in mistakes_of_when(when, operator, self._hint):
+            self._problem(mistake.message, *mistake.keys)
         return when
 
     def _check_kernels(self, entry: Composite) -> None:
         attributes = [attribute.name for attribute in entry.attributes]
+        text = self.document.text
         before: list[Kernel] = []
         for kernel in entry.kernels:
-            place = kernel.location
             if kernel.platform is not None:
-                for text in kernel_mistakes(kernel, attributes):
-                    self.problems.append(Problem(place.file, place.line, self.name, text))
+                self.problems.extend(kernel_problems(kernel, self.name, attributes))
                 continue
+            location = kernel.location
             inside = ("composites", self.name, "kernels", kernel.name)
             for mistake in mistakes_in(kernel, entry, before):
-                line = place.line
-                if place.file == self.source and inside in self.text.lines:
-                    line = self.text.line((*inside, *mistake.keys))
-                text = f"kernels: {kernel.name}: {mistake.message}"
-                self.problems.append(Problem(place.file, line, self.name, text))
+                line = location.line
+                if location.file == text.file and inside in text.lines:
+                    line = text.line((*inside, *mistake.keys))
+                message = f"kernels: {kernel.name}: {mistake.message}"
+                self.problems.append(Problem(location.file, line, self.name, message))
             before.append(kernel)
 
     def _decomposition(self, operator: Operator | None, callee: Operator | None) -> Decomposition:
@@ -681,7 +641,7 @@ class _EntryReader:
                 if callee is operator and operator is not None:
                     check_signature(function, decomposition.target, operator)
             except UnusableFunctionError as error:
-                self._problem(f"decomposition: {error}", "decomposition")
+                self._wrong("decomposition", str(error))
         return decomposition
 
 

@@ -1,11 +1,11 @@
-"""Conditions of `when`, from a file's text to the frozen form, checked against what they are about.
+"""Mistakes in the conditions of `when`.
 
-`validation` calls this for entries, and `alternatives` for decompositions to choose.
+`validation` checks those of entries, and `alternatives` those of decompositions to choose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,73 +21,50 @@ Hint = Callable[[str, Sequence[str]], str]
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A problem, and the keys where it is; those of `read_when` are under `when`."""
+    """A problem, and the keys where it is."""
 
     message: str
     keys: tuple[str, ...]
 
 
-def read_when(
-    conditions: Mapping[str, Sequence[Any]], operator: Operator | None, hint: Hint
-) -> tuple[When, tuple[Mistake, ...]]:
-    """The conditions, and what is wrong with them.
+def mistakes_of_when(when: When, operator: Operator | None, hint: Hint) -> Iterator[Mistake]:
+    """The mistakes in conditions.
 
     Args:
         operator: whose arguments they are about; None for a Python function, which is checked when
             its module is imported.
     """
-    values, mistakes = _values(conditions, operator, hint)
-    mistakes += _wrong_expressions(conditions.get("where", ()), operator)
-    when = When(
-        values,
-        tuple(conditions.get("dtypes", ())),
-        tuple(conditions.get("rank", ())),
-        tuple(conditions.get("where", ())),
-    )
-    return when, tuple(mistakes)
-
-
-def _values(
-    conditions: Mapping[str, Sequence[Any]], operator: Operator | None, hint: Hint
-) -> tuple[tuple[tuple[str, tuple[Any, ...]], ...], list[Mistake]]:
-    values: list[tuple[str, tuple[Any, ...]]] = []
-    mistakes: list[Mistake] = []
-    tensors = operator.tensors if operator else ()
-    known = [a.name for a in operator.arguments if a not in tensors] if operator else []
-    for name, allowed in conditions.items():
-        if name in _OF_ALL_OPERANDS:
-            continue
-        if any(value != value for value in allowed):
-            message = f"when: {name}: nan is equal to no value; remove it"
-            mistakes.append(Mistake(message, (name,)))
-            continue
-        argument = operator.argument(name) if operator is not None else None
-        if operator is not None and (argument is None or argument in tensors):
-            choices = [*known, *_OF_ALL_OPERANDS]
-            message = (
-                f"when: {operator.qualified} has no argument {name!r} that is not a tensor"
-                f"{hint(name, choices)} (a condition can name {', '.join(choices)})"
-            )
-            mistakes.append(Mistake(message, (name,)))
-            continue
-        for value in allowed if argument is not None else ():
-            assert argument is not None
-            if not _fits(value, argument):
-                message = f"when: {name} is of kind {argument.kind}; {value!r} is not"
-                mistakes.append(Mistake(message, (name,)))
-        values.append((name, tuple(allowed)))
-    return tuple(values), mistakes
-
-
-def _wrong_expressions(texts: Sequence[str], callee: Operator | None) -> Iterator[Mistake]:
-    for text in texts:
+    for name, allowed in when.values:
+        for message in _mistakes_of_values(name, allowed, operator, hint):
+            yield Mistake(f"when: {message}", ("when", name))
+    for text in when.where:
         try:
-            if callee is None:
+            if operator is None:
                 parse_condition(text)
             else:
-                compile_condition(text, callee.kinds)
+                compile_condition(text, operator.kinds)
         except ConditionError as error:
-            yield Mistake(f"when: where: {error}", ("where",))
+            yield Mistake(f"when: where: {error}", ("when", "where"))
+
+
+def _mistakes_of_values(
+    name: str, allowed: Sequence[Any], operator: Operator | None, hint: Hint
+) -> Iterator[str]:
+    if any(value != value for value in allowed):
+        yield f"{name}: nan is equal to no value; remove it"
+    elif operator is not None:
+        argument, tensors = operator.argument(name), operator.tensors
+        if argument is None or argument in tensors:
+            known = [a.name for a in operator.arguments if a not in tensors]
+            choices = [*known, *_OF_ALL_OPERANDS]
+            yield (
+                f"{operator.qualified} has no argument {name!r} that is not a tensor"
+                f"{hint(name, choices)} (a condition can name {', '.join(choices)})"
+            )
+            return
+        for value in allowed:
+            if not _fits(value, argument):
+                yield f"{name} is of kind {argument.kind}; {value!r} is not"
 
 
 def _fits(value: Any, argument: Argument) -> bool:

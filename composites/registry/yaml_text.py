@@ -8,12 +8,14 @@ because PyYAML takes up to a second for 100 kB, and a Python frame for each leve
 
 from __future__ import annotations
 
+import pathlib
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
 from composites.errors import Problem, RegistryError
+from composites.registry.model import Location
 
 MAX_CHARACTERS = 256 * 1024
 """The size limit of a file. It is ten times the size of the built-in registry."""
@@ -30,8 +32,9 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class YamlText:
-    """Plain data, and the 1-based line of each key and list item."""
+    """The plain data of a file, and the 1-based line of each key and list item."""
 
+    file: str
     data: Any
     lines: dict[Path, int] = field(default_factory=dict)
 
@@ -41,6 +44,33 @@ class YamlText:
             path = path[:-1]
         return self.lines.get(path, 1)
 
+    def location(self, *path: str | int) -> Location:
+        """The place of `path`."""
+        return Location(self.file, self.line(path))
+
+    def problem(self, message: str, *path: str | int) -> Problem:
+        """A problem at `path`, and the entry that the path is in."""
+        is_of_entry = len(path) > 1 and path[0] == "composites"
+        return Problem(self.file, self.line(path), str(path[1]) if is_of_entry else None, message)
+
+
+def registry_text(path: str | pathlib.Path, newline: str | None = None) -> str:
+    """The text of a registry file; `newline` is that of `open`.
+
+    Raises:
+        RegistryError: the file cannot be read.
+    """
+    try:
+        with pathlib.Path(path).open(encoding="utf-8", newline=newline) as file:
+            return file.read(MAX_CHARACTERS + 1)  # one more than `read_yaml` accepts
+    except UnicodeDecodeError:
+        message = "is not UTF-8 text"
+    except OSError as error:
+        message = f"cannot be read: {error.strerror}"
+    except ValueError as error:  # a path with a null character
+        message = f"cannot be read: {error}"
+    raise RegistryError([Problem(str(path), 1, None, message)])
+
 
 def read_yaml(text: str, file: str) -> YamlText:
     """Parse `text`.
@@ -49,39 +79,34 @@ def read_yaml(text: str, file: str) -> YamlText:
         RegistryError: the text is too large or nested too deeply, is not YAML, or has a duplicate
             key, an anchor, an unsafe tag, or a value that is not of its type.
     """
+
+    def refused(message: str, line: int = 1) -> RegistryError:
+        return RegistryError([Problem(file, line, None, message)])
+
     if len(text) > MAX_CHARACTERS:
-        raise RegistryError([Problem(file, 1, None, too_large())])
+        raise refused(
+            f"the file has more than {MAX_CHARACTERS // 1024} kB, the limit for a registry file;"
+            " split it into several files"
+        )
     try:
         loader = yaml.SafeLoader(text)
     except yaml.YAMLError as error:  # an invalid character: the error has a position but no mark
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
-        raise RegistryError([Problem(file, line, None, f"not valid YAML: {error}")]) from error
+        raise refused(f"not valid YAML: {error}", line) from error
     reader = _Reader(loader, file)
     try:
         data = reader.document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        raise RegistryError(
-            [Problem(file, line, None, f"not valid YAML: {error.problem}")]
-        ) from error
+        raise refused(f"not valid YAML: {error.problem}", mark.line + 1 if mark else 1) from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         # PyYAML's scanner passes on errors of `chr` and `int`, as for "\U00110000".
-        line = loader.line + 1
-        raise RegistryError([Problem(file, line, None, f"not valid YAML: {error}")]) from error
+        raise refused(f"not valid YAML: {error}", loader.line + 1) from error
     finally:
         loader.dispose()
     if reader.problems:
         raise RegistryError(reader.problems)
-    return YamlText(data, reader.lines)
-
-
-def too_large() -> str:
-    """The message for a file beyond the size limit."""
-    return (
-        f"the file has more than {MAX_CHARACTERS // 1024} kB, the limit for a registry file; split"
-        " it into several files"
-    )
+    return YamlText(file, data, reader.lines)
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from composites.allowlist import resolve
 from composites.attribute_types import SEGMENT_SIZES, types_of_argument, types_of_constant
+from composites.contracts.model import Operand
 from composites.errors import CompositesError, MissingPackageError, UnusableFunctionError
 from composites.functions import find_function
 from composites.registry.catalog import Catalog
@@ -19,25 +20,13 @@ from composites.registry.conditions import ConditionError
 from composites.registry.model import Attribute, Composite, Registry, split_version
 from composites.registry.operand_lists import has_segment_sizes
 from composites.registry.operators import Operator, find_operator
-from composites.registry.printing import conditions_document, kernel_document
-from composites.registry.signatures import describe_function
+from composites.registry.signatures import callee_of, describe_function
 from composites.settings import ALLOWLIST, REGISTRIES
 from lowering.codegen.excerpt import function_hooks, operator_hooks
 from lowering.codegen.source import is_caught_at_autograd
 from lowering.copies.search import copies_everywhere
 from lowering.example_calls import NoExample
 from lowering.frontends import chosen as frontends
-
-
-@dataclass(frozen=True, slots=True)
-class DescribedOperand:
-    """A tensor that the composite takes."""
-
-    name: str
-    optional: bool
-    """Whether it is left out if the call does not pass it."""
-    variadic: bool
-    """Whether it is a list of tensors, each of which is an operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +82,7 @@ class Description:
     adapt: str | None
     caught_at: Sequence[str]
     """Dispatch keys of PyTorch; none where a Python function is replaced."""
-    operands: Sequence[DescribedOperand]
+    operands: Sequence[Operand]
     attributes: Sequence[DescribedAttribute]
     results: Sequence[str]
     """Types of the operator's results that the composite returns, or what they are."""
@@ -167,9 +156,9 @@ def described(entry: Composite, catalog: Catalog, *, copies: bool = False) -> De
         operands=tuple(_operand(name, callee) for name in entry.operands),
         attributes=tuple(_attributes(entry, callee)),
         results=_results(entry),
-        when=conditions_document(entry.when),
+        when=entry.when.document,
         decomposition=str(entry.decomposition),
-        alternatives={kernel.name: kernel_document(kernel) for kernel in entry.alternatives},
+        alternatives={kernel.name: kernel.document for kernel in entry.alternatives},
         backward=derived if explicit is None else catalog.label(explicit),
         derived=entry.derives,
         saves=saves if entry.derives else (),
@@ -206,12 +195,9 @@ def _signatures(entry: Composite) -> Iterator[str]:
 
 def _callee(entry: Composite) -> Operator | None:
     """What has the arguments that the entry's operands and attributes are named after."""
-    if entry.adapt is None and entry.op is not None:
-        return find_operator(entry.op)
     if entry.adapt is None and entry.functions:
         return next((function for _, function in _functions(entry)), None)
-    target = entry.decomposition.target
-    return None if target is None else describe_function(find_function(target), target)
+    return callee_of(entry)
 
 
 def _caught_at(entry: Composite, registry: Registry) -> tuple[str, ...]:
@@ -223,10 +209,10 @@ def _caught_at(entry: Composite, registry: Registry) -> tuple[str, ...]:
     return (keys.DISPATCH_KEY,)
 
 
-def _operand(name: str, callee: Operator | None) -> DescribedOperand:
+def _operand(name: str, callee: Operator | None) -> Operand:
     argument = callee.argument(name) if callee else None
     known = argument is not None and (argument.is_tensor or argument.is_list)
-    return DescribedOperand(
+    return Operand(
         name,
         optional=known and argument is not None and argument.optional,
         variadic=argument is not None and argument.is_list,

@@ -18,7 +18,8 @@ from lowering.cli.errors import clear_errors, warn
 from lowering.cli.output import print_table
 
 if TYPE_CHECKING:
-    from lowering.cli.description import DescribedAttribute, DescribedOperand, Description
+    from composites.contracts.model import Operand
+    from lowering.cli.description import DescribedAttribute, Description
 
 
 def register(app: typer.Typer) -> None:
@@ -139,7 +140,7 @@ def _where(entry: Description) -> str:
     return f"dispatch key {first}" + "".join(f"; in inference mode {key}" for key in others)
 
 
-def _operand(operand: DescribedOperand) -> str:
+def _operand(operand: Operand) -> str:
     listed = " (a list: one operand for each tensor)" * operand.variadic
     return f"{operand.name}{listed}{' (may be absent)' * operand.optional}"
 

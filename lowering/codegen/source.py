@@ -20,8 +20,7 @@ import torch
 
 from composites import attribute_types
 from composites.element_types import PYTORCH_NAMES
-from composites.errors import Problem, RegistryError, UnusableFunctionError, did_you_mean
-from composites.functions import find_function
+from composites.errors import RegistryError, UnusableFunctionError, did_you_mean
 from composites.python_syntax import parse_expression
 from composites.registry.condition_types import ANY
 from composites.registry.conditions import ConditionError, compile_condition
@@ -39,7 +38,7 @@ from composites.registry.operators import (
     UnknownOperatorError,
     find_operator,
 )
-from composites.registry.signatures import describe_function
+from composites.registry.signatures import callee_of, describe_function
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +115,7 @@ def generate(registry: Registry, source: str) -> str:
                 entry, functions[registry.key(entry)], registry, kernels, at_autograd, adapted
             )
         except (UnusableFunctionError, UnknownOperatorError, ConditionError) as error:
-            place = entry.location
-            problem = Problem(place.file, place.line, entry.name, str(error))
-            raise RegistryError([problem]) from error
+            raise RegistryError([entry.location.problem(str(error), entry.name)]) from error
     return _render(source, registry, kernels, at_autograd, adapted)
 
 
@@ -139,8 +136,9 @@ def _add_hooks(
                 _composite_hook(entry, name, operator, registry, keyed=True, values=values)
             )
     elif entry.adapt is not None or entry.gradients:
-        operator = _decomposition_signature(entry)
-        adapted.append(_composite_hook(entry, name, operator, registry, keyed=False, values=values))
+        callee = callee_of(entry)
+        assert callee is not None
+        adapted.append(_composite_hook(entry, name, callee, registry, keyed=False, values=values))
 
 
 def _render(
@@ -174,12 +172,6 @@ def explicit_backward(entry: Composite, registry: Registry) -> Composite | None:
     """The entry that is the backward of this one and has no operator; None if there is none."""
     backward = registry.backward_of(entry)
     return backward if backward is not None and backward.gradients else None
-
-
-def _decomposition_signature(entry: Composite) -> Operator:
-    target = entry.decomposition.target
-    assert target is not None
-    return describe_function(find_function(target), target)
 
 
 def function_hook_source(

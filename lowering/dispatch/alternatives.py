@@ -17,13 +17,13 @@ from composites.contracts.model import OUTPUT_MASK
 from composites.element_types import NAME_OF_PYTORCH
 from composites.errors import LoweringError
 from composites.functions import find_function
-from composites.registry.alternatives import backward_parameters, callee_of
+from composites.registry.alternatives import backward_parameters
 from composites.registry.condition_types import ANY
 from composites.registry.model import STOCK, Composite, Decomposition, Kernel
 from composites.registry.operators import Operator
 from composites.registry.selection import Call as DescribedCall
 from composites.registry.selection import Operand, Selection
-from composites.registry.signatures import describe_function
+from composites.registry.signatures import callee_of, describe_function
 from lowering.dispatch.decomposition import (
     Call,
     keeps_stock_bits,

@@ -11,7 +11,7 @@ from lowering.stablehlo.comparison.inputs import make_inputs
 from lowering.stablehlo.comparison.isolate import decomposition_module
 from lowering.stablehlo.comparison.table import readable_seconds
 from lowering.stablehlo.comparison.timing import median_times, times_in_turns
-from lowering.stablehlo.inspection.table import readable_types
+from lowering.stablehlo.inspection.table import readable_types, report_table
 from lowering.stablehlo.kernels import KernelUse, PlacedKernels, outer_calls, put_alone
 from lowering.stablehlo.run import compile_module
 
@@ -48,28 +48,25 @@ class Profile:
     @property
     def table(self) -> Table:
         """The times as a table of rich."""
-        from rich.table import Table
-        from rich.text import Text
+        return report_table(
+            ("composite", "types", "kernel"),
+            ("count", "one call", "decomposition", "all", "of the step"),
+            map(self._cells, self.calls),
+            caption=f"whole step: {readable_seconds(self.step)}",
+        )
 
-        table = Table(caption=f"whole step: {readable_seconds(self.step)}")
-        for heading in ("composite", "types", "kernel"):
-            table.add_column(heading, overflow="fold")
-        for heading in ("count", "one call", "decomposition", "all", "of the step"):
-            table.add_column(heading, justify="right")
-        for row in self.calls:
-            use = row.call
-            cells = (
-                f"{use.composite} v{use.version}",
-                readable_types(use.operands, use.results),
-                use.kernel or use.alternative or "",
-                str(use.count),
-                readable_seconds(row.seconds),
-                readable_seconds(row.decomposition_seconds),
-                readable_seconds(row.total),
-                f"{row.total / self.step:.0%}",
-            )
-            table.add_row(*map(Text, cells))
-        return table
+    def _cells(self, row: ProfiledCall) -> tuple[str, ...]:
+        use = row.call
+        return (
+            f"{use.composite} v{use.version}",
+            readable_types(use.operands, use.results),
+            use.kernel or use.alternative or "",
+            str(use.count),
+            readable_seconds(row.seconds),
+            readable_seconds(row.decomposition_seconds),
+            readable_seconds(row.total),
+            f"{row.total / self.step:.0%}",
+        )
 
     def __str__(self) -> str:
         from rich.console import Console

@@ -20,7 +20,6 @@ from composites.attribute_types import UnsupportedValueError, by_value
 from composites.errors import (
     AllowlistError,
     InvalidCallError,
-    Problem,
     RegistryError,
     UnusableFunctionError,
 )
@@ -154,8 +153,7 @@ def _keyword_only(function: Callable[..., Any], operands: Sequence[str]) -> tupl
 
 
 def _refused(entry: Composite, problem: str) -> RegistryError:
-    place = entry.location
-    return RegistryError([Problem(place.file, place.line, entry.qualified, problem)])
+    return RegistryError([entry.location.problem(problem, entry.qualified)])
 
 
 def _no_entry(*_: Any) -> NoReturn:

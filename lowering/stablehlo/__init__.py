@@ -22,14 +22,11 @@ Importing this package imports neither torch nor jax. jaxlib is imported by the 
 needs it.
 """
 
-from .comparison import (
-    ComparedCall,
-    Comparison,
-    compare,
-    comparison_chart,
-    comparison_page,
-    comparison_table,
-)
+from .comparison.chart import comparison_chart
+from .comparison.compare import compare
+from .comparison.page import comparison_page
+from .comparison.results import ComparedCall, Comparison
+from .comparison.table import comparison_table
 from .dynamic_sizes.agreement import program_difference, type_difference
 from .dynamic_sizes.generalize import Generalized, Recording, generalize
 from .dynamic_sizes.refine import refine
@@ -54,17 +51,10 @@ from .errors import (
     VersionError,
 )
 from .ffi import register_targets
-from .inspection import (
-    Cast,
-    CastReport,
-    Report,
-    cast_table,
-    casts,
-    composite_count,
-    composite_table,
-    html_page,
-    inspect,
-)
+from .inspection.cast_report import Cast, CastReport, casts
+from .inspection.page import html_page
+from .inspection.report import Report, composite_count, inspect
+from .inspection.table import cast_table, composite_table
 from .isolation import Limits
 from .jax_function import jax_function
 from .module import Module

@@ -6,7 +6,7 @@ import sys
 import threading
 
 from .errors import StableHLOError
-from .inspection import inspect
+from .inspection.report import inspect
 from .isolation import OUT_OF_MEMORY, Limits
 from .module import Module
 

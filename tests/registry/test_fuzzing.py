@@ -6,7 +6,7 @@ tries more, chosen at random.
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "registries"
 Test = Callable[..., None]
 
 
-def budget(small: int, large: int) -> Callable[[Test], Test]:
+def budget(small: int, large: int, *inputs: st.SearchStrategy[Any]) -> Callable[[Test], Test]:
     """Run a test with `small` inputs in the default set, and with `large` in the exhaustive one."""
 
     def decorate(test: Test) -> Test:
@@ -43,7 +43,11 @@ def budget(small: int, large: int) -> Callable[[Test], Test]:
 
         @pytest.mark.parametrize("chosen", runs)
         def run(chosen: settings) -> None:
-            chosen(test)()
+            @wraps(test)  # settings belong to one function, and each run has its own
+            def once(*values: Any, **named: Any) -> None:
+                test(*values, **named)
+
+            chosen(given(*inputs)(once))()
 
         run.__name__, run.__doc__ = test.__name__, test.__doc__
         return run
@@ -98,8 +102,7 @@ def mutants(draw: st.DrawFn) -> str:
     return text
 
 
-@budget(small=20, large=1000)
-@given(mutants())
+@budget(20, 1000, mutants())
 def test_mutated_files(text: str) -> None:
     load(text)
 
@@ -204,24 +207,21 @@ ENTRIES = st.fixed_dictionaries(
 )
 
 
-@budget(small=40, large=1000)
-@given(st.fixed_dictionaries({"e": ENTRIES}, optional={"f": ENTRIES}))
+@budget(40, 1000, st.fixed_dictionaries({"e": ENTRIES}, optional={"f": ENTRIES}))
 def test_structured_files(entries: dict[str, Any]) -> None:
     # Most keys do not fit the operator, so entries with few keys get further.
     document = {"schema": 1, "namespace": "acme", "composites": entries}
     load(yaml.safe_dump(document, sort_keys=False))
 
 
-@budget(small=40, large=1000)
-@given(OPERATORS, st.dictionaries(NAMES, FLOATS | SCALARS, min_size=1, max_size=1))
+@budget(40, 1000, OPERATORS, st.dictionaries(NAMES, FLOATS | SCALARS, min_size=1, max_size=1))
 def test_values_of_conditions(operator: str, values: dict[str, Any]) -> None:
     entry = {"op": operator, "when": values}
     document = {"schema": 1, "namespace": "acme", "composites": {"e": entry}}
     load(yaml.safe_dump(document))
 
 
-@budget(small=50, large=3000)
-@given(conditions() | st.text(max_size=30))
+@budget(50, 3000, conditions() | st.text(max_size=30))
 def test_conditions(text: str) -> None:
     """A condition that is accepted compiles, and evaluates without side effects."""
     for operator in ("aten::_softmax", "aten::mean.dim"):
@@ -232,8 +232,9 @@ def test_conditions(text: str) -> None:
         compile(written, "condition", "eval")
 
 
-@budget(small=100, large=10_000)
-@given(
+@budget(
+    100,
+    10_000,
     st.sampled_from([*attribute_types.TABLE, *ARRAYS]),
     VALUES
     | st.just(10**5000)
@@ -264,8 +265,7 @@ ITEMS = st.sampled_from(
 ) | st.text(max_size=8)  # fmt: skip
 
 
-@budget(small=60, large=1000)
-@given(st.lists(ITEMS, max_size=4).map(",".join))
+@budget(60, 1000, st.lists(ITEMS, max_size=4).map(",".join))
 def test_allowlist(text: str) -> None:
     try:
         entries = resolve(split_allowlist(text), catalog())

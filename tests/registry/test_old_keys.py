@@ -117,7 +117,7 @@ def test_the_old_key_of_a_file_that_another_names(
     monkeypatch.syspath_prepend(tmp_path)
     text = "schema: 2\nnamespace: acme\ncomposites: {}\nkernels: acme_kernels:more.yaml\n"
     document = read_document(text, "acme.yaml")
-    (problem,) = rows_of_file(document, "acme.yaml").outdated
+    (problem,) = rows_of_file(document).outdated
     assert (problem.file, problem.line) == (str(other), 4)
 
 

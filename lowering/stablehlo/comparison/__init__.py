@@ -7,19 +7,3 @@ distinct calls of a module (inspection)
     -> results    data and JSON
     -> table, chart, page
 """
-
-from .chart import comparison_chart
-from .compare import compare
-from .page import comparison_page
-from .results import ComparedCall, Comparison, Numbers
-from .table import comparison_table
-
-__all__ = [
-    "ComparedCall",
-    "Comparison",
-    "Numbers",
-    "compare",
-    "comparison_chart",
-    "comparison_page",
-    "comparison_table",
-]

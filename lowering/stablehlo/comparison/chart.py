@@ -1,9 +1,8 @@
 """A comparison as a picture: the times of each call as bars, in SVG."""
 
 from dataclasses import dataclass
-from importlib.resources import files
-from typing import Any
 
+from ..inspection.page import rendered
 from ..inspection.table import cells as composite_cells
 from .results import ComparedCall, Comparison
 from .table import caption, readable_seconds
@@ -38,21 +37,17 @@ def comparison_chart(comparison: Comparison) -> str:
     """
     bars = [_bars(row, number * _ROW) for number, row in enumerate(comparison.calls)]
     lines = caption(comparison).split("; ")
-    template = files(__package__).joinpath("chart.svg.j2").read_text(encoding="utf-8")
-    text: str = (
-        environment()
-        .from_string(template)
-        .render(
-            title=f"kernels for @{comparison.module or 'module'}",
-            caption=caption(comparison),
-            lines=lines,
-            bars=bars,
-            row=_ROW,
-            line=_LINE,
-            height=40 + len(bars) * _ROW + (len(lines) + 1) * _LINE,
-        )
+    return rendered(
+        __package__,
+        "chart.svg.j2",
+        title=f"kernels for @{comparison.module or 'module'}",
+        caption=caption(comparison),
+        lines=lines,
+        bars=bars,
+        row=_ROW,
+        line=_LINE,
+        height=40 + len(bars) * _ROW + (len(lines) + 1) * _LINE,
     )
-    return text
 
 
 def _bars(row: ComparedCall, y: int) -> Bars:
@@ -81,12 +76,3 @@ def _bars(row: ComparedCall, y: int) -> Bars:
 def _without_call(problem: str) -> str:
     """A problem without the call that it starts with, which has a line of its own."""
     return problem.partition(" -> ")[2].partition(": ")[2] or problem
-
-
-def environment() -> Any:
-    """The settings of the templates: text is escaped, and a missing value is an error."""
-    from jinja2 import Environment, StrictUndefined
-
-    return Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )

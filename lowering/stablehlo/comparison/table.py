@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ..inspection.table import cells as composite_cells
-from ..inspection.table import readable_bytes
+from ..inspection.table import readable_bytes, report_table
 from .results import ComparedCall, Comparison
 
 if TYPE_CHECKING:
@@ -25,18 +25,17 @@ NUMBER_HEADINGS = (
 
 def comparison_table(comparison: Comparison) -> "Table":
     """The calls of a comparison, one row each, the largest share first."""
-    from rich.table import Table
     from rich.text import Text
 
-    title = Text(f"kernels for @{comparison.module or 'module'}")
-    table = Table(title=title, caption=Text(caption(comparison)))
-    for heading in TEXT_HEADINGS:
-        table.add_column(heading, overflow="fold")
-    for heading in NUMBER_HEADINGS:
-        table.add_column(heading, justify="right")
-    for row in comparison.calls:
-        style = None if row.problem is None else "red"
-        table.add_row(*map(Text, cells(row)), style=style)
+    table = report_table(
+        TEXT_HEADINGS,
+        NUMBER_HEADINGS,
+        map(cells, comparison.calls),
+        Text(f"kernels for @{comparison.module or 'module'}"),
+        Text(caption(comparison)),
+    )
+    for row, call in zip(table.rows, comparison.calls, strict=True):
+        row.style = None if call.problem is None else "red"
     return table
 
 

@@ -47,17 +47,13 @@ def html_page(module: Module, *, section: str = "") -> str:
     All text from the module is escaped. The page has no script and loads nothing. `section` is HTML
     to put between the two; it is not escaped.
     """
-    from jinja2 import Environment, StrictUndefined
-
     report, graph = inspect(module), dataflow_graph(module)
     hues = _hues({row.name for row in report.composites})
     is_drawn = len(graph.nodes) <= _MOST_BOXES
     boxes = _place(graph, hues) if is_drawn else []
-    template = files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8")
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string(template).render(
+    return rendered(
+        __package__,
+        "page.html.j2",
         title=f"composites of @{report.module or 'module'}",
         caption=caption(report),
         rows=[(cells(row), hues[row.name]) for row in report.composites[:_MOST_BOXES]],
@@ -71,6 +67,18 @@ def html_page(module: Module, *, section: str = "") -> str:
         width=max((box.x + box.width for box in boxes), default=0) + _BOW,
         height=max((box.y + box.height for box in boxes), default=0) + _GAP,
     )
+
+
+def rendered(package: str, name: str, **values: object) -> str:
+    """A template of a package with values in it. Text is escaped, and a missing value is an
+    error."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = files(package).joinpath(name).read_text(encoding="utf-8")
+    return environment.from_string(template).render(**values)
 
 
 def _place(graph: Graph, hues: dict[str, int]) -> list[Box]:

@@ -1,5 +1,6 @@
 """Reports as tables for the terminal."""
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .cast_report import Cast, CastReport
@@ -7,25 +8,42 @@ from .report import CompositeReport, Report
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import TextType
+
+
+def report_table(
+    texts: Sequence[str],
+    numbers: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    title: "TextType | None" = None,
+    caption: "TextType | None" = None,
+) -> "Table":
+    """A table with these headings. Columns of text are folded, those of numbers are not."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, caption=caption)
+    for heading in texts:
+        table.add_column(heading, overflow="fold")
+    for heading in numbers:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        # Text, not str: rich would read [brackets] in types and attributes as markup.
+        table.add_row(*map(Text, row))
+    return table
 
 
 def composite_table(report: Report) -> "Table":
     """The composites of a report, one row each. Title and caption have the module's totals."""
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        title=Text(f"composites of @{report.module or 'module'}"),
-        caption=Text(caption(report)),
+    return report_table(
+        ("composite", "attributes", "types"),
+        ("count", "ops", "bytes", "share"),
+        map(cells, report.composites),
+        Text(f"composites of @{report.module or 'module'}"),
+        Text(caption(report)),
     )
-    for heading in ("composite", "attributes", "types"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("count", "ops", "bytes", "share"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in report.composites:
-        # Text, not str: rich would read [brackets] in types and attributes as markup.
-        table.add_row(*map(Text, cells(row)))
-    return table
 
 
 def caption(report: Report) -> str:
@@ -54,19 +72,15 @@ def cells(row: CompositeReport) -> tuple[str, ...]:
 
 def cast_table(report: CastReport) -> "Table":
     """The casts of a report, one row each, most bytes first. The caption has the totals by kind."""
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        title=Text(f"casts of @{report.module or 'module'}"), caption=Text(cast_caption(report))
+    return report_table(
+        ("function", "made by", "cast", "kind", "read by"),
+        ("count", "bytes"),
+        map(cast_cells, report.casts),
+        Text(f"casts of @{report.module or 'module'}"),
+        Text(cast_caption(report)),
     )
-    for heading in ("function", "made by", "cast", "kind", "read by"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("count", "bytes"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in report.casts:
-        table.add_row(*map(Text, cast_cells(row)))
-    return table
 
 
 def cast_caption(report: CastReport) -> str:
