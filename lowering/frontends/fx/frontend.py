@@ -27,6 +27,7 @@ def make_frontend() -> Frontend:
         MissingPackageError: this PyTorch, or this process, cannot have the device.
     """
     define_casts()
+    strides.define_as_strided_in_place()
     offer_control_flow()
     graph = FxGraph()
     recording = FxRecording(graph)

@@ -4,13 +4,15 @@ in order there, a view takes them by their numbers."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from lowering.frontends.aten_in_jax.table import overload
 from lowering.frontends.errors import NoKernelError
-from lowering.frontends.fx import capture
+from lowering.frontends.fx import DISPATCH_KEY, capture
 
 
 def as_strided(
@@ -126,3 +128,18 @@ capture.OWN.update(
         overload("aten::as_strided_scatter"): as_strided_scatter,
     }
 )
+
+
+@cache
+def define_as_strided_in_place() -> torch.library.Library:
+    """Register `aten::as_strided_`, which changes the sizes of a tensor, for the device of traced
+    tensors, which alone lacks it (torch 2.15.0). It stays for the life of the process."""
+    name = "aten::as_strided_"
+    of_others = torch.library.get_kernel(name, "CPU").call_boxed
+
+    def kernel(keys: Any, *arguments: Any) -> Any:
+        return of_others(keys, *arguments)
+
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("as_strided_", kernel, DISPATCH_KEY, with_keyset=True)
+    return library
