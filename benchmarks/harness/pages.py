@@ -1,20 +1,11 @@
-"""Pages in Markdown and plots, as benchmarks/ has them.
-
-A plot can be read on white and on black, and the same numbers give the same file.
-"""
+"""Tables and pages in Markdown, as benchmarks/ has them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-GREY = "#888888"
+from typing import Any
 
 
 def markdown_table(
@@ -59,23 +50,3 @@ def rendered(template: str, **values: Any) -> str:
 def versions_of(*packages: str) -> str:
     """Packages with their versions, as one text."""
     return ", ".join(f"{name} {version(name)}" for name in packages)
-
-
-@contextmanager
-def chart(path: Path, size: tuple[float, float]) -> Iterator[Figure]:
-    """A figure that is written to `path` at the end of the block."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    style: dict[Any, str] = {
-        "svg.hashsalt": "benchmarks",
-        "font.family": "sans-serif",
-        "axes.facecolor": "none",
-        **dict.fromkeys(
-            ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), GREY
-        ),
-    }
-    with matplotlib.rc_context(style):
-        figure = Figure(figsize=size, layout="constrained")
-        yield figure
-        figure.savefig(path, transparent=True, metadata={"Date": None, "Creator": None})
