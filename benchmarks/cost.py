@@ -13,11 +13,7 @@ How the times are kept honest:
   composites show medians over blocks.
 - A step is tracing, building and running, and ends when the device has finished, not when it was
   handed the work.
-- Tracing is timed as a trainer meets it, right after a step; the row "in a loop" is the same
-  tracing over and over with nothing in between, which is all processor caches can do.
-- The row "the binding alone" has, on the side of composites, the same number of calls of the one
-  function by which Python can insert a computation into torch_xla's graph: no operator, dispatcher
-  or hook around it. No hook can be faster.
+- Tracing is timed as a trainer meets it, right after a step.
 - A first compile joins a tiny operation that no graph had before to the traced graph, so neither
   side finds it in torch_xla's cache of compiled graphs. torch_xla's counters are checked: each
   compile sample compiled once, no other sample compiled at all.
@@ -36,7 +32,6 @@ os.environ.setdefault("PJRT_DEVICE", "CPU")
 
 import torch
 import torch_xla
-import torch_xla.core.xla_builder as xb
 from torch_xla.debug import metrics
 
 import composites
@@ -53,14 +48,11 @@ from benchmarks.harness.timing import (
 )
 
 SHAPE = (128, 256)
-COUNTS = (1, 10, 100, 200, 1000)
+COUNTS = (1, 200, 1000)
 """Gelus of a chain."""
 COMPILES = 8
 """Compiles of a workload on each side, before its `divisor`: they take seconds."""
-LOOPS = 10
 
-TRACE_BINDING = "trace, the binding alone"
-TRACE_LOOP = "trace, F.gelu, in a loop"
 TRACE_FUNCTION = "trace, F.gelu"
 TRACE_MODULE = "trace, nn.GELU"
 TRACE = "trace"
@@ -71,14 +63,13 @@ COMPILE = "first compile + run"
 STEP = "cached step"
 RUN = "cached step without tracing"
 QUANTITIES = (
-    *(TRACE_BINDING, TRACE_LOOP, TRACE_FUNCTION, TRACE_MODULE, TRACE, BUILD, TRACE_AND_BUILD),
+    *(TRACE_FUNCTION, TRACE_MODULE, TRACE, BUILD, TRACE_AND_BUILD),
     *(BYTES, COMPILE, STEP, RUN),
 )
 """In the order of the table."""
 # Bars are ratios to stock.
 CHAIN_BARS_AT = 200
 CHAIN_BARS = {
-    TRACE_LOOP: 1.5,
     TRACE_FUNCTION: 1.5,
     TRACE_MODULE: 1.5,
     BUILD: 1.0,
@@ -105,8 +96,6 @@ class Workload:
     """Composites to turn on."""
     traces: Mapping[str, Trace]
     """Traces to time after a step; the first is also the one that is built, compiled and run."""
-    loops: Mapping[str, Mapping[str, Trace]] = field(default_factory=dict)
-    """Traces to time in a loop, by the quantity they measure and the side."""
     calls: int | None = None
     """Operator calls that a trace is divided by; None for a whole step."""
     divisor: int = 2
@@ -122,8 +111,6 @@ def gelu_chain(calls: int, *, backward: bool) -> Workload:
     """
     x = torch.randn(SHAPE, device="xla").requires_grad_(backward)
     seed = torch.ones(SHAPE, device="xla")
-    computation = xb.create_computation("chain", lambda x: x.tanh(), (xb.mkshape("f32", SHAPE),))
-    insert = torch_xla._XLAC._xla_user_computation
 
     def traced(gelu: Callable[[torch.Tensor], torch.Tensor]) -> Results:
         y = x
@@ -131,19 +118,12 @@ def gelu_chain(calls: int, *, backward: bool) -> Workload:
             y = gelu(y)
         return torch.autograd.grad(y, x, seed) if backward else (y,)
 
-    def binding() -> Results:
-        return traced(lambda x: insert("benchmark::chain", (x,), computation)[0])
-
     def function() -> Results:
         return traced(torch.nn.functional.gelu)  # looked up here: composites replace it
 
-    loops = {TRACE_LOOP: dict.fromkeys(SIDES, function)}
-    if not backward:
-        loops[TRACE_BINDING] = {"stock": function, "composites": binding}
     return Workload(
         operators=("gelu",),
         traces={TRACE_FUNCTION: function, TRACE_MODULE: partial(traced, torch.nn.GELU())},
-        loops=loops,
         calls=calls,
         divisor=1 + calls // 500,
         bars=CHAIN_BARS if calls == CHAIN_BARS_AT else {},
@@ -236,9 +216,6 @@ def block(
             _after_tracing(trace)
             _after_tracing(trace)  # an optimizer's first step makes its state: another graph
         with compiles(0):
-            for quantity, by_side in workload.loops.items():
-                for _ in range(LOOPS):
-                    add(quantity, seconds(by_side[side])[0])
             for _ in range(SAMPLES_PER_BLOCK):
                 for quantity, trace in workload.traces.items():
                     traced, results = seconds(trace)
@@ -315,7 +292,7 @@ class Result:
     def _written(self, quantity: str, value: float) -> str:
         if quantity == BYTES:
             return f"{value / 1000:,.1f} KB"
-        if self.workload.calls and quantity in {*self.workload.loops, *self.workload.traces}:
+        if self.workload.calls and quantity in self.workload.traces:
             return f"{value / self.workload.calls * 1e6:.2f} us/op"
         return f"{value * 1e3:,.2f} ms"
 

@@ -136,10 +136,3 @@ ROWS: tuple[Comparison, ...] = (
 )  # fmt: skip
 """At the sizes of what the alternatives are for. A row may have a bar and no alternative: its
 composite is then measured beside stock."""
-
-QUICK: tuple[Comparison, ...] = (
-    Comparison("attention, L = 300", ATTENTION, attention(300, batch=1), faster=2.2, smaller=0.9),
-    _whole("causal GPT, L = 256", None, training_steps.causal_gpt, 256, vocabulary=300, width=64,
-        layers=1),
-)  # fmt: skip
-"""Small ones, for tests."""
