@@ -47,7 +47,6 @@ def mobilenet() -> Model:
     """With a smooth activation, and norms of enough elements, gradients are well conditioned."""
     model = Architecture(
         "encoder",
-        "MobileNetV2Config",
         "MobileNetV2ForImageClassification",
         {
             "image_size": 64,

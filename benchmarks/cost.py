@@ -38,7 +38,9 @@ import composites
 from benchmarks.harness.pages import markdown_table, page, publish
 from benchmarks.harness.runs import chosen, parser_of
 from benchmarks.harness.timing import (
+    BESIDE_STOCK,
     SAMPLES_PER_BLOCK,
+    beside_stock,
     conditions,
     no_garbage_collection,
     ratio,
@@ -46,6 +48,7 @@ from benchmarks.harness.timing import (
     settle,
     typical,
 )
+from benchmarks.training_steps import SMALL_GPT2, of_transformers
 
 SHAPE = (128, 256)
 COUNTS = (1, 200, 1000)
@@ -130,24 +133,12 @@ def gelu_chain(calls: int, *, backward: bool) -> Workload:
     )
 
 
-def gpt2_step(layers: int = 4, hidden: int = 256, batch: int = 4, length: int = 64) -> Workload:
+def gpt2_step() -> Workload:
     """A training step of a small GPT-2: forward, loss.backward(), AdamW."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    config = GPT2Config(
-        n_layer=layers,
-        n_embd=hidden,
-        n_head=4,
-        n_positions=length,
-        vocab_size=1024,
-        bos_token_id=0,
-        eos_token_id=0,
-        activation_function="gelu_pytorch_tanh",  # GPT-2's gelu_new as one operator
-    )
-    on_cpu: torch.nn.Module = GPT2LMHeadModel(config)
-    model = on_cpu.to("xla").train()
+    model = of_transformers("GPT2LMHeadModel", **SMALL_GPT2, n_layer=4).to("xla").train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    tokens = torch.randint(config.vocab_size, (batch, length)).to("xla")
+    shape = 4, SMALL_GPT2["n_positions"]
+    tokens = torch.randint(SMALL_GPT2["vocab_size"], shape).to("xla")
 
     def step() -> Results:
         optimizer.zero_grad()
@@ -278,16 +269,10 @@ class Result:
         for quantity in QUANTITIES:
             if quantity not in self.blocks:
                 continue
-            of_sides = self.blocks[quantity]
-            to_stock, bar = ratio(*of_sides.values()), self.workload.bars.get(quantity)
-            yield (
-                quantity,
-                *(self._written(quantity, typical(of_sides[side])) for side in SIDES),
-                f"{to_stock.median:.2f}",
-                to_stock.middle_half,
-                "" if bar is None else f"<= {bar:g}",
-                to_stock.verdict(bar),
-            )
+            of_sides = self.blocks[quantity].values()
+            written = [self._written(quantity, typical(blocks)) for blocks in of_sides]
+            bar = self.workload.bars.get(quantity)
+            yield beside_stock(quantity, written, ratio(*of_sides), bar)
 
     def _written(self, quantity: str, value: float) -> str:
         if quantity == BYTES:
@@ -295,9 +280,6 @@ class Result:
         if self.workload.calls and quantity in self.workload.traces:
             return f"{value / self.workload.calls * 1e6:.2f} us/op"
         return f"{value * 1e3:,.2f} ms"
-
-
-COLUMNS = ("quantity", *SIDES, "ratio", "middle half", "bar", "")
 
 
 def measure(name: str, repeats: int, markers: Markers) -> Result:
@@ -322,7 +304,7 @@ def main() -> None:
     tables: list[str | list[str]] = []
     for name in names:
         result = measure(name, options.repeats, markers)
-        table = markdown_table(COLUMNS, result.rows(), numbers=range(1, len(COLUMNS) - 1))
+        table = markdown_table(BESIDE_STOCK, result.rows(), numbers=range(1, 6))
         tables += [f"## {result.title}", table]
     text = page(
         "Cost of composites beside stock torch_xla",

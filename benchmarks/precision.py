@@ -36,10 +36,10 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import LlamaConfig, LlamaForCausalLM
 
 import composites
 from benchmarks.harness.pages import markdown_table, rendered
+from benchmarks.training_models import of_transformers
 from lowering.activation import exactly
 from lowering.stablehlo import Module, casts
 
@@ -325,7 +325,9 @@ def linear() -> tuple[nn.Module, Step]:
 
 def llama() -> tuple[nn.Module, Step]:
     """Two layers; its bf16 activations differ from those in f64 too."""
-    config = LlamaConfig(
+    torch.manual_seed(SEED)
+    model = of_transformers(
+        "LlamaForCausalLM",
         vocab_size=VOCABULARY,
         hidden_size=WIDTH,
         intermediate_size=96,
@@ -335,7 +337,6 @@ def llama() -> tuple[nn.Module, Step]:
         max_position_embeddings=TOKENS,
         tie_word_embeddings=False,
     )
-    torch.manual_seed(SEED)
 
     def loss(module: nn.Module, batch: int) -> Tensor:
         generator = torch.Generator().manual_seed(batch)
@@ -344,7 +345,7 @@ def llama() -> tuple[nn.Module, Step]:
         result: Tensor = module(input_ids=ids, labels=ids).loss
         return result
 
-    return LlamaForCausalLM(config), loss
+    return model, loss
 
 
 MODELS = {"one linear layer": linear, "llama": llama}

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.cases import Case, called, cross_entropy, group_norm, instance_norm, softmax
+from benchmarks.training_models import of_transformers
 
 Spec = tuple[str | None, ...]
 """For each dimension of a tensor, the axis of the mesh that shares it out, or None."""
@@ -98,12 +99,8 @@ TENSOR_PARALLEL: Mapping[str, Spec] = {
 
 def build(model: str) -> torch.nn.Module:
     """A model with random weights."""
-    import transformers
-
     settings = dict(MODELS[model])
-    class_ = getattr(transformers, settings.pop("class"))
-    module: torch.nn.Module = class_(class_.config_class(**settings))
-    return module
+    return of_transformers(settings.pop("class"), **settings)
 
 
 Parallelism = Literal["tensor", "data", "FSDP", "2-D"]

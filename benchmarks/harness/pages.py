@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from importlib.metadata import version
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -48,5 +49,9 @@ def rendered(template: str, **values: Any) -> str:
 
 
 def versions_of(*packages: str) -> str:
-    """Packages with their versions, as one text."""
-    return ", ".join(f"{name} {version(name)}" for name in packages)
+    """The packages that are installed with their versions, as one text."""
+    written = []
+    for name in packages:
+        with suppress(PackageNotFoundError):
+            written.append(f"{name} {version(name)}")
+    return ", ".join(written)
