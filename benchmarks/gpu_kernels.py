@@ -2,8 +2,7 @@
 
 `benchmarks.kernels --device cuda` runs this; its head says how.
 
-    cases -> exported programs -> a folder            a machine with torch_xla, no GPU needed
-    programs with and without kernels -> times        a machine with a GPU, no torch_xla needed
+    cases -> exported programs, with and without kernels -> times
 """
 
 from __future__ import annotations
@@ -69,8 +68,6 @@ TABLES: Mapping[str, Sequence[str]] = {
 """The title and the head of each table of the page, in its order."""
 TRAINING, CALLS, ALTERNATIVES = TABLES
 Decompositions = Literal["stock", "fast", "fast for the CPU"]
-FOLDERS: Mapping[Decompositions, str] = {"stock": "", "fast": "-fast", "fast for the CPU": "-cpu"}
-"""What is added to a case's name, for the folder of its program."""
 
 
 # ---- cases ----
@@ -201,7 +198,6 @@ CASES: Mapping[str, Trained] = {
         for number, case in enumerate(ON_GPUS)
     },
 }
-"""By the name of the folder that holds the program, but for its decompositions."""
 
 
 # ---- measuring ----
@@ -378,32 +374,21 @@ def random_inputs(program: Program) -> dict[str, Any]:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prepare programs, or measure them.
+    """Measure the cases that are chosen.
 
     Raises:
-        SystemExit: there is no GPU, a program was not prepared, or a case has failed.
+        SystemExit: there is no GPU, or a case has failed.
     """
     titles = chosen([f"{key}: {case.name}" for key, case in CASES.items()], options.names)
     keys = [title.partition(":")[0] for title in titles]
-    if options.prepare:
-        prepare(options.prepare, keys)
-        return
     use_package()
     device = _device()
-    cases = _until(time.monotonic() + 60 * options.minutes, _cases(keys, device, options))
+    # A page is of one machine: rows of another one in the file of results do not count.
+    every = ((device, CASES[key].name, partial(_rows, CASES[key], options.seconds)) for key in keys)
+    cases = _until(time.monotonic() + 60 * options.minutes, every)
     found = list(measured(cases, options.results, lambda _, row: Row(**row)))
     publish(markdown(device, found), options.markdown)
     sys.exit(failures(found))
-
-
-def prepare(folder: Path, names: Sequence[str]) -> None:
-    """Export the programs of these cases, each to a folder of its own. Needs torch_xla."""
-    for name in names:
-        case = CASES[name]
-        for decompositions in case.decompositions:
-            path = folder / (name + FOLDERS[decompositions])
-            case.export(decompositions).save(path)
-            print(f"{path}: {case.name}, decompositions: {decompositions}", flush=True)
 
 
 def _until(end: float, cases: Iterator[Measurement[Row]]) -> Iterator[Measurement[Row]]:
@@ -414,28 +399,8 @@ def _until(end: float, cases: Iterator[Measurement[Row]]) -> Iterator[Measuremen
         yield case
 
 
-def _cases(
-    names: Sequence[str], device: str, options: argparse.Namespace
-) -> Iterator[Measurement[Row]]:
-    """A page is of one machine: rows of another one in the file of results do not count."""
-    prepared = options.prepared
-    if prepared is not None:
-        folders = [name + FOLDERS[each] for name in names for each in CASES[name].decompositions]
-        missing = [prepared / folder for folder in folders if not (prepared / folder).is_dir()]
-        if missing:
-            raise SystemExit(f"{missing[0]} is missing; write it with --prepare {prepared}")
-    for name in names:
-        yield device, CASES[name].name, partial(_rows, name, prepared, options.seconds)
-
-
-def _rows(name: str, prepared: Path | None, seconds: float) -> Iterator[Row]:
-    case = CASES[name]
-    programs = {
-        each: case.export(each)
-        if prepared is None
-        else Program.load(prepared / (name + FOLDERS[each]))
-        for each in case.decompositions
-    }
+def _rows(case: Trained, seconds: float) -> Iterator[Row]:
+    programs = {each: case.export(each) for each in case.decompositions}
     if "fast for the CPU" in programs:
         yield measured_alternative(case, programs, seconds)
         return

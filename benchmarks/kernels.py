@@ -21,13 +21,12 @@ that are in it are not measured again.
 
 On a GPU, the kernels are those of examples/gpu_kernels:
 
-    python -m benchmarks.kernels --device cuda --prepare FOLDER
-    python -m benchmarks.kernels --device cuda --prepared FOLDER [--names REGEX] [--minutes 9]
+    python -m benchmarks.kernels --device cuda [--names REGEX] [--minutes 9]
         [--seconds 2] [--results FILE] [--markdown FILE]
 
-- The first one exports the programs, and needs torch_xla but no GPU. The second one runs them, and
-  needs jax for CUDA and what this package needs, but no torch_xla. With a torch for CUDA, it also
-  measures PyTorch. Carry the repository, FOLDER (some MB) and a folder of wheels to the machine,
+- This needs jax for CUDA and what this package needs, but no torch_xla: PyTorch 2.10 or newer
+  exports the programs. With a torch for CUDA, it also measures PyTorch. Carry the repository and a
+  folder of wheels to the machine,
   `pip install --no-index --find-links WHEELS 'jax[cuda12]' torch pydantic pyyaml jinja2 protobuf`,
   and run it in the repository: no network is needed, and it begins no row after nine minutes.
 - training: attention, forward and backward, and whole steps of a GPT, at lengths of 1024, 2048 and
@@ -247,7 +246,6 @@ class Growth:
             ", ".join(f"{size}: {gain:.2f}" for size, gain in self.gains),
             f"`{first}`",
             "" if behind == first else f"`{behind}`",
-            _recorded(self.composite),
         )
 
     def _where(self, gains: Sequence[tuple[int, float]]) -> str:
@@ -266,20 +264,6 @@ class Growth:
         if most == sizes[-1]:
             return f"{self.size} >= {least}"
         return f"{least} <= {self.size} <= {most}"
-
-
-def _recorded(composite: str) -> str:
-    """The conditions that the registry has."""
-    listed = [
-        kernel
-        for kernel in all_listed()
-        if kernel.composite == composite and kernel.platform == "cpu"
-    ]
-    conditions = (
-        " and ".join(f"`{text}`" for text in kernel.when.where) or "always"
-        for kernel in sorted(listed, key=lambda kernel: -kernel.priority)
-    )
-    return ", then ".join(conditions)
 
 
 def growth(growing: Growing, seconds: float) -> Iterator[Growth]:
@@ -458,7 +442,7 @@ SECTIONS = (
         "Where kernels pay",
         (
             *("composite", "by size: fastest other / kernel", "the kernel pays where"),
-            *("behind the alternative", "registry"),
+            "behind the alternative",
         ),
         {"growing": Growth},
     ),
@@ -513,8 +497,6 @@ def main() -> None:
     parser.add_argument("--parts", default=",".join(KINDS), help="comma-separated")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each side of a call")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--prepare", type=Path, help="with cuda: write programs, measure nothing")
-    parser.add_argument("--prepared", type=Path, help="with cuda: read these programs")
     parser.add_argument("--minutes", type=float, default=9.0, help="with cuda: begin none later")
     options = parser.parse_args()
     if options.device == "cuda":
