@@ -4,7 +4,7 @@
                                         [--results FILE]
                                         [--markdown benchmarks/DECOMPOSITIONS.md]
 
-Each row of benchmarks/decomposition_cases.py runs with stock torch_xla, with the composites of
+Each row of benchmarks/decomposition_cases.yaml runs with stock torch_xla, with the composites of
 `fast`, with those of `small` where they are others, and with PyTorch's own operators on the CPU
 (`eager`). Calls run forward and backward; a whole step is forward, backward and AdamW, with every
 composite on.
