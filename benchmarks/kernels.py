@@ -12,8 +12,6 @@
 - steps: whole training steps with AdamW: the exported program with stock's decompositions, with
   kernels alone, and as `auto` chooses kernels and faster alternatives; PyTorch eager,
   torch.compile, and torch_xla.
-  Where another side is faster than `auto`, the page has the page faults of both: fresh memory,
-  which Linux clears at each of them, is a part of XLA's time that docs/usage.md says how to save.
 - others: programs that nothing was tuned for, with stock's decompositions and on `auto`.
 
 With `--results`, cases are written to a file of JSON lines as soon as they are known, and cases
@@ -53,7 +51,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -295,8 +292,6 @@ class Stepped:
     faster: int
     """Calls that have a faster alternative, of the same side."""
     bar: float | None
-    faults: Mapping[str, int]
-    """Page faults of a step, by side: how often it writes to a page of memory that is fresh."""
 
     @property
     def times(self) -> dict[str, float]:
@@ -325,18 +320,6 @@ class Stepped:
             self.gain.middle_half,
             reached(self.gain.median, self.bar),
             self.fastest,
-        )
-
-    @property
-    def remark(self) -> str | None:
-        """A sentence about a step in which another side is faster than `auto`."""
-        if self.fastest == "auto":
-            return None
-        less = self.times["auto"] - self.times[self.fastest]
-        return (
-            f"- {self.name}: {self.fastest} takes {milliseconds(less)} less than auto. A step of"
-            f" auto has {self.faults['auto']:,} page faults, and one of {self.fastest}"
-            f" {self.faults[self.fastest]:,}."
         )
 
 
@@ -370,15 +353,7 @@ def measured_step(
         sum(use.count for use in uses if use.kernel is not None),
         sum(use.count for use in uses if use.alternative is not None),
         case.bar,
-        {side: _page_faults(run) for side, run in runs.items()},
     )
-
-
-def _page_faults(run: Run) -> int:
-    run()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    run()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 
 def of_step(step: Any, module: torch.nn.Module, batch: Mapping[str, Any]) -> Run:
@@ -468,8 +443,6 @@ def markdown(rows: Mapping[str, Sequence[Any]]) -> str:
             continue
         table = markdown_table(section.head, [row.cells for row in shown])
         paragraphs += [f"## {section.title}", table]
-        steps = [row for row in shown if isinstance(row, Stepped)]
-        paragraphs += [list(filter(None, (step.remark for step in steps)))]
     return page(
         f"Kernels beside decompositions{settings}, on the CPU",
         "Written by `python -m benchmarks.kernels`, whose head says what is measured. The kernels"
