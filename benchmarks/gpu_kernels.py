@@ -25,7 +25,7 @@ from torch.nn import functional
 
 import composites
 from benchmarks.cases import BF16, UPDATE, Case, called, cross_entropy, rms_norm
-from benchmarks.harness.pages import markdown_table, page, publish
+from benchmarks.harness.pages import Line, page, publish, sections
 from benchmarks.harness.runs import Case as Measurement
 from benchmarks.harness.runs import Measured, chosen, failures, measured
 from benchmarks.harness.timing import reached
@@ -203,14 +203,6 @@ CASES: Mapping[str, Trained] = {
 # ---- measuring ----
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The cells of a row of a table."""
-
-    table: str
-    cells: Sequence[str]
-
-
 Programs = Mapping[Decompositions, Program]
 
 
@@ -222,7 +214,7 @@ def placed(program: Program, platform: str) -> PlacedKernels:
 
 def measured_calls(
     name: str, program: Program, seconds: float, platform: str = CUDA
-) -> Iterator[Row]:
+) -> Iterator[Line]:
     """Each distinct call that has a kernel, alone, on what the program computes from random
     inputs. The difference is relative to the largest value."""
     kernels = placed(program, platform)
@@ -240,12 +232,12 @@ def measured_calls(
         expected, actual = (each(*operands) for each in executables)
         stock, kernel = _seconds([_of_arrays(e, operands) for e in executables], ALONE, seconds)
         times = duration(stock), duration(kernel), f"{stock / kernel:.2f}"
-        yield Row(CALLS, (name, call.name, *times, f"{error(actual, expected):.1e}"))
+        yield Line(CALLS, (name, call.name, *times, f"{error(actual, expected):.1e}"))
 
 
 def measured_training(
     case: Trained, programs: Programs, seconds: float, platform: str = CUDA
-) -> Row:
+) -> Line:
     """The programs, stock's with kernels too, and PyTorch if it has a GPU, in turns."""
     stock = programs["stock"]
     sides = {"decompositions": stock}
@@ -269,17 +261,17 @@ def measured_training(
         ratio = times[side] / times[over] if {side, over} <= times.keys() else None
         cells += ["", ""] if ratio is None else [f"{ratio:.2f}", reached(ratio, bar)]
     cells += [f"{temporary[s] / 1e6:,.0f}" if s in temporary else "" for s in COLUMNS[:3]]
-    return Row(TRAINING, cells)
+    return Line(TRAINING, cells)
 
 
 def measured_alternative(
     case: Trained, programs: Programs, seconds: float, platform: str = CUDA
-) -> Row:
+) -> Line:
     """The program with stock's decompositions, and with those that are fast on a CPU."""
     runs = [_of_program(each, platform, is_step=False)[0] for each in programs.values()]
     stock, fast = _seconds(runs, ALONE, seconds)
     cells = case.name, duration(stock), duration(fast), _digits(stock / fast)
-    return Row(ALTERNATIVES, cells)
+    return Line(ALTERNATIVES, cells)
 
 
 def duration(seconds: float) -> str:
@@ -386,12 +378,12 @@ def run(options: argparse.Namespace) -> None:
     # A page is of one machine: rows of another one in the file of results do not count.
     every = ((device, CASES[key].name, partial(_rows, CASES[key], options.seconds)) for key in keys)
     cases = _until(time.monotonic() + 60 * options.minutes, every)
-    found = list(measured(cases, options.results, lambda _, row: Row(**row)))
+    found = list(measured(cases, options.results, lambda _, row: Line(**row)))
     publish(markdown(device, found), options.markdown)
     sys.exit(failures(found))
 
 
-def _until(end: float, cases: Iterator[Measurement[Row]]) -> Iterator[Measurement[Row]]:
+def _until(end: float, cases: Iterator[Measurement[Line]]) -> Iterator[Measurement[Line]]:
     """The cases that begin before this time."""
     for case in cases:
         if time.monotonic() > end:
@@ -399,7 +391,7 @@ def _until(end: float, cases: Iterator[Measurement[Row]]) -> Iterator[Measuremen
         yield case
 
 
-def _rows(case: Trained, seconds: float) -> Iterator[Row]:
+def _rows(case: Trained, seconds: float) -> Iterator[Line]:
     programs = {each: case.export(each) for each in case.decompositions}
     if "fast for the CPU" in programs:
         yield measured_alternative(case, programs, seconds)
@@ -410,21 +402,15 @@ def _rows(case: Trained, seconds: float) -> Iterator[Row]:
         yield from measured_calls(case.name, programs["stock"], seconds)
 
 
-def markdown(device: str, found: Sequence[Measured[Row]]) -> str:
+def markdown(device: str, found: Sequence[Measured[Line]]) -> str:
     """The page. It names the cases that are missing."""
-    rows = [row for one in found for row in one.rows]
-    paragraphs: list[str | list[str]] = []
-    for title, head in TABLES.items():
-        cells = [row.cells for row in rows if row.table == title]
-        if cells:
-            paragraphs += [f"## {title}", markdown_table(head, cells)]
     done = {one.name for one in found if one.rows}
     left = [case.name for case in CASES.values() if case.name not in done]
     return page(
         "Kernels beside decompositions and PyTorch, on a GPU",
         "Written by `python -m benchmarks.kernels --device cuda`; its head says what is measured.",
         device,
-        *paragraphs,
+        *sections(TABLES, (line for one in found for line in one.rows)),
         f"Not measured: {', '.join(left)}." if left else "",
     )
 

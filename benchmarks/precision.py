@@ -1,7 +1,6 @@
 """How exact matrix products are: PyTorch on the CPU, stock torch_xla and composites against f64.
 
-    python -m benchmarks.precision [--sizes 256,1024,4096,16384,65536] [--batches 1,4,16,64]
-                                   [--markdown docs/precision.md]
+    python -m benchmarks.precision [--markdown docs/precision.md]
 
 - Products `[64, K] @ [K, 64]` of normal numbers in bf16 and f16, written in each way that a user
   has. An error is a difference from the product of the same narrow numbers in f64, relative to that
@@ -38,7 +37,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import composites
-from benchmarks.harness.pages import markdown_table, rendered
+from benchmarks.harness.pages import markdown_table, publish, rendered
 from benchmarks.training_models import of_transformers
 from lowering.activation import exactly
 from lowering.stablehlo import Module, casts
@@ -461,25 +460,10 @@ def page(measured: Measured) -> str:
     )
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(sorted(int(number) for number in text.split(",")))
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ",".join(map(str, numbers))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--sizes", type=_numbers, default=_listed(SIZES), help="of K")
-    parser.add_argument("--batches", type=_numbers, default=_listed(BATCHES), help="micro-batches")
     parser.add_argument("--markdown", type=Path, help="write the page to this file")
-    options = parser.parse_args()
-    measured = measure(options.sizes, options.batches)
-    for name, table in tables(measured).items():
-        print(f"{name}\n\n{table}\n")
-    if options.markdown:
-        options.markdown.write_text(page(measured), encoding="utf-8")
+    publish(page(measure(SIZES, BATCHES)), parser.parse_args().markdown)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,28 @@ def markdown_table(
 
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The cells of a line of one of a page's tables."""
+
+    table: str
+    cells: Sequence[str]
+
+
+def sections(heads: Mapping[str, Sequence[str]], lines: Iterable[Line]) -> list[str | list[str]]:
+    """The tables that have lines, each with its title.
+
+    Args:
+        heads: the head of each table, by its title.
+    """
+    shown = list(lines)
+    paragraphs: list[str | list[str]] = []
+    for title, head in heads.items():
+        if cells := [line.cells for line in shown if line.table == title]:
+            paragraphs += [f"## {title}", markdown_table(head, cells)]
+    return paragraphs
 
 
 def page(title: str, *paragraphs: str | Sequence[str]) -> str:
