@@ -247,52 +247,39 @@ def _graph(results: Results) -> bytes:
     return proto
 
 
-@dataclass(slots=True)
-class Result:
-    """Blocks of samples of a workload, by quantity and side."""
-
-    name: str
-    workload: Workload
-    blocks: dict[str, dict[str, list[list[float]]]] = field(default_factory=dict)
-    composites_in_graph: int = 0
-
-    def add(self, side: str, samples: Samples) -> None:
-        for quantity, values in samples.items():
-            self.blocks.setdefault(quantity, {s: [] for s in SIDES})[side].append(values)
-
-    @property
-    def title(self) -> str:
-        plural = "" if self.composites_in_graph == 1 else "s"
-        return f"{self.name}: {self.composites_in_graph} composite{plural} in the graph"
-
-    def rows(self) -> Iterator[tuple[str, ...]]:
-        for quantity in QUANTITIES:
-            if quantity not in self.blocks:
-                continue
-            of_sides = self.blocks[quantity].values()
-            written = [self._written(quantity, typical(blocks)) for blocks in of_sides]
-            bar = self.workload.bars.get(quantity)
-            yield beside_stock(quantity, written, ratio(*of_sides), bar)
-
-    def _written(self, quantity: str, value: float) -> str:
-        if quantity == BYTES:
-            return f"{value / 1000:,.1f} KB"
-        if self.workload.calls and quantity in self.workload.traces:
-            return f"{value / self.workload.calls * 1e6:.2f} us/op"
-        return f"{value * 1e3:,.2f} ms"
+Blocks = Mapping[str, Sequence[Sequence[float]]]
+"""Samples of a quantity, by side."""
 
 
-def measure(name: str, repeats: int, markers: Markers) -> Result:
-    """Blocks of both sides, in turned order."""
+def measure(name: str, repeats: int, markers: Markers) -> list[str | list[str]]:
+    """The title and the table of a workload: blocks of both sides, in turned order."""
     workload = WORKLOADS[name]()
-    result = Result(name, workload)
+    blocks: dict[str, dict[str, list[list[float]]]] = {}
+    in_graph = 0
     compile_blocks = max(2, COMPILES // workload.divisor)
     for number in range(max(2, repeats // workload.divisor)):
         for side in SIDES if number % 2 == 0 else reversed(SIDES):
             samples, inside = block(workload, side, markers, compile_too=number < compile_blocks)
-            result.add(side, samples)
-            result.composites_in_graph = max(result.composites_in_graph, inside)
-    return result
+            in_graph = max(in_graph, inside)
+            for quantity, values in samples.items():
+                blocks.setdefault(quantity, {s: [] for s in SIDES})[side].append(values)
+    rows = [_row(workload, each, blocks[each]) for each in QUANTITIES if each in blocks]
+    plural = "" if in_graph == 1 else "s"
+    title = f"## {name}: {in_graph} composite{plural} in the graph"
+    return [title, markdown_table(BESIDE_STOCK, rows, numbers=range(1, 6))]
+
+
+def _row(workload: Workload, quantity: str, blocks: Blocks) -> tuple[str, ...]:
+    written = [_written(workload, quantity, typical(of_side)) for of_side in blocks.values()]
+    return beside_stock(quantity, written, ratio(*blocks.values()), workload.bars.get(quantity))
+
+
+def _written(workload: Workload, quantity: str, value: float) -> str:
+    if quantity == BYTES:
+        return f"{value / 1000:,.1f} KB"
+    if workload.calls and quantity in workload.traces:
+        return f"{value / workload.calls * 1e6:.2f} us/op"
+    return f"{value * 1e3:,.2f} ms"
 
 
 def main() -> None:
@@ -301,11 +288,7 @@ def main() -> None:
     composites.disable()  # whatever XLA_COMPOSITE_OP turned on: the other side is stock
     markers = Markers(torch.arange(100_000, device="xla"))
     settle()
-    tables: list[str | list[str]] = []
-    for name in names:
-        result = measure(name, options.repeats, markers)
-        table = markdown_table(BESIDE_STOCK, result.rows(), numbers=range(1, 6))
-        tables += [f"## {result.title}", table]
+    tables = [part for name in names for part in measure(name, options.repeats, markers)]
     text = page(
         "Cost of composites beside stock torch_xla",
         [
