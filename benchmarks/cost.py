@@ -48,7 +48,8 @@ from benchmarks.harness.timing import (
     settle,
     typical,
 )
-from benchmarks.training_steps import SMALL_GPT2, of_transformers
+from benchmarks.training_models import of_transformers
+from benchmarks.training_steps import SMALL_GPT2
 
 SHAPE = (128, 256)
 COUNTS = (1, 200, 1000)

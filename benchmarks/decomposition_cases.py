@@ -61,7 +61,7 @@ def _call(name: str, *, entry: str | None = None, **row: Any) -> Comparison:
     return Comparison(name, (entry or name.partition(" ")[0],), case_of(**row), **own)
 
 
-def _step(name: str, *, build: str, arguments: Sequence[Any] = (), **bars: float) -> Comparison:
+def _step(name: str, *, build: str, arguments: Sequence[Any] = (), **bars: Any) -> Comparison:
     """A training step with everything on."""
     step = Training(partial(getattr(training_steps, build), *arguments))
     return Comparison(f"step of {name}", ALL, step, **bars, mode=UPDATE)

@@ -39,7 +39,8 @@ from benchmarks.harness.timing import (
     settle,
     typical,
 )
-from benchmarks.training_steps import SMALL_GPT2, of_transformers
+from benchmarks.training_models import of_transformers
+from benchmarks.training_steps import SMALL_GPT2
 
 LAYERS = 12
 BAR = 1.0
