@@ -351,6 +351,7 @@ OPERATORS: Mapping[str, Callable[..., Case]] = {
     "nearest": partial(images, "nearest", resampling("nearest")),
     "norm of transformers": norm_of_transformers,
     "rms norm": rms_norm,
+    "small max pool": partial(images, "max pool", partial(functional.max_pool2d, kernel_size=2)),
     "softmax": softmax,
 }
 

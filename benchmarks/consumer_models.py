@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from benchmarks.consumers import MODELS as NAMES
 from benchmarks.training_models import (
     ARCHITECTURES,
     BATCH,
@@ -47,7 +48,6 @@ def mobilenet() -> Model:
     """With a smooth activation, and norms of enough elements, gradients are well conditioned."""
     model = Architecture(
         "encoder",
-        "MobileNetV2Config",
         "MobileNetV2ForImageClassification",
         {
             "image_size": 64,
@@ -297,35 +297,18 @@ def segmentation() -> Model:
     return Model(SegmentationNet(), _images(), loss)
 
 
-MODELS: Mapping[str, Callable[[], Model]] = {
-    "mobilenet": mobilenet,
-    "resnet": partial(architecture, "resnet"),
+OWN: Mapping[str, Callable[[], Model]] = {
     "unet": unet_without_dropout,
-    "swin": partial(architecture, "swin"),
-    "mixtral": partial(architecture, "mixtral"),
-    "dlrm": dlrm,
-    "gnn": gnn,
-    "lora_int8": lora_int8,
-    "gan": gan,
-    "stn": stn,
-    "pinn": pinn,
-    "gemma": partial(architecture, "gemma"),
-    "qwen2_moe": partial(architecture, "qwen2_moe"),
-    "clip": clip,
-    "whisper": partial(architecture, "whisper"),
-    "mamba": partial(architecture, "mamba"),
-    "gru": gru,
-    "diffusion": diffusion,
-    "bert": partial(architecture, "bert"),
-    "llama": partial(architecture, "llama"),
-    "segmentation": segmentation,
-    # Drawn by lot: random.Random(0).sample of the others of ARCHITECTURES, by name.
-    "gptj": partial(architecture, "gptj"),
-    "t5": partial(architecture, "t5"),
-    "hubert": partial(architecture, "hubert"),
+    **{
+        function.__name__: function
+        for function in (
+            *(mobilenet, dlrm, gnn, lora_int8, gan, stn, pinn, clip, gru, diffusion, segmentation),
+        )
+    },
 }
-
-
+MODELS: Mapping[str, Callable[[], Model]] = {
+    name: OWN.get(name) or partial(architecture, name) for name in NAMES
+}
 UNREAD = ("labels", "return_loss")
 """Of a batch, what inference does without."""
 

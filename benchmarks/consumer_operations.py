@@ -13,6 +13,7 @@ an error of its own, are printed as well: the target may refuse them by name.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,7 +22,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_args
 
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax.numpy
 import numpy as np
+from jax import lax
 from numpy.random import Generator
 
 from benchmarks.consumer_runs import CONSUMERS, TARGET, Consumer, largest_error
@@ -68,8 +73,6 @@ def some(random: Generator, count: int, of_them: int | None = None) -> list[int]
 
 def gather(random: Generator) -> Operation:
     """Windows whose sizes, indices and dimensions are any; some indices are outside."""
-    from jax import lax
-
     operand = sizes(random, int(random.integers(1, 5)))
     rank = len(operand)
     indexed = some(random, rank, int(random.integers(1, rank + 1)))
@@ -94,8 +97,6 @@ def gather(random: Generator) -> Operation:
 
 def scatter(random: Generator) -> Operation:
     """Updates of rows, elements and windows; replaced, added up, multiplied, or the greatest."""
-    from jax import lax
-
     operand = sizes(random, int(random.integers(1, 4)))
     rank = len(operand)
     indexed = some(random, rank, int(random.integers(1, rank + 1)))
@@ -131,8 +132,6 @@ def scatter(random: Generator) -> Operation:
 
 def pad(random: Generator) -> Operation:
     """Padding at both ends and between elements; negative padding cuts off."""
-    from jax import lax
-
     shape = sizes(random, int(random.integers(1, 5)))
     around = [
         (
@@ -147,8 +146,6 @@ def pad(random: Generator) -> Operation:
 
 def convolution(random: Generator) -> Operation:
     """Any layout, stride, padding, dilation and number of groups, in one to three dimensions."""
-    from jax import lax
-
     spatial = int(random.choice([1, 2, 2, 2, 3]))
     groups, batch_groups = [(1, 1), (1, 1), (2, 1), (4, 1), (1, 2)][random.integers(5)]
     window = sizes(random, spatial, 1, 3)
@@ -181,8 +178,6 @@ def convolution(random: Generator) -> Operation:
 
 def reduction(random: Generator) -> Operation:
     """Sums, products, extremes and their places, `all` and `any`, along any dimensions."""
-    from jax import lax, numpy
-
     # XLA drops the start of a reduction of single elements.
     shape = sizes(random, int(random.integers(1, 5)), least=int(random.integers(1, 3)))
     dims = some(random, len(shape), int(random.integers(1, len(shape) + 1)))
@@ -199,13 +194,11 @@ def reduction(random: Generator) -> Operation:
     else:
         operand = floats(random, shape)
     axes = {"axis": dims[0]} if name.startswith("arg") else {"axis": tuple(dims)}
-    return partial(getattr(numpy, name), **axes), [operand]
+    return partial(getattr(jax.numpy, name), **axes), [operand]
 
 
 def window(random: Generator) -> Operation:
     """Reductions of windows, and running ones."""
-    from jax import lax
-
     shape = sizes(random, int(random.integers(1, 5)), 1, 7)
     extent = [int(random.integers(1, min(size, 3) + 1)) for size in shape]
     add, start = [(lax.add, 0.0), (lax.max, -np.inf), (lax.min, np.inf), (lax.mul, 1.0)][
@@ -231,8 +224,6 @@ def window(random: Generator) -> Operation:
 
 def product(random: Generator) -> Operation:
     """Products over any dimensions, with any batch dimensions."""
-    from jax import lax
-
     shared = sizes(random, int(random.integers(0, 3)))
     summed = sizes(random, int(random.integers(0, 3)))
     left = [*shared, *summed, *sizes(random, int(random.integers(0, 3)))]
@@ -254,8 +245,6 @@ def product(random: Generator) -> Operation:
 
 def dynamic(random: Generator) -> Operation:
     """Slices from, and updates at, places that are operands; some are outside."""
-    from jax import lax
-
     shape = sizes(random, int(random.integers(1, 5)))
     size = [int(random.integers(1, each + 1)) for each in shape]
     starts = [np.array(random.integers(-2, each + 2), np.int32) for each in shape]
@@ -268,8 +257,6 @@ def dynamic(random: Generator) -> Operation:
 
 def movement(random: Generator) -> Operation:
     """Slices with strides, reversed, transposed and broadcast operands, concatenations."""
-    from jax import lax
-
     shape = sizes(random, int(random.integers(1, 6)))
     name = ("slice", "rev", "transpose", "broadcast", "concatenate")[random.integers(5)]
     operand = floats(random, shape)
@@ -312,8 +299,6 @@ KINDS: dict[str, Callable[[Generator], Operation]] = {
 
 def module_of(kind: str, seed: int) -> tuple[Module, list[np.ndarray]]:
     """A generated operation as a module, and its operands."""
-    import jax
-
     call, operands = KINDS[kind](np.random.default_rng([seed, *kind.encode()]))
     return Module.parse(jax.jit(call).lower(*operands).as_text()), operands
 

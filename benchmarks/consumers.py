@@ -43,7 +43,8 @@ MODELS = (
     *("gan", "stn", "pinn", "gemma", "qwen2_moe", "clip", "whisper", "mamba"),
     *("gru", "diffusion", "bert", "llama", "segmentation", "gptj", "t5", "hubert"),
 )
-"""The names of `benchmarks.consumer_models.MODELS`, which needs torch to read."""
+"""The names of `benchmarks.consumer_models.MODELS`, which needs torch to read. The last three were
+drawn by lot: random.Random(0).sample of the others of ARCHITECTURES, by name."""
 PACKAGES = (
     "torch",
     "torch_xla",

@@ -13,11 +13,7 @@ How the times are kept honest:
   composites show medians over blocks.
 - A step is tracing, building and running, and ends when the device has finished, not when it was
   handed the work.
-- Tracing is timed as a trainer meets it, right after a step; the row "in a loop" is the same
-  tracing over and over with nothing in between, which is all processor caches can do.
-- The row "the binding alone" has, on the side of composites, the same number of calls of the one
-  function by which Python can insert a computation into torch_xla's graph: no operator, dispatcher
-  or hook around it. No hook can be faster.
+- Tracing is timed as a trainer meets it, right after a step.
 - A first compile joins a tiny operation that no graph had before to the traced graph, so neither
   side finds it in torch_xla's cache of compiled graphs. torch_xla's counters are checked: each
   compile sample compiled once, no other sample compiled at all.
@@ -36,14 +32,15 @@ os.environ.setdefault("PJRT_DEVICE", "CPU")
 
 import torch
 import torch_xla
-import torch_xla.core.xla_builder as xb
 from torch_xla.debug import metrics
 
 import composites
 from benchmarks.harness.pages import markdown_table, page, publish
 from benchmarks.harness.runs import chosen, parser_of
 from benchmarks.harness.timing import (
+    BESIDE_STOCK,
     SAMPLES_PER_BLOCK,
+    beside_stock,
     conditions,
     no_garbage_collection,
     ratio,
@@ -51,16 +48,15 @@ from benchmarks.harness.timing import (
     settle,
     typical,
 )
+from benchmarks.training_models import of_transformers
+from benchmarks.training_steps import SMALL_GPT2
 
 SHAPE = (128, 256)
-COUNTS = (1, 10, 100, 200, 1000)
+COUNTS = (1, 200, 1000)
 """Gelus of a chain."""
 COMPILES = 8
 """Compiles of a workload on each side, before its `divisor`: they take seconds."""
-LOOPS = 10
 
-TRACE_BINDING = "trace, the binding alone"
-TRACE_LOOP = "trace, F.gelu, in a loop"
 TRACE_FUNCTION = "trace, F.gelu"
 TRACE_MODULE = "trace, nn.GELU"
 TRACE = "trace"
@@ -71,14 +67,13 @@ COMPILE = "first compile + run"
 STEP = "cached step"
 RUN = "cached step without tracing"
 QUANTITIES = (
-    *(TRACE_BINDING, TRACE_LOOP, TRACE_FUNCTION, TRACE_MODULE, TRACE, BUILD, TRACE_AND_BUILD),
+    *(TRACE_FUNCTION, TRACE_MODULE, TRACE, BUILD, TRACE_AND_BUILD),
     *(BYTES, COMPILE, STEP, RUN),
 )
 """In the order of the table."""
 # Bars are ratios to stock.
 CHAIN_BARS_AT = 200
 CHAIN_BARS = {
-    TRACE_LOOP: 1.5,
     TRACE_FUNCTION: 1.5,
     TRACE_MODULE: 1.5,
     BUILD: 1.0,
@@ -105,8 +100,6 @@ class Workload:
     """Composites to turn on."""
     traces: Mapping[str, Trace]
     """Traces to time after a step; the first is also the one that is built, compiled and run."""
-    loops: Mapping[str, Mapping[str, Trace]] = field(default_factory=dict)
-    """Traces to time in a loop, by the quantity they measure and the side."""
     calls: int | None = None
     """Operator calls that a trace is divided by; None for a whole step."""
     divisor: int = 2
@@ -122,8 +115,6 @@ def gelu_chain(calls: int, *, backward: bool) -> Workload:
     """
     x = torch.randn(SHAPE, device="xla").requires_grad_(backward)
     seed = torch.ones(SHAPE, device="xla")
-    computation = xb.create_computation("chain", lambda x: x.tanh(), (xb.mkshape("f32", SHAPE),))
-    insert = torch_xla._XLAC._xla_user_computation
 
     def traced(gelu: Callable[[torch.Tensor], torch.Tensor]) -> Results:
         y = x
@@ -131,43 +122,24 @@ def gelu_chain(calls: int, *, backward: bool) -> Workload:
             y = gelu(y)
         return torch.autograd.grad(y, x, seed) if backward else (y,)
 
-    def binding() -> Results:
-        return traced(lambda x: insert("benchmark::chain", (x,), computation)[0])
-
     def function() -> Results:
         return traced(torch.nn.functional.gelu)  # looked up here: composites replace it
 
-    loops = {TRACE_LOOP: dict.fromkeys(SIDES, function)}
-    if not backward:
-        loops[TRACE_BINDING] = {"stock": function, "composites": binding}
     return Workload(
         operators=("gelu",),
         traces={TRACE_FUNCTION: function, TRACE_MODULE: partial(traced, torch.nn.GELU())},
-        loops=loops,
         calls=calls,
         divisor=1 + calls // 500,
         bars=CHAIN_BARS if calls == CHAIN_BARS_AT else {},
     )
 
 
-def gpt2_step(layers: int = 4, hidden: int = 256, batch: int = 4, length: int = 64) -> Workload:
+def gpt2_step() -> Workload:
     """A training step of a small GPT-2: forward, loss.backward(), AdamW."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    config = GPT2Config(
-        n_layer=layers,
-        n_embd=hidden,
-        n_head=4,
-        n_positions=length,
-        vocab_size=1024,
-        bos_token_id=0,
-        eos_token_id=0,
-        activation_function="gelu_pytorch_tanh",  # GPT-2's gelu_new as one operator
-    )
-    on_cpu: torch.nn.Module = GPT2LMHeadModel(config)
-    model = on_cpu.to("xla").train()
+    model = of_transformers("GPT2LMHeadModel", **SMALL_GPT2, n_layer=4).to("xla").train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    tokens = torch.randint(config.vocab_size, (batch, length)).to("xla")
+    shape = 4, SMALL_GPT2["n_positions"]
+    tokens = torch.randint(SMALL_GPT2["vocab_size"], shape).to("xla")
 
     def step() -> Results:
         optimizer.zero_grad()
@@ -236,9 +208,6 @@ def block(
             _after_tracing(trace)
             _after_tracing(trace)  # an optimizer's first step makes its state: another graph
         with compiles(0):
-            for quantity, by_side in workload.loops.items():
-                for _ in range(LOOPS):
-                    add(quantity, seconds(by_side[side])[0])
             for _ in range(SAMPLES_PER_BLOCK):
                 for quantity, trace in workload.traces.items():
                     traced, results = seconds(trace)
@@ -279,61 +248,39 @@ def _graph(results: Results) -> bytes:
     return proto
 
 
-@dataclass(slots=True)
-class Result:
-    """Blocks of samples of a workload, by quantity and side."""
-
-    name: str
-    workload: Workload
-    blocks: dict[str, dict[str, list[list[float]]]] = field(default_factory=dict)
-    composites_in_graph: int = 0
-
-    def add(self, side: str, samples: Samples) -> None:
-        for quantity, values in samples.items():
-            self.blocks.setdefault(quantity, {s: [] for s in SIDES})[side].append(values)
-
-    @property
-    def title(self) -> str:
-        plural = "" if self.composites_in_graph == 1 else "s"
-        return f"{self.name}: {self.composites_in_graph} composite{plural} in the graph"
-
-    def rows(self) -> Iterator[tuple[str, ...]]:
-        for quantity in QUANTITIES:
-            if quantity not in self.blocks:
-                continue
-            of_sides = self.blocks[quantity]
-            to_stock, bar = ratio(*of_sides.values()), self.workload.bars.get(quantity)
-            yield (
-                quantity,
-                *(self._written(quantity, typical(of_sides[side])) for side in SIDES),
-                f"{to_stock.median:.2f}",
-                to_stock.middle_half,
-                "" if bar is None else f"<= {bar:g}",
-                to_stock.verdict(bar),
-            )
-
-    def _written(self, quantity: str, value: float) -> str:
-        if quantity == BYTES:
-            return f"{value / 1000:,.1f} KB"
-        if self.workload.calls and quantity in {*self.workload.loops, *self.workload.traces}:
-            return f"{value / self.workload.calls * 1e6:.2f} us/op"
-        return f"{value * 1e3:,.2f} ms"
+Blocks = Mapping[str, Sequence[Sequence[float]]]
+"""Samples of a quantity, by side."""
 
 
-COLUMNS = ("quantity", *SIDES, "ratio", "middle half", "bar", "")
-
-
-def measure(name: str, repeats: int, markers: Markers) -> Result:
-    """Blocks of both sides, in turned order."""
+def measure(name: str, repeats: int, markers: Markers) -> list[str | list[str]]:
+    """The title and the table of a workload: blocks of both sides, in turned order."""
     workload = WORKLOADS[name]()
-    result = Result(name, workload)
+    blocks: dict[str, dict[str, list[list[float]]]] = {}
+    in_graph = 0
     compile_blocks = max(2, COMPILES // workload.divisor)
     for number in range(max(2, repeats // workload.divisor)):
         for side in SIDES if number % 2 == 0 else reversed(SIDES):
             samples, inside = block(workload, side, markers, compile_too=number < compile_blocks)
-            result.add(side, samples)
-            result.composites_in_graph = max(result.composites_in_graph, inside)
-    return result
+            in_graph = max(in_graph, inside)
+            for quantity, values in samples.items():
+                blocks.setdefault(quantity, {s: [] for s in SIDES})[side].append(values)
+    rows = [_row(workload, each, blocks[each]) for each in QUANTITIES if each in blocks]
+    plural = "" if in_graph == 1 else "s"
+    title = f"## {name}: {in_graph} composite{plural} in the graph"
+    return [title, markdown_table(BESIDE_STOCK, rows, numbers=range(1, 6))]
+
+
+def _row(workload: Workload, quantity: str, blocks: Blocks) -> tuple[str, ...]:
+    written = [_written(workload, quantity, typical(of_side)) for of_side in blocks.values()]
+    return beside_stock(quantity, written, ratio(*blocks.values()), workload.bars.get(quantity))
+
+
+def _written(workload: Workload, quantity: str, value: float) -> str:
+    if quantity == BYTES:
+        return f"{value / 1000:,.1f} KB"
+    if workload.calls and quantity in workload.traces:
+        return f"{value / workload.calls * 1e6:.2f} us/op"
+    return f"{value * 1e3:,.2f} ms"
 
 
 def main() -> None:
@@ -342,11 +289,7 @@ def main() -> None:
     composites.disable()  # whatever XLA_COMPOSITE_OP turned on: the other side is stock
     markers = Markers(torch.arange(100_000, device="xla"))
     settle()
-    tables: list[str | list[str]] = []
-    for name in names:
-        result = measure(name, options.repeats, markers)
-        table = markdown_table(COLUMNS, result.rows(), numbers=range(1, len(COLUMNS) - 1))
-        tables += [f"## {result.title}", table]
+    tables = [part for name in names for part in measure(name, options.repeats, markers)]
     text = page(
         "Cost of composites beside stock torch_xla",
         [

@@ -1,10 +1,10 @@
 """The alternatives to stock's decompositions, live on torch_xla's CPU device: time and memory.
 
     python -m benchmarks.decompositions [--names "attention|step"] [--repeats 8] [--budget 30]
-                                        [--results FILE] [--quick]
+                                        [--results FILE]
                                         [--markdown benchmarks/DECOMPOSITIONS.md]
 
-Each row of benchmarks/decomposition_cases.py runs with stock torch_xla, with the composites of
+Each row of benchmarks/decomposition_cases.yaml runs with stock torch_xla, with the composites of
 `fast`, with those of `small` where they are others, and with PyTorch's own operators on the CPU
 (`eager`). Calls run forward and backward; a whole step is forward, backward and AdamW, with every
 composite on.
@@ -14,8 +14,7 @@ composite on.
 - `compile` is what torch_xla counts as XLA's time for the step's graph: the median of several
   times, for which the sides take turns.
 - `memory` is what XLA reports of the buffers of the step's program: parameters, results and all in
-  between. `process` is the peak of a process that runs two steps and nothing else.
-  Each has a process of its own.
+  between, in a process of its own.
 - A row that stock cannot run, for want of memory, has the others alone.
 
 With `--results`, rows are written to a file of JSON lines as soon as they are known, and rows that
@@ -43,7 +42,7 @@ import torch_xla
 
 import composites
 from benchmarks.cases import PlacedCase, PlacedUpdate
-from benchmarks.decomposition_cases import ALL, QUICK, ROWS, Comparison
+from benchmarks.decomposition_cases import ALL, ROWS, Comparison
 from benchmarks.harness import memory
 from benchmarks.harness.pages import markdown_table, page, publish
 from benchmarks.harness.processes import alone, environment, xla_flags
@@ -67,7 +66,7 @@ from composites.registry.model import Composite
 
 Side = Literal["stock", "fast", "small", "eager"]
 OnDevice = PlacedCase | PlacedUpdate | PlacedTraining
-COMPARISONS = {comparison.name: comparison for comparison in (*ROWS, *QUICK)}
+COMPARISONS = {comparison.name: comparison for comparison in ROWS}
 FEWEST = 3
 """Blocks of each side, however long they take."""
 STEPS = 2
@@ -86,7 +85,6 @@ class Row:
     blocks: Mapping[Side, list[list[float]]]
     compiles: Mapping[Side, float]
     buffers: Mapping[Side, int]
-    processes: Mapping[Side, int]
     taken: Sequence[str]
     """The alternatives that calls had."""
 
@@ -207,20 +205,14 @@ def _alternatives() -> list[str]:
     )
 
 
-def size_row(name: str, side: Side, folder: Path) -> tuple[int | None, int]:
-    """Bytes of the buffers of the step's program, and of this process at its peak."""
+def size_row(name: str, side: Side, folder: Path) -> int | None:
+    """Bytes of the buffers of the step's program; see `of_last_program`."""
     comparison = COMPARISONS[name]
     placed = _placed(comparison)
     with on(comparison, side):
         for _ in range(STEPS):
             _step(placed, comparison)
-    return memory.of_last_program(folder), memory.peak_of_process()
-
-
-def empty_process() -> int:
-    """Bytes of a process that has loaded the packages and a device."""
-    torch.ones(1, device="xla").cpu()
-    return memory.peak_of_process()
+    return memory.of_last_program(folder)
 
 
 # ---- in the process that asks ----
@@ -232,19 +224,18 @@ def measure(name: str, repeats: int, budget: float) -> list[Row]:
     with environment(ONE_PROGRAM):
         compiles = alone(compile_row, name, budget)
     buffers: dict[Side, int] = {}
-    processes: dict[Side, int] = {}
     for side in sides_of(COMPARISONS[name]):
         with tempfile.TemporaryDirectory() as folder:
             with environment(xla_flags(memory.DUMP.format(folder=folder))):
-                size, processes[side] = alone(size_row, name, side, Path(folder))
+                size = alone(size_row, name, side, Path(folder))
             if size is not None:
                 buffers[side] = size
-    return [Row(name, blocks, compiles, buffers, processes, taken)]
+    return [Row(name, blocks, compiles, buffers, taken)]
 
 
 COLUMNS = (
     *("what runs", "side", "time", "faster", "middle half", "memory", "to stock's"),
-    *("process", "compile", "to stock's", "bars"),
+    *("compile", "to stock's", "bars"),
 )
 
 
@@ -260,7 +251,6 @@ def lines(row: Row) -> Iterator[tuple[str, ...]]:
             "" if gain is None else gain.middle_half,
             _megabytes(row.buffers.get(side)),
             _relative(row.buffers, side),
-            _megabytes(row.processes.get(side)),
             "" if side not in row.compiles else f"{row.compiles[side]:.2f} s",
             _relative(row.compiles, side),
             "; ".join(_bars(row, COMPARISONS[row.name])) if side == "fast" else "",
@@ -299,9 +289,8 @@ def _relative(values: Mapping[Side, float], side: Side) -> str:
 
 def main() -> None:
     parser = parser_of(__doc__, repeats=8, budget=30.0)
-    parser.add_argument("--quick", action="store_true", help="small ones, to see that it works")
     options = parser.parse_args()
-    names = chosen([row.name for row in (QUICK if options.quick else ROWS)], options.names)
+    names = chosen(COMPARISONS, options.names)
     cases = [("", name, partial(measure, name, options.repeats, options.budget)) for name in names]
     found = list(measured(cases, options.results, lambda _, row: Row(**row)))
     rows = [row for one in found for row in one.rows]
@@ -309,10 +298,7 @@ def main() -> None:
     text = page(
         "Decompositions beside stock's",
         "Written by `python -m benchmarks.decompositions`; its head says how it measures.",
-        [
-            conditions(f"{options.repeats} repeats, {date.today().isoformat()}"),
-            f"A process without a step: {_megabytes(alone(empty_process))}.",
-        ],
+        conditions(f"{options.repeats} repeats, {date.today().isoformat()}"),
         markdown_table(COLUMNS, cells, numbers=range(2, len(COLUMNS) - 1)),
         "The alternatives that were taken:",
         [f"- {row.name}: {', '.join(row.taken) or 'none'}" for row in rows],

@@ -1,7 +1,12 @@
 """The same training steps exported by both frontends: times, sizes, composites, numbers.
 
-`python -m benchmarks.export --frontend` runs this; its head has the commands. The models are those
-of `benchmarks.share`, from their configs with random weights, without dropout, with AdamW.
+    python -m benchmarks.frontends --frontend xla --results xla.jsonl [--names "gpt2|bert"]
+    python -m benchmarks.frontends --frontend fx --beside xla.jsonl [--names "gpt2|bert"]
+                                   [--markdown benchmarks/FRONTENDS.md]
+
+The frontends need different releases of PyTorch, so each of these commands runs in an environment
+of its own: one with the extra `torch-xla`, and one with `torch`. The models are those of
+`benchmarks.share`, from their configs with random weights, without dropout, with AdamW.
 
 - `time` is the least of the exports of a process, from Python code to StableHLO.
 - `bytes` is the length of the text.
@@ -14,15 +19,12 @@ of `benchmarks.share`, from their configs with random weights, without dropout, 
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +33,13 @@ os.environ.setdefault("PJRT_DEVICE", "CPU")
 import torch
 
 import composites
-from benchmarks.harness.pages import markdown_table, page
+from benchmarks.harness.pages import markdown_table, page, publish, versions_of
+from benchmarks.harness.runs import chosen, measured, parser_of, read_records
+from benchmarks.harness.timing import seconds
 from benchmarks.training_models import MODELS, Step
 from composites.errors import CompositesError
 from lowering import activation
-from lowering.frontends.chosen import choosing, import_package
+from lowering.frontends.chosen import NAMES, choosing, import_package
 from lowering.stablehlo import bindings
 from lowering.stablehlo.composites import composite_name
 from lowering.stablehlo.symbols import COMPOSITE, functions
@@ -43,7 +47,6 @@ from lowering.stablehlo.symbols import COMPOSITE, functions
 COLUMNS = (
     "model", "xla", "fx", "time", "bytes", "composites", "xla, difference", "fx, difference",
 )  # fmt: skip
-PACKAGES = ("torch", "torch_xla", "jax", "transformers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,66 +61,7 @@ class Row:
     failure: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """What was measured on one frontend."""
-
-    frontend: str
-    environment: str
-    rows: Sequence[Row]
-
-
-def models_named(names: str | None) -> list[str]:
-    """The models with these names, which commas separate, or all.
-
-    Raises ValueError if there is none of that name.
-    """
-    if names is None:
-        return list(MODELS)
-    found = names.split(",")
-    if unknown := [name for name in found if name not in MODELS]:
-        raise ValueError(f"no model {', '.join(unknown)}; the models are: {', '.join(MODELS)}")
-    return found
-
-
-def read(file: Path, beside: str) -> Recording:
-    """A recording of the other frontend.
-
-    Raises ValueError if the file is none, or is one of the same frontend.
-    """
-    try:
-        written = json.loads(file.read_text(encoding="utf-8"))
-        rows = [Row(**row) for row in written.pop("rows")]
-        found = Recording(**written, rows=rows)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{file} is not what `--record` writes: {error}") from None
-    if found.frontend == beside:
-        raise ValueError(f"{file} is of the frontend {beside} too; name one of the other")
-    return found
-
-
-def write(file: Path, recording: Recording) -> None:
-    """Write it for `read`."""
-    file.write_text(json.dumps(asdict(recording), indent=1) + "\n", encoding="utf-8")
-
-
-def record(frontend: str, models: Sequence[str], repeats: int) -> Recording:
-    """Export these models on a frontend, and print each row.
-
-    Raises ExportError or MissingPackageError if this process cannot have the frontend.
-    """
-    with choosing(frontend):
-        import_package()
-        activation.backend()  # here, since a model's failure is a row of the table
-    rows = []
-    for name in models:
-        rows.append(row := measure(name, frontend, repeats))
-        said = row.failure or f"{row.seconds:.2f} s, {row.bytes:,} bytes, {row.difference:.1e}"
-        print(f"{name}: {said}", flush=True)
-    return Recording(frontend, environment(), rows)
-
-
-def measure(name: str, frontend: str, repeats: int) -> Row:
+def measure(name: str, frontend: str, repeats: int) -> list[Row]:
     """Export one model, and compare its gradients with those of PyTorch."""
     torch.manual_seed(0)
     made = MODELS[name]()
@@ -125,19 +69,18 @@ def measure(name: str, frontend: str, repeats: int) -> Row:
     batch = dict(made.batch)
     optimizer = partial(torch.optim.AdamW, lr=1e-3)
     try:
-        times = []
-        for _ in range(repeats):
-            began = time.perf_counter()
-            program = composites.export(step, (), batch, optimizer=optimizer, frontend=frontend)
-            times.append(time.perf_counter() - began)
+        export = partial(composites.export, step, (), batch, optimizer=optimizer, frontend=frontend)
+        exports = [seconds(export) for _ in range(repeats)]
         difference = _difference(step, batch, frontend)
     except (CompositesError, RuntimeError) as error:  # RuntimeError: the framework's own
-        return Row(name, 0, 0, {}, 0, re.sub(r"/\S*/", "", str(error).splitlines()[0]))
+        return [Row(name, 0, 0, {}, 0, re.sub(r"/\S*/", "", str(error).splitlines()[0]))]
+    program = exports[-1][1]
     main = functions(program.module.ir)["main"]
     called = Counter(
         composite_name(operation) for operation in bindings.find_operations(main, COMPOSITE)
     )
-    return Row(name, min(times), len(program.module.text), dict(sorted(called.items())), difference)
+    least = min(spent for spent, _ in exports)
+    return [Row(name, least, len(program.module.text), dict(sorted(called.items())), difference)]
 
 
 def _difference(step: Step, batch: dict[str, torch.Tensor], frontend: str) -> float:
@@ -166,40 +109,29 @@ def _arguments(batch: Mapping[str, torch.Tensor]) -> dict[str, Any]:
     return {f"kwarg:{name}": tensor.numpy() for name, tensor in batch.items()}
 
 
-def environment() -> str:
-    """The versions of what takes part."""
-    found = []
-    for package in PACKAGES:
-        try:
-            found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue
-    return ", ".join(found)
-
-
-def markdown(first: Recording, second: Recording) -> str:
-    """The page of two recordings, the first of the frontend `xla`."""
-    rows = {row.model: row for row in first.rows}
+def markdown(environments: Mapping[str, str], first: Sequence[Row], second: Sequence[Row]) -> str:
+    """The page of the rows of `xla` and of those of `fx`."""
+    of_fx = {row.model: row for row in second}
     cells: list[Sequence[str]] = []
     times, sizes, same = [], [], 0
-    for row in second.rows:
-        other = rows.get(row.model)
-        if other is None:
+    for xla in first:
+        fx = of_fx.get(xla.model)
+        if fx is None:
             continue
-        if row.failure or other.failure:
-            said = f"xla: {other.failure or 'exports'}; fx: {row.failure or 'exports'}"
-            cells.append([row.model, said, *[""] * (len(COLUMNS) - 2)])
+        if xla.failure or fx.failure:
+            reason = f"xla: {xla.failure or 'exports'}; fx: {fx.failure or 'exports'}"
+            cells.append([xla.model, reason, *[""] * (len(COLUMNS) - 2)])
             continue
-        times.append(row.seconds / other.seconds)
-        sizes.append(row.bytes / other.bytes)
-        differs = _differing(other.composites, row.composites)
+        times.append(fx.seconds / xla.seconds)
+        sizes.append(fx.bytes / xla.bytes)
+        differs = _differing(xla.composites, fx.composites)
         same += not differs
-        total = sum(row.composites.values())
+        total = sum(fx.composites.values())
         cells.append([
-            row.model,
-            f"{other.seconds:.2f} s", f"{row.seconds:.2f} s",
+            xla.model,
+            f"{xla.seconds:.2f} s", f"{fx.seconds:.2f} s",
             f"{times[-1]:.2f}", f"{sizes[-1]:.2f}", differs or f"{total}, the same",
-            f"{other.difference:.1e}", f"{row.difference:.1e}",
+            f"{xla.difference:.1e}", f"{fx.difference:.1e}",
         ])  # fmt: skip
     summary = f"{len(times)} models, {same} with the same composites by name and number."
     if times:
@@ -209,9 +141,8 @@ def markdown(first: Recording, second: Recording) -> str:
         )
     return page(
         "The same training steps from both frontends",
-        "Written by `python -m benchmarks.export --frontend fx --beside FILE`;"
-        " `benchmarks/frontends.py` says what is measured.",
-        f"`xla`: {first.environment}. `fx`: {second.environment}.",
+        "Written by `python -m benchmarks.frontends`; its head says what is measured.",
+        " ".join(f"`{name}`: {environments[name]}." for name in NAMES),
         markdown_table(COLUMNS, cells),
         summary,
     )
@@ -221,3 +152,42 @@ def _differing(first: Mapping[str, int], second: Mapping[str, int]) -> str:
     names = sorted(first.keys() | second.keys())
     pairs = [(name, first.get(name, 0), second.get(name, 0)) for name in names]
     return ", ".join(f"{name} {one} -> {two}" for name, one, two in pairs if one != two)
+
+
+def main() -> None:
+    parser = parser_of(__doc__)
+    parser.add_argument("--frontend", choices=NAMES, required=True)
+    parser.add_argument("--repeats", type=int, default=3, help="exports of each model")
+    parser.add_argument("--results", type=Path, help="JSON lines; go on with an earlier run")
+    parser.add_argument("--beside", type=Path, help="such a file of the other frontend")
+    options = parser.parse_args()
+    if options.markdown and not options.beside:
+        parser.error("the page shows both frontends: --markdown needs --beside FILE")
+    names = chosen(MODELS, options.names)
+    with choosing(options.frontend):
+        import_package()
+        activation.backend()  # here, since a model's failure is a row of the table
+    environment = versions_of("torch", "torch_xla", "jax", "transformers")
+    cases = [
+        (environment, name, partial(measure, name, options.frontend, options.repeats))
+        for name in names
+    ]
+    own = [row for one in measured(cases, options.results, _row) for row in one.rows]
+    for row in own:
+        found = row.failure or f"{row.seconds:.2f} s, {row.bytes:,} bytes, {row.difference:.1e}"
+        print(f"{row.model}: {found}")
+    records = read_records(options.beside)
+    if records:
+        theirs = [_row("", row) for record in records for row in record["rows"]]
+        (other,) = set(NAMES) - {options.frontend}
+        environments = {options.frontend: environment, other: records[0]["part"]}
+        rows = {options.frontend: own, other: theirs}
+        publish(markdown(environments, rows["xla"], rows["fx"]), options.markdown)
+
+
+def _row(_: str, row: Mapping[str, Any]) -> Row:
+    return Row(**row)
+
+
+if __name__ == "__main__":
+    main()

@@ -2,8 +2,7 @@
 
 `benchmarks.kernels --device cuda` runs this; its head says how.
 
-    cases -> exported programs -> a folder            a machine with torch_xla, no GPU needed
-    programs with and without kernels -> times        a machine with a GPU, no torch_xla needed
+    cases -> exported programs, with and without kernels -> times
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from torch.nn import functional
 
 import composites
 from benchmarks.cases import BF16, UPDATE, Case, called, cross_entropy, rms_norm
-from benchmarks.harness.pages import markdown_table, page, publish
+from benchmarks.harness.pages import Line, page, publish, sections
 from benchmarks.harness.runs import Case as Measurement
 from benchmarks.harness.runs import Measured, chosen, failures, measured
 from benchmarks.harness.timing import reached
@@ -69,8 +68,6 @@ TABLES: Mapping[str, Sequence[str]] = {
 """The title and the head of each table of the page, in its order."""
 TRAINING, CALLS, ALTERNATIVES = TABLES
 Decompositions = Literal["stock", "fast", "fast for the CPU"]
-FOLDERS: Mapping[Decompositions, str] = {"stock": "", "fast": "-fast", "fast for the CPU": "-cpu"}
-"""What is added to a case's name, for the folder of its program."""
 
 
 # ---- cases ----
@@ -201,18 +198,9 @@ CASES: Mapping[str, Trained] = {
         for number, case in enumerate(ON_GPUS)
     },
 }
-"""By the name of the folder that holds the program, but for its decompositions."""
 
 
 # ---- measuring ----
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The cells of a row of a table."""
-
-    table: str
-    cells: Sequence[str]
 
 
 Programs = Mapping[Decompositions, Program]
@@ -226,7 +214,7 @@ def placed(program: Program, platform: str) -> PlacedKernels:
 
 def measured_calls(
     name: str, program: Program, seconds: float, platform: str = CUDA
-) -> Iterator[Row]:
+) -> Iterator[Line]:
     """Each distinct call that has a kernel, alone, on what the program computes from random
     inputs. The difference is relative to the largest value."""
     kernels = placed(program, platform)
@@ -244,12 +232,12 @@ def measured_calls(
         expected, actual = (each(*operands) for each in executables)
         stock, kernel = _seconds([_of_arrays(e, operands) for e in executables], ALONE, seconds)
         times = duration(stock), duration(kernel), f"{stock / kernel:.2f}"
-        yield Row(CALLS, (name, call.name, *times, f"{error(actual, expected):.1e}"))
+        yield Line(CALLS, (name, call.name, *times, f"{error(actual, expected):.1e}"))
 
 
 def measured_training(
     case: Trained, programs: Programs, seconds: float, platform: str = CUDA
-) -> Row:
+) -> Line:
     """The programs, stock's with kernels too, and PyTorch if it has a GPU, in turns."""
     stock = programs["stock"]
     sides = {"decompositions": stock}
@@ -273,17 +261,17 @@ def measured_training(
         ratio = times[side] / times[over] if {side, over} <= times.keys() else None
         cells += ["", ""] if ratio is None else [f"{ratio:.2f}", reached(ratio, bar)]
     cells += [f"{temporary[s] / 1e6:,.0f}" if s in temporary else "" for s in COLUMNS[:3]]
-    return Row(TRAINING, cells)
+    return Line(TRAINING, cells)
 
 
 def measured_alternative(
     case: Trained, programs: Programs, seconds: float, platform: str = CUDA
-) -> Row:
+) -> Line:
     """The program with stock's decompositions, and with those that are fast on a CPU."""
     runs = [_of_program(each, platform, is_step=False)[0] for each in programs.values()]
     stock, fast = _seconds(runs, ALONE, seconds)
     cells = case.name, duration(stock), duration(fast), _digits(stock / fast)
-    return Row(ALTERNATIVES, cells)
+    return Line(ALTERNATIVES, cells)
 
 
 def duration(seconds: float) -> str:
@@ -378,35 +366,24 @@ def random_inputs(program: Program) -> dict[str, Any]:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prepare programs, or measure them.
+    """Measure the cases that are chosen.
 
     Raises:
-        SystemExit: there is no GPU, a program was not prepared, or a case has failed.
+        SystemExit: there is no GPU, or a case has failed.
     """
     titles = chosen([f"{key}: {case.name}" for key, case in CASES.items()], options.names)
     keys = [title.partition(":")[0] for title in titles]
-    if options.prepare:
-        prepare(options.prepare, keys)
-        return
     use_package()
     device = _device()
-    cases = _until(time.monotonic() + 60 * options.minutes, _cases(keys, device, options))
-    found = list(measured(cases, options.results, lambda _, row: Row(**row)))
+    # A page is of one machine: rows of another one in the file of results do not count.
+    every = ((device, CASES[key].name, partial(_rows, CASES[key], options.seconds)) for key in keys)
+    cases = _until(time.monotonic() + 60 * options.minutes, every)
+    found = list(measured(cases, options.results, lambda _, row: Line(**row)))
     publish(markdown(device, found), options.markdown)
     sys.exit(failures(found))
 
 
-def prepare(folder: Path, names: Sequence[str]) -> None:
-    """Export the programs of these cases, each to a folder of its own. Needs torch_xla."""
-    for name in names:
-        case = CASES[name]
-        for decompositions in case.decompositions:
-            path = folder / (name + FOLDERS[decompositions])
-            case.export(decompositions).save(path)
-            print(f"{path}: {case.name}, decompositions: {decompositions}", flush=True)
-
-
-def _until(end: float, cases: Iterator[Measurement[Row]]) -> Iterator[Measurement[Row]]:
+def _until(end: float, cases: Iterator[Measurement[Line]]) -> Iterator[Measurement[Line]]:
     """The cases that begin before this time."""
     for case in cases:
         if time.monotonic() > end:
@@ -414,28 +391,8 @@ def _until(end: float, cases: Iterator[Measurement[Row]]) -> Iterator[Measuremen
         yield case
 
 
-def _cases(
-    names: Sequence[str], device: str, options: argparse.Namespace
-) -> Iterator[Measurement[Row]]:
-    """A page is of one machine: rows of another one in the file of results do not count."""
-    prepared = options.prepared
-    if prepared is not None:
-        folders = [name + FOLDERS[each] for name in names for each in CASES[name].decompositions]
-        missing = [prepared / folder for folder in folders if not (prepared / folder).is_dir()]
-        if missing:
-            raise SystemExit(f"{missing[0]} is missing; write it with --prepare {prepared}")
-    for name in names:
-        yield device, CASES[name].name, partial(_rows, name, prepared, options.seconds)
-
-
-def _rows(name: str, prepared: Path | None, seconds: float) -> Iterator[Row]:
-    case = CASES[name]
-    programs = {
-        each: case.export(each)
-        if prepared is None
-        else Program.load(prepared / (name + FOLDERS[each]))
-        for each in case.decompositions
-    }
+def _rows(case: Trained, seconds: float) -> Iterator[Line]:
+    programs = {each: case.export(each) for each in case.decompositions}
     if "fast for the CPU" in programs:
         yield measured_alternative(case, programs, seconds)
         return
@@ -445,21 +402,15 @@ def _rows(name: str, prepared: Path | None, seconds: float) -> Iterator[Row]:
         yield from measured_calls(case.name, programs["stock"], seconds)
 
 
-def markdown(device: str, found: Sequence[Measured[Row]]) -> str:
+def markdown(device: str, found: Sequence[Measured[Line]]) -> str:
     """The page. It names the cases that are missing."""
-    rows = [row for one in found for row in one.rows]
-    paragraphs: list[str | list[str]] = []
-    for title, head in TABLES.items():
-        cells = [row.cells for row in rows if row.table == title]
-        if cells:
-            paragraphs += [f"## {title}", markdown_table(head, cells)]
     done = {one.name for one in found if one.rows}
     left = [case.name for case in CASES.values() if case.name not in done]
     return page(
         "Kernels beside decompositions and PyTorch, on a GPU",
         "Written by `python -m benchmarks.kernels --device cuda`; its head says what is measured.",
         device,
-        *paragraphs,
+        *sections(TABLES, (line for one in found for line in one.rows)),
         f"Not measured: {', '.join(left)}." if left else "",
     )
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 import yaml
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.cases import Case, case_of
+from benchmarks.training_models import of_transformers
 from benchmarks.training_steps import Batch, OwnLoss, architecture, causal_gpt, gpt2
 from benchmarks.unet import ResidualBlock, SelfAttention
 
@@ -103,24 +103,20 @@ def unet(channels: int = 64, size: int = 64) -> tuple[nn.Module, Batch]:
     return UNet(channels), {"sample": sample, "time": torch.randn(4, channels), "noise": noise}
 
 
-def vit(size: int = 224, layers: int = 4) -> tuple[nn.Module, Batch]:
+def vit() -> tuple[nn.Module, Batch]:
     """ViT of transformers, four images of 196 patches, without dropout."""
-    from transformers import ViTConfig, ViTForImageClassification
-
-    dropout: dict[str, Any] = dict.fromkeys(
-        ("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0
-    )
-    config = ViTConfig(
+    model = of_transformers(
+        "ViTForImageClassification",
+        **dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0),
         hidden_size=384,
-        num_hidden_layers=layers,
+        num_hidden_layers=4,
         num_attention_heads=6,
         intermediate_size=1536,
-        image_size=size,
-        **dropout,
+        image_size=224,
+        num_labels=1000,
     )
-    config.num_labels = 1000
-    batch = {"pixel_values": torch.randn(4, 3, size, size), "labels": torch.randint(1000, (4,))}
-    return OwnLoss(ViTForImageClassification(config)), batch
+    batch = {"pixel_values": torch.randn(4, 3, 224, 224), "labels": torch.randint(1000, (4,))}
+    return OwnLoss(model), batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Kernels beside the decompositions that they replace: examples/cpu_kernels on the CPU.
 
-    python -m benchmarks.kernels [--parts calls,growing,updates,steps,others] [--names REGEX]
+    python -m benchmarks.kernels [--parts calls,growing,steps,others] [--names REGEX]
         [--seconds 2] [--repeats 8] [--budget 150] [--results FILE]
         [--markdown benchmarks/KERNELS.md]
 
@@ -12,8 +12,6 @@
 - steps: whole training steps with AdamW: the exported program with stock's decompositions, with
   kernels alone, and as `auto` chooses kernels and faster alternatives; PyTorch eager,
   torch.compile, and torch_xla.
-  Where another side is faster than `auto`, the page has the page faults of both: fresh memory,
-  which Linux clears at each of them, is a part of XLA's time that docs/usage.md says how to save.
 - others: programs that nothing was tuned for, with stock's decompositions and on `auto`.
 
 With `--results`, cases are written to a file of JSON lines as soon as they are known, and cases
@@ -21,13 +19,12 @@ that are in it are not measured again.
 
 On a GPU, the kernels are those of examples/gpu_kernels:
 
-    python -m benchmarks.kernels --device cuda --prepare FOLDER
-    python -m benchmarks.kernels --device cuda --prepared FOLDER [--names REGEX] [--minutes 9]
+    python -m benchmarks.kernels --device cuda [--names REGEX] [--minutes 9]
         [--seconds 2] [--results FILE] [--markdown FILE]
 
-- The first one exports the programs, and needs torch_xla but no GPU. The second one runs them, and
-  needs jax for CUDA and what this package needs, but no torch_xla. With a torch for CUDA, it also
-  measures PyTorch. Carry the repository, FOLDER (some MB) and a folder of wheels to the machine,
+- This needs jax for CUDA and what this package needs, but no torch_xla: PyTorch 2.10 or newer
+  exports the programs. With a torch for CUDA, it also measures PyTorch. Carry the repository and a
+  folder of wheels to the machine,
   `pip install --no-index --find-links WHEELS 'jax[cuda12]' torch pydantic pyyaml jinja2 protobuf`,
   and run it in the repository: no network is needed, and it begins no row after nine minutes.
 - training: attention, forward and backward, and whole steps of a GPT, at lengths of 1024, 2048 and
@@ -54,7 +51,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,11 +65,10 @@ import torch
 
 import composites
 from benchmarks.cases import UPDATE, Case
-from benchmarks.harness.pages import markdown_table, page, publish
+from benchmarks.harness.pages import Line, page, publish, sections
 from benchmarks.harness.runs import Case as Measurement
 from benchmarks.harness.runs import chosen, failures, measured, parser_of
 from benchmarks.harness.timing import (
-    Ratio,
     affordable,
     alternated,
     conditions,
@@ -111,6 +106,23 @@ FEWEST = 3
 SIDES = ("decompositions", "auto", "kernels", "eager", "torch.compile", "torch_xla")
 OPTIMIZER = partial(torch.optim.AdamW, lr=1e-3)
 
+TABLES: Mapping[str, Sequence[str]] = {
+    "Single calls": (
+        *("call", "composite", "decomposition", "faster alternative", "kernel", "bound"),
+        *("decomposition / kernel", "bar", "difference"),
+    ),
+    "Where kernels pay": (
+        *("composite", "by size: fastest other / kernel", "the kernel pays where"),
+        "behind the alternative",
+    ),
+    "Training steps": (
+        *("step", *SIDES, "calls with kernels", "with alternatives"),
+        *("decompositions / auto", "middle half", "bar", "fastest"),
+    ),
+}
+CALLS, WHERE, STEPPED = TABLES
+PARTS = ("calls", "growing", "steps", "others")
+
 Build = Callable[[], tuple[torch.nn.Module, Batch]]
 Run = Callable[[], Any]
 """Runs one training step, and returns its loss."""
@@ -147,8 +159,8 @@ class Call:
         return None if self.kernel is None else self.stock / self.kernel
 
     @property
-    def cells(self) -> tuple[str, ...]:
-        return (
+    def line(self) -> Line:
+        cells = (
             self.case,
             self.composite,
             *map(milliseconds, (self.stock, self.faster, self.kernel, self.bound)),
@@ -156,6 +168,7 @@ class Call:
             reached(self.gain, self.bar),
             "" if self.difference is None else f"{self.difference:.1e}",
         )
+        return Line(CALLS, cells)
 
 
 def measured_calls(case: Case, seconds: float) -> Iterator[Call]:
@@ -196,6 +209,12 @@ def measured_calls(case: Case, seconds: float) -> Iterator[Call]:
         )
 
 
+def call_lines(case: Case, seconds: float) -> Iterator[Line]:
+    """The lines of the calls of one case."""
+    for call in measured_calls(case, seconds):
+        yield call.line
+
+
 def _key(call: Signature) -> tuple[object, ...]:
     """Equal for equal calls of two programs."""
     return call.name, call.version, str(call.attributes), call.operands, call.results
@@ -226,64 +245,13 @@ def _arrays(program: Any, module: torch.nn.Module, batch: Sequence[torch.Tensor]
 # ---- growing ----
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """The calls of one composite at growing sizes."""
-
-    composite: str
-    size: str
-    gains: Sequence[tuple[int, float]]
-    """Sizes, and how many times faster the kernel is than the fastest other."""
-    over_stock: Sequence[tuple[int, float]]
-    """Sizes, and how many times faster it is than stock's decomposition."""
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """The condition behind the alternative is empty where it is the first one: a registry lists
-        the kernel again for it, with a negative priority."""
-        first, behind = self._where(self.gains), self._where(self.over_stock)
-        return (
-            self.composite,
-            ", ".join(f"{size}: {gain:.2f}" for size, gain in self.gains),
-            f"`{first}`",
-            "" if behind == first else f"`{behind}`",
-            _recorded(self.composite),
-        )
-
-    def _where(self, gains: Sequence[tuple[int, float]]) -> str:
-        """Where the kernel pays, as a registry says it."""
-        sizes = [size for size, _ in gains]
-        runs: list[list[int]] = []
-        paid = False
-        for size, gain in gains:
-            if gain >= 1:
-                runs = [*runs[:-1], [*runs[-1], size]] if paid else [*runs, [size]]
-            paid = gain >= 1
-        return " or ".join(self._between(run[0], run[-1], sizes) for run in runs) or "never"
-
-    def _between(self, least: int, most: int, sizes: Sequence[int]) -> str:
-        """A condition for sizes of a run. It has no end at the largest one that was measured."""
-        if most == sizes[-1]:
-            return f"{self.size} >= {least}"
-        return f"{least} <= {self.size} <= {most}"
+Gains = Sequence[tuple[int, float]]
+"""Sizes, and how many times faster a kernel is there than something else."""
 
 
-def _recorded(composite: str) -> str:
-    """The conditions that the registry has."""
-    listed = [
-        kernel
-        for kernel in all_listed()
-        if kernel.composite == composite and kernel.platform == "cpu"
-    ]
-    conditions = (
-        " and ".join(f"`{text}`" for text in kernel.when.where) or "always"
-        for kernel in sorted(listed, key=lambda kernel: -kernel.priority)
-    )
-    return ", then ".join(conditions)
-
-
-def growth(growing: Growing, seconds: float) -> Iterator[Growth]:
-    """Where the kernels of some composites pay."""
+def growth(growing: Growing, seconds: float) -> Iterator[Line]:
+    """Where the kernels of some composites pay. The condition behind the alternative is empty where
+    it is the first one: a registry lists the kernel again for it, with a negative priority."""
     calls = [(size, call) for size, case in growing.cases for call in measured_calls(case, seconds)]
     for name in growing.composites:
         taken = sorted(
@@ -293,74 +261,37 @@ def growth(growing: Growing, seconds: float) -> Iterator[Growth]:
         )
         gains = [(size, min(stock, faster) / kernel) for size, stock, faster, kernel in taken]
         over_stock = [(size, stock / kernel) for size, stock, _, kernel in taken]
-        yield Growth(name, growing.size, gains, over_stock)
+        first, behind = _where(growing.size, gains), _where(growing.size, over_stock)
+        written = ", ".join(f"{size}: {gain:.2f}" for size, gain in gains)
+        cells = name, written, f"`{first}`", "" if behind == first else f"`{behind}`"
+        yield Line(WHERE, cells)
+
+
+def _where(measure: str, gains: Gains) -> str:
+    """Where the kernel pays, as a registry says it. The last run has no end."""
+    runs: list[list[int]] = []
+    paid = False
+    for size, gain in gains:
+        if gain >= 1:
+            runs = [*runs[:-1], [*runs[-1], size]] if paid else [*runs, [size]]
+        paid = gain >= 1
+    largest = gains[-1][0] if gains else None
+    conditions = (
+        f"{measure} >= {run[0]}" if run[-1] == largest else f"{run[0]} <= {measure} <= {run[-1]}"
+        for run in runs
+    )
+    return " or ".join(conditions) or "never"
 
 
 # ---- steps ----
 
 
-@dataclass(frozen=True, slots=True)
-class Stepped:
-    """A training step."""
-
-    name: str
-    blocks: Mapping[str, Sequence[Sequence[float]]]
-    """Seconds, by side."""
-    taken: int
-    """Calls of composites that have a kernel, of the side `auto`."""
-    faster: int
-    """Calls that have a faster alternative, of the same side."""
-    bar: float | None
-    faults: Mapping[str, int]
-    """Page faults of a step, by side: how often it writes to a page of memory that is fresh."""
-
-    @property
-    def times(self) -> dict[str, float]:
-        """Seconds of a step, by side."""
-        return {side: typical(blocks) for side, blocks in self.blocks.items()}
-
-    @property
-    def fastest(self) -> str:
-        """The side that takes the least time, of those that a user can choose."""
-        users = {side: time for side, time in self.times.items() if side != "decompositions"}
-        return min(users, key=lambda side: users[side])
-
-    @property
-    def gain(self) -> Ratio:
-        """The time with stock's decompositions to that of `auto`."""
-        return ratio(self.blocks["auto"], self.blocks["decompositions"])
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        return (
-            self.name,
-            *(milliseconds(self.times.get(side)) for side in SIDES),
-            str(self.taken),
-            str(self.faster),
-            f"{self.gain.median:.2f}",
-            self.gain.middle_half,
-            reached(self.gain.median, self.bar),
-            self.fastest,
-        )
-
-    @property
-    def remark(self) -> str | None:
-        """A sentence about a step in which another side is faster than `auto`."""
-        if self.fastest == "auto":
-            return None
-        less = self.times["auto"] - self.times[self.fastest]
-        return (
-            f"- {self.name}: {self.fastest} takes {milliseconds(less)} less than auto. A step of"
-            f" auto has {self.faults['auto']:,} page faults, and one of {self.fastest}"
-            f" {self.faults[self.fastest]:,}."
-        )
-
-
 def measured_step(
     case: StepCase, repeats: int, budget: float, sides: Sequence[str] = SIDES
-) -> Iterator[Stepped]:
+) -> Iterator[Line]:
     """All sides of a training step, in alternating blocks: each as its own training loop has it,
-    and not as it is just after another side has filled the caches."""
+    and not as it is just after another side has filled the caches. The fastest side is of those
+    that a user can choose."""
     torch.manual_seed(0)
     module, batch = case.build()
     program = composites.export(module, (), kwargs=dict(batch), optimizer=OPTIMIZER)
@@ -378,23 +309,22 @@ def measured_step(
     runs |= {side: make() for side, make in others.items() if side in sides}
     called = [partial(samples_of, run) for run in runs.values()]
     together = sum(min(each(1)) for each in called)
-    blocks = alternated(called, *affordable(together, budget, FEWEST, repeats))
+    limits = affordable(together, budget, FEWEST, repeats)
+    blocks = dict(zip(runs, alternated(called, *limits), strict=True))
+    times = {side: typical(of_side) for side, of_side in blocks.items()}
+    gain = ratio(blocks["auto"], blocks["decompositions"])
     uses = steps["auto"].kernels
-    yield Stepped(
+    cells = (
         case.name,
-        dict(zip(runs, blocks, strict=True)),
-        sum(use.count for use in uses if use.kernel is not None),
-        sum(use.count for use in uses if use.alternative is not None),
-        case.bar,
-        {side: _page_faults(run) for side, run in runs.items()},
+        *(milliseconds(times.get(side)) for side in SIDES),
+        str(sum(use.count for use in uses if use.kernel is not None)),
+        str(sum(use.count for use in uses if use.alternative is not None)),
+        f"{gain.median:.2f}",
+        gain.middle_half,
+        reached(gain.median, case.bar),
+        min(times.keys() - {"decompositions"}, key=lambda side: times[side]),
     )
-
-
-def _page_faults(run: Run) -> int:
-    run()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    run()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+    yield Line(STEPPED, cells)
 
 
 def of_step(step: Any, module: torch.nn.Module, batch: Mapping[str, Any]) -> Run:
@@ -435,70 +365,22 @@ def on_torch_xla(build: Build) -> Run:
 # ---- page ----
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A table of the page."""
-
-    title: str
-    head: Sequence[str]
-    parts: Mapping[str, type[Call | Growth | Stepped]]
-    """What `--parts` chooses, and its rows."""
-
-
-SECTIONS = (
-    Section(
-        "Single calls",
-        (
-            *("call", "composite", "decomposition", "faster alternative", "kernel", "bound"),
-            *("decomposition / kernel", "bar", "difference"),
-        ),
-        {"calls": Call},
-    ),
-    Section(
-        "Where kernels pay",
-        (
-            *("composite", "by size: fastest other / kernel", "the kernel pays where"),
-            *("behind the alternative", "registry"),
-        ),
-        {"growing": Growth},
-    ),
-    Section(
-        "Training steps",
-        (
-            *("step", *SIDES, "calls with kernels", "with alternatives"),
-            *("decompositions / auto", "middle half", "bar", "fastest"),
-        ),
-        {"steps": Stepped, "others": Stepped},
-    ),
-)
-KINDS = {part: kind for section in SECTIONS for part, kind in section.parts.items()}
-
-
-def markdown(rows: Mapping[str, Sequence[Any]]) -> str:
+def markdown(lines: Iterable[Line]) -> str:
     """The page. It is also written with settings of malloc, and the repository has both."""
     settings = " with settings of malloc" if settings_of_malloc() else ""
-    paragraphs: list[str | list[str]] = []
-    for section in SECTIONS:
-        shown = [row for part in section.parts for row in rows[part]]
-        if not shown:
-            continue
-        table = markdown_table(section.head, [row.cells for row in shown])
-        paragraphs += [f"## {section.title}", table]
-        steps = [row for row in shown if isinstance(row, Stepped)]
-        paragraphs += [list(filter(None, (step.remark for step in steps)))]
     return page(
         f"Kernels beside decompositions{settings}, on the CPU",
         "Written by `python -m benchmarks.kernels`, whose head says what is measured. The kernels"
         " are those of [`examples/cpu_kernels`](../examples/cpu_kernels/README.md).",
         conditions(f"load {os.getloadavg()[0]:.1f} at the end"),
-        *paragraphs,
+        *sections(TABLES, lines),
     )
 
 
-def cases(options: argparse.Namespace) -> Iterator[Measurement[Any]]:
+def cases(options: argparse.Namespace) -> Iterator[Measurement[Line]]:
     """All cases of all parts."""
     for case in CASES:
-        yield "calls", case.name, partial(measured_calls, case, options.seconds)
+        yield "calls", case.name, partial(call_lines, case, options.seconds)
     for growing in GROWING:
         yield "growing", growing.name, partial(growth, growing, options.seconds / 4)
     limits = options.repeats, options.budget
@@ -510,11 +392,9 @@ def cases(options: argparse.Namespace) -> Iterator[Measurement[Any]]:
 
 def main() -> None:
     parser = parser_of(__doc__, repeats=8, budget=150.0)
-    parser.add_argument("--parts", default=",".join(KINDS), help="comma-separated")
+    parser.add_argument("--parts", default=",".join(PARTS), help="comma-separated")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each side of a call")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--prepare", type=Path, help="with cuda: write programs, measure nothing")
-    parser.add_argument("--prepared", type=Path, help="with cuda: read these programs")
     parser.add_argument("--minutes", type=float, default=9.0, help="with cuda: begin none later")
     options = parser.parse_args()
     if options.device == "cuda":
@@ -523,16 +403,15 @@ def main() -> None:
         gpu_kernels.run(options)
         return
     parts = options.parts.split(",")
-    unknown = [part for part in parts if part not in KINDS]
+    unknown = [part for part in parts if part not in PARTS]
     if unknown:
-        parser.error(f"there is no part {unknown[0]!r} (there are {', '.join(KINDS)})")
+        parser.error(f"there is no part {unknown[0]!r} (there are {', '.join(PARTS)})")
     use_package()
     of_parts = [case for case in cases(options) if case[0] in parts]
     names = chosen([name for _, name, _ in of_parts], options.names)
-    left: Iterable[Measurement[Any]] = [case for case in of_parts if case[1] in names]
-    found = list(measured(left, options.results, lambda part, row: KINDS[part](**row)))
-    rows = {part: [row for one in found if one.part == part for row in one.rows] for part in KINDS}
-    publish(markdown(rows), options.markdown)
+    left = [case for case in of_parts if case[1] in names]
+    found = list(measured(left, options.results, lambda _, row: Line(**row)))
+    publish(markdown(line for one in found for line in one.rows), options.markdown)
     sys.exit(failures(found))
 
 

@@ -1,7 +1,6 @@
 """How exact matrix products are: PyTorch on the CPU, stock torch_xla and composites against f64.
 
-    python -m benchmarks.precision [--sizes 256,1024,4096,16384,65536] [--batches 1,4,16,64]
-                                   [--markdown docs/precision.md] [--plot docs/precision.svg]
+    python -m benchmarks.precision [--markdown docs/precision.md]
 
 - Products `[64, K] @ [K, 64]` of normal numbers in bf16 and f16, written in each way that a user
   has. An error is a difference from the product of the same narrow numbers in f64, relative to that
@@ -36,10 +35,10 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import LlamaConfig, LlamaForCausalLM
 
 import composites
-from benchmarks.harness.pages import GREY, chart, markdown_table, rendered
+from benchmarks.harness.pages import markdown_table, publish, rendered
+from benchmarks.training_models import of_transformers
 from lowering.activation import exactly
 from lowering.stablehlo import Module, casts
 
@@ -71,9 +70,6 @@ class Way:
     """As a user writes it."""
     product: Callable[[Tensor, Tensor], Tensor]
     device: str = "xla"
-    line: tuple[str, str, str, int] | None = None
-    """In the plot, where it has one: colour, dashes, marker, and the marker's size. Markers are
-    hollow and of different sizes, since lines coincide."""
 
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
         """The product of two tensors of the CPU, on the CPU."""
@@ -126,25 +122,17 @@ def _one_after_another(a: Tensor, b: Tensor) -> Tensor:
     return total
 
 
-LINES = {
-    "eager": ("#888888", "-", "o", 13),
-    "cast after": ("#d1495b", "-", "s", 7),
-    "read later": ("#e08e2b", "--", "D", 4),
-    "cast before": ("#4a7fd6", "--", "^", 13),
-    "out_dtype": ("#2a9d6f", "-", "o", 7),
-    "reference": ("#888888", ":", "x", 10),
-}
 FLOAT_WAYS = (
-    Way(EAGER, "torch.mm(a, b).float()", _cast_after, "cpu", LINES["eager"]),
-    Way(STOCK, "torch.mm(a, b).float()", _cast_after, line=LINES["cast after"]),
-    Way(STOCK, "torch.mm(a, b), .float() later", _read_later, line=LINES["read later"]),
+    Way(EAGER, "torch.mm(a, b).float()", _cast_after, "cpu"),
+    Way(STOCK, "torch.mm(a, b).float()", _cast_after),
+    Way(STOCK, "torch.mm(a, b), .float() later", _read_later),
     Way(STOCK, "torch.matmul(a, b, out=c)", _into),
     Way(STOCK, "out_dtype(mm, torch.float32, a, b)", _operator),
-    Way(STOCK, "torch.mm(a.float(), b.float())", _cast_before, line=LINES["cast before"]),
-    Way(OURS, "torch.mm(a, b, out_dtype=torch.float32)", _out_dtype, line=LINES["out_dtype"]),
+    Way(STOCK, "torch.mm(a.float(), b.float())", _cast_before),
+    Way(OURS, "torch.mm(a, b, out_dtype=torch.float32)", _out_dtype),
     Way(OURS, "torch.matmul(a, b, out=c)", _into),
     Way(OURS, "out_dtype(mm, torch.float32, a, b)", _operator),
-    Way(REFERENCE, "f32, one term after another", _one_after_another, "cpu", LINES["reference"]),
+    Way(REFERENCE, "f32, one term after another", _one_after_another, "cpu"),
 )
 INTEGER_WAYS = (
     Way(EAGER, "torch.mm(a, b).int()", _cast_after, "cpu"),
@@ -336,7 +324,9 @@ def linear() -> tuple[nn.Module, Step]:
 
 def llama() -> tuple[nn.Module, Step]:
     """Two layers; its bf16 activations differ from those in f64 too."""
-    config = LlamaConfig(
+    torch.manual_seed(SEED)
+    model = of_transformers(
+        "LlamaForCausalLM",
         vocab_size=VOCABULARY,
         hidden_size=WIDTH,
         intermediate_size=96,
@@ -346,7 +336,6 @@ def llama() -> tuple[nn.Module, Step]:
         max_position_embeddings=TOKENS,
         tie_word_embeddings=False,
     )
-    torch.manual_seed(SEED)
 
     def loss(module: nn.Module, batch: int) -> Tensor:
         generator = torch.Generator().manual_seed(batch)
@@ -355,7 +344,7 @@ def llama() -> tuple[nn.Module, Step]:
         result: Tensor = module(input_ids=ids, labels=ids).loss
         return result
 
-    return LlamaForCausalLM(config), loss
+    return model, loss
 
 
 MODELS = {"one linear layer": linear, "llama": llama}
@@ -459,46 +448,11 @@ def _both_norms(errors: Sequence[Error]) -> str:
     return " / ".join(f"{error.norm:.1e}" for error in errors)
 
 
-def plot(measured: Measured, path: Path) -> None:
-    """Error over K, one picture for each dtype; the same numbers give the same file."""
-    with chart(path, (9, 4.6)) as figure:
-        axes = figure.subplots(1, len(measured.floats), sharey=True, squeeze=False)
-        for axis, (name, rows) in zip(axes.flat, measured.floats.items(), strict=True):
-            _draw(axis, name, measured.sizes, rows)
-        axes.flat[0].set_ylabel("error relative to f64 (norm)")
-        handles, labels = axes.flat[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
-
-
-def _draw(axis: Any, name: str, sizes: Sequence[int], rows: Sequence[Row]) -> None:
-    for row in rows:
-        if row.way.line is None:
-            continue
-        colour, dashes, marker, size = row.way.line
-        axis.loglog(
-            sizes,
-            [float(f"{error.norm:.1e}") for error in row.values],
-            linestyle=dashes,
-            color=colour,
-            marker=marker,
-            markersize=size,
-            markerfacecolor="none",
-            linewidth=2.5 if row.way.who == OURS else 1.5,
-            label=f"{row.way.who}: {row.way.code}",
-        )
-    axis.set_title(name)
-    axis.set_xlabel("K")
-    axis.set_xticks(sizes, [str(size) for size in sizes], minor=False)
-    axis.set_xticks([], minor=True)
-    axis.grid(visible=True, color=GREY, alpha=0.25)
-
-
-def page(measured: Measured, picture: str | None) -> str:
+def page(measured: Measured) -> str:
     """docs/precision.md, whole."""
     return rendered(
         "precision.md.jinja",
         tables=tables(measured),
-        picture=picture,
         elements=ROWS * COLUMNS,
         largest=measured.sizes[-1],
         logits=f"{LOGITS:g}",
@@ -506,29 +460,10 @@ def page(measured: Measured, picture: str | None) -> str:
     )
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(sorted(int(number) for number in text.split(",")))
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ",".join(map(str, numbers))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--sizes", type=_numbers, default=_listed(SIZES), help="of K")
-    parser.add_argument("--batches", type=_numbers, default=_listed(BATCHES), help="micro-batches")
     parser.add_argument("--markdown", type=Path, help="write the page to this file")
-    parser.add_argument("--plot", type=Path, help="draw errors over K into this SVG file")
-    options = parser.parse_args()
-    measured = measure(options.sizes, options.batches)
-    for name, table in tables(measured).items():
-        print(f"{name}\n\n{table}\n")
-    if options.plot:
-        plot(measured, options.plot)
-    if options.markdown:
-        picture = options.plot and os.path.relpath(options.plot, options.markdown.parent)
-        options.markdown.write_text(page(measured, picture), encoding="utf-8")
+    publish(page(measure(SIZES, BATCHES)), parser.parse_args().markdown)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.cases import Case, called, cross_entropy, group_norm, instance_norm, softmax
+from benchmarks.training_models import of_transformers
 
 Spec = tuple[str | None, ...]
 """For each dimension of a tensor, the axis of the mesh that shares it out, or None."""
@@ -48,8 +49,22 @@ class Sharded:
         return self.name not in MORE
 
 
-def _sharded(what: str, entry: str, case: Case, *specs: Spec | None) -> Sharded:
-    """A call of benchmarks/cases.py, with the specs of its operands."""
+def _spec(axes: Sequence[str]) -> Spec:
+    """A spec of the YAML file, in which a dimension that is not shared out is `whole`."""
+    return tuple(MODEL if axis == "model" else None for axis in axes)
+
+
+def _sharded(
+    name: str,
+    *,
+    specs: Sequence[Sequence[str]],
+    sizes: Sequence[int] = (),
+    entry: str | None = None,
+    **options: Any,
+) -> Sharded:
+    """A call, with the specs of its operands: a row of `calls` in the YAML file."""
+    entry = entry or name.partition(",")[0]
+    case = OPERATORS["attention" if "attention" in entry else entry](*sizes, **options)
 
     def make() -> dict[str, Tensor]:
         others = {f"other{number}": tensor for number, tensor in enumerate(case.others())}
@@ -58,18 +73,14 @@ def _sharded(what: str, entry: str, case: Case, *specs: Spec | None) -> Sharded:
     def call(**tensors: Tensor) -> Tensor:
         return case.function(*tensors.values())
 
-    names = case.operands()
-    named = {name: spec for name, spec in zip(names, specs, strict=False) if spec is not None}
-    return Sharded(f"{entry}, {what}", (entry,), make, call, named)
+    named = {one: _spec(axes) for one, axes in zip(case.operands(), specs, strict=False) if axes}
+    return Sharded(name, (entry,), make, call, named)
 
 
-def _attention(what: str, spec: Spec, **keywords: Any) -> Sharded:
-    heads = keywords.pop("heads", 8)
+def _attention(heads: int = 8, **keywords: Any) -> Case:
     attend = partial(functional.scaled_dot_product_attention, **keywords)
     narrow = (2, heads, 32, 16)
-    case = called("attention", attend, (2, 8, 32, 16), narrow, narrow)
-    sharded = _sharded(what, "scaled_dot_product_attention", case, spec, spec, spec)
-    return replace(sharded, name=f"attention, {what}")
+    return called("attention", attend, (2, 8, 32, 16), narrow, narrow)
 
 
 def _layer_norm(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -87,23 +98,16 @@ def _mlp(input: Tensor, up: Tensor, down: Tensor) -> Tensor:
 _FILE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 MODELS: Mapping[str, Mapping[str, Any]] = _FILE["models"]
 """The class of transformers, and what its config is made of."""
-COLUMN: Spec = (MODEL, None)
-ROW: Spec = (None, MODEL)
 TENSOR_PARALLEL: Mapping[str, Spec] = {
-    end: tuple(MODEL if axis == "model" else None for axis in spec)
-    for end, spec in _FILE["tensor parallel"].items()
+    end: _spec(axes) for end, axes in _FILE["tensor parallel"].items()
 }
 """By the end of a parameter's name: the sharding of Megatron (Shoeybi et al., 2019)."""
 
 
 def build(model: str) -> torch.nn.Module:
     """A model with random weights."""
-    import transformers
-
     settings = dict(MODELS[model])
-    class_ = getattr(transformers, settings.pop("class"))
-    module: torch.nn.Module = class_(class_.config_class(**settings))
-    return module
+    return of_transformers(settings.pop("class"), **settings)
 
 
 Parallelism = Literal["tensor", "data", "FSDP", "2-D"]
@@ -181,36 +185,20 @@ def _training(model: str, kind: Parallelism) -> Sharded:
     )
 
 
-HEADS: Spec = (None, MODEL, None, None)
-SEQUENCE: Spec = (None, None, MODEL, None)
-SAMPLES: Spec = (MODEL, None, None, None)
-ROWS: Spec = (MODEL, None, None)
-FEATURES: Spec = (None, None, MODEL)
-EACH: Spec = (MODEL,)
-LAYER_NORM = called("layer norm", _layer_norm, (8, 16, 64), (64,), (64,))
-RMS_NORM = called("rms norm", _rms_norm, (8, 16, 64), (64,))
-GROUP_NORM, INSTANCE_NORM = group_norm(8, 32, 8, 8), instance_norm(8, 32, 8, 8)
-MLP = called("MLP", _mlp, (8, 16, 32), (128, 32), (32, 128))
-
+OPERATORS: Mapping[str, Callable[..., Case]] = {
+    "attention": _attention,
+    "cross_entropy_loss": cross_entropy,
+    "dropout": lambda *shape: called("dropout", functional.dropout, shape),
+    "gelu": lambda: called("MLP", _mlp, (8, 16, 32), (128, 32), (32, 128)),
+    "group_norm": group_norm,
+    "instance_norm": instance_norm,
+    "layer_norm": lambda *shape: called("layer norm", _layer_norm, shape, *[shape[-1:]] * 2),
+    "rms_norm": lambda *shape: called("rms norm", _rms_norm, shape, shape[-1:]),
+    "softmax": softmax,
+}
+"""By entry: its case."""
 CASES: tuple[Sharded, ...] = (
-    _attention("heads", HEADS),
-    _attention("heads, causal", HEADS, is_causal=True),
-    _attention("heads, grouped queries", HEADS, heads=4, enable_gqa=True),
-    _attention("sequence", SEQUENCE),
-    _attention("sequence, causal", SEQUENCE, is_causal=True),
-    _sharded("rows", "layer_norm", LAYER_NORM, ROWS),
-    _sharded("features", "layer_norm", LAYER_NORM, FEATURES, EACH, EACH),
-    _sharded("rows", "rms_norm", RMS_NORM, ROWS),
-    _sharded("features", "rms_norm", RMS_NORM, FEATURES, EACH),
-    _sharded("samples", "group_norm", GROUP_NORM, SAMPLES),
-    _sharded("channels", "group_norm", GROUP_NORM, HEADS, EACH, EACH),
-    _sharded("samples", "instance_norm", INSTANCE_NORM, SAMPLES),
-    _sharded("channels", "instance_norm", INSTANCE_NORM, HEADS, EACH, EACH),
-    _sharded("rows", "cross_entropy_loss", cross_entropy(16, 64), COLUMN),
-    _sharded("classes", "cross_entropy_loss", cross_entropy(16, 64), ROW),
-    _sharded("classes", "softmax", softmax(16, 64), ROW),
-    _sharded("rows", "dropout", called("dropout", functional.dropout, (64, 64)), COLUMN),
-    replace(_sharded("", "gelu", MLP, None, COLUMN, ROW), name="gelu between products"),
+    *(_sharded(name, **row) for name, row in _FILE["calls"].items()),
     *(_training(model, kind) for kind in AXES for model in MODELS),
 )
 

@@ -56,8 +56,8 @@ allows (65,530), and ends."""
 class Steps:
     """What some training steps gave."""
 
-    counted: Counter[str]
-    """Instructions outside composites, by opcode."""
+    outside: int
+    """Instructions outside composites."""
     composites: int
     """Calls of composites."""
     losses: list[torch.Tensor]
@@ -65,43 +65,26 @@ class Steps:
     weights: dict[str, torch.Tensor]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One model, stock against composites."""
-
-    model: str
-    stock: int
-    outside: int
-    composites: int
-    loss: float
-    gradients: float
-    weights: float
-
-    @property
-    def share(self) -> float:
-        return 1 - self.outside / self.stock
-
-    @property
-    def bar(self) -> float:
-        return BARS[ARCHITECTURES[self.model].kind] if self.model in ARCHITECTURES else 0.8
-
-
-def measure(name: str) -> Row:
-    """Train a model with and without composites."""
+def measure(name: str) -> tuple[str, ...]:
+    """A row of the table: a model, trained with composites and without."""
     torch.manual_seed(SEED)
     made = MODELS[name]()
     with exactly():
         stock = train(made)
     with exactly("all"):
         ours = train(made)
-    return Row(
-        model=name,
-        stock=stock.counted.total(),
-        outside=ours.counted.total(),
-        composites=ours.composites,
-        loss=_largest(dict(enumerate(stock.losses)), dict(enumerate(ours.losses))),
-        gradients=_largest(stock.gradients, ours.gradients),
-        weights=_largest(stock.weights, ours.weights),
+    share = 1 - ours.outside / stock.outside
+    bar = BARS[ARCHITECTURES[name].kind] if name in ARCHITECTURES else 0.8
+    differences = (
+        _largest(dict(enumerate(stock.losses)), dict(enumerate(ours.losses))),
+        _largest(stock.gradients, ours.gradients),
+        _largest(stock.weights, ours.weights),
+    )
+    return (
+        name,
+        *map(str, (stock.outside, ours.outside, ours.composites)),
+        f"{share:.1%}" + ("" if share >= bar else f" (bar {bar:.0%})"),
+        *(f"{difference:.1e}" for difference in differences),
     )
 
 
@@ -130,7 +113,7 @@ def train(made: Model) -> Steps:
         torch_xla.sync()
         losses.append(loss.detach().cpu())
     return Steps(
-        counted,
+        counted.total(),
         calls,
         losses,
         {n: p.grad.cpu() for n, p in module.named_parameters() if p.grad is not None},
@@ -149,35 +132,21 @@ def _largest(expected: Mapping[Any, torch.Tensor], actual: Mapping[Any, torch.Te
 COLUMNS = ("model", "stock", "outside", "composites", "share", "loss", "gradients", "weights")
 
 
-def cells(row: Row) -> tuple[str, ...]:
-    """A row of the table as text."""
-    return (
-        row.model,
-        str(row.stock),
-        str(row.outside),
-        str(row.composites),
-        f"{row.share:.1%}" + ("" if row.share >= row.bar else f" (bar {row.bar:.0%})"),
-        f"{row.loss:.1e}",
-        f"{row.gradients:.1e}",
-        f"{row.weights:.1e}",
-    )
-
-
 def main() -> None:
     options = parser_of(__doc__).parse_args()
-    rows: list[Row] = []
+    rows: list[tuple[str, ...]] = []
     for row in each_in_processes(measure, chosen(MODELS, options.names), MODELS_OF_A_PROCESS):
         if isinstance(row, BaseException):
             raise row
         rows.append(row)
-        print(" | ".join(cells(row)), flush=True)
+        print(" | ".join(row), flush=True)
     explained = (__doc__ or "").partition("\n\n- ")[2]
     text = page(
         "Share of a training step that is inside composites",
         "Printed by `python -m benchmarks.share --markdown benchmarks/SHARE.md` with"
         f" {versions_of('torch', 'torch_xla')} on the CPU; every composite of the built-in"
         " registry is on.",
-        markdown_table(COLUMNS, map(cells, rows), numbers=range(1, len(COLUMNS))),
+        markdown_table(COLUMNS, rows, numbers=range(1, len(COLUMNS))),
         f"- {explained.strip()}",
     )
     publish(text, options.markdown)

@@ -85,22 +85,27 @@ LARGER: Mapping[str, int] = {
 LARGER_LENGTH = 256
 
 
+def of_transformers(name: str, **settings: Any) -> nn.Module:
+    """A model of transformers with random weights, by the name of its class."""
+    import transformers
+
+    made = getattr(transformers, name)
+    module: nn.Module = made(made.config_class(**settings))
+    return module
+
+
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A model of transformers: the names of its classes, and the settings of its config."""
+    """A model of transformers: the name of its class, and the settings of its config."""
 
     kind: Kind
-    config: str
     module: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     batch: Callable[[], Batch] = tokens_to_themselves
 
     def build(self) -> Model:
         """The model with random weights, in training."""
-        import transformers
-
-        config = getattr(transformers, self.config)(**{**SIZES, **self.settings})
-        module = getattr(transformers, self.module)(config)
+        module = of_transformers(self.module, **{**SIZES, **self.settings})
         return Model(module, self.batch(), _loss)
 
     def build_larger(self) -> Model:
@@ -127,11 +132,9 @@ def _loss(module: nn.Module, batch: Batch) -> Tensor:
 
 def _architecture(kind: Kind, row: Mapping[str, Any]) -> Architecture:
     """The architecture of a row of training_models.yaml."""
-    name = row["name"]
     return Architecture(
         kind,
-        row.get("config", f"{name}Config"),
-        name + row.get("head", "ForCausalLM"),
+        row["name"] + row.get("head", "ForCausalLM"),
         row.get("settings", {}),
         BATCHES[row.get("batch", "tokens_to_themselves")],
     )

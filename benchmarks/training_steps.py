@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.cases import UPDATE, Mode, Place
-from benchmarks.training_models import ARCHITECTURES
+from benchmarks.training_models import ARCHITECTURES, of_transformers
 from benchmarks.unet import UNetBlock
 
 Batch = Mapping[str, Tensor]
@@ -68,42 +68,50 @@ class OwnLoss(nn.Module):
         return loss
 
 
-def gpt2(length: int = 512, vocabulary: int = 50257, layers: int = 4) -> tuple[nn.Module, Batch]:
-    """GPT-2 of transformers, two sequences, without dropout."""
-    from transformers import GPT2Config, GPT2LMHeadModel
+SMALL_GPT2: Mapping[str, Any] = {
+    "n_embd": 256,
+    "n_head": 4,
+    "n_positions": 64,
+    "vocab_size": 1024,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+    "activation_function": "gelu_pytorch_tanh",  # GPT-2's gelu_new as one operator
+}
+"""Settings of a GPT-2 that takes little time beside its tracing."""
 
-    dropout: dict[str, Any] = dict.fromkeys(("attn_pdrop", "resid_pdrop", "embd_pdrop"), 0.0)
-    config = GPT2Config(
-        vocab_size=vocabulary,
-        n_positions=length,
+
+def gpt2() -> tuple[nn.Module, Batch]:
+    """GPT-2 of transformers, two sequences, without dropout."""
+    model = of_transformers(
+        "GPT2LMHeadModel",
+        **dict.fromkeys(("attn_pdrop", "resid_pdrop", "embd_pdrop"), 0.0),
+        n_positions=512,
         n_embd=384,
-        n_layer=layers,
+        n_layer=4,
         n_head=6,
         bos_token_id=0,
         eos_token_id=0,
         use_cache=False,
-        **dropout,
     )
-    tokens = torch.randint(3, vocabulary, (2, length))
-    return OwnLoss(GPT2LMHeadModel(config)), {"input_ids": tokens, "labels": tokens}
+    tokens = torch.randint(3, 50257, (2, 512))
+    return OwnLoss(model), {"input_ids": tokens, "labels": tokens}
 
 
-def llama(length: int = 2048, vocabulary: int = 16384, layers: int = 4) -> tuple[nn.Module, Batch]:
+def llama() -> tuple[nn.Module, Batch]:
     """Llama of transformers with grouped queries, one sequence."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    config = LlamaConfig(
-        vocab_size=vocabulary,
+    model = of_transformers(
+        "LlamaForCausalLM",
+        vocab_size=16384,
         hidden_size=384,
-        num_hidden_layers=layers,
+        num_hidden_layers=4,
         num_attention_heads=6,
         num_key_value_heads=2,
         intermediate_size=1024,
-        max_position_embeddings=length,
+        max_position_embeddings=2048,
         use_cache=False,
     )
-    tokens = torch.randint(3, vocabulary, (1, length))
-    return OwnLoss(LlamaForCausalLM(config)), {"input_ids": tokens, "labels": tokens}
+    tokens = torch.randint(3, 16384, (1, 2048))
+    return OwnLoss(model), {"input_ids": tokens, "labels": tokens}
 
 
 def architecture(name: str) -> tuple[nn.Module, Batch]:

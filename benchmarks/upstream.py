@@ -8,9 +8,9 @@ CHECKOUT is a clone of https://github.com/pytorch/xla at the tag of the installe
 v2.9.0. Its tests need a few packages that this project does not: pip install absl-py expecttest
 parameterized. Each file runs in two processes on the CPU, stock and with XLA_COMPOSITE_OP=all;
 those of SPMD have four virtual devices. A test that ends the process, or that takes longer than
-`--seconds`, is `crashed` or `timed out`, and another process runs the rest of the file. Tests whose
-outcome differs are listed by name, and the exit code is then 1, unless `KNOWN` says of all of them
-why. `--logs` keeps what each test wrote when it failed.
+`--seconds` and is ended, is `crashed`, and pytest-xdist runs the rest of the file in another
+process. Tests whose outcome differs are listed by name, and the exit code is then 1, unless `KNOWN`
+says of all of them why. `--logs` keeps JUnit's XML, with what each test wrote when it failed.
 
 - The columns count tests by outcome: `stock / composites`, or one number where both are equal.
 - A test that fails in both is no difference: some need a TPU, or a package that is not there.
@@ -19,14 +19,12 @@ why. `--logs` keeps what each test wrote when it failed.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
+import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,19 +35,14 @@ import yaml
 
 from benchmarks.harness.pages import markdown_table, page, publish, versions_of
 
-ENDED = "the session"
-
-PLUGIN = Path(__file__).with_name("outcomes.py")
+PLUGIN = Path(__file__).with_name("upstream_conftest.py")
 SETTINGS = {"stock": "", "composites": "all"}
 """Names, and values of XLA_COMPOSITE_OP."""
 _FILE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 FILES: Sequence[str] = _FILE["files"]
-OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed", "xpassed", "crashed", "timed out")
+OUTCOMES = ("passed", "skipped", "failed", "error", "crashed")
 KNOWN: Mapping[str, str] = _FILE["known"]
 """Differences that are meant, and why."""
-MAX_RUNS = 20
-"""How often a file is started again after a crash."""
-
 Outcomes = Mapping[str, str]
 """Outcomes of a file's tests by name."""
 
@@ -78,108 +71,69 @@ class Row:
         return str(stock) if stock == ours else f"{stock} / {ours}"
 
 
-def run(tests: Path, file: str, composites: str, seconds: float, written: Path) -> Outcomes:
-    """The outcomes of a file's tests; `written` gets what each test wrote."""
+def run(tests: Path, file: str, composites: str, seconds: float, log: Path) -> Outcomes:
+    """The outcomes of a file's tests, which pytest writes to `log` as JUnit's XML."""
     environment = {name: v for name, v in os.environ.items() if name != "XLA_COMPOSITE_OP"}
-    devices = "4" if "spmd" in file else "1"
+    devices, active = "4" if "spmd" in file else "1", log.with_suffix(".active")
     environment |= {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": devices}
-    environment |= {"COMPOSITES_OUTCOMES": str(written), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment |= {"COMPOSITES_ACTIVE": str(active), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     # As if the file were run as a script, which is what pytorch/xla's run_tests.sh does.
-    folders = [str((tests / file).parent), str(tests)]
-    environment["PYTHONPATH"] = os.pathsep.join([*folders, *_path()])
+    folders = [str((tests / file).parent), str(tests), environment.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
     if composites:
         environment["XLA_COMPOSITE_OP"] = composites
-    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(tests)]
-    for _ in range(MAX_RUNS):
-        in_time = _wait([*command, str(tests / file)], tests, environment, seconds, written)
-        found = _read(written)
-        if ENDED in found:
-            _check_active(written, composites)
-            break
-        began = [test for test, outcome in found.items() if outcome == "began"]
-        # Tests with subtests may have an outcome before they end the process.
-        last = began or [list(found)[-1]] if found else [f"{file} (as a whole)"]
-        for test in last:
-            _append(written, test, "crashed" if in_time else "timed out")
-        if not found:
-            break
-    else:
-        _append(written, f"{file} (the rest)", "crashed")
-    return {test: outcome for test, outcome in _read(written).items() if test != ENDED}
-
-
-def _check_active(written: Path, composites: str) -> None:
-    """Whether the composites were on that should be."""
-    active = json.loads(written.read_text().splitlines()[-1])["text"]
-    if bool(active) != bool(composites) and active != "not imported":
-        sys.exit(f"with XLA_COMPOSITE_OP={composites!r}, active were: {active or 'none'}")
-
-
-def _path() -> list[str]:
-    return [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
-
-
-def _wait(
-    command: Sequence[str],
-    folder: Path,
-    environment: Mapping[str, str],
-    seconds: float,
-    written: Path,
-) -> bool:
-    """Run a command; False if it wrote nothing for this time and was ended."""
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
+    for written in (log, active):
+        written.unlink(missing_ok=True)
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", str(tests)),
+            *("-p", "xdist.plugin", "-n", "1", f"--junitxml={log}"),
+            *("-o", f"faulthandler_timeout={seconds}", "-o", "faulthandler_exit_on_timeout=true"),
+            str(tests / file),
+        ],
+        cwd=tests,
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,
+        check=False,
     )
-    size, since = 0, time.monotonic()
-    try:
-        while True:
-            try:
-                process.wait(timeout=1)
-                return True
-            except subprocess.TimeoutExpired:
-                if _size(written) != size:
-                    size, since = _size(written), time.monotonic()
-                elif time.monotonic() - since > seconds:
-                    return False
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    if active.exists() and bool(active.read_text()) != bool(composites):
+        sys.exit(f"with XLA_COMPOSITE_OP={composites!r}, active were: {active.read_text()}")
+    return outcomes_of(log, file)
 
 
-def _size(written: Path) -> int:
-    return written.stat().st_size if written.exists() else 0
-
-
-def _read(written: Path) -> dict[str, str]:
-    """The last outcome of each test; of several that say that it did not pass, the worst."""
+def outcomes_of(log: Path, file: str) -> Outcomes:
+    """The outcomes in JUnit's XML, where there is some; of a test that has several, the worst."""
+    if not log.exists():
+        return {f"{file} (as a whole)": "crashed"}
     found: dict[str, str] = {}
-    for line in written.read_text().splitlines() if written.exists() else ():
-        record = json.loads(line)
-        ended = record["outcome"] in ("crashed", "timed out")
-        if ended or found.get(record["test"]) not in ("failed", "crashed", "timed out"):
-            found[record["test"]] = record["outcome"]
+    module = file.removesuffix(".py").replace("/", ".")
+    for case in ElementTree.parse(log).iter("testcase"):
+        parts = [case.get("classname", "").removeprefix(module).strip("."), case.get("name", "")]
+        test = "::".join([file, *filter(None, parts)])
+        found[test] = max(found.get(test, "passed"), _outcome(case), key=OUTCOMES.index)
     return found
 
 
-def _append(written: Path, test: str, outcome: str) -> None:
-    with written.open("a") as file:
-        file.write(json.dumps({"test": test, "outcome": outcome, "text": ""}) + "\n")
+def _outcome(case: ElementTree.Element) -> str:
+    problem = next((part for part in case if part.tag in ("failure", "error", "skipped")), None)
+    if problem is None:
+        return "passed"
+    if "crashed while running" in problem.get("message", ""):  # the words of pytest-xdist
+        return "crashed"
+    return {"failure": "failed"}.get(problem.tag, problem.tag)
 
 
 def compare(tests: Path, file: str, seconds: float, logs: Path) -> Row:
     """Run a file with each setting."""
-    outcomes: dict[str, Outcomes] = {}
-    for name, composites in SETTINGS.items():
-        written = logs / f"{file.replace('/', '.')}.{name}.jsonl"
-        written.unlink(missing_ok=True)
-        outcomes[name] = run(tests, file, composites, seconds, written)
-    return Row(file, outcomes)
+    stem = file.replace("/", ".")
+    return Row(
+        file,
+        {
+            name: run(tests, file, composites, seconds, logs / f"{stem}.{name}.xml")
+            for name, composites in SETTINGS.items()
+        },
+    )
 
 
 def copied(checkout: Path, folder: Path) -> Path:

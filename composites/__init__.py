@@ -3,6 +3,8 @@
 `XLA_COMPOSITE_OP=gelu,softmax python train.py` turns them on without a change to the script. From
 code, use `enable`, `disable`, `enabled` and `active`. The decorator `composite` turns your own
 function into a composite.
+
+Every `import torch` loads this file, so each name is imported when it is first used.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
 
 import torch
@@ -18,6 +17,7 @@ import torch
 from composites.allowlist import resolve
 from composites.contracts.model import Call, Contract, Lock
 from composites.errors import LoweringError, MissingPackageError
+from composites.installed import installed
 from composites.registry.catalog import Catalog
 from composites.registry.contracts import backward_contract, contracts, forward_contract
 from composites.registry.model import Composite, Registry
@@ -58,11 +58,9 @@ def _made_with(frontend: Frontend) -> dict[str, str]:
     """What the text of a decomposition depends on beside the registry."""
     made_with = {"device": frontend.graph.device}
     for package in _PACKAGES:
-        try:
+        if found := installed(package):
             # Builds of one release, such as +cpu and +cu128, lower alike.
-            made_with[package] = version(package).partition("+")[0]
-        except PackageNotFoundError:
-            continue
+            made_with[package] = found.partition("+")[0]
     return made_with
 
 

@@ -3,7 +3,7 @@
 - `timing`: sides that take turns in one process, ratios with quartiles, and bars.
 - `processes` and `memory`: measurements in processes of their own.
 - `runs`: the options of a command, the cases that it measures, and files of what is measured.
-- `pages`: tables, pages in Markdown, and plots.
+- `pages`: tables, and pages in Markdown.
 
 A script of benchmarks/ has its cases as data, a function that measures one, and the table.
 """

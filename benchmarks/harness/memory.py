@@ -1,8 +1,8 @@
-"""How much memory a program needs: XLA's own statistics, and the peak of a process.
+"""How much memory a program needs: XLA's own statistics.
 
 XLA writes a report of the buffers of each program that it compiles, if `DUMP` is among its flags
 when torch_xla or jax starts: parameters, results and all that is in between, with buffers that are
-used again counted once. A process is asked for itself, so each program needs a process of its own.
+used again counted once. Each program needs a process of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pathlib import Path
 DUMP = "--xla_dump_to={folder} --xla_dump_hlo_as_text"
 _REPORT = "*memory-usage-report.txt"
 _TOTAL = re.compile(r"Total bytes(?: used)?: (\d+)")  # torch_xla 2.9; jaxlib 0.10
-_PEAK = re.compile(r"VmHWM:\s*(\d+) kB")
 
 
 def of_last_program(folder: Path) -> int | None:
@@ -32,13 +31,3 @@ def of_last_program(folder: Path) -> int | None:
 def _number(report: Path) -> int:
     """Of the program, in the order of compilation: `module_0012.SyncTensorsGraph…`."""
     return int(report.name.partition(".")[0].removeprefix("module_"))
-
-
-def peak_of_process() -> int:
-    """Bytes that this process held at its peak (Linux).
-
-    `ru_maxrss` would also count what the parent held when it started this process.
-    """
-    found = _PEAK.search(Path("/proc/self/status").read_text(encoding="utf-8"))
-    assert found is not None
-    return int(found[1]) * 1024

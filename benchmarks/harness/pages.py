@@ -1,20 +1,13 @@
-"""Pages in Markdown and plots, as benchmarks/ has them.
-
-A plot can be read on white and on black, and the same numbers give the same file.
-"""
+"""Tables and pages in Markdown, as benchmarks/ has them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from importlib.metadata import version
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-GREY = "#888888"
+from typing import Any
 
 
 def markdown_table(
@@ -27,6 +20,28 @@ def markdown_table(
 
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The cells of a line of one of a page's tables."""
+
+    table: str
+    cells: Sequence[str]
+
+
+def sections(heads: Mapping[str, Sequence[str]], lines: Iterable[Line]) -> list[str | list[str]]:
+    """The tables that have lines, each with its title.
+
+    Args:
+        heads: the head of each table, by its title.
+    """
+    shown = list(lines)
+    paragraphs: list[str | list[str]] = []
+    for title, head in heads.items():
+        if cells := [line.cells for line in shown if line.table == title]:
+            paragraphs += [f"## {title}", markdown_table(head, cells)]
+    return paragraphs
 
 
 def page(title: str, *paragraphs: str | Sequence[str]) -> str:
@@ -57,25 +72,9 @@ def rendered(template: str, **values: Any) -> str:
 
 
 def versions_of(*packages: str) -> str:
-    """Packages with their versions, as one text."""
-    return ", ".join(f"{name} {version(name)}" for name in packages)
-
-
-@contextmanager
-def chart(path: Path, size: tuple[float, float]) -> Iterator[Figure]:
-    """A figure that is written to `path` at the end of the block."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    style: dict[Any, str] = {
-        "svg.hashsalt": "benchmarks",
-        "font.family": "sans-serif",
-        "axes.facecolor": "none",
-        **dict.fromkeys(
-            ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), GREY
-        ),
-    }
-    with matplotlib.rc_context(style):
-        figure = Figure(figsize=size, layout="constrained")
-        yield figure
-        figure.savefig(path, transparent=True, metadata={"Date": None, "Creator": None})
+    """The packages that are installed with their versions, as one text."""
+    written = []
+    for name in packages:
+        with suppress(PackageNotFoundError):
+            written.append(f"{name} {version(name)}")
+    return ", ".join(written)

@@ -15,11 +15,12 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
+
+from benchmarks.harness.pages import versions_of
 
 T = TypeVar("T")
 
@@ -34,6 +35,11 @@ class Ratio:
     lower: float
     upper: float
     """Quartiles."""
+
+    @classmethod
+    def exactly(cls, value: float) -> Ratio:
+        """The ratio of two numbers that were not measured by the clock."""
+        return cls(value, value, value)
 
     @property
     def middle_half(self) -> str:
@@ -64,9 +70,26 @@ def ratio(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -
     """Of the samples of two sides, block by block."""
     ratios = [min(b) / min(a) for a, b in zip(first, second, strict=True)]
     if len(ratios) == 1:
-        return Ratio(ratios[0], ratios[0], ratios[0])
+        return Ratio.exactly(ratios[0])
     lower, _, upper = statistics.quantiles(ratios, n=4, method="inclusive")
     return Ratio(statistics.median(ratios), lower, upper)
+
+
+BESIDE_STOCK = ("quantity", "stock", "composites", "ratio", "middle half", "bar", "")
+
+
+def beside_stock(
+    quantity: str, written: Sequence[str], to_stock: Ratio, bar: float | None
+) -> tuple[str, ...]:
+    """A row of a table with the head `BESIDE_STOCK`.
+
+    Args:
+        written: the value of stock, and that of composites.
+        bar: the ratio that is allowed, at most.
+    """
+    limit = "" if bar is None else f"<= {bar:g}"
+    middle_half, verdict = to_stock.middle_half, to_stock.verdict(bar)
+    return quantity, *written, f"{to_stock.median:.2f}", middle_half, limit, verdict
 
 
 def typical(blocks: Sequence[Sequence[float]]) -> float:
@@ -158,20 +181,17 @@ def settings_of_malloc() -> dict[str, str]:
     return {name: os.environ[name] for name in ALLOCATION if os.environ.get(name)}
 
 
+PACKAGES = ("torch", "torch_xla", "transformers", "torch-xla-composites")
+"""Those that times depend on."""
+
+
 def conditions(what: str) -> str:
     """Versions, machine, how memory is allocated if that is set, and `what`, as one line."""
     allocation = "".join(f", {name}={value}" for name, value in settings_of_malloc().items())
     return (
-        f"{', '.join(versions())}; Python {platform.python_version()}; {cpu_name()},"
+        f"{versions_of(*PACKAGES)}; Python {platform.python_version()}; {cpu_name()},"
         f" {os.cpu_count()} cores, device {os.environ['PJRT_DEVICE']}{allocation}; {what}."
     )
-
-
-def versions() -> Iterator[str]:
-    """Of the packages that times depend on."""
-    for package in ("torch", "torch_xla", "transformers", "torch-xla-composites"):
-        with suppress(PackageNotFoundError):  # transformers: some benchmarks do without
-            yield f"{package} {version(package)}"
 
 
 def cpu_name() -> str:

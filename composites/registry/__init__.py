@@ -1,4 +1,5 @@
 """The registry: from YAML text to frozen entries that have been checked against their operators.
 
-yaml_text -> document -> validation (with operators, functions) -> model -> catalog
+yaml_text -> short_forms, document, pairs (reading) -> validation (with operators, signatures,
+conditions) -> model -> catalog
 """

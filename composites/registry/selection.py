@@ -1,8 +1,10 @@
 """Which kernel takes a call, and why the others do not.
 
-A call comes from one of three places: PyTorch's dispatcher, a composite in StableHLO for which a
-kernel of a platform is asked, or one for which a decomposition to choose is. Each place makes a
-`Call` of it, and asks the kernels of a `Selection` one after the other. Nothing here imports torch.
+A call comes from one of three places: PyTorch's dispatcher (`lowering.dispatch.alternatives`), a
+composite in StableHLO for which a kernel of a platform is asked (`lowering.export.listed_kernels`),
+or one for which a decomposition to choose is (`lowering.export.listed_alternatives`). Each place
+makes a `Call` of it, which is all that conditions see, and asks the kernels of a `Selection` one
+after the other. Nothing here imports torch.
 """
 
 from __future__ import annotations

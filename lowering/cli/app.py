@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Annotated
 
@@ -26,7 +26,7 @@ from lowering.cli import (
 )
 from lowering.cli.errors import clear_errors
 from lowering.cli.init import command as init
-from lowering.cli.output import print_table
+from lowering.cli.output import AsJson, print_json, print_table
 
 app = typer.Typer(
     name="composites",
@@ -36,11 +36,31 @@ app = typer.Typer(
     rich_markup_mode=None,  # panels cut the names of options
     pretty_exceptions_enable=False,
 )
-COMMANDS = (
-    init, registry, contracts, show, suggest, verify, export, run, stablehlo, compare, doctor
-)  # fmt: skip
-for module in COMMANDS:
-    module.register(app)
+COMMANDS: Mapping[str, Callable[..., None]] = {
+    "init": init.init,
+    "check": registry.check,
+    "codegen": registry.codegen,
+    "docs": registry.docs,
+    "generate": registry.generate,
+    "schema": registry.schema,
+    "format": registry.format_files,
+    "list": registry.list_entries,
+    "lock": contracts.lock,
+    "diff": contracts.diff,
+    "show": show.show,
+    "suggest": suggest.suggest,
+    "verify": verify.verify,
+    "export": export.export,
+    "run": run.run,
+    "inspect": stablehlo.inspect,
+    "lower": stablehlo.lower_command(),
+    "compare": compare.compare_kernels,
+    "doctor": doctor.doctor,
+}
+_SETTINGS = {"run": {"ignore_unknown_options": True, "allow_interspersed_args": False}}
+"""The arguments of a script are the script's own."""
+for name, command in COMMANDS.items():
+    app.command(name, context_settings=_SETTINGS.get(name))(command)
 
 
 def _print_version(asked: bool) -> None:
@@ -63,14 +83,14 @@ def application(
 
 @app.command()
 def env(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the environment variables that the project reads, and their current values."""
     with clear_errors():
         warn_of_unknown_variables()
     if as_json:
         rows = [asdict(variable) | {"value": variable.read()} for variable in VARIABLES]
-        typer.echo(json.dumps({"variables": rows}, indent=2))
+        print_json({"variables": rows})
         return
     table = Table(Column("variable", no_wrap=True), "value", "meaning", "example")
     for variable in VARIABLES:

@@ -11,7 +11,7 @@ import typer
 from composites.files import write_atomic
 from composites.functions import load_function
 from lowering.cli.errors import clear_errors, fail
-from lowering.cli.output import print_table
+from lowering.cli.output import AsJson, print_table
 from lowering.cli.stablehlo import bytes_of
 from lowering.stablehlo import (
     Limits,
@@ -28,12 +28,7 @@ _MODULE = "program.mlir"
 """In a folder of `composites export`."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `compare` to an application."""
-    app.command(name="compare")(_compare)
-
-
-def _compare(
+def compare_kernels(
     program: Annotated[
         Path,
         typer.Argument(help="A StableHLO file, a folder of composites export, or - for stdin."),
@@ -75,7 +70,7 @@ def _compare(
             "for f64, 1e-5 for f32, 4e-3 for f16, 2e-2 for bf16, by the least precise type."
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    json: AsJson = False,
     svg: Annotated[Path | None, typer.Option(help="Write a picture of the times.")] = None,
     html: Annotated[
         Path | None, typer.Option(help="Write the page of inspect, with the comparison.")

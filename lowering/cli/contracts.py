@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,18 +12,13 @@ import typer
 from composites.errors import LockError
 from composites.settings import ALLOWLIST
 from lowering.cli.errors import clear_errors, fail, warn
+from lowering.cli.output import print_json
 
 if TYPE_CHECKING:
     from composites.contracts.changes import Change
     from composites.contracts.model import Lock
 
 _REGISTRY_SUFFIXES = (".yaml", ".yml")
-
-
-def register(app: typer.Typer) -> None:
-    """Add these commands to an application."""
-    app.command()(lock)
-    app.command()(diff)
 
 
 def lock(
@@ -90,8 +84,7 @@ def diff(
         found = changes(_read(old), _read(new))
         needed = broken(found)
         if as_json:
-            data = {"changes": [asdict(c) for c in found], "compatible": not needed}
-            typer.echo(json.dumps(data, indent=2))
+            print_json({"changes": [asdict(c) for c in found], "compatible": not needed})
         else:
             for change in found:
                 typer.echo(str(change))

@@ -25,10 +25,11 @@ from rich.text import Text
 
 from composites.child_processes import signal_name
 from composites.errors import installing
+from composites.installed import installed, requirements
 from composites.python_syntax import imports, parse_module
 from composites.settings import ALLOWLIST, DECOMPOSITION, REGISTRIES, STATS
 from lowering.cli.errors import clear_errors
-from lowering.cli.output import print_table
+from lowering.cli.output import AsJson, print_json, print_table
 
 PACKAGE = "torch-xla-composites"
 TIME_LIMIT = 180.0
@@ -67,17 +68,12 @@ class Finding:
     """What to do; empty if all is well."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `doctor` to an application."""
-    app.command()(doctor)
-
-
 def doctor(
     script: Annotated[
         Path | None,
         typer.Argument(help="A script that is looked at too. It is not run.", show_default=False),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say whether composites work here: versions, the plug-in, variables, registries, and usual
     mistakes, each with what to do.
@@ -94,10 +90,10 @@ def doctor(
             *step_findings(steps),
             *(script_findings(script) if script else ()),
         ]
-    problems, warned = (sum(f.level == level for f in findings) for level in ("problem", "warning"))
+    counts = {noun: sum(f.level == noun for f in findings) for noun in ("problem", "warning")}
     if as_json:
-        facts = {"problems": problems, "warnings": warned, "findings": [*map(asdict, findings)]}
-        typer.echo(json.dumps(facts, indent=2))
+        rows = [*map(asdict, findings)]
+        print_json({f"{noun}s": n for noun, n in counts.items()} | {"findings": rows})
     else:
         table = Table("", "looked at", "found")
         for f in findings:
@@ -105,9 +101,8 @@ def doctor(
             level = Text(f.level, _STYLES[f.level])
             table.add_row(level, Text(f.subject), Text.assemble(f.text, advice))
         print_table(table)
-        counts = ((problems, "problem"), (warned, "warning"))
-        typer.echo(", ".join(f"{n or 'no'} {noun}{'s' * (n != 1)}" for n, noun in counts))
-    if problems:
+        typer.echo(", ".join(f"{n or 'no'} {noun}{'s' * (n != 1)}" for noun, n in counts.items()))
+    if counts["problem"]:
         raise typer.Exit(1)
 
 
@@ -240,7 +235,7 @@ def installation_findings(*, frontend_works: bool) -> Iterator[Finding]:
     """
     from importlib.metadata import entry_points, metadata  # slow, and `--help` imports this file
 
-    extra, models = installed_extra(), requirements("models")
+    extra, models = installed_extra(), requirements(PACKAGE, "models")
     points = [point.value for point in entry_points(group="torch.backends")]
     if installed(PACKAGE) is None or _PLUGIN not in points:
         text = f"is not installed, so nothing reads {ALLOWLIST.name}"
@@ -251,7 +246,7 @@ def installation_findings(*, frontend_works: bool) -> Iterator[Finding]:
         advice = f"unset {_AUTOLOAD}, or call composites.enable in the program"
         yield Finding("warning", _AUTOLOAD, text, advice)
     python = metadata(PACKAGE)["Requires-Python"]
-    needed = {"Python": python} | requirements("", extra, "cli") | models
+    needed = {"Python": python} | requirements(PACKAGE, "", extra, "cli") | models
     for name, specifier in needed.items():
         found = platform.python_version() if name == "Python" else installed(name)
         if _fits(found, specifier):
@@ -269,36 +264,8 @@ def installed_extra() -> str:
     if torch is None:
         return ""
     extras = ("torch", "jax") if installed("torch_xla") is None else ()
-    fitting = (e for e in extras if _fits(torch, requirements(e).get("torch", "==0")))
+    fitting = (e for e in extras if _fits(torch, requirements(PACKAGE, e).get("torch", "==0")))
     return next(fitting, "torch-xla")
-
-
-def requirements(*extras: str) -> dict[str, str]:
-    """The packages that extras of this package need, with their versions. The empty extra is the
-    package itself."""
-    from importlib.metadata import requires
-
-    from packaging.requirements import Requirement
-    from packaging.utils import canonicalize_name
-
-    needed: dict[str, str] = {}
-    for text in (requires(PACKAGE) or ()) if installed(PACKAGE) else ():
-        one = Requirement(text)
-        marker = one.marker
-        if "" in extras if marker is None else any(marker.evaluate({"extra": e}) for e in extras):
-            versions = sorted(map(str, one.specifier), reverse=True)  # the lower end first
-            needed[canonicalize_name(one.name)] = ",".join(versions)
-    return needed
-
-
-def installed(name: str) -> str | None:
-    """The version of an installed package."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(name) or None
-    except (PackageNotFoundError, KeyError):  # KeyError: metadata without a version
-        return None
 
 
 def _fits(found: str | None, specifier: str) -> bool:

@@ -16,11 +16,6 @@ from lowering.cli.output import print_table
 from lowering.stablehlo import TARGETS
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `export` to an application."""
-    app.command()(export)
-
-
 def export(
     factory: FactoryArgument,
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write.")],

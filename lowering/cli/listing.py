@@ -11,6 +11,7 @@ from rich.text import Text
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite
 from composites.registry.reference import conditions
+from lowering.cli.output import texts
 
 
 class Listed(TypedDict):
@@ -57,9 +58,7 @@ def listed(catalog: Catalog, on: Collection[Composite]) -> list[Listed]:
 
 def listing_table(entries: Iterable[Listed]) -> Table:
     """One row for each entry."""
-    table = Table()
-    for heading in ("composite", "catches", "attributes", "alternatives"):
-        table.add_column(heading, overflow="fold")
+    table = Table(*texts("composite", "catches", "attributes", "alternatives"))
     table.add_column("on", no_wrap=True, min_width=len("yes"))
     for entry in entries:
         functions = dict.fromkeys(target.partition(":")[2] for target in entry["functions"])
@@ -141,9 +140,7 @@ def _produced(entry: Composite) -> Iterator[tuple[str, int]]:
 
 def kernels_table(kernels: Iterable[Kernel]) -> Table:
     """One row for each kernel."""
-    table = Table()
-    for heading in ("composite", "platform", "kernel", "when", "priority", "file"):
-        table.add_column(heading, overflow="fold")
+    table = Table(*texts("composite", "platform", "kernel", "when", "priority", "file"))
     for kernel in kernels:
         version = "" if kernel["version"] is None else f"@{kernel['version']}"
         unknown = "" if kernel["known"] else " (no entry produces it)"

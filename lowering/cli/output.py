@@ -1,18 +1,41 @@
-"""Tables on stdout: fitted to a terminal, and whole where another program reads them."""
+"""What commands print on stdout: JSON, and tables, which are fitted to a terminal, and whole where
+another program reads them."""
 
 from __future__ import annotations
 
+import json
 import sys
+from typing import Annotated
 
+import typer
 from rich.columns import Columns
 from rich.console import Console, RenderableType
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 _ANY_WIDTH = 1_000_000
 _NARROWEST = 16
 """Characters that a folded column has at least; a name is readable in them."""
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+"""The option of commands that print a table."""
+
+
+def print_json(data: object) -> None:
+    """Print data as JSON, for other programs."""
+    typer.echo(json.dumps(data, indent=2))
+
+
+def texts(*headings: str) -> list[Column]:
+    """Columns of a table for texts, which are folded where a terminal is narrow."""
+    return [Column(heading, overflow="fold") for heading in headings]
+
+
+def numbers(*headings: str) -> list[Column]:
+    """Columns of a table for numbers, at the right."""
+    return [Column(heading, justify="right", no_wrap=True) for heading in headings]
 
 
 def print_table(table: Table) -> None:
@@ -57,15 +80,15 @@ def _print_stacked(table: Table, console: Console) -> None:
         style = table.rows[number].style or ""
         console.print(name, style=f"bold {style}".strip())
         lines: list[RenderableType] = []
-        numbers: list[RenderableType] = []
+        figures: list[RenderableType] = []
         for column, values in zip(others, cells, strict=True):
             value = values[number]
             if not str(value):
                 continue
             text = value if isinstance(value, Text) else str(value)
             labelled = Text.assemble((f"{column.header}: ", "dim"), text)
-            (numbers if column.justify == "right" else lines).append(labelled)
-        for line in (*lines, Columns(numbers, padding=(0, 2))):
+            (figures if column.justify == "right" else lines).append(labelled)
+        for line in (*lines, Columns(figures, padding=(0, 2))):
             console.print(Padding(line, (0, 0, 0, 2)), style=style, overflow="fold")
     if table.caption:
         console.print(table.caption, style="table.caption")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +12,7 @@ from composites.errors import MissingPackageError, Problem, RegistryError
 from composites.files import write_atomic
 from composites.settings import ALLOWLIST
 from lowering.cli.errors import clear_errors, fail, warn
-from lowering.cli.output import print_table
+from lowering.cli.output import AsJson, print_json, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,14 +24,6 @@ RegistryFile = Annotated[Path, typer.Argument(help="A registry file.", show_defa
 Check = Annotated[
     bool, typer.Option("--check", help="Write nothing; fail if the file is not up to date.")
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add these commands to an application."""
-    for command in (check, codegen, docs, generate, schema):
-        app.command()(command)
-    app.command("format")(format_files)
-    app.command("list")(list_entries)
 
 
 def codegen(
@@ -142,7 +133,7 @@ def _print_findings(registries: Sequence[Path]) -> None:
     except RegistryError as error:
         problems = error.problems
     rows = [asdict(problem) for problem in problems]
-    typer.echo(json.dumps({"problems": rows, "warnings": [*remarks]}, indent=2))
+    print_json({"problems": rows, "warnings": [*remarks]})
     if problems:
         raise typer.Exit(1)
 
@@ -173,7 +164,7 @@ def _tried(named: Sequence[Registry], catalog: Catalog) -> tuple[str, ...]:
 
 
 def list_entries(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
     kernels: Annotated[
         bool, typer.Option("--kernels", help="List kernels for composites instead.")
     ] = False,
@@ -200,12 +191,12 @@ def list_entries(
         found = listed_kernels(catalog) if kernels else []
     if kernels:
         if as_json:
-            typer.echo(json.dumps({"kernels": found}, indent=2))
+            print_json({"kernels": found})
         else:
             print_table(kernels_table(found))
     elif as_json:
         left_out = [asdict(registry) for registry in catalog.left_out]
-        typer.echo(json.dumps({"composites": entries, "left_out": left_out}, indent=2))
+        print_json({"composites": entries, "left_out": left_out})
     else:
         print_table(listing_table(entries))
     if catalog.left_out:
@@ -219,7 +210,7 @@ def schema(
     from composites.contracts.lock import lock_schema
     from composites.registry.document import json_schema
 
-    typer.echo(json.dumps(lock_schema() if lock else json_schema(), indent=2))
+    print_json(lock_schema() if lock else json_schema())
 
 
 def _hooks(registry: Path) -> str:

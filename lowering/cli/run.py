@@ -14,12 +14,6 @@ from lowering.cli.errors import clear_errors, fail
 from lowering.cli.output import print_table
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `run` to an application."""
-    settings = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-    app.command(context_settings=settings)(run)
-
-
 def run(
     script: Annotated[str, typer.Argument(help="A Python script.", show_default=False)],
     arguments: Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -15,16 +14,11 @@ from rich.text import Text
 from composites.attribute_types import SEGMENT_SIZES
 from composites.settings import ALLOWLIST
 from lowering.cli.errors import clear_errors, warn
-from lowering.cli.output import print_table
+from lowering.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
     from composites.contracts.model import Operand
     from lowering.cli.description import DescribedAttribute, Description
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command `show` to an application."""
-    app.command()(show)
 
 
 def show(
@@ -61,7 +55,7 @@ def show(
         entries = chosen(name, catalog)
         if as_json:
             found = [asdict(described(entry, catalog, copies=copies)) for entry in entries]
-            typer.echo(json.dumps({"composites": found}, indent=2))
+            print_json({"composites": found})
         elif len(entries) == 1:
             _print(described(entries[0], catalog, copies=copies), with_hook=hook)
         else:

@@ -7,7 +7,6 @@ program that calls the application has its threads, and does the work itself.
 from __future__ import annotations
 
 import inspect as signatures
-import json as to_json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ import typer
 
 from composites.files import write_atomic
 from lowering.cli.errors import clear_errors, fail, fail_usage
-from lowering.cli.output import print_table
+from lowering.cli.output import AsJson, print_json, print_table
 from lowering.stablehlo import (
     COMMAND_LINE,
     TARGETS,
@@ -47,19 +46,13 @@ Memory = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands `inspect` and `lower` to an application."""
-    app.command()(inspect)
-    app.command()(_lower_command())
-
-
 def inspect(
     context: typer.Context,
     file: StableHLOFile,
     list_casts: Annotated[
         bool, typer.Option("--casts", help="Show conversions between types, not composites.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    json: AsJson = False,
     html: Annotated[
         Path | None, typer.Option("--html", help="Write a self-contained HTML page with a graph.")
     ] = None,
@@ -117,7 +110,7 @@ def _against(module: Module, path: Path, as_json: bool) -> None:
             | {"reason": item.reason}
             for item in found
         ]
-        typer.echo(to_json.dumps({"not_understood": rows}, indent=2))
+        print_json({"not_understood": rows})
     elif found:
         print_table(against_table(found, path.name))
     else:
@@ -126,7 +119,7 @@ def _against(module: Module, path: Path, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _lower_command() -> Callable[..., None]:
+def lower_command() -> Callable[..., None]:
     """Make `composites lower` with the options that the passes declare."""
 
     def lower(

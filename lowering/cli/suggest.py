@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
 from composites.files import write_atomic
 from lowering.cli.errors import clear_errors, fail, fail_usage
 from lowering.cli.factories import FactoryArgument, load_factory
-from lowering.cli.output import print_table
+from lowering.cli.output import numbers, print_json, print_table, texts
 
 if TYPE_CHECKING:
     from lowering.suggestion.attribution import Amount
     from lowering.suggestion.results import Report, Row
-    from lowering.suggestion.suggest import Progress as Told
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command `suggest` to an application."""
-    app.command()(suggest)
 
 
 def suggest(
@@ -71,11 +60,12 @@ def suggest(
     with clear_errors():
         from composites.allowlist import split_allowlist
         from composites.functions import load_function
+        from lowering.export.api import progress
         from lowering.suggestion.suggest import suggest as suggest_entries
 
         _check_namespace(namespace)
         module, args, kwargs = load_factory(factory)
-        with _progress() as progress:
+        with progress("") as step:
             report = suggest_entries(
                 *(module, args, kwargs),
                 backward=not forward,
@@ -83,14 +73,14 @@ def suggest(
                 ops=split_allowlist(ops) or None,
                 namespace=namespace,
                 title=factory,
-                progress=progress,
+                progress=step,
             )
         if output is not None:
             if report.draft is None:
                 fail(f"nothing is worth an entry, so {output} was not written")
             write_atomic(output, report.draft.text)
         if as_json:
-            typer.echo(json.dumps(report_data(report), indent=2))
+            print_json(report_data(report))
         elif yaml and output is None:
             if report.draft is None:
                 fail("nothing is worth an entry")
@@ -111,18 +101,6 @@ def _check_namespace(namespace: str) -> None:
 def report_data(report: Report) -> dict[str, object]:
     """The report as `--json` prints it."""
     return asdict(report) | {"inside": report.inside}
-
-
-@contextmanager
-def _progress() -> Iterator[Told]:
-    """Show on a terminal what is being done."""
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not sys.stderr.isatty()
-    ) as progress:
-        task = progress.add_task("")
-        yield lambda description: progress.update(task, description=description)
 
 
 def _print(report: Report, top: int) -> None:
@@ -152,11 +130,8 @@ def _print(report: Report, top: int) -> None:
 def _print_rows(
     title: str, kind: str, rows: Sequence[Row], whole: Amount, tensors: Sequence[str]
 ) -> None:
-    numbers = ("calls", "instructions", "share", "bytes", *tensors)
-    columns = (Column(name, justify="right") for name in numbers)
-    table = Table(
-        Column(kind, overflow="fold"), *columns, "entry, or why there is none", title=title
-    )
+    counted = numbers("calls", "instructions", "share", "bytes", *tensors)
+    table = Table(*texts(kind), *counted, "entry, or why there is none", title=title)
     for row in rows:
         share = row.amount.instructions / max(whole.instructions, 1)
         moved = row.amount.bytes / max(whole.bytes, 1)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from composites.element_types import REGISTRY_TYPES
@@ -21,16 +20,11 @@ from composites.errors import AllowlistError, did_you_mean
 from composites.files import write_atomic
 from composites.settings import ALLOWLIST
 from lowering.cli.errors import clear_errors, fail_usage
-from lowering.cli.output import print_table
+from lowering.cli.output import numbers, print_json, print_table
 
 if TYPE_CHECKING:
     from lowering.verification.repeat import Request
     from lowering.verification.results import Finding, Report, Row
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command `verify` to an application."""
-    app.command()(verify)
 
 
 def verify(
@@ -76,7 +70,7 @@ def verify(
         if junit is not None:
             write_atomic(junit, junit_text(report))
         if as_json:
-            typer.echo(json.dumps([row_data(row) for row in report.rows], indent=2))
+            print_json([row_data(row) for row in report.rows])
         else:
             _print(report)
         failed = report.of(Verdict.FAILED)
@@ -221,27 +215,22 @@ def _first_of_each(findings: Sequence[Finding]) -> Iterator[tuple[Finding, int]]
 
 
 def _table(report: Report) -> Table:
-    table = Table(title="errors on samples, and the greatest that is accepted")
-    table.add_column("entry", no_wrap=True)
-    table.add_column("dtype", no_wrap=True)
-    table.add_column("samples", no_wrap=True)
-    for heading in ("calls", "left", "forward", "of f64", "gradient", "of f64", "accepted"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("bits", no_wrap=True)
-    table.add_column("result", no_wrap=True)
+    errors = ("forward", "of f64", "gradient", "of f64", "accepted")
+    table = Table(
+        *(Column(heading, no_wrap=True) for heading in ("entry", "dtype", "samples")),
+        *numbers("calls", "left", *errors),
+        *(Column(heading, no_wrap=True) for heading in ("bits", "result")),
+        title="errors on samples, and the greatest that is accepted",
+    )
     bits = {True: "stock's", False: "others", None: "-"}
     for row in report.rows:
-        errors = row.numbers
         table.add_row(
             Text(row.entry),
             row.dtype,
             f"{row.samples} {row.source}".strip(),
             str(row.claimed),
             str(sum(reason.calls for reason in row.unclaimed)),
-            _error(errors.forward),
-            _error(errors.forward_f64),
-            _error(errors.gradient),
-            _error(errors.gradient_f64),
+            *map(_error, astuple(row.numbers)),
             _error(row.tolerance),
             bits[row.same_bits],
             str(row.verdict),

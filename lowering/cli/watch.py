@@ -19,6 +19,7 @@ from rich.text import Text
 
 from composites.child_processes import run_to_end
 from composites.settings import STATS
+from lowering.cli.output import numbers, texts
 from lowering.frontends import jax_dumps
 from lowering.frontends.chosen import dumping_to, read_dump
 from lowering.stablehlo import Module, Report, inspect
@@ -91,11 +92,11 @@ def composites_table(watched: Watched) -> Table:
     `run` counts them once for each run of a graph. `share` is its largest share of a graph's
     operations.
     """
-    table = Table(title="composites preserved in the graphs that ran")
-    for heading in ("composite", "attributes"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("graphs", "calls", "run", "share"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = Table(
+        *texts("composite", "attributes"),
+        *numbers("graphs", "calls", "run", "share"),
+        title="composites preserved in the graphs that ran",
+    )
     rows: dict[tuple[str, str], list[tuple[int, int, float]]] = {}
     for graph in watched.graphs:
         found: dict[tuple[str, str], tuple[int, float]] = {}
@@ -129,10 +130,8 @@ def composites_table(watched: Watched) -> Table:
 def fallbacks_table(stats: Stats) -> Table | None:
     """One row for each reason for which an entry did not claim calls; None if all calls that
     reached a hook became composites."""
-    table = Table(title="calls that reached an entry and were not claimed")
-    for heading in ("entry", "operands", "reason", "first call"):
-        table.add_column(heading, overflow="fold")
-    table.add_column("calls", justify="right", no_wrap=True)
+    columns = *texts("entry", "operands", "reason", "first call"), *numbers("calls")
+    table = Table(*columns, title="calls that reached an entry and were not claimed")
     for name, entry in stats.entries.items():
         for fallback in entry.fallbacks:
             site = next(iter(fallback.sites), "")
@@ -144,11 +143,8 @@ def fallbacks_table(stats: Stats) -> Table | None:
 def decompositions_table(stats: Stats) -> Table | None:
     """One row for each decomposition that distinct calls have; None if no alternative was
     chosen."""
-    table = Table(title="decompositions, where alternatives are chosen")
-    table.add_column("entry", overflow="fold")
-    table.add_column("decomposition", overflow="fold")
-    table.add_column("distinct calls", justify="right", no_wrap=True)
-    table.add_column("left out", overflow="fold")
+    columns = *texts("entry", "decomposition"), *numbers("distinct calls"), *texts("left out")
+    table = Table(*columns, title="decompositions, where alternatives are chosen")
     for name, entry in stats.entries.items():
         rows = dict(entry.decompositions)
         rows |= {d.alternative: rows.get(d.alternative, 0) for d in entry.declined}

@@ -127,7 +127,7 @@ def export(
     keeps = decompositions is not None or activation.has_chosen_decompositions()
     with (
         chosen.choosing(frontend),
-        _progress() as step,
+        progress("export") as step,
         activation.for_export(ops, decompositions, target),
     ):
         request = ExportRequest(
@@ -194,8 +194,8 @@ def _with_source(
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Show the current step on a terminal, and nothing elsewhere."""
+def progress(description: str) -> Iterator[Callable[[str], None]]:
+    """Show the current step on a terminal, first this one, and nothing elsewhere."""
     if not sys.stderr.isatty() or find_spec("rich") is None:
         yield lambda description: None
         return
@@ -205,6 +205,6 @@ def _progress() -> Iterator[Callable[[str], None]]:
     console = Console(stderr=True)
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("export")
-        yield lambda description: progress.update(task, description=description)
+    with Progress(*columns, console=console, transient=True) as shown:
+        task = shown.add_task(description)
+        yield lambda description: shown.update(task, description=description)

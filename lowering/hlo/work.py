@@ -1,4 +1,5 @@
-"""What of an HLO graph is worth a kernel: a rule of counting.
+"""The instructions of an HLO graph that are worth a kernel: a rule of counting, for
+`composites suggest` and `benchmarks/share.py`.
 
 Parameters and tuples are no work. Dots and convolutions, with the transposes and reshapes around
 them, are what a backend matches anyway. What is inside composites is not counted.

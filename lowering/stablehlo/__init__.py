@@ -18,8 +18,15 @@
     module = run_passes(module, [clean, partial(decompose, keep="ptxla.softmax")])
     module.write("lowered.mlir")
 
-Importing this package imports neither torch nor jax. jaxlib is imported by the first call that
-needs it.
+Importing this package imports neither torch nor jax, and nothing else of `lowering`. jaxlib is
+imported by the first call that needs it.
+
+It has three non-goals:
+
+- *Optimizing.* Passes change how a program is written, not what it computes or how fast. The two
+  that remove casts are the exception, and run only where they are named.
+- *Shardings, layouts, devices.* They are carried along, never decided.
+- *A stable view of MLIR.* What `Module.ir` offers is jaxlib's, and changes with it.
 """
 
 from .comparison.chart import comparison_chart

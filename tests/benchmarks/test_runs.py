@@ -65,7 +65,7 @@ def test_products_with_a_wide_result_are_as_exact_as_their_accumulator() -> None
     for row in ours(measured.gradients):
         assert all(error.norm < 2.0**-8 for errors in row.values for error in errors)
     assert all(row.ours < row.stock for row in measured.accumulated)
-    fresh = precision.page(measured, "precision.svg")
+    fresh = precision.page(measured)
     kept = (REPOSITORY / "docs" / "precision.md").read_text(encoding="utf-8")
     assert _prose(fresh) == _prose(kept)
 

@@ -15,6 +15,7 @@ from composites_testing.packages import install
 from composites_testing.processes import run_python
 from typer.testing import CliRunner
 
+from composites.installed import installed as real
 from lowering.cli import doctor
 from lowering.cli.app import app
 
@@ -194,7 +195,6 @@ MAIN = "sys.argv = ['composites', 'doctor']\nfrom lowering.cli import main\nmain
 
 
 def with_versions(monkeypatch: pytest.MonkeyPatch, **versions: str | None) -> None:
-    real = doctor.installed
     monkeypatch.setattr(doctor, "installed", lambda n: versions[n] if n in versions else real(n))
 
 

@@ -24,14 +24,11 @@ DATA = Path(__file__).parent / "data"
 
 SERVER = """
 import json, os, sys
-import typer
+from lowering.cli.app import app
 from lowering.cli.child import run_in_child
-from lowering.cli.stablehlo import register
 from lowering.stablehlo import bindings
 
 bindings.new_context()  # jaxlib is loaded once, and not by every child
-app = typer.Typer()
-register(app)
 replies = os.fdopen(os.dup(1), "w")
 errors = open(sys.argv[1], "w+b")
 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -14,11 +14,6 @@ from composites.files import replace_folder
 from lowering.cli.errors import clear_errors, fail, fail_usage
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `init` to an application."""
-    app.command()(init)
-
-
 def init(
     name: Annotated[
         str,
