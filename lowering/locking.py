@@ -23,8 +23,8 @@ from composites.registry.contracts import backward_contract, contracts, forward_
 from composites.registry.model import Composite, Registry
 from composites.torch_internals import pytree
 from lowering import activation
-from lowering.example_calls import ExampleCall, NoExample, Place, example_calls, first_line
 from lowering.frontends.protocols import Frontend, Recording
+from lowering.sample_calls import ExampleCall, NoCalls, Place, example_calls, first_line
 from lowering.stablehlo import Module, clean_passes, rename_decompositions, run_passes
 from lowering.stablehlo.bindings import IrOperation
 from lowering.stablehlo.composites import composites_of, signature
@@ -85,7 +85,7 @@ class _Locker:
         if called is None:
             return replace(contract, no_call="no entry of the registry names it as its backward")
         examples = example_calls(called)
-        if isinstance(examples, NoExample):
+        if isinstance(examples, NoCalls):
             return replace(contract, no_call=examples.reason)
         calls: list[Call] = []
         reasons: list[str] = []

@@ -1,6 +1,6 @@
 """The StableHLO of one example call of an entry. The call is recorded and not run.
 
-`composites show` prints it. The calls are those of `lowering.example_calls`, as in locks.
+`composites show` prints it. The calls are those of `lowering.sample_calls`, as in locks.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from composites.allowlist import resolve
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite
 from lowering import activation
-from lowering.example_calls import NoExample, example_calls
 from lowering.locking import recorded
+from lowering.sample_calls import NoCalls, example_calls
 from lowering.stablehlo import rename_module
 
 
-def example_text(entry: Composite, catalog: Catalog, *, gradients: bool = False) -> str | NoExample:
+def example_text(entry: Composite, catalog: Catalog, *, gradients: bool = False) -> str | NoCalls:
     """The StableHLO of a call of what the entry catches, with nothing else turned on but its
     backward.
 
@@ -32,9 +32,9 @@ def example_text(entry: Composite, catalog: Catalog, *, gradients: bool = False)
     frontend = activation.backend().frontend
     called = catalog.forward_of(entry) if entry.gradients else entry
     if called is None:
-        return NoExample("no entry names it as its backward")
+        return NoCalls("no entry names it as its backward")
     examples = example_calls(called)
-    if isinstance(examples, NoExample):
+    if isinstance(examples, NoCalls):
         return examples
     example = examples[0]
     with activation.all_off(), warnings.catch_warnings():

@@ -16,7 +16,8 @@ from typing import Any
 
 import yaml
 
-from composites.errors import Problem, RegistryError
+from composites.errors import Problem, RegistryError, UnusableFunctionError
+from composites.functions import has_function
 from composites.registry.document import CompositeDocument
 from composites.registry.model import split_version
 from composites.registry.old_keys import with_new_keys
@@ -28,7 +29,7 @@ from composites.registry.pairs import (
     version_of,
     versions_of,
 )
-from composites.registry.reading import read_document
+from composites.registry.reading import CheckedDocument, read_document
 from composites.registry.short_forms import FORWARD
 from composites.registry.validation import parse_registry, registry_text
 
@@ -58,10 +59,10 @@ def formatted(text: str, source: str) -> str:
         RegistryError: the file is not valid, or its short form does not mean the same.
     """
     registry = parse_registry(text, source)
-    entries = read_document(text, source).entries
+    document = read_document(text, source)
     newline = "\r\n" if "\r\n" in text else "\n"
     text = with_new_keys(text.replace("\r\n", "\n"), source)
-    editor = _Editor(text, _comments(text), entries)
+    editor = _Editor(text, _comments(text), document)
     editor.file(yaml.compose(text, yaml.SafeLoader))
     short = editor.edited().replace("\n", newline)
     if parse_registry(short, source) != registry:
@@ -96,7 +97,7 @@ class _Editor:
 
     text: str
     comments: Sequence[int]
-    entries: Mapping[str, CompositeDocument]
+    document: CheckedDocument
     edits: list[_Edit] = field(default_factory=list)
 
     def edited(self) -> str:
@@ -106,14 +107,14 @@ class _Editor:
         return text
 
     def file(self, root: Any) -> None:
-        versions = versions_of(self.entries)
+        versions = versions_of(self.document.entries)
         for key, value in root.value:
             match key.value:
                 case "schema":
                     self.put(key, value, "2")
                 case "composites":
                     for name, entry in value.value:
-                        _Entry(self, name, entry, self.entries, versions).edit()
+                        _Entry(self, name, entry, self.document.entries, versions).edit()
                 case _:
                     self.join_values(value)
 
@@ -320,6 +321,11 @@ class _Entry:
             case "backward":
                 default_name = default_backward(self.name.value, self.versions)
                 return self._entry.backward == default_name
+            case "samples" if value.value == self.editor.document.default_samples(self.name.value):
+                try:
+                    return has_function(value.value)
+                except UnusableFunctionError:
+                    return False
         return False
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,6 +39,8 @@ class KernelRows:
     file: str
     outdated: tuple[Problem, ...] = ()
     """Old keys of another file that has them."""
+    samples: str | None = None
+    """The module that this file names for samples."""
 
     def places(self, name: str) -> Places:
         """Where the kernels of a name are."""
@@ -52,7 +54,7 @@ def rows_of_file(document: CheckedDocument, source: str) -> KernelRows:
         RegistryError: the other file cannot be read, is wrong, or has another namespace.
     """
     if document.kernels_file is None:
-        return KernelRows(document.kernels, document.text, source)
+        return KernelRows(document.kernels, document.text, source, samples=document.samples)
     path = _path_of(document.kernels_file)
     if path is None:
         message = f"kernels: there is no file {document.kernels_file}"
@@ -67,7 +69,9 @@ def rows_of_file(document: CheckedDocument, source: str) -> KernelRows:
         problems.append(Problem(str(path), 1, None, message))
     if problems:
         raise RegistryError(problems)
-    return KernelRows(other.kernels, other.text, str(path), tuple(other.outdated))
+    return KernelRows(
+        other.kernels, other.text, str(path), tuple(other.outdated), samples=other.samples
+    )
 
 
 def _path_of(kernels_file: str) -> Path | None:
@@ -113,7 +117,8 @@ def kernels_of_entry(
     found = list(_to_choose(entry.kernels, named, version, place))
     for key, kernels in rows.by_name.items():
         if _is_entry(key, document, name):
-            found += _to_choose(kernels, named, version, rows.places(key))
+            samples = None if rows.samples is None else f"{rows.samples}:{plain}"
+            found += _to_choose(kernels, named, version, rows.places(key), samples)
     return (*found, *_for_platforms(entry.kernels, composite, version, place))
 
 
@@ -141,12 +146,18 @@ def _is_entry(key: str, document: CheckedDocument, name: str) -> bool:
 
 
 def _to_choose(
-    kernels: Kernels, entry: str, version: int | None, place: Places
+    kernels: Kernels,
+    entry: str,
+    version: int | None,
+    place: Places,
+    samples: str | None = None,
 ) -> Iterator[Kernel]:
+    """Decompositions to choose. `samples` is the function for those that name none, if there is
+    such a function."""
     for name, document in kernels.items():
         if not isinstance(document, list):
             tolerance = document.tolerance.items()
-            yield Kernel(
+            kernel = Kernel(
                 name=name,
                 composite=entry,
                 version=version,
@@ -162,6 +173,9 @@ def _to_choose(
                 tolerance=tuple((dtype, float(limit)) for dtype, limit in tolerance),
                 samples=document.samples,
             )
+            if samples is not None and document.samples is None and not kernel.is_automatic:
+                kernel = replace(kernel, samples=samples, samples_by_name=True)
+            yield kernel
 
 
 def _function(text: str | None) -> Decomposition | None:

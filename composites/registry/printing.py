@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from composites.registry.model import DERIVE, Kernel, When
+from composites.registry.samples import samples_of
 
 
 def conditions_document(when: When) -> dict[str, Any]:
@@ -35,6 +36,7 @@ def kernel_document(kernel: Kernel) -> dict[str, Any]:
         document["gradients"] = list(kernel.gradients)
     if kernel.tolerance:
         document["tolerance"] = dict(kernel.tolerance)
-    if kernel.samples is not None:
-        document["samples"] = kernel.samples
+    samples = samples_of(kernel)
+    if samples is not None:
+        document["samples"] = samples
     return document

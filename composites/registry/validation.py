@@ -127,6 +127,11 @@ def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry
         builtin,
         kernels=kernels,
         kernels_file=None if document.kernels_file is None else rows.file,
+        samples=(
+            None
+            if document.samples is None
+            else (document.samples, Location(source, yaml_text.line(("samples",))))
+        ),
         outdated=(*document.outdated, *rows.outdated),
     )
 
@@ -245,7 +250,8 @@ class _EntryReader:
             rewrites=tuple(self._rewrites()),
             jax=tuple(self._jax()),
             example=tuple(self._example(operator)),
-            samples=self.entry.samples,
+            samples=self.entry.samples or self.document.default_samples(name),
+            samples_by_name=self.entry.samples is None and self.document.samples is not None,
             copies=tuple(dict.fromkeys(self.entry.copies)),
             kernels=kernels_of_entry(self.document, self.name, self.rows, self.source),
         )

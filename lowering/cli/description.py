@@ -25,8 +25,8 @@ from composites.settings import ALLOWLIST, REGISTRIES
 from lowering.codegen.excerpt import function_hooks, operator_hooks
 from lowering.codegen.source import is_caught_at_autograd
 from lowering.copies.search import copies_everywhere
-from lowering.example_calls import NoExample
 from lowering.frontends import chosen as frontends
+from lowering.sample_calls import NoCalls
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +302,7 @@ def _example(entry: Composite, catalog: Catalog) -> _Example:
         from lowering.preview import example_text
 
         text = example_text(entry, catalog)
-        if isinstance(text, NoExample):
+        if isinstance(text, NoCalls):
             return _Example(why_not=f"{text.reason}; {real}")
         if f'"{entry.composite_name}"' not in text:
             return _Example(why_not=f"the entry does not claim the call that was made; {real}")
@@ -318,4 +318,4 @@ def _example(entry: Composite, catalog: Catalog) -> _Example:
     except Exception as error:  # torch_xla may refuse what PyTorch takes on the CPU
         said = str(error).partition("\n")[0]
         return _Example(why_not=f"the example call fails ({type(error).__name__}: {said}); {real}")
-    return _Example(text, None if isinstance(gradients, NoExample) else gradients)
+    return _Example(text, None if isinstance(gradients, NoCalls) else gradients)

@@ -14,9 +14,9 @@ import torch
 
 from composites.torch_internals import pytree
 from lowering.frontends.protocols import Frontend, RunningGraph
+from lowering.sample_calls import Place, Sample
 from lowering.stablehlo import Module
 from lowering.verification.bits import same_bits
-from lowering.verification.samples import Place, Sample
 
 _WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
 

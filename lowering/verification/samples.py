@@ -5,81 +5,30 @@ A sample's tensors are on the CPU. The same samples are made in every process.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from composites.element_types import PYTORCH_NAMES
-from composites.errors import CompositesError, UnusableFunctionError
 from composites.functions import find_function, load_function
 from composites.registry.model import Composite
+from composites.registry.samples import samples_of
 from composites.torch_internals import pytree
-from composites.user_code import described
-from lowering.example_calls import ExampleCall, NoExample, caught, example_calls
-from lowering.verification.opinfo import samples_of
+from lowering.sample_calls import (
+    ExampleCall,
+    NoCalls,
+    Sample,
+    calls_of,
+    caught,
+    example_calls,
+)
+from lowering.verification import opinfo
 from lowering.verification.targets import Target
-
-Place = Callable[[torch.Tensor], torch.Tensor]
 
 NAMED, DATABASE, GENERATED = "samples", "OpInfo", "generated"
 """Where samples come from."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A call. Tensors that need a gradient have `requires_grad`."""
-
-    text: str
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    keywords: Mapping[str, Any]
-    reference: Callable[..., Any] | None = None
-    """What the call means without composites, if it is not the same function."""
-
-    def placed(self, place: Place) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments and keywords, with `place(tensor)` in the place of each tensor."""
-
-        def leaf(value: Any) -> Any:
-            if isinstance(value, torch.nn.Module):
-                return _moved(value, place)
-            return _placed(value, place) if isinstance(value, torch.Tensor) else value
-
-        arguments, keywords = pytree.tree_map(leaf, (self.arguments, dict(self.keywords)))
-        return arguments, keywords
-
-    def run(self, place: Place) -> Any:
-        """Call the function with `place(tensor)` in the place of each tensor."""
-        arguments, keywords = self.placed(place)
-        return self.function(*arguments, **keywords)
-
-
-def _placed(tensor: torch.Tensor, place: Place) -> torch.Tensor:
-    placed = place(tensor)
-    if tensor.is_leaf and tensor.grad is not None:
-        placed.grad = place(tensor.grad)
-    return placed
-
-
-def _moved(module: torch.nn.Module, place: Place) -> torch.nn.Module:
-    """A copy of a module with other parameters and buffers. Where `place` gives a tensor that
-    requires a gradient, the copy has that tensor itself, and no parameter."""
-    copied = copy.deepcopy(module)
-    for part in copied.modules():
-        for name, parameter in list(part.named_parameters(recurse=False)):
-            moved = place(parameter.detach())
-            if moved.requires_grad:
-                # Its own gradient is asked for, which a parameter made of it would have instead.
-                delattr(part, name)
-                setattr(part, name, moved)
-            else:
-                parameter = torch.nn.Parameter(moved, parameter.requires_grad)
-                part.register_parameter(name, parameter)
-        for name, buffer in part.named_buffers(recurse=False):
-            setattr(part, name, place(buffer))
-    return copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +39,7 @@ class Samples:
     samples: tuple[Sample, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NoSamples:
-    """Why there are none."""
-
-    reason: str
-
-
-def sources(target: Target, element_type: str, count: int) -> Iterator[Samples | NoSamples]:
+def sources(target: Target, element_type: str, count: int) -> Iterator[Samples | NoCalls]:
     """Samples from each source that has some, the best first; at most `count` of each.
 
     Raises:
@@ -113,7 +55,7 @@ def sources(target: Target, element_type: str, count: int) -> Iterator[Samples |
         if found:
             yield Samples(DATABASE, chosen(found, count))
     made = _generated(target, element_type, dtype)
-    yield made if isinstance(made, NoSamples) else Samples(GENERATED, chosen(list(made), count))
+    yield made if isinstance(made, NoCalls) else Samples(GENERATED, chosen(list(made), count))
 
 
 def chosen(samples: list[Sample], count: int) -> tuple[Sample, ...]:
@@ -141,30 +83,18 @@ def _plain(item: tuple[str, Any]) -> tuple[str, str]:
 
 def _named(target: Target, dtype: torch.dtype) -> Iterator[Sample]:
     assert target.samples is not None
-    make = load_function(target.samples) if target.function else find_function(target.samples)
+    find = load_function if target.function else find_function
     function, original = target.function or caught(_owner(target)), target.original
-    torch.manual_seed(0)
-    try:
-        items = list(make(dtype))
-    except CompositesError:
-        raise
-    except Exception as error:
-        raise UnusableFunctionError(
-            f"{target.label}: samples: {target.samples} failed: {described(error)}"
-        ) from error
-    for number, item in enumerate(items):
-        if not (isinstance(item, tuple) and [type(part) for part in item] == [tuple, dict]):
-            raise UnusableFunctionError(
-                f"{target.label}: samples: {target.samples} yields {type(item).__name__}; yield"
-                " pairs of arguments and keywords, as in `yield (x,), {'dim': 1}`"
-            )
-        yield Sample(_text(number, *item), function, item[0], item[1], original)
+    calls = calls_of(target.samples, dtype, target.label, find)
+    for number, (arguments, keywords) in enumerate(calls):
+        text = _text(number, arguments, keywords)
+        yield Sample(function, arguments, keywords, text, original)
 
 
 def _owner(target: Target) -> Composite:
     """The entry whose calls the samples are: a backward is reached through its forward."""
     entry, forward = target.entry, target.forward
-    calls_itself = entry.samples is not None and (entry.op is not None or entry.functions)
+    calls_itself = samples_of(entry) is not None and (entry.op is not None or entry.functions)
     return entry if calls_itself or forward is None else forward
 
 
@@ -172,28 +102,26 @@ def _owner(target: Target) -> Composite:
 
 
 def _of_database(op: str, dtype: torch.dtype) -> Iterator[Sample]:
-    for number, found in enumerate(samples_of(op, dtype, gradients=True)):
+    for number, found in enumerate(opinfo.samples_of(op, dtype, gradients=True)):
         text = _text(number, found.arguments, found.keywords)
-        yield Sample(text, found.function, found.arguments, found.keywords)
+        yield Sample(found.function, found.arguments, found.keywords, text)
 
 
 # ---- generated ----
 
 
-def _generated(
-    target: Target, element_type: str, dtype: torch.dtype
-) -> Iterator[Sample] | NoSamples:
+def _generated(target: Target, element_type: str, dtype: torch.dtype) -> Iterator[Sample] | NoCalls:
     entry = target.entry
     if entry.op is None and entry.gradients and target.forward is not None:
         entry = target.forward
     if entry.op is None and entry.adapt is not None:
-        return NoSamples("no samples; name some with `samples`")
+        return NoCalls("no samples; name some with `samples`")
     calls = example_calls(entry, target.function)
-    if isinstance(calls, NoExample):
-        return NoSamples(f"no samples ({calls.reason}); name some with `samples`")
+    if isinstance(calls, NoCalls):
+        return NoCalls(f"no samples ({calls.reason}); name some with `samples`")
     fitting = [call for call in calls if _element_type(call) in (element_type, "f32")]
     if not fitting:
-        return NoSamples(f"its example call is not in {element_type}; name some with `samples`")
+        return NoCalls(f"its example call is not in {element_type}; name some with `samples`")
     return _varied(fitting[0], entry, dtype, target)
 
 
@@ -212,14 +140,14 @@ def _varied(
     """The call in a dtype, with signed values, and with other values of its plain arguments."""
     arguments = [name for name in call.values if name not in call.keyword_only]
     differentiable = not target.is_backward or entry is not target.entry
-    fixed = {name for name, _ in entry.when.values} | {name for name, _ in entry.example}
+    fixed = {name for name, _ in entry.when.values} | call.given
 
     def sample(number: int, values: Mapping[str, Any]) -> Sample:
         placed = {n: _prepared(v, dtype, differentiable) for n, v in values.items()}
         positional = tuple(placed[name] for name in arguments)
         keywords = {name: placed[name] for name in sorted(call.keyword_only)}
         text = _text(number, positional, keywords)
-        return Sample(text, call.function, positional, keywords, target.original)
+        return Sample(call.function, positional, keywords, text, target.original)
 
     yield sample(0, call.values)
     yield sample(1, {name: _signed(value) for name, value in call.values.items()})
