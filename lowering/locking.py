@@ -108,16 +108,7 @@ class _Locker:
     def _calls(
         self, contract: Contract, entry: Composite, example: ExampleCall, leaves: int | None
     ) -> list[Call]:
-        """What the entry, turned on by itself with its backward, makes of one call.
-
-        `leaves` is the greatest number of tensors that get a gradient; 0 for no backward.
-        """
-        entries = resolve([entry.identity], self.catalog)
-        if example.of_decomposition:
-            function = activation.composite_function(entry, self.catalog)
-            example = replace(example, function=function)
-        with activation.installed(self.catalog, entries):
-            module = recorded(self.frontend, example, leaves)
+        module = recorded_example(self.frontend, entry, self.catalog, example, leaves)
         return [
             _call(module, composite)
             for composite in _outermost(module)
@@ -158,6 +149,24 @@ class _Placed:
         if not full and (tensor.is_floating_point() or tensor.is_complex()):
             self.leaves.append(copy.requires_grad_())
         return copy
+
+
+def recorded_example(
+    frontend: Frontend,
+    entry: Composite,
+    catalog: Catalog,
+    example: ExampleCall,
+    leaves: int | None,
+) -> Module:
+    """What an entry, turned on by itself with its backward, makes of an example call.
+
+    `leaves` is as of `recorded`.
+    """
+    if example.of_decomposition:
+        function = activation.composite_function(entry, catalog)
+        example = replace(example, function=function)
+    with activation.installed(catalog, resolve([entry.identity], catalog)):
+        return recorded(frontend, example, leaves)
 
 
 class Callee(Protocol):

@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 
-from composites.allowlist import resolve
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite
 from lowering import activation
-from lowering.locking import recorded
+from lowering.locking import recorded_example
 from lowering.sample_calls import NoCalls, example_calls
 from lowering.stablehlo import rename_module
 
@@ -36,12 +34,8 @@ def example_text(entry: Composite, catalog: Catalog, *, gradients: bool = False)
     examples = example_calls(called)
     if isinstance(examples, NoCalls):
         return examples
-    example = examples[0]
+    leaves = None if gradients or entry.gradients else 0
     with activation.all_off(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's, about examples that do not fit a backward
-        if example.of_decomposition:
-            function = activation.composite_function(called, catalog)
-            example = replace(example, function=function)
-        with activation.installed(catalog, resolve([called.identity], catalog)):
-            leaves = None if gradients or entry.gradients else 0
-            return rename_module(recorded(frontend, example, leaves), name=entry.name).text
+        module = recorded_example(frontend, called, catalog, examples[0], leaves)
+        return rename_module(module, name=entry.name).text

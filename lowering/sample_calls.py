@@ -147,9 +147,13 @@ class ExampleCall:
         named = {n: value for n, value in self.values.items() if n in self.keyword_only}
         return [v for name, v in self.values.items() if name not in named], named
 
+    def sample(self) -> Sample:
+        """The same call without the names of positional arguments."""
+        return Sample(self.function, *self.arguments())
+
     def run(self, place: Place) -> Any:
         """Call the function with `place(tensor)` in the place of each tensor."""
-        return Sample(self.function, *self.arguments()).run(place)
+        return self.sample().run(place)
 
 
 def example_calls(

@@ -185,11 +185,7 @@ def upsample_bilinear2d(dtype: torch.dtype) -> Iterator[Call]:
     yield (_image(dtype, (4, 4)), (8, 12), False, 2.0, 3.0), {}
 
 
-def upsample_bilinear2d_backward(dtype: torch.dtype) -> Iterator[Call]:
-    """Calls of `aten::upsample_bilinear2d` by whole factors, for their gradients."""
-    for size, output in _WHOLE:
-        yield (_image(dtype, size), output, False), {}
-    yield (_image(dtype, (4, 4)), (8, 12), False, 2.0, 3.0), {}
+upsample_bilinear2d_backward = upsample_bilinear2d
 
 
 def upsample_bicubic2d(dtype: torch.dtype) -> Iterator[Call]:

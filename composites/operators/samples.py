@@ -8,6 +8,7 @@ when they are called only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -128,13 +129,12 @@ def frozen_batch_norm(dtype: torch.dtype) -> Iterator[Call]:
     yield (norm.to(dtype), _leaf(2, 4, 3, 3, dtype=dtype, seed=9)), {}
 
 
-def _attention() -> torch.nn.Module:
+def _attention() -> Any:
     """What attention functions read of their module."""
     module: Any = torch.nn.Module()
     module.num_key_value_groups = 2
     module.head_dim = 8
-    attention: torch.nn.Module = module
-    return attention
+    return module
 
 
 def _heads(dtype: torch.dtype) -> list[Tensor]:
@@ -168,15 +168,13 @@ def gpt_oss_experts(dtype: torch.dtype) -> Iterator[Call]:
     yield from _choices(module, dtype)
 
 
-def _qwen3(name: str, **settings: Any) -> torch.nn.Module:
+def _qwen3(name: str, **settings: Any) -> Any:
     """A part of the mixture of experts of Qwen 3."""
     sizes = {"hidden_size": 8, "moe_intermediate_size": 6, "num_experts": 4}
     make = find_function(f"{_MODELS}.qwen3_moe.configuration_qwen3_moe:Qwen3MoeConfig")
     config = make(**sizes, num_experts_per_tok=2, **settings)
     config._experts_implementation = "batched_mm"
-    part = find_function(f"{_MODELS}.qwen3_moe.modeling_qwen3_moe:Qwen3Moe{name}")
-    module: torch.nn.Module = part(config)
-    return module
+    return find_function(f"{_MODELS}.qwen3_moe.modeling_qwen3_moe:Qwen3Moe{name}")(config)
 
 
 def _choices(module: torch.nn.Module, dtype: torch.dtype) -> Iterator[Call]:
@@ -197,9 +195,7 @@ def causal_conv1d(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def selective_scan(dtype: torch.dtype) -> Iterator[Call]:
-    def leaf(*shape: int, seed: int) -> Tensor:
-        return _leaf(*shape, dtype=dtype, seed=seed)
-
+    leaf = partial(_leaf, dtype=dtype)
     x, dt, z = (leaf(2, 4, 3, seed=n) for n in range(3))
     decay = (-_random(4, 5, dtype=dtype, seed=3).abs()).requires_grad_()
     arguments = (x, dt, decay, leaf(2, 5, 3, seed=4), leaf(2, 5, 3, seed=5))
@@ -212,9 +208,7 @@ def selective_scan(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def chunk_scan(dtype: torch.dtype) -> Iterator[Call]:
-    def leaf(*shape: int, seed: int) -> Tensor:
-        return _leaf(*shape, dtype=dtype, seed=seed)
-
+    leaf = partial(_leaf, dtype=dtype)
     x, dt = leaf(2, 6, 4, 3, seed=0), leaf(2, 6, 4, seed=1)
     decay = (-_random(4, dtype=dtype, seed=2).abs()).requires_grad_()
     arguments = (x, dt, decay, leaf(2, 6, 2, 5, seed=3), leaf(2, 6, 2, 5, seed=4))
@@ -280,46 +274,23 @@ def momentum_trace(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def sgd(dtype: torch.dtype) -> Iterator[Call]:
+    numbers = {"lr": 0.01, "weight_decay": 0.01, "momentum": 0.9, "dampening": 0.0}
     for nesterov in (False, True):
         parameter, gradient, momentum = (_random(3, dtype=dtype, seed=n) for n in range(3))
-        yield (
-            ([parameter], [gradient], [momentum], None, None),
-            {
-                "weight_decay": 0.01,
-                "momentum": 0.9,
-                "lr": 0.01,
-                "dampening": 0.0,
-                "nesterov": nesterov,
-                "maximize": False,
-                "has_sparse_grad": False,
-            },
-        )
-
-
-def _weights(gates: int, width: int, dtype: torch.dtype, biases: bool) -> list[Tensor]:
-    """Of a layer with a state of 4 and an input of `width`."""
-    rows = gates * 4
-    shapes = [(rows, width), (rows, 4), (rows,), (rows,)][: 4 if biases else 2]
-    return [
-        (_random(*shape, dtype=dtype, seed=10 + n) / 2).requires_grad_()
-        for n, shape in enumerate(shapes)
-    ]
-
-
-def _states(count: int, *shape: int, dtype: torch.dtype) -> list[Tensor]:
-    return [_random(*shape, dtype=dtype, seed=20 + n).requires_grad_() for n in range(count)]
+        flags = {"nesterov": nesterov, "maximize": False, "has_sparse_grad": False}
+        yield ([parameter], [gradient], [momentum], None, None), {**numbers, **flags}
 
 
 def lstm_cell(dtype: torch.dtype) -> Iterator[Call]:
-    for biases in (True, False):
-        x = _random(2, 3, dtype=dtype).requires_grad_()
-        yield (x, _states(2, 2, 4, dtype=dtype), *_weights(4, 3, dtype, biases)), {}
+    for bias in (True, False):
+        x, *states = (_leaf(2, size, dtype=dtype, seed=n) for n, size in enumerate((3, 4, 4)))
+        yield (x, states, *torch.nn.LSTMCell(3, 4, bias).to(dtype).parameters()), {}
 
 
 def gru_cell(dtype: torch.dtype) -> Iterator[Call]:
-    for biases in (True, False):
-        x = _random(2, 3, dtype=dtype).requires_grad_()
-        yield (x, *_states(1, 2, 4, dtype=dtype), *_weights(3, 3, dtype, biases)), {}
+    for bias in (True, False):
+        x, state = (_leaf(2, size, dtype=dtype, seed=n) for n, size in enumerate((3, 4)))
+        yield (x, state, *torch.nn.GRUCell(3, 4, bias).to(dtype).parameters()), {}
 
 
 def scanned_gru_cell(dtype: torch.dtype) -> Iterator[Call]:
@@ -368,85 +339,59 @@ def _complex(*shape: int, dtype: torch.dtype) -> Tensor:
 
 
 def lstm(dtype: torch.dtype) -> Iterator[Call]:
-    for x, states, weights, options in _layers(4, 2, dtype):
+    for x, states, weights, options in _layers("LSTM", dtype):
         yield (x, states, weights, *options), {}
 
 
 def gru(dtype: torch.dtype) -> Iterator[Call]:
-    for x, (state,), weights, options in _layers(3, 1, dtype):
+    for x, (state, _), weights, options in _layers("GRU", dtype):
         yield (x, state, weights, *options), {}
 
 
 def _layers(
-    gates: int, states: int, dtype: torch.dtype
+    mode: str, dtype: torch.dtype
 ) -> Iterator[tuple[Tensor, list[Tensor], list[Tensor], tuple[Any, ...]]]:
-    for layers, biases, two_ways, batch_first in (
+    """Operands, states, weights, and other arguments of layers with a state of 4."""
+    for layers, bias, two_ways, batch_first in (
         (1, True, False, False),
         (1, False, True, True),
         (2, True, True, False),
     ):
-        directions = 2 if two_ways else 1
-        x = _random(*((2, 5, 3) if batch_first else (5, 2, 3)), dtype=dtype).requires_grad_()
-        weights: list[Tensor] = []
-        for layer in range(layers):
-            for _ in range(directions):
-                width = 3 if layer == 0 else 4 * directions
-                weights += _weights(gates, width, dtype, biases)
-        given = _states(states, layers * directions, 2, 4, dtype=dtype)
-        yield x, given, weights, (biases, layers, 0.0, False, two_ways, batch_first)
+        x = _leaf(*((2, 5, 3) if batch_first else (5, 2, 3)), dtype=dtype, seed=0)
+        count = layers * (2 if two_ways else 1)
+        states = [_leaf(count, 2, 4, dtype=dtype, seed=20 + n) for n in range(2)]
+        layer = torch.nn.RNNBase(mode, 3, 4, layers, bias, bidirectional=two_ways).to(dtype)
+        yield x, states, list(layer.parameters()), (bias, layers, 0.0, False, two_ways, batch_first)
 
 
 def adafactor(dtype: torch.dtype) -> Iterator[Call]:
+    numbers = {"d": 1.0, "lr": 0.01, "beta2_decay": -0.8, "weight_decay": 0.1, "eps2": 1e-3}
     for shape, maximize in (((3, 4), False), ((2, 3, 4), True), ((5,), False)):
         param, grad = (_random(*shape, dtype=dtype, seed=n) for n in range(2))
         square = _random(*shape, dtype=dtype, seed=2).abs()
-        is_matrix = len(shape) > 1
-        yield (
-            (
-                [param],
-                [grad],
-                [square[..., :1].clone() if is_matrix else None],
-                [square[..., :1, :].clone() if is_matrix else None],
-                [None if is_matrix else square],
-                [torch.tensor(3.0)],
-                None,
-                None,
-            ),
-            {
-                "d": 1.0,
-                "lr": 0.01,
-                "beta2_decay": -0.8,
-                "weight_decay": 0.1,
-                "eps1": None,
-                "eps2": 1e-3,
-                "maximize": maximize,
-                "has_complex": False,
-            },
-        )
+        if len(shape) > 1:
+            row, column, whole = square[..., :1].clone(), square[..., :1, :].clone(), None
+        else:
+            row, column, whole = None, None, square
+        states = ([row], [column], [whole], [torch.tensor(3.0)])
+        flags = {"eps1": None, "maximize": maximize, "has_complex": False}
+        yield ([param], [grad], *states, None, None), {**numbers, **flags}
 
 
 NEWTON_SCHULZ = {"ns_coefficients": (3.4445, -4.775, 2.0315), "ns_steps": 5, "eps": 1e-7}
 
 
 def muon(dtype: torch.dtype) -> Iterator[Call]:
+    # The direction is rounded to bf16, also in f32.
+    numbers = {"lr": 0.0003, "weight_decay": 0.1, "momentum": 0.95, **NEWTON_SCHULZ}
     for shape, nesterov, adjust in (
         ((3, 4), True, None),
         ((6, 4), False, "match_rms_adamw"),
         ((4, 4), True, "original"),
     ):
         param, grad, momentum = (_random(*shape, dtype=dtype, seed=n) for n in range(3))
-        yield (
-            ([param], [grad], [momentum]),
-            {
-                "lr": 0.0003,  # the direction is rounded to bf16, also in f32
-                "weight_decay": 0.1,
-                "momentum": 0.95,
-                "nesterov": nesterov,
-                "adjust_lr_fn": adjust,
-                "has_complex": False,
-                **NEWTON_SCHULZ,
-            },
-        )
+        options = {"nesterov": nesterov, "adjust_lr_fn": adjust, "has_complex": False}
+        yield ([param], [grad], [momentum]), {**numbers, **options}
 
 
 def zeropower_via_newtonschulz(dtype: torch.dtype) -> Iterator[Call]:
@@ -470,36 +415,18 @@ def fused_adam(dtype: torch.dtype) -> Iterator[Call]:
     return _fused(dtype, decoupled_weight_decay=False)
 
 
-def _fused(dtype: torch.dtype, *, decoupled_weight_decay: bool) -> Iterator[Call]:
-    for amsgrad, steps, maximize in ((False, (3.0, 3.0), False), (True, (3.0, 4.0), True)):
-
-        def each(seed: int) -> list[Tensor]:
-            return [_random(*shape, dtype=dtype, seed=seed) for shape in ((3,), (2, 2))]
-
-        squares = [[tensor.abs() for tensor in each(seed)] for seed in (3, 4)]
-        yield (
-            (
-                *(each(seed) for seed in range(3)),
-                squares[0],
-                squares[1] if amsgrad else [],
-                [torch.tensor(step) for step in steps],
-                None,
-                None,
-            ),
-            {
-                "amsgrad": amsgrad,
-                "has_complex": False,
-                "beta1": 0.9,
-                "beta2": 0.999,
-                "lr": 0.01,
-                "weight_decay": 0.01,
-                "eps": 1e-8,
-                "maximize": maximize,
-                "capturable": False,
-                "differentiable": False,
-                "decoupled_weight_decay": decoupled_weight_decay,
-            },
+def _fused(dtype: torch.dtype, **flags: bool) -> Iterator[Call]:
+    numbers = {"lr": 0.01, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.01}
+    flags |= {"has_complex": False, "capturable": False, "differentiable": False}
+    for amsgrad, steps in ((False, (3.0, 3.0)), (True, (3.0, 4.0))):
+        params, grads, averages, squares, greatest = (
+            [_random(*shape, dtype=dtype, seed=seed) for shape in ((3,), (2, 2))]
+            for seed in range(5)
         )
+        states = (averages, [s.abs() for s in squares], [g.abs() for g in greatest if amsgrad])
+        counts = [torch.tensor(step) for step in steps]
+        own = {"amsgrad": amsgrad, "maximize": amsgrad}
+        yield (params, grads, *states, counts, None, None), {**numbers, **flags, **own}
 
 
 def linear_cross_entropy(dtype: torch.dtype) -> Iterator[Call]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from composites.errors import Problem, RegistryError, UnusableFunctionError
+from composites.errors import Problem, RegistryError
 from composites.functions import has_function
 from composites.registry.document import CompositeDocument
 from composites.registry.model import split_version
@@ -321,11 +321,9 @@ class _Entry:
             case "backward":
                 default_name = default_backward(self.name.value, self.versions)
                 return self._entry.backward == default_name
-            case "samples" if value.value == self.editor.document.default_samples(self.name.value):
-                try:
-                    return has_function(value.value)
-                except UnusableFunctionError:
-                    return False
+            case "samples":
+                default = self.editor.document.default_samples(self.name.value)
+                return bool(value.value == default) and has_function(value.value)
         return False
 
     @property

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import torch
 
 from composites.errors import CompositesError, UnusableFunctionError
+from composites.torch_internals import pytree
 from lowering.frontends.aten_in_jax import jax_dtype
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.entries import Entries
@@ -117,34 +118,17 @@ def as_jax_call(
     entries: Entries, definition: Definition, example: ExampleCall
 ) -> tuple[Callable[..., Any], list[Any]]:
     """An example call as a function of arrays, and the arrays."""
-    arrays: list[Any] = []
-
-    def take(value: Any) -> Any:
-        if isinstance(value, list | tuple):
-            return [take(item) for item in value]
-        if not isinstance(value, torch.Tensor):
-            return value
-        arrays.append(jnp.asarray(value.float().numpy() if value.dtype is torch.bfloat16
-                                  else value.numpy()).astype(jax_dtype(value.dtype)))  # fmt: skip
-        return _Place(len(arrays) - 1)
-
-    values = {name: take(value) for name, value in example.values.items()}
+    leaves, structure = pytree.tree_flatten(dict(example.values))
+    tensors = {n: leaf for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)}
     function = entries.of(definition)
 
-    def call(*given: Any) -> Any:
-        return function.call_operator({n: _filled(value, given) for n, value in values.items()})
+    def call(*arrays: Any) -> Any:
+        filled = {**dict(enumerate(leaves)), **dict(zip(tensors, arrays, strict=True))}
+        return function.call_operator(pytree.tree_unflatten(list(filled.values()), structure))
 
-    return call, arrays
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The place of an array."""
-
-    number: int
+    return call, [_array(tensor) for tensor in tensors.values()]
 
 
-def _filled(value: Any, arrays: Sequence[Any]) -> Any:
-    if isinstance(value, list):
-        return [_filled(item, arrays) for item in value]
-    return arrays[value.number] if isinstance(value, _Place) else value
+def _array(tensor: torch.Tensor) -> jax.Array:
+    wide = tensor.float() if tensor.dtype is torch.bfloat16 else tensor
+    return jnp.asarray(wide.numpy()).astype(jax_dtype(tensor.dtype))

@@ -5,7 +5,7 @@ A sample's tensors are on the CPU. The same samples are made in every process.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,15 +47,19 @@ def sources(target: Target, element_type: str, count: int) -> Iterator[Samples |
     """
     dtype = getattr(torch, PYTORCH_NAMES[element_type])
     if target.samples is not None:
-        yield Samples(NAMED, chosen(list(_named(target, dtype)), count))
+        yield _some(NAMED, _named(target, dtype), count)
         return
     op = target.entry.op if target.entry.op is not None else target.forward and target.forward.op
-    if op:
-        found = list(_of_database(op, dtype))
-        if found:
-            yield Samples(DATABASE, chosen(found, count))
+    found = list(opinfo.samples_of(op, dtype, gradients=True)) if op else []
+    if found:
+        yield _some(DATABASE, found, count)
     made = _generated(target, element_type, dtype)
-    yield made if isinstance(made, NoCalls) else Samples(GENERATED, chosen(list(made), count))
+    yield made if isinstance(made, NoCalls) else _some(GENERATED, made, count)
+
+
+def _some(source: str, samples: Iterable[Sample], count: int) -> Samples:
+    texts = [replace(sample, text=_text(n, sample)) for n, sample in enumerate(samples)]
+    return Samples(source, chosen(texts, count))
 
 
 def chosen(samples: list[Sample], count: int) -> tuple[Sample, ...]:
@@ -78,17 +82,12 @@ def _plain(item: tuple[str, Any]) -> tuple[str, str]:
     return name, "tensor" if isinstance(value, torch.Tensor) else repr(value)
 
 
-# ---- named in the file ----
-
-
 def _named(target: Target, dtype: torch.dtype) -> Iterator[Sample]:
     assert target.samples is not None
     find = load_function if target.function else find_function
-    function, original = target.function or caught(_owner(target)), target.original
-    calls = calls_of(target.samples, dtype, target.label, find)
-    for number, (arguments, keywords) in enumerate(calls):
-        text = _text(number, arguments, keywords)
-        yield Sample(function, arguments, keywords, text, original)
+    function = target.function or caught(_owner(target))
+    for arguments, keywords in calls_of(target.samples, dtype, target.label, find):
+        yield Sample(function, arguments, keywords, reference=target.original)
 
 
 def _owner(target: Target) -> Composite:
@@ -96,18 +95,6 @@ def _owner(target: Target) -> Composite:
     entry, forward = target.entry, target.forward
     calls_itself = samples_of(entry) is not None and (entry.op is not None or entry.functions)
     return entry if calls_itself or forward is None else forward
-
-
-# ---- PyTorch's ----
-
-
-def _of_database(op: str, dtype: torch.dtype) -> Iterator[Sample]:
-    for number, found in enumerate(opinfo.samples_of(op, dtype, gradients=True)):
-        text = _text(number, found.arguments, found.keywords)
-        yield Sample(found.function, found.arguments, found.keywords, text)
-
-
-# ---- generated ----
 
 
 def _generated(target: Target, element_type: str, dtype: torch.dtype) -> Iterator[Sample] | NoCalls:
@@ -138,44 +125,32 @@ def _varied(
     call: ExampleCall, entry: Composite, dtype: torch.dtype, target: Target
 ) -> Iterator[Sample]:
     """The call in a dtype, with signed values, and with other values of its plain arguments."""
-    arguments = [name for name in call.values if name not in call.keyword_only]
     differentiable = not target.is_backward or entry is not target.entry
     fixed = {name for name, _ in entry.when.values} | call.given
 
-    def sample(number: int, values: Mapping[str, Any]) -> Sample:
-        placed = {n: _prepared(v, dtype, differentiable) for n, v in values.items()}
-        positional = tuple(placed[name] for name in arguments)
-        keywords = {name: placed[name] for name in sorted(call.keyword_only)}
-        text = _text(number, positional, keywords)
-        return Sample(call.function, positional, keywords, text, target.original)
+    def prepared(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        made = tensor.to(dtype) if tensor.dtype == torch.float32 else tensor.clone()
+        return made.requires_grad_(differentiable)
 
-    yield sample(0, call.values)
-    yield sample(1, {name: _signed(value) for name, value in call.values.items()})
-    number = 2
-    for name, value in call.values.items():
-        for other in _others(value) if name not in fixed else ():
-            yield sample(number, {**call.values, name: other})
-            number += 1
-
-
-def _prepared(value: Any, dtype: torch.dtype, differentiable: bool) -> Any:
-    if isinstance(value, list):
-        return [_prepared(item, dtype, differentiable) for item in value]
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-        return value
-    made = value.to(dtype) if value.dtype == torch.float32 else value.clone()
-    return made.requires_grad_(differentiable)
+    usual = call.sample()
+    others = (
+        replace(call, values={**call.values, name: other}).sample()
+        for name, value in call.values.items()
+        for other in (_others(value) if name not in fixed else ())
+    )
+    for varied in (usual, Sample(call.function, *usual.placed(_signed)), *others):
+        yield Sample(call.function, *varied.placed(prepared), reference=target.original)
 
 
-def _signed(value: Any) -> Any:
-    """The values of a tensor of floats, from (0, 1] to (-2, 2], in another order."""
-    if isinstance(value, list):
-        return [_signed(item) for item in value]
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.dim():
-        return value
-    spread = value.to(torch.float32) * 4 - 2
-    order = torch.randperm(value.numel(), generator=torch.Generator().manual_seed(2))
-    return spread.reshape(-1)[order].reshape(value.shape).to(value.dtype)
+def _signed(tensor: torch.Tensor) -> torch.Tensor:
+    """Floats from (0, 1] to (-2, 2], in another order."""
+    if not tensor.is_floating_point() or not tensor.dim():
+        return tensor
+    spread = tensor.to(torch.float32) * 4 - 2
+    order = torch.randperm(tensor.numel(), generator=torch.Generator().manual_seed(2))
+    return spread.reshape(-1)[order].reshape(tensor.shape).to(tensor.dtype)
 
 
 def _others(value: Any) -> tuple[Any, ...]:
@@ -186,10 +161,10 @@ def _others(value: Any) -> tuple[Any, ...]:
     return ()
 
 
-def _text(number: int, arguments: Iterable[Any], keywords: Mapping[str, Any]) -> str:
+def _text(number: int, sample: Sample) -> str:
     """`sample 3: (float32[2, 3], 1, dim=1)`"""
-    shown = [_shown(value) for value in arguments]
-    shown += [f"{name}={_shown(value)}" for name, value in keywords.items()]
+    shown = [_shown(value) for value in sample.arguments]
+    shown += [f"{name}={_shown(value)}" for name, value in sample.keywords.items()]
     return f"sample {number}: ({', '.join(shown)})"
 
 
