@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -182,8 +182,9 @@ def example_calls(
     if entry.samples_by_name and not _is_method(entry):
         try:
             sample = _first_sample(entry, function, operator)
-        except CompositesError as error:
-            return NoCalls(str(error))
+        except Exception as error:  # of the functions that the file names
+            is_told = isinstance(error, CompositesError)
+            return NoCalls(str(error) if is_told else f"{entry.adapt}: {first_line(error)}")
         if sample is not None:
             return (sample,)
     guesses = (_guess(entry, function, operator, dtype) for dtype in _dtypes(entry))
@@ -210,9 +211,7 @@ def _first_sample(
     if not calls or any(isinstance(leaf, torch.nn.Module) for leaf in pytree.tree_leaves(calls)):
         return None
     positional, keywords = calls[0]
-    of_decomposition = entry.op is None and entry.adapt is not None
-    if of_decomposition:
-        assert entry.adapt is not None
+    if entry.op is None and entry.adapt is not None:
         values = adapted(entry.adapt, function, positional, keywords)
     else:
         values = bound(operator, positional, keywords)
@@ -220,9 +219,19 @@ def _first_sample(
     def detached(value: Any) -> Any:
         return _placed(value, torch.Tensor.detach) if isinstance(value, torch.Tensor) else value
 
+    return _example(entry, function, operator, pytree.tree_map(detached, values), values)
+
+
+def _example(
+    entry: Composite,
+    function: Callable[..., Any],
+    operator: Operator,
+    values: Mapping[str, Any],
+    given: Iterable[str],
+) -> ExampleCall:
     keyword_only = frozenset(a.name for a in operator.arguments if a.keyword_only)
-    values = pytree.tree_map(detached, values)
-    return ExampleCall(function, values, keyword_only, of_decomposition, frozenset(values))
+    of_decomposition = entry.op is None and entry.adapt is not None
+    return ExampleCall(function, values, keyword_only, of_decomposition, frozenset(given))
 
 
 def bound(
@@ -373,10 +382,7 @@ def _call(
     dtype: str,
 ) -> ExampleCall:
     values = {a.name: _value(a, entry, shape, dtype) for a in operator.arguments}
-    keyword_only = frozenset(a.name for a in operator.arguments if a.keyword_only)
-    of_decomposition = entry.op is None and entry.adapt is not None
-    given = frozenset(name for name, _ in entry.example)
-    return ExampleCall(function, values, keyword_only, of_decomposition, given)
+    return _example(entry, function, operator, values, [name for name, _ in entry.example])
 
 
 def _shapes(entry: Composite) -> Iterator[tuple[int, ...]]:

@@ -49,6 +49,14 @@ def of_modules(
     return samples
 
 
+def _part(family: str, model: str, name: str, *settings: Any, **sizes: Any) -> Any:
+    """A module of a model of transformers, by the name of its class without that of the model."""
+    place = f"{_MODELS}.{family}"
+    config = find_function(f"{place}.configuration_{family}:{model}Config")(**sizes)
+    config._experts_implementation = "batched_mm"
+    return find_function(f"{place}.modeling_{family}:{model}{name}")(config, *settings)
+
+
 new_gelu = of_modules("transformers.activations:NewGELUActivation")
 fast_gelu = of_modules("transformers.activations:FastGELUActivation")
 quick_gelu = of_modules("transformers.activations:QuickGELUActivation")
@@ -72,8 +80,9 @@ def rms_norm_gated(dtype: torch.dtype) -> Iterator[Call]:
 
 def swiglu(dtype: torch.dtype) -> Iterator[Call]:
     sizes = {"hidden_size": 8, "intermediate_size": 16, "num_attention_heads": 2}
-    config = find_function(f"{_MODELS}.llama.configuration_llama:LlamaConfig")(**sizes)
-    return of_modules(f"{_MODELS}.llama.modeling_llama:LlamaMLP", config)(dtype)
+    for seed, shape in enumerate(((2, 3, 8), (4, 8))):
+        module = _part("llama", "Llama", "MLP", **sizes).to(dtype)
+        yield (module, _leaf(*shape, dtype=dtype, seed=seed)), {}
 
 
 def weight_norm(dtype: torch.dtype) -> Iterator[Call]:
@@ -100,9 +109,7 @@ def attention_with_sinks(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def scaled_attention(dtype: torch.dtype) -> Iterator[Call]:
-    sizes = {"n_embd": 32, "n_head": 4, "rotary_dim": 4}
-    config = find_function(f"{_MODELS}.gptj.configuration_gptj:GPTJConfig")(**sizes)
-    module = find_function(f"{_MODELS}.gptj.modeling_gptj:GPTJAttention")(config, 0)
+    module = _part("gptj", "GPTJ", "Attention", 0, n_embd=32, n_head=4, rotary_dim=4)
     heads = [_leaf(2, 4, 3, 8, dtype=dtype, seed=n) for n in range(3)]
     for mask in (None, _causal_mask(dtype)):
         yield (module, *heads, mask), {}
@@ -146,9 +153,13 @@ def _causal_mask(dtype: torch.dtype) -> Tensor:
     return torch.full((1, 1, 3, 3), torch.finfo(dtype).min, dtype=dtype).triu(1)
 
 
+_EXPERTS = {"hidden_size": 8, "num_experts": 4, "moe_intermediate_size": 6}
+
+
 def top_k_routing(dtype: torch.dtype) -> Iterator[Call]:
     for norm_topk_prob in (False, True):
-        router = _qwen3("TopKRouter", norm_topk_prob=norm_topk_prob)
+        settings = {**_EXPERTS, "num_experts_per_tok": 2, "norm_topk_prob": norm_topk_prob}
+        router = _part("qwen3_moe", "Qwen3Moe", "TopKRouter", **settings)
         # Numbers that are exact in every dtype, so that all dtypes choose the same experts.
         router.weight.data = (torch.arange(32).reshape(4, 8) % 7 - 3).to(dtype)
         hidden = (torch.arange(40).reshape(5, 8) % 11 - 5).to(dtype) / 8
@@ -157,24 +168,13 @@ def top_k_routing(dtype: torch.dtype) -> Iterator[Call]:
 
 def experts(dtype: torch.dtype) -> Iterator[Call]:
     for activation in ("silu", "gelu", "gelu_pytorch_tanh"):
-        yield from _choices(_qwen3("Experts", hidden_act=activation), dtype)
+        settings = {**_EXPERTS, "hidden_act": activation}
+        yield from _choices(_part("qwen3_moe", "Qwen3Moe", "Experts", **settings), dtype)
 
 
 def gpt_oss_experts(dtype: torch.dtype) -> Iterator[Call]:
     sizes = {"hidden_size": 8, "intermediate_size": 6, "num_local_experts": 4}
-    config = find_function(f"{_MODELS}.gpt_oss.configuration_gpt_oss:GptOssConfig")(**sizes)
-    config._experts_implementation = "batched_mm"
-    module = find_function(f"{_MODELS}.gpt_oss.modeling_gpt_oss:GptOssExperts")(config)
-    yield from _choices(module, dtype)
-
-
-def _qwen3(name: str, **settings: Any) -> Any:
-    """A part of the mixture of experts of Qwen 3."""
-    sizes = {"hidden_size": 8, "moe_intermediate_size": 6, "num_experts": 4}
-    make = find_function(f"{_MODELS}.qwen3_moe.configuration_qwen3_moe:Qwen3MoeConfig")
-    config = make(**sizes, num_experts_per_tok=2, **settings)
-    config._experts_implementation = "batched_mm"
-    return find_function(f"{_MODELS}.qwen3_moe.modeling_qwen3_moe:Qwen3Moe{name}")(config)
+    yield from _choices(_part("gpt_oss", "GptOss", "Experts", **sizes), dtype)
 
 
 def _choices(module: torch.nn.Module, dtype: torch.dtype) -> Iterator[Call]:
@@ -219,11 +219,8 @@ def chunk_scan(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def rnn_scan(dtype: torch.dtype) -> Iterator[Call]:
-    family = f"{_MODELS}.recurrent_gemma"
     sizes = {"hidden_size": 4, "lru_width": 4, "num_attention_heads": 2}
-    make = find_function(f"{family}.configuration_recurrent_gemma:RecurrentGemmaConfig")
-    part = find_function(f"{family}.modeling_recurrent_gemma:RecurrentGemmaRglru")
-    module = part(make(**sizes)).to(dtype)
+    module = _part("recurrent_gemma", "RecurrentGemma", "Rglru", **sizes).to(dtype)
     x, gate = (_leaf(2, 3, 4, dtype=dtype, seed=n) for n in range(2))
     reset = torch.tensor([[[True], [False], [True]], [[False], [False], [False]]])
     yield (module, x, gate, reset, None), {}
@@ -243,22 +240,19 @@ def lion(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def scale_by_adam(dtype: torch.dtype) -> Iterator[Call]:
+    gradient, average, square = (_random(3, dtype=dtype, seed=n) for n in range(3))
+    operands, named = (gradient, average, square.square()), {"beta1": 0.9, "beta2": 0.999}
     for step, eps_root, nesterov in ((1, 0.0, False), (8, 1e-6, False), (4, 0.0, True)):
-        gradient, average, square = (_random(3, dtype=dtype, seed=n) for n in range(3))
         first, second, third = (
             torch.tensor(1 - beta**count)
             for beta, count in ((0.9, step + nesterov), (0.999, step), (0.9, step))
         )
-        yield (
-            (gradient, average, square.square(), first, second, third if nesterov else None),
-            {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "eps_root": eps_root},
-        )
-    numbers = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
-    gradient, average, square = (_random(3, dtype=dtype, seed=n) for n in range(3))
+        divisors = (first, second, third if nesterov else None)
+        yield (*operands, *divisors), {**named, "eps": 1e-8, "eps_root": eps_root}
     one, other = torch.tensor(0.1), torch.tensor(0.2)
     each = torch.tensor([0.1, 0.2, 0.3])  # divisors with which a call is left alone
-    yield (gradient, average, square.square(), each, each / 2), numbers
-    yield (gradient, average, square.square(), one, other, each), numbers
+    for divisors in ((each, each / 2, None), (one, other, each)):
+        yield (*operands, *divisors), {**named, "eps": 1e-8}
 
 
 def scale_by_lion(dtype: torch.dtype) -> Iterator[Call]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from composites.element_types import PYTORCH_NAMES
+from composites.element_types import NAME_OF_PYTORCH, PYTORCH_NAMES
 from composites.functions import find_function, load_function
 from composites.registry.model import Composite
 from composites.registry.samples import samples_of
@@ -115,10 +115,11 @@ def _generated(target: Target, element_type: str, dtype: torch.dtype) -> Iterato
 def _element_type(call: ExampleCall) -> str:
     leaves = pytree.tree_leaves(list(call.values.values()))
     tensors = [v for v in leaves if isinstance(v, torch.Tensor)]
-    names = {getattr(torch, value): key for key, value in PYTORCH_NAMES.items()}
     floats = [t for t in tensors if t.is_floating_point()]
     narrowest = min(floats, key=lambda t: t.element_size(), default=None)
-    return "f32" if narrowest is None else names[narrowest.dtype]
+    if narrowest is None:
+        return "f32"
+    return NAME_OF_PYTORCH[str(narrowest.dtype).removeprefix("torch.")]
 
 
 def _varied(
