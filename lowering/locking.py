@@ -158,9 +158,10 @@ def recorded_example(
     example: ExampleCall,
     leaves: int | None,
 ) -> Module:
-    """What an entry, turned on by itself with its backward, makes of an example call.
+    """The StableHLO of an example call of an entry, turned on by itself with its backward.
 
-    `leaves` is as of `recorded`.
+    Args:
+        leaves: the greatest number of tensors that get a gradient, as for `recorded`.
     """
     if example.of_decomposition:
         function = activation.composite_function(entry, catalog)

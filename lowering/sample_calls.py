@@ -139,8 +139,8 @@ class ExampleCall:
     keyword_only: frozenset[str]
     of_decomposition: bool
     """Whether the function is the entry's decomposition: the caller's arguments are others."""
-    given: frozenset[str] = frozenset()
-    """The arguments whose values the registry file gives. The others are guessed."""
+    specified: frozenset[str] = frozenset()
+    """Arguments whose values come from `example` or from samples. The others are guessed."""
 
     def arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """Positional arguments, and those by keyword."""
@@ -227,11 +227,11 @@ def _example(
     function: Callable[..., Any],
     operator: Operator,
     values: Mapping[str, Any],
-    given: Iterable[str],
+    specified: Iterable[str],
 ) -> ExampleCall:
     keyword_only = frozenset(a.name for a in operator.arguments if a.keyword_only)
     of_decomposition = entry.op is None and entry.adapt is not None
-    return ExampleCall(function, values, keyword_only, of_decomposition, frozenset(given))
+    return ExampleCall(function, values, keyword_only, of_decomposition, frozenset(specified))
 
 
 def bound(
@@ -239,12 +239,12 @@ def bound(
 ) -> dict[str, Any]:
     """The arguments of a call by name, with defaults."""
     names = [argument.name for argument in operator.arguments if not argument.keyword_only]
-    given = {**dict(zip(names, positional, strict=False)), **keywords}
-    return {a.name: given.get(a.name, a.default) for a in operator.arguments}
+    passed = {**dict(zip(names, positional, strict=False)), **keywords}
+    return {a.name: passed.get(a.name, a.default) for a in operator.arguments}
 
 
 class _Reached(Exception):
-    """`adapt` has called the composite."""
+    """Ends a function for `adapt` when it has called the composite."""
 
 
 def adapted(
@@ -259,18 +259,18 @@ def adapted(
         CompositesError: the call does not become a composite.
     """
     signature = inspect.signature(decomposition)
-    found: list[dict[str, Any]] = []
+    calls: list[dict[str, Any]] = []
 
     def composite(*arguments: Any, **named: Any) -> Any:
         reached = signature.bind(*arguments, **named)
         reached.apply_defaults()
-        found.append(dict(reached.arguments))
+        calls.append(dict(reached.arguments))
         raise _Reached
 
     try:
         find_function(adapt)(composite, *positional, **keywords)
     except _Reached:
-        return found[0]
+        return calls[0]
     raise CompositesError(f"{adapt} does not make the example a composite")
 
 

@@ -259,9 +259,9 @@ def _call(entry: Composite, counted: EntryStatistics) -> Iterator[str]:
             yield calls.reason
         return
     call = calls[0]
-    if entry.op is None and not call.given and not is_adapted:
+    if entry.op is None and not call.specified and not is_adapted:
         return
-    if entry.op is not None and call.given and (refused := _refused(call)):
+    if entry.op is not None and call.specified and (refused := _refused(call)):
         yield refused
         return
     device = activation.backend().frontend.tensors.device_type
@@ -274,7 +274,7 @@ def _call(entry: Composite, counted: EntryStatistics) -> Iterator[str]:
         if entry.op is None and (refused := _refused(call)):
             yield refused
         return
-    if call.given and not counted.caught:
+    if call.specified and not counted.caught:
         for fallback in counted.fallbacks.values():
             if not fallback.of_platform:
                 yield f"the entry does not claim the call: {fallback.reason}"

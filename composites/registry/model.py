@@ -173,7 +173,7 @@ class Kernel:
     samples: str | None = None
     """`package.module:function`, which yields calls that it takes, for `composites verify`."""
     samples_by_name: bool = field(default=False, compare=False)
-    """Whether `samples` is the function of the entry's name in the module that the file names. It
+    """Set if `samples` is the function of the entry's name in the module that the file names. It
     need not exist."""
     platform: str | None = None
     library: str | None = None
@@ -274,7 +274,7 @@ class Composite:
     """`package.module:function`, which yields calls for `composites verify`. It is not imported
     before it is needed."""
     samples_by_name: bool = field(default=False, compare=False)
-    """As of `Kernel`; the first of these calls is the example too."""
+    """Set as in `Kernel`. Then the first of these calls is the example too."""
     copies: tuple[str, ...] = ()
     """Packages in which the entry also catches every function that is a copy of one of
     `functions`; see `lowering.copies`."""

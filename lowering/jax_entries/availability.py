@@ -86,7 +86,7 @@ def _uncertain(definition: Definition, example: ExampleCall) -> ExampleCall:
         if a.kind == "float"
         and not a.has_default
         and not a.optional
-        and a.name not in example.given
+        and a.name not in example.specified
     }
     known = {name: guessed.get(name, value) for name, value in example.values.items()}
     return replace(example, values=known)

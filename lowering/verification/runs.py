@@ -58,7 +58,7 @@ class Values:
         return Values(each(self.results), each(self.gradients), each(self.operands))
 
     def agrees(self, other: Values, same: Callable[[Any, Any], bool]) -> bool:
-        """Whether results, gradients and operands of two calls are the same, one by one."""
+        """Return whether results, gradients and operands of two calls are the same, one by one."""
         pairs = (
             (self.results, other.results),
             (self.gradients, other.gradients),

@@ -58,6 +58,7 @@ def sources(target: Target, element_type: str, count: int) -> Iterator[Samples |
 
 
 def _some(source: str, samples: Iterable[Sample], count: int) -> Samples:
+    """At most `count` samples of a source, with their texts."""
     texts = [replace(sample, text=_text(n, sample)) for n, sample in enumerate(samples)]
     return Samples(source, chosen(texts, count))
 
@@ -127,7 +128,7 @@ def _varied(
 ) -> Iterator[Sample]:
     """The call in a dtype, with signed values, and with other values of its plain arguments."""
     differentiable = not target.is_backward or entry is not target.entry
-    fixed = {name for name, _ in entry.when.values} | call.given
+    fixed = {name for name, _ in entry.when.values} | call.specified
 
     def prepared(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point():
