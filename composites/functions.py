@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import os
 import pkgutil
 import sys
@@ -30,6 +31,16 @@ def find_function(target: str) -> Callable[..., Any]:
     """
     module_name, _, function_name = target.partition(":")
     return _function(import_module(module_name), f"module {module_name}", function_name)
+
+
+def has_function(target: str) -> bool:
+    """Return whether the module of `package.module:function` has a function of that name.
+
+    Raises:
+        UnusableFunctionError: the module does not exist, or its import failed.
+    """
+    module_name, _, function_name = target.partition(":")
+    return inspect.isfunction(getattr(import_module(module_name), function_name, None))
 
 
 def load_function(target: str) -> Callable[..., Any]:

@@ -23,8 +23,8 @@ from composites.registry.contracts import backward_contract, contracts, forward_
 from composites.registry.model import Composite, Registry
 from composites.torch_internals import pytree
 from lowering import activation
-from lowering.example_calls import ExampleCall, NoExample, Place, example_calls, first_line
 from lowering.frontends.protocols import Frontend, Recording
+from lowering.sample_calls import ExampleCall, NoCalls, Place, example_calls, first_line
 from lowering.stablehlo import Module, clean_passes, rename_decompositions, run_passes
 from lowering.stablehlo.bindings import IrOperation
 from lowering.stablehlo.composites import composites_of, signature
@@ -83,7 +83,7 @@ class _Locker:
         if called is None:
             return replace(contract, no_call="no entry of the registry names it as its backward")
         examples = example_calls(called)
-        if isinstance(examples, NoExample):
+        if isinstance(examples, NoCalls):
             return replace(contract, no_call=examples.reason)
         calls: list[Call] = []
         reasons: list[str] = []
@@ -106,16 +106,7 @@ class _Locker:
     def _calls(
         self, contract: Contract, entry: Composite, example: ExampleCall, leaves: int | None
     ) -> list[Call]:
-        """What the entry, turned on by itself with its backward, makes of one call.
-
-        `leaves` is the greatest number of tensors that get a gradient; 0 for no backward.
-        """
-        entries = resolve([entry.identity], self.catalog)
-        if example.of_decomposition:
-            function = activation.composite_function(entry, self.catalog)
-            example = replace(example, function=function)
-        with activation.installed(self.catalog, entries):
-            module = recorded(self.frontend, example, leaves)
+        module = recorded_example(self.frontend, entry, self.catalog, example, leaves)
         return [
             _call(module, composite)
             for composite in _outermost(module)
@@ -156,6 +147,25 @@ class _Placed:
         if not full and (tensor.is_floating_point() or tensor.is_complex()):
             self.leaves.append(copy.requires_grad_())
         return copy
+
+
+def recorded_example(
+    frontend: Frontend,
+    entry: Composite,
+    catalog: Catalog,
+    example: ExampleCall,
+    leaves: int | None,
+) -> Module:
+    """The StableHLO of an example call of an entry, turned on by itself with its backward.
+
+    Args:
+        leaves: the greatest number of tensors that get a gradient, as for `recorded`.
+    """
+    if example.of_decomposition:
+        function = activation.composite_function(entry, catalog)
+        example = replace(example, function=function)
+    with activation.installed(catalog, resolve([entry.identity], catalog)):
+        return recorded(frontend, example, leaves)
 
 
 class Callee(Protocol):

@@ -1,23 +1,21 @@
 """The StableHLO of one example call of an entry. The call is recorded and not run.
 
-`composites show` prints it. The calls are those of `lowering.example_calls`, as in locks.
+`composites show` prints it. The calls are those of `lowering.sample_calls`, as in locks.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 
-from composites.allowlist import resolve
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite
 from lowering import activation
-from lowering.example_calls import NoExample, example_calls
-from lowering.locking import recorded
+from lowering.locking import recorded_example
+from lowering.sample_calls import NoCalls, example_calls
 from lowering.stablehlo import rename_module
 
 
-def example_text(entry: Composite, catalog: Catalog, *, gradients: bool = False) -> str | NoExample:
+def example_text(entry: Composite, catalog: Catalog, *, gradients: bool = False) -> str | NoCalls:
     """The StableHLO of a call of what the entry catches, with nothing else turned on but its
     backward.
 
@@ -32,16 +30,12 @@ def example_text(entry: Composite, catalog: Catalog, *, gradients: bool = False)
     frontend = activation.backend().frontend
     called = catalog.forward_of(entry) if entry.gradients else entry
     if called is None:
-        return NoExample("no entry names it as its backward")
+        return NoCalls("no entry names it as its backward")
     examples = example_calls(called)
-    if isinstance(examples, NoExample):
+    if isinstance(examples, NoCalls):
         return examples
-    example = examples[0]
+    leaves = None if gradients or entry.gradients else 0
     with activation.all_off(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's, about examples that do not fit a backward
-        if example.of_decomposition:
-            function = activation.composite_function(called, catalog)
-            example = replace(example, function=function)
-        with activation.installed(catalog, resolve([called.identity], catalog)):
-            leaves = None if gradients or entry.gradients else 0
-            return rename_module(recorded(frontend, example, leaves), name=entry.name).text
+        module = recorded_example(frontend, called, catalog, examples[0], leaves)
+        return rename_module(module, name=entry.name).text

@@ -33,14 +33,14 @@ from lowering.copies.original import original_function
 from lowering.copies.same import is_copy
 from lowering.copies.written import module_names, written_function
 from lowering.dispatch.statistics import EntryStatistics, Statistics
-from lowering.example_calls import (
+from lowering.installation.install import import_alternative, misfit
+from lowering.sample_calls import (
     ExampleCall,
-    NoExample,
+    NoCalls,
     example_calls,
     first_line,
     refused_words,
 )
-from lowering.installation.install import import_alternative, misfit
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,7 @@ def try_entries(registries: Iterable[Registry], catalog: Catalog) -> Report:
     with activation.all_off():
         for registry in registries:
             remarks.extend(_clashes(registry, catalog))
+            problems.extend(_without_samples(registry))
             for entry in registry.composites:
                 remarks.extend(_not_imported(entry))
                 remarks.extend(_not_copied(entry))
@@ -87,6 +88,16 @@ def _clashes(registry: Registry, catalog: Catalog) -> Iterator[str]:
         activation.check_clashes(catalog.highest(registry.composites), catalog)
     except AllowlistError as error:
         yield f"{registry.namespace}.* cannot be turned on: {error}"
+
+
+def _without_samples(registry: Registry) -> Iterator[Problem]:
+    """Why the module that a file names for samples cannot be imported."""
+    if registry.samples is not None:
+        module, place = registry.samples
+        try:
+            import_module(module)
+        except UnusableFunctionError as error:
+            yield Problem(place.file, place.line, None, f"samples: {error}")
 
 
 def _not_imported(entry: Composite) -> Iterator[str]:
@@ -167,7 +178,7 @@ def _not_turned_on(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
     entries = resolve([entry.identity], catalog)
     for text in (*_uncopied(entry), *_misfitting(entry)):
         yield problem_of(text, entry, entries)
-    if entry.samples is not None:
+    if entry.samples is not None and not entry.samples_by_name:
         try:
             find_function(entry.samples)
         except UnusableFunctionError as error:
@@ -234,22 +245,23 @@ def _call(entry: Composite, counted: EntryStatistics) -> Iterator[str]:
     Raises:
         LoweringError: the decomposition failed.
     """
-    if entry.op is None and entry.adapt is not None:
-        if not entry.functions:
-            return
+    if entry.op is None and not entry.functions:
+        return
+    is_adapted = entry.op is None and entry.adapt is not None
+    if is_adapted:
         # The arguments of the function are not those of the decomposition, which `example` has.
         entry = replace(entry, adapt=None, example=())
-    elif entry.op is None and not entry.example:
+    elif entry.op is None and not entry.example and not entry.samples_by_name:
         return
     calls = example_calls(entry)
-    if isinstance(calls, NoExample):
+    if isinstance(calls, NoCalls):
         if entry.example and entry.op is not None:  # of a function, its package may be missing
             yield calls.reason
         return
     call = calls[0]
-    if call.of_decomposition:
+    if entry.op is None and not call.specified and not is_adapted:
         return
-    if entry.op is not None and entry.example and (refused := _refused(call)):
+    if entry.op is not None and call.specified and (refused := _refused(call)):
         yield refused
         return
     device = activation.backend().frontend.tensors.device_type
@@ -262,7 +274,7 @@ def _call(entry: Composite, counted: EntryStatistics) -> Iterator[str]:
         if entry.op is None and (refused := _refused(call)):
             yield refused
         return
-    if entry.example and not counted.caught:
+    if call.specified and not counted.caught:
         for fallback in counted.fallbacks.values():
             if not fallback.of_platform:
                 yield f"the entry does not claim the call: {fallback.reason}"

@@ -1,25 +1,25 @@
-"""Samples for `composites verify`, for entries that no samples of PyTorch reach.
+"""Samples of the entries of registry.yaml that no samples of PyTorch reach.
 
-Each function takes a dtype and yields calls of what its entry catches. The modules of transformers
-are imported when they are called only.
+The function of an entry's name takes a dtype and yields calls of what the entry catches. The first
+call is the entry's example too, unless it has a module. The modules of transformers are imported
+when they are called only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from importlib import import_module
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from composites.functions import find_function
+
 Call = tuple[tuple[Any, ...], dict[str, Any]]
+"""Arguments and keywords."""
 
-
-def of_transformers(model: str, name: str) -> Any:
-    """A class of a model of transformers, or of its configuration."""
-    kind = "configuration" if name.endswith("Config") else "modeling"
-    return getattr(import_module(f"transformers.models.{model}.{kind}_{model}"), name)
+_MODELS = "transformers.models"
 
 
 def _random(*shape: int, dtype: torch.dtype, seed: int = 0) -> Tensor:
@@ -31,91 +31,67 @@ def _leaf(*shape: int, dtype: torch.dtype, seed: int) -> Tensor:
     return _random(*shape, dtype=dtype, seed=seed).requires_grad_()
 
 
-def _hidden(dtype: torch.dtype) -> Iterator[Tensor]:
-    for number, shape in enumerate(((2, 3, 8), (4, 8))):
-        yield _random(*shape, dtype=dtype, seed=number).requires_grad_()
+def of_modules(
+    target: str,
+    *settings: Any,
+    shapes: Sequence[Sequence[int]] = ((2, 3, 8), (4, 8)),
+    **named: Any,
+) -> Callable[[torch.dtype], Iterator[Call]]:
+    """Samples of the `forward` of a module, whose class and settings are given."""
+
+    def samples(dtype: torch.dtype) -> Iterator[Call]:
+        module = find_function(target)(*settings, **named)
+        for parameter in module.parameters():
+            parameter.data = _random(*parameter.shape, dtype=dtype, seed=5)
+        for seed, shape in enumerate(shapes):
+            yield (module, _leaf(*shape, dtype=dtype, seed=seed)), {}
+
+    return samples
 
 
-def llama_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
-    yield from _applied(of_transformers("llama", "LlamaRMSNorm")(8, eps=1e-5), dtype)
+def _part(family: str, model: str, name: str, *settings: Any, **sizes: Any) -> Any:
+    """A module of a model of transformers, by the name of its class without that of the model."""
+    place = f"{_MODELS}.{family}"
+    config = find_function(f"{place}.configuration_{family}:{model}Config")(**sizes)
+    config._experts_implementation = "batched_mm"
+    return find_function(f"{place}.modeling_{family}:{model}{name}")(config, *settings)
 
 
-def t5_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
-    yield from _applied(of_transformers("t5", "T5LayerNorm")(8, eps=1e-5), dtype)
-
-
-def weight_norm(dtype: torch.dtype) -> Iterator[Call]:
-    for dim, sizes in ((0, (4, 1, 1)), (1, (1, 3, 1)), (2, (1, 1, 5))):
-        v, g = _random(4, 3, 5, dtype=dtype), _random(*sizes, dtype=dtype, seed=1)
-        yield (v.requires_grad_(), g.requires_grad_(), dim), {}
-
-
-def swiglu(dtype: torch.dtype) -> Iterator[Call]:
-    sizes = {"hidden_size": 8, "intermediate_size": 16, "num_attention_heads": 2}
-    config = of_transformers("llama", "LlamaConfig")(**sizes)
-    yield from _applied(of_transformers("llama", "LlamaMLP")(config), dtype)
-
-
-def olmo2_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
-    yield from _norms(of_transformers("olmo2", "Olmo2RMSNorm")(8, eps=1e-5), dtype)
-
-
-def gemma_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
-    yield from _norms(of_transformers("gemma", "GemmaRMSNorm")(8, eps=1e-5), dtype)
-
-
-def weightless_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
-    yield from _norms(of_transformers("llama4", "Llama4TextL2Norm")(eps=1e-5), dtype)
-
-
-def cohere_layer_norm(dtype: torch.dtype) -> Iterator[Call]:
-    yield from _norms(of_transformers("cohere", "CohereLayerNorm")(8, eps=1e-5), dtype)
+new_gelu = of_modules("transformers.activations:NewGELUActivation")
+fast_gelu = of_modules("transformers.activations:FastGELUActivation")
+quick_gelu = of_modules("transformers.activations:QuickGELUActivation")
+relu_squared = of_modules("transformers.activations:ReLUSquaredActivation")
+bloom_gelu = of_modules(f"{_MODELS}.bloom.modeling_bloom:BloomGelu")
+llama_rms_norm = of_modules(f"{_MODELS}.llama.modeling_llama:LlamaRMSNorm", 8, eps=1e-5)
+t5_rms_norm = of_modules(f"{_MODELS}.t5.modeling_t5:T5LayerNorm", 8, eps=1e-5)
+olmo2_rms_norm = of_modules(f"{_MODELS}.olmo2.modeling_olmo2:Olmo2RMSNorm", 8, eps=1e-5)
+gemma_rms_norm = of_modules(f"{_MODELS}.gemma.modeling_gemma:GemmaRMSNorm", 8, eps=1e-5)
+weightless_rms_norm = of_modules(f"{_MODELS}.llama4.modeling_llama4:Llama4TextL2Norm", eps=1e-5)
+cohere_layer_norm = of_modules(f"{_MODELS}.cohere.modeling_cohere:CohereLayerNorm", 8, eps=1e-5)
+drop_path = of_modules(f"{_MODELS}.swin.modeling_swin:SwinDropPath", 0.3)
 
 
 def rms_norm_gated(dtype: torch.dtype) -> Iterator[Call]:
-    norm = of_transformers("mamba2", "MambaRMSNormGated")(8, 4, eps=1e-5).to(dtype)
-    for x in _hidden(dtype):
+    calls = of_modules(f"{_MODELS}.mamba2.modeling_mamba2:MambaRMSNormGated", 8, 4, eps=1e-5)
+    for (norm, x), _ in calls(dtype):
         yield (norm, x), {}
         yield (norm, x, _leaf(*x.shape, dtype=dtype, seed=9)), {}
 
 
-def _applied(module: torch.nn.Module, dtype: torch.dtype) -> Iterator[Call]:
-    for x in _hidden(dtype):
-        yield (module.to(dtype), x), {}
+def swiglu(dtype: torch.dtype) -> Iterator[Call]:
+    sizes = {"hidden_size": 8, "intermediate_size": 16, "num_attention_heads": 2}
+    for seed, shape in enumerate(((2, 3, 8), (4, 8))):
+        module = _part("llama", "Llama", "MLP", **sizes).to(dtype)
+        yield (module, _leaf(*shape, dtype=dtype, seed=seed)), {}
 
 
-def _norms(norm: torch.nn.Module, dtype: torch.dtype) -> Iterator[Call]:
-    for parameter in norm.parameters():
-        parameter.data = _random(*parameter.shape, dtype=dtype, seed=5)
-    for x in _hidden(dtype):
-        yield (norm, x), {}
-
-
-def new_gelu(dtype: torch.dtype) -> Iterator[Call]:
-    yield from _activations("NewGELUActivation", dtype)
-
-
-def fast_gelu(dtype: torch.dtype) -> Iterator[Call]:
-    yield from _activations("FastGELUActivation", dtype)
-
-
-def quick_gelu(dtype: torch.dtype) -> Iterator[Call]:
-    yield from _activations("QuickGELUActivation", dtype)
-
-
-def relu_squared(dtype: torch.dtype) -> Iterator[Call]:
-    yield from _activations("ReLUSquaredActivation", dtype)
-
-
-def _activations(name: str, dtype: torch.dtype) -> Iterator[Call]:
-    from transformers import activations
-
-    for x in _hidden(dtype):
-        yield (getattr(activations, name)(), x), {}
-
-
-def bloom_gelu(dtype: torch.dtype) -> Iterator[Call]:
-    yield from _applied(of_transformers("bloom", "BloomGelu")(), dtype)
+def weight_norm(dtype: torch.dtype) -> Iterator[Call]:
+    for shape, dim, sizes in (
+        ((3, 4), 0, (3, 1)),
+        ((4, 3, 5), 1, (1, 3, 1)),
+        ((4, 3, 5), 2, (1, 1, 5)),
+    ):
+        yield (_leaf(*shape, dtype=dtype, seed=0), _leaf(*sizes, dtype=dtype, seed=1), dim), {}
 
 
 def eager_attention(dtype: torch.dtype) -> Iterator[Call]:
@@ -133,15 +109,15 @@ def attention_with_sinks(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def scaled_attention(dtype: torch.dtype) -> Iterator[Call]:
-    config = of_transformers("gptj", "GPTJConfig")(n_embd=32, n_head=4, rotary_dim=4)
-    module = of_transformers("gptj", "GPTJAttention")(config, 0)
+    module = _part("gptj", "GPTJ", "Attention", 0, n_embd=32, n_head=4, rotary_dim=4)
     heads = [_leaf(2, 4, 3, 8, dtype=dtype, seed=n) for n in range(3)]
     for mask in (None, _causal_mask(dtype)):
         yield (module, *heads, mask), {}
 
 
 def relative_position_bias(dtype: torch.dtype) -> Iterator[Call]:
-    bias = of_transformers("swin", "SwinRelativePositionBias")(3, (2, 2)).to(dtype)
+    make = find_function(f"{_MODELS}.swin.modeling_swin:SwinRelativePositionBias")
+    bias = make(3, (2, 2))
     table = bias.relative_position_bias_table
     table.data = _random(*table.shape, dtype=dtype, seed=0)
     yield (bias,), {}
@@ -154,23 +130,18 @@ def index(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def frozen_batch_norm(dtype: torch.dtype) -> Iterator[Call]:
-    norm = of_transformers("detr", "DetrFrozenBatchNorm2d")(4)
+    norm = find_function(f"{_MODELS}.detr.modeling_detr:DetrFrozenBatchNorm2d")(4)
     for seed, buffer in enumerate(norm.buffers()):
         buffer.data = _random(4, dtype=dtype, seed=seed).abs()
     yield (norm.to(dtype), _leaf(2, 4, 3, 3, dtype=dtype, seed=9)), {}
 
 
-def drop_path(dtype: torch.dtype) -> Iterator[Call]:
-    yield from _applied(of_transformers("swin", "SwinDropPath")(0.3), dtype)
-
-
-def _attention() -> torch.nn.Module:
+def _attention() -> Any:
     """What attention functions read of their module."""
     module: Any = torch.nn.Module()
     module.num_key_value_groups = 2
     module.head_dim = 8
-    attention: torch.nn.Module = module
-    return attention
+    return module
 
 
 def _heads(dtype: torch.dtype) -> list[Tensor]:
@@ -182,10 +153,13 @@ def _causal_mask(dtype: torch.dtype) -> Tensor:
     return torch.full((1, 1, 3, 3), torch.finfo(dtype).min, dtype=dtype).triu(1)
 
 
+_EXPERTS = {"hidden_size": 8, "num_experts": 4, "moe_intermediate_size": 6}
+
+
 def top_k_routing(dtype: torch.dtype) -> Iterator[Call]:
-    make = of_transformers("qwen3_moe", "Qwen3MoeTopKRouter")
     for norm_topk_prob in (False, True):
-        router = make(_experts_config(norm_topk_prob=norm_topk_prob))
+        settings = {**_EXPERTS, "num_experts_per_tok": 2, "norm_topk_prob": norm_topk_prob}
+        router = _part("qwen3_moe", "Qwen3Moe", "TopKRouter", **settings)
         # Numbers that are exact in every dtype, so that all dtypes choose the same experts.
         router.weight.data = (torch.arange(32).reshape(4, 8) % 7 - 3).to(dtype)
         hidden = (torch.arange(40).reshape(5, 8) % 11 - 5).to(dtype) / 8
@@ -193,28 +167,14 @@ def top_k_routing(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def experts(dtype: torch.dtype) -> Iterator[Call]:
-    make = of_transformers("qwen3_moe", "Qwen3MoeExperts")
     for activation in ("silu", "gelu", "gelu_pytorch_tanh"):
-        yield from _choices(make(_experts_config(hidden_act=activation)), dtype)
+        settings = {**_EXPERTS, "hidden_act": activation}
+        yield from _choices(_part("qwen3_moe", "Qwen3Moe", "Experts", **settings), dtype)
 
 
 def gpt_oss_experts(dtype: torch.dtype) -> Iterator[Call]:
     sizes = {"hidden_size": 8, "intermediate_size": 6, "num_local_experts": 4}
-    config = of_transformers("gpt_oss", "GptOssConfig")(**sizes)
-    config._experts_implementation = "batched_mm"
-    yield from _choices(of_transformers("gpt_oss", "GptOssExperts")(config), dtype)
-
-
-def _experts_config(**settings: Any) -> Any:
-    config = of_transformers("qwen3_moe", "Qwen3MoeConfig")(
-        hidden_size=8,
-        moe_intermediate_size=6,
-        num_experts=4,
-        num_experts_per_tok=2,
-        **settings,
-    )
-    config._experts_implementation = "batched_mm"
-    return config
+    yield from _choices(_part("gpt_oss", "GptOss", "Experts", **sizes), dtype)
 
 
 def _choices(module: torch.nn.Module, dtype: torch.dtype) -> Iterator[Call]:
@@ -229,45 +189,38 @@ def _choices(module: torch.nn.Module, dtype: torch.dtype) -> Iterator[Call]:
 def causal_conv1d(dtype: torch.dtype) -> Iterator[Call]:
     x, weight = _leaf(2, 4, 5, dtype=dtype, seed=0), _leaf(4, 3, dtype=dtype, seed=1)
     bias = _leaf(4, dtype=dtype, seed=2)
-    for arguments in ((x, weight), (x, weight, bias)):
-        yield arguments, {}
+    for arguments in ((x, weight, bias), (x, weight)):
         yield arguments, {"activation": "silu"}
+        yield arguments, {}
 
 
 def selective_scan(dtype: torch.dtype) -> Iterator[Call]:
-    def leaf(*shape: int, seed: int) -> Tensor:
-        return _leaf(*shape, dtype=dtype, seed=seed)
-
+    leaf = partial(_leaf, dtype=dtype)
     x, dt, z = (leaf(2, 4, 3, seed=n) for n in range(3))
     decay = (-_random(4, 5, dtype=dtype, seed=3).abs()).requires_grad_()
     arguments = (x, dt, decay, leaf(2, 5, 3, seed=4), leaf(2, 5, 3, seed=5))
-    yield arguments, {}
     for return_last_state in (False, True):
         yield (
             (*arguments, leaf(4, seed=6), z, leaf(4, seed=7)),
             {"delta_softplus": True, "return_last_state": return_last_state},
         )
+    yield arguments, {}
 
 
 def chunk_scan(dtype: torch.dtype) -> Iterator[Call]:
-    def leaf(*shape: int, seed: int) -> Tensor:
-        return _leaf(*shape, dtype=dtype, seed=seed)
-
+    leaf = partial(_leaf, dtype=dtype)
     x, dt = leaf(2, 6, 4, 3, seed=0), leaf(2, 6, 4, seed=1)
     decay = (-_random(4, dtype=dtype, seed=2).abs()).requires_grad_()
     arguments = (x, dt, decay, leaf(2, 6, 2, 5, seed=3), leaf(2, 6, 2, 5, seed=4))
-    for chunk_size in (2, 4):  # 4 does not divide the length
-        yield (
-            (*arguments, chunk_size),
-            {"D": leaf(4, seed=5), "dt_bias": leaf(4, seed=6), "dt_softplus": True},
-        )
-    yield (*arguments, 3), {"dt_limit": (0.0, 1.0), "return_final_states": True}
+    named = {"D": leaf(4, seed=5), "dt_bias": leaf(4, seed=6), "dt_softplus": True}
+    for chunk_size in (4, 2):  # 4 does not divide the length
+        yield (*arguments, chunk_size), {**named, "dt_limit": (0.0, 1.0)}
+    yield (*arguments, 3), {"return_final_states": True}
 
 
 def rnn_scan(dtype: torch.dtype) -> Iterator[Call]:
     sizes = {"hidden_size": 4, "lru_width": 4, "num_attention_heads": 2}
-    config = of_transformers("recurrent_gemma", "RecurrentGemmaConfig")(**sizes)
-    module = of_transformers("recurrent_gemma", "RecurrentGemmaRglru")(config).to(dtype)
+    module = _part("recurrent_gemma", "RecurrentGemma", "Rglru", **sizes).to(dtype)
     x, gate = (_leaf(2, 3, 4, dtype=dtype, seed=n) for n in range(2))
     reset = torch.tensor([[[True], [False], [True]], [[False], [False], [False]]])
     yield (module, x, gate, reset, None), {}
@@ -282,82 +235,56 @@ def wkv(dtype: torch.dtype) -> Iterator[Call]:
 
 def lion(dtype: torch.dtype) -> Iterator[Call]:
     for decay in (0.0, 0.1):
-        parameter, gradient, average = (_random(3, 4, dtype=dtype, seed=n) for n in range(3))
+        parameter, gradient, average = (_random(3, dtype=dtype, seed=n) for n in range(3))
         yield (parameter, gradient, average, 0.01, decay, 0.9, 0.99), {}
 
 
 def scale_by_adam(dtype: torch.dtype) -> Iterator[Call]:
+    gradient, average, square = (_random(3, dtype=dtype, seed=n) for n in range(3))
+    operands, named = (gradient, average, square.square()), {"beta1": 0.9, "beta2": 0.999}
     for step, eps_root, nesterov in ((1, 0.0, False), (8, 1e-6, False), (4, 0.0, True)):
-        gradient, average, square = (_random(3, 4, dtype=dtype, seed=n) for n in range(3))
         first, second, third = (
             torch.tensor(1 - beta**count)
             for beta, count in ((0.9, step + nesterov), (0.999, step), (0.9, step))
         )
-        yield (
-            (gradient, average, square.square(), first, second, third if nesterov else None),
-            {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "eps_root": eps_root},
-        )
-    numbers = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
-    gradient, average, square = (_random(3, 4, dtype=dtype, seed=n) for n in range(3))
+        divisors = (first, second, third if nesterov else None)
+        yield (*operands, *divisors), {**named, "eps": 1e-8, "eps_root": eps_root}
     one, other = torch.tensor(0.1), torch.tensor(0.2)
-    each = torch.tensor([0.1, 0.2, 0.3, 0.4])  # divisors with which a call is left alone
-    yield (gradient, average, square.square(), each, each / 2), numbers
-    yield (gradient, average, square.square(), one, other, each), numbers
+    each = torch.tensor([0.1, 0.2, 0.3])  # divisors with which a call is left alone
+    for divisors in ((each, each / 2, None), (one, other, each)):
+        yield (*operands, *divisors), {**named, "eps": 1e-8}
 
 
 def scale_by_lion(dtype: torch.dtype) -> Iterator[Call]:
     for beta1, beta2 in ((0.9, 0.99), (0.0, 0.5)):
-        gradient, average = (_random(3, 4, dtype=dtype, seed=n) for n in range(2))
+        gradient, average = (_random(3, dtype=dtype, seed=n) for n in range(2))
         yield (gradient, average), {"beta1": beta1, "beta2": beta2}
 
 
 def momentum_trace(dtype: torch.dtype) -> Iterator[Call]:
     for nesterov in (False, True):
-        gradient, trace = (_random(3, 4, dtype=dtype, seed=n) for n in range(2))
+        gradient, trace = (_random(3, dtype=dtype, seed=n) for n in range(2))
         yield (gradient, trace), {"decay": 0.9, "nesterov": nesterov}
 
 
 def sgd(dtype: torch.dtype) -> Iterator[Call]:
+    numbers = {"lr": 0.01, "weight_decay": 0.01, "momentum": 0.9, "dampening": 0.0}
     for nesterov in (False, True):
-        parameter, gradient, momentum = (_random(3, 4, dtype=dtype, seed=n) for n in range(3))
-        yield (
-            ([parameter], [gradient], [momentum], None, None),
-            {
-                "weight_decay": 0.1,
-                "momentum": 0.9,
-                "lr": 0.01,
-                "dampening": 0.0,
-                "nesterov": nesterov,
-                "maximize": False,
-                "has_sparse_grad": False,
-            },
-        )
-
-
-def _weights(gates: int, width: int, dtype: torch.dtype, biases: bool) -> list[Tensor]:
-    """Of a layer with a state of 4 and an input of `width`."""
-    rows = gates * 4
-    shapes = [(rows, width), (rows, 4), (rows,), (rows,)][: 4 if biases else 2]
-    return [
-        (_random(*shape, dtype=dtype, seed=10 + n) / 2).requires_grad_()
-        for n, shape in enumerate(shapes)
-    ]
-
-
-def _states(count: int, *shape: int, dtype: torch.dtype) -> list[Tensor]:
-    return [_random(*shape, dtype=dtype, seed=20 + n).requires_grad_() for n in range(count)]
+        parameter, gradient, momentum = (_random(3, dtype=dtype, seed=n) for n in range(3))
+        flags = {"nesterov": nesterov, "maximize": False, "has_sparse_grad": False}
+        yield ([parameter], [gradient], [momentum], None, None), {**numbers, **flags}
 
 
 def lstm_cell(dtype: torch.dtype) -> Iterator[Call]:
-    for biases in (True, False):
-        x = _random(2, 3, dtype=dtype).requires_grad_()
-        yield (x, _states(2, 2, 4, dtype=dtype), *_weights(4, 3, dtype, biases)), {}
+    for bias in (True, False):
+        x, *states = (_leaf(2, size, dtype=dtype, seed=n) for n, size in enumerate((3, 4, 4)))
+        yield (x, states, *torch.nn.LSTMCell(3, 4, bias).to(dtype).parameters()), {}
 
 
 def gru_cell(dtype: torch.dtype) -> Iterator[Call]:
-    for biases in (True, False):
-        x = _random(2, 3, dtype=dtype).requires_grad_()
-        yield (x, *_states(1, 2, 4, dtype=dtype), *_weights(3, 3, dtype, biases)), {}
+    for bias in (True, False):
+        x, state = (_leaf(2, size, dtype=dtype, seed=n) for n, size in enumerate((3, 4)))
+        yield (x, state, *torch.nn.GRUCell(3, 4, bias).to(dtype).parameters()), {}
 
 
 def scanned_gru_cell(dtype: torch.dtype) -> Iterator[Call]:
@@ -367,19 +294,19 @@ def scanned_gru_cell(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def embedding_bag(dtype: torch.dtype) -> Iterator[Call]:
-    rows, offsets = torch.tensor([1, 2, 4, 1, 3, 0]), torch.tensor([0, 0, 3])
-    for mode in ("sum", "mean", "max"):
+    rows, offsets = torch.tensor([1, 2, 4, 1, 3, 0, 5, 2]), torch.tensor([0, 0, 3])
+    for mode in ("mean", "sum", "max"):
         options = {"mode": mode}
-        weight = _leaf(5, 4, dtype=dtype, seed=0)
-        yield (rows.reshape(2, 3), weight), options
-        yield (rows.reshape(2, 3), weight), {**options, "padding_idx": 1}
+        weight = _leaf(6, 3, dtype=dtype, seed=0)
+        yield (rows.reshape(2, 4), weight), options
+        yield (rows.reshape(2, 4), weight), {**options, "padding_idx": 1}
         yield (rows, weight, offsets), {**options, "padding_idx": -4}
-        ends = torch.tensor([0, 2, 2, 6])
+        ends = torch.tensor([0, 2, 2, 8])
         yield (rows, weight, ends), {**options, "include_last_offset": True}
-    factors = _leaf(6, dtype=dtype, seed=1)
+    factors = _leaf(8, dtype=dtype, seed=1)
     options = {"mode": "sum"}
     yield (rows, weight, offsets), {**options, "per_sample_weights": factors}
-    yield (rows.reshape(3, 2), weight), {**options, "per_sample_weights": factors.reshape(3, 2)}
+    yield (rows.reshape(4, 2), weight), {**options, "per_sample_weights": factors.reshape(4, 2)}
 
 
 def fft_r2c(dtype: torch.dtype) -> Iterator[Call]:
@@ -406,95 +333,69 @@ def _complex(*shape: int, dtype: torch.dtype) -> Tensor:
 
 
 def lstm(dtype: torch.dtype) -> Iterator[Call]:
-    for x, states, weights, options in _layers(4, 2, dtype):
+    for x, states, weights, options in _layers("LSTM", dtype):
         yield (x, states, weights, *options), {}
 
 
 def gru(dtype: torch.dtype) -> Iterator[Call]:
-    for x, (state,), weights, options in _layers(3, 1, dtype):
+    for x, (state, _), weights, options in _layers("GRU", dtype):
         yield (x, state, weights, *options), {}
 
 
 def _layers(
-    gates: int, states: int, dtype: torch.dtype
+    mode: str, dtype: torch.dtype
 ) -> Iterator[tuple[Tensor, list[Tensor], list[Tensor], tuple[Any, ...]]]:
-    for layers, biases, two_ways, batch_first in (
+    """Operands, states, weights, and other arguments of layers with a state of 4."""
+    for layers, bias, two_ways, batch_first in (
         (1, True, False, False),
         (1, False, True, True),
         (2, True, True, False),
     ):
-        directions = 2 if two_ways else 1
-        x = _random(*((2, 5, 3) if batch_first else (5, 2, 3)), dtype=dtype).requires_grad_()
-        weights: list[Tensor] = []
-        for layer in range(layers):
-            for _ in range(directions):
-                width = 3 if layer == 0 else 4 * directions
-                weights += _weights(gates, width, dtype, biases)
-        given = _states(states, layers * directions, 2, 4, dtype=dtype)
-        yield x, given, weights, (biases, layers, 0.0, False, two_ways, batch_first)
+        x = _leaf(*((2, 5, 3) if batch_first else (5, 2, 3)), dtype=dtype, seed=0)
+        count = layers * (2 if two_ways else 1)
+        states = [_leaf(count, 2, 4, dtype=dtype, seed=20 + n) for n in range(2)]
+        layer = torch.nn.RNNBase(mode, 3, 4, layers, bias, bidirectional=two_ways).to(dtype)
+        yield x, states, list(layer.parameters()), (bias, layers, 0.0, False, two_ways, batch_first)
 
 
 def adafactor(dtype: torch.dtype) -> Iterator[Call]:
+    numbers = {"d": 1.0, "lr": 0.01, "beta2_decay": -0.8, "weight_decay": 0.1, "eps2": 1e-3}
     for shape, maximize in (((3, 4), False), ((2, 3, 4), True), ((5,), False)):
         param, grad = (_random(*shape, dtype=dtype, seed=n) for n in range(2))
         square = _random(*shape, dtype=dtype, seed=2).abs()
-        is_matrix = len(shape) > 1
-        yield (
-            (
-                [param],
-                [grad],
-                [square[..., :1].clone() if is_matrix else None],
-                [square[..., :1, :].clone() if is_matrix else None],
-                [None if is_matrix else square],
-                [torch.tensor(3.0)],
-                None,
-                None,
-            ),
-            {
-                "d": 1.0,
-                "lr": 0.01,
-                "beta2_decay": -0.8,
-                "weight_decay": 0.1,
-                "eps1": None,
-                "eps2": 1e-3,
-                "maximize": maximize,
-                "has_complex": False,
-            },
-        )
+        if len(shape) > 1:
+            row, column, whole = square[..., :1].clone(), square[..., :1, :].clone(), None
+        else:
+            row, column, whole = None, None, square
+        states = ([row], [column], [whole], [torch.tensor(3.0)])
+        flags = {"eps1": None, "maximize": maximize, "has_complex": False}
+        yield ([param], [grad], *states, None, None), {**numbers, **flags}
 
 
 NEWTON_SCHULZ = {"ns_coefficients": (3.4445, -4.775, 2.0315), "ns_steps": 5, "eps": 1e-7}
 
 
 def muon(dtype: torch.dtype) -> Iterator[Call]:
+    # The direction is rounded to bf16, also in f32.
+    numbers = {"lr": 0.0003, "weight_decay": 0.1, "momentum": 0.95, **NEWTON_SCHULZ}
     for shape, nesterov, adjust in (
-        ((6, 4), True, None),
-        ((4, 6), False, "match_rms_adamw"),
+        ((3, 4), True, None),
+        ((6, 4), False, "match_rms_adamw"),
         ((4, 4), True, "original"),
     ):
         param, grad, momentum = (_random(*shape, dtype=dtype, seed=n) for n in range(3))
-        yield (
-            ([param], [grad], [momentum]),
-            {
-                "lr": 0.0003,  # the direction is rounded to bf16, also in f32
-                "weight_decay": 0.1,
-                "momentum": 0.95,
-                "nesterov": nesterov,
-                "adjust_lr_fn": adjust,
-                "has_complex": False,
-                **NEWTON_SCHULZ,
-            },
-        )
+        options = {"nesterov": nesterov, "adjust_lr_fn": adjust, "has_complex": False}
+        yield ([param], [grad], [momentum]), {**numbers, **options}
 
 
 def zeropower_via_newtonschulz(dtype: torch.dtype) -> Iterator[Call]:
-    for shape in ((6, 4), (4, 6), (4, 4)):
+    for shape in ((3, 4), (6, 4), (4, 4)):
         yield (_random(*shape, dtype=dtype),), dict(NEWTON_SCHULZ)
 
 
 def clip_grad_norm(dtype: torch.dtype) -> Iterator[Call]:
     for norm_type, max_norm in ((2.0, 1.0), (1.0, 1e6), (float("inf"), 0.5)):
-        parameters = [torch.nn.Parameter(_random(*shape, dtype=dtype)) for shape in ((3, 4), (5,))]
+        parameters = [torch.nn.Parameter(_random(*shape, dtype=dtype)) for shape in ((3,), (2, 2))]
         for number, parameter in enumerate(parameters):
             parameter.grad = _random(*parameter.shape, dtype=dtype, seed=number + 1)
         yield (parameters, max_norm, norm_type), {}
@@ -508,36 +409,18 @@ def fused_adam(dtype: torch.dtype) -> Iterator[Call]:
     return _fused(dtype, decoupled_weight_decay=False)
 
 
-def _fused(dtype: torch.dtype, *, decoupled_weight_decay: bool) -> Iterator[Call]:
-    for amsgrad, steps, maximize in ((False, (3.0, 3.0), False), (True, (3.0, 4.0), True)):
-
-        def each(seed: int) -> list[Tensor]:
-            return [_random(*shape, dtype=dtype, seed=seed) for shape in ((3, 4), (5,))]
-
-        squares = [[tensor.abs() for tensor in each(seed)] for seed in (3, 4)]
-        yield (
-            (
-                *(each(seed) for seed in range(3)),
-                squares[0],
-                squares[1] if amsgrad else [],
-                [torch.tensor(step) for step in steps],
-                None,
-                None,
-            ),
-            {
-                "amsgrad": amsgrad,
-                "has_complex": False,
-                "beta1": 0.9,
-                "beta2": 0.99,
-                "lr": 0.01,
-                "weight_decay": 0.1,
-                "eps": 1e-8,
-                "maximize": maximize,
-                "capturable": False,
-                "differentiable": False,
-                "decoupled_weight_decay": decoupled_weight_decay,
-            },
+def _fused(dtype: torch.dtype, **flags: bool) -> Iterator[Call]:
+    numbers = {"lr": 0.01, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.01}
+    flags |= {"has_complex": False, "capturable": False, "differentiable": False}
+    for amsgrad, steps in ((False, (3.0, 3.0)), (True, (3.0, 4.0))):
+        params, grads, averages, squares, greatest = (
+            [_random(*shape, dtype=dtype, seed=seed) for shape in ((3,), (2, 2))]
+            for seed in range(5)
         )
+        states = (averages, [s.abs() for s in squares], [g.abs() for g in greatest if amsgrad])
+        counts = [torch.tensor(step) for step in steps]
+        own = {"amsgrad": amsgrad, "maximize": amsgrad}
+        yield (params, grads, *states, counts, None, None), {**numbers, **flags, **own}
 
 
 def linear_cross_entropy(dtype: torch.dtype) -> Iterator[Call]:

@@ -395,6 +395,10 @@ class RegistryDocument(_Strict):
     schema_: Annotated[Literal[1, 2], BeforeValidator(_schema)] = Field(alias="schema")
     namespace: Namespace
     composites: dict[EntryName, CompositeDocument]
+    samples: (
+        Annotated[str, _matching(PACKAGE, "a module with samples such as acme.samples")] | None
+    ) = None
+    """A module with functions that yield samples of the entries whose names they have."""
     kernels: dict[OtherComposite, _Kernels] = _NO_KEYS
     """For entries and composites of any registry, by name with namespace."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from composites.errors import Problem, RegistryError
+from composites.functions import has_function
 from composites.registry.document import CompositeDocument
 from composites.registry.model import split_version
 from composites.registry.old_keys import with_new_keys
@@ -28,7 +29,7 @@ from composites.registry.pairs import (
     version_of,
     versions_of,
 )
-from composites.registry.reading import read_document
+from composites.registry.reading import CheckedDocument, read_document
 from composites.registry.short_forms import FORWARD
 from composites.registry.validation import parse_registry
 from composites.registry.yaml_text import registry_text
@@ -59,10 +60,10 @@ def formatted(text: str, source: str) -> str:
         RegistryError: the file is not valid, or its short form does not mean the same.
     """
     registry = parse_registry(text, source)
-    entries = read_document(text, source).entries
+    document = read_document(text, source)
     newline = "\r\n" if "\r\n" in text else "\n"
     text = with_new_keys(text.replace("\r\n", "\n"), source)
-    editor = _Editor(text, _comments(text), entries)
+    editor = _Editor(text, _comments(text), document)
     editor.file(yaml.compose(text, yaml.SafeLoader))
     short = editor.edited().replace("\n", newline)
     if parse_registry(short, source) != registry:
@@ -97,7 +98,7 @@ class _Editor:
 
     text: str
     comments: Sequence[int]
-    entries: Mapping[str, CompositeDocument]
+    document: CheckedDocument
     edits: list[_Edit] = field(default_factory=list)
 
     def edited(self) -> str:
@@ -107,7 +108,7 @@ class _Editor:
         return text
 
     def file(self, root: Any) -> None:
-        versions = versions_of(self.entries)
+        versions = versions_of(self.document.entries)
         for key, value in root.value:
             match key.value:
                 case "schema":
@@ -309,11 +310,14 @@ class _Entry:
                 return bool(value.value == "native")
             case "backward":
                 return self._entry.backward == default_backward(self.name.value, self.versions)
+            case "samples":
+                default = self.editor.document.default_samples(self.name.value)
+                return bool(value.value == default) and has_function(value.value)
         return False
 
     @property
     def _entry(self) -> CompositeDocument:
-        return self.editor.entries[self.name.value]
+        return self.editor.document.entries[self.name.value]
 
     def _needs_null(self) -> bool:
         """Return whether the entry has no backward, and would have one by its name."""
@@ -373,7 +377,7 @@ class _Entry:
         return f"{name}: {{{', '.join(kept)}}}" if kept else name
 
     def _are_those_of_forward(self) -> bool:
-        entries, own = self.editor.entries, list(self._entry.attributes.items())
+        entries, own = self.editor.document.entries, list(self._entry.attributes.items())
         forwards = forwards_of(self.name.value, entries, self.versions)
         return bool(forwards) and all(
             list(entries[forward].attributes.items()) == own for forward in forwards

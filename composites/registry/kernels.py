@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -104,7 +104,8 @@ class KernelsOfFile:
         for key, kernels in rows.kernels.items():
             if _is_entry(key, document, name):
                 of_row = partial(rows.text.location, "kernels", key)
-                to_choose += _to_choose(kernels, named, version, of_row)
+                samples = rows.default_samples(name)
+                to_choose += _to_choose(kernels, named, version, of_row, samples)
         return (*to_choose, *_for_platforms(entry.kernels, composite, version, location))
 
     @property
@@ -131,11 +132,17 @@ def _is_entry(key: str, document: CheckedDocument, name: str) -> bool:
 
 
 def _to_choose(
-    kernels: Kernels, entry: str, version: int | None, location: Callable[..., Location]
+    kernels: Kernels,
+    entry: str,
+    version: int | None,
+    location: Callable[..., Location],
+    samples: str | None = None,
 ) -> Iterator[Kernel]:
+    """Decompositions to choose. `samples` is the function for those that name none, if there is
+    such a function."""
     for name, document in kernels.items():
         if not isinstance(document, list):
-            yield Kernel(
+            kernel = Kernel(
                 name=name,
                 composite=entry,
                 version=version,
@@ -151,6 +158,9 @@ def _to_choose(
                 tolerance=tuple((t, float(limit)) for t, limit in document.tolerance.items()),
                 samples=document.samples,
             )
+            if samples is not None and document.samples is None and not kernel.is_automatic:
+                kernel = replace(kernel, samples=samples, samples_by_name=True)
+            yield kernel
 
 
 def _function(text: str | None) -> Decomposition | None:

@@ -189,6 +189,9 @@ class Kernel:
     """The greatest error against f64 that it promises, by element type."""
     samples: str | None = None
     """`package.module:function`, which yields calls that it takes, for `composites verify`."""
+    samples_by_name: bool = field(default=False, compare=False)
+    """Set if `samples` is the function of the entry's name in the module that the file names. It
+    need not exist."""
     platform: str | None = None
     library: str | None = None
     """`package.module:function`, which returns the path of the library with the FFI target. None if
@@ -301,8 +304,10 @@ class Composite:
     """Arguments of a call that the entry claims, for `check` and for locks. A tensor is a
     `Tensor`."""
     samples: str | None = None
-    """`package.module:function`, which yields calls for `composites verify`. It is imported there
-    only."""
+    """`package.module:function`, which yields calls for `composites verify`. It is not imported
+    before it is needed."""
+    samples_by_name: bool = field(default=False, compare=False)
+    """Set as in `Kernel`. Then the first of these calls is the example too."""
     copies: tuple[str, ...] = ()
     """Packages in which the entry also catches every function that is a copy of one of
     `functions`; see `lowering.copies`."""
@@ -391,6 +396,8 @@ class Registry:
     """Kernels for entries of other registries and for composites, under the key of the file."""
     kernels_file: str | None = field(default=None, compare=False)
     """The file that has what is under this key; None if it is `source`."""
+    samples: tuple[str, Location] | None = field(default=None, compare=False)
+    """The module that has samples of entries, and where the file names it."""
     outdated: tuple[Problem, ...] = field(default=(), compare=False)
     """Where the file has an old key, which the next version does not read."""
 

@@ -20,7 +20,7 @@ from composites.registry.document import (
     Kernels,
     RegistryDocument,
 )
-from composites.registry.model import KERNEL_PLATFORMS
+from composites.registry.model import KERNEL_PLATFORMS, split_version
 from composites.registry.old_keys import old_keys, read_new_keys
 from composites.registry.pairs import with_attributes_of_forwards, with_default_backwards
 from composites.registry.short_forms import LongForms
@@ -39,6 +39,8 @@ class CheckedDocument:
     names: tuple[str, ...]
     """Names of all entries, including those with problems."""
     entries: dict[str, CompositeDocument]
+    samples: str | None
+    """The module that has samples of entries."""
     kernels: dict[str, Kernels]
     """Those under the key of the file, by the name of an entry or a composite."""
     kernels_file: str | None
@@ -48,6 +50,11 @@ class CheckedDocument:
     problems: list[Problem]
     outdated: list[Problem]
     """Old keys, which `composites format` replaces."""
+
+    def default_samples(self, entry: str) -> str | None:
+        """The samples of an entry that names none: the function of its name in the module that the
+        file names, if the module has it."""
+        return None if self.samples is None else f"{self.samples}:{split_version(entry)[0]}"
 
 
 def read_document(written: str, file: str) -> CheckedDocument:
@@ -96,6 +103,7 @@ def read_document(written: str, file: str) -> CheckedDocument:
         namespace=checked.namespace if checked else "",
         names=tuple(composites),
         entries=entries,
+        samples=checked.samples if checked else None,
         kernels=checked.kernels if checked else {},
         kernels_file=kernels_file,
         text=text,

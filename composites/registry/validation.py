@@ -102,6 +102,11 @@ def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry
         builtin,
         kernels=file.for_others,
         kernels_file=None if document.kernels_file is None else file.rows.text.file,
+        samples=(
+            None
+            if document.samples is None
+            else (document.samples, document.text.location("samples"))
+        ),
         outdated=file.outdated,
     )
 
@@ -218,7 +223,8 @@ class _EntryReader:
             rewrites=tuple(self._rewrites()),
             jax=tuple(self._jax()),
             example=tuple(self._example(operator)),
-            samples=entry.samples,
+            samples=entry.samples or self.document.default_samples(name),
+            samples_by_name=entry.samples is None and self.document.samples is not None,
             copies=tuple(dict.fromkeys(entry.copies)),
             kernels=self.file.of_entry(self.name),
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from composites.allowlist import resolve
@@ -20,13 +20,14 @@ from composites.registry.conditions import ConditionError
 from composites.registry.model import Attribute, Composite, Registry, split_version
 from composites.registry.operand_lists import has_segment_sizes
 from composites.registry.operators import Operator, find_operator
+from composites.registry.samples import samples_of
 from composites.registry.signatures import callee_of, describe_function
 from composites.settings import ALLOWLIST, REGISTRIES
 from lowering.codegen.excerpt import function_hooks, operator_hooks
 from lowering.codegen.source import is_caught_at_autograd
 from lowering.copies.search import copies_everywhere
-from lowering.example_calls import NoExample
 from lowering.frontends import chosen as frontends
+from lowering.sample_calls import NoCalls
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,10 @@ def described(entry: Composite, catalog: Catalog, *, copies: bool = False) -> De
         results=_results(entry),
         when=entry.when.document,
         decomposition=str(entry.decomposition),
-        alternatives={kernel.name: kernel.document for kernel in entry.alternatives},
+        alternatives={
+            kernel.name: replace(kernel, samples=samples_of(kernel)).document
+            for kernel in entry.alternatives
+        },
         backward=derived if explicit is None else catalog.label(explicit),
         derived=entry.derives,
         saves=saves if entry.derives else (),
@@ -288,7 +292,7 @@ def _example(entry: Composite, catalog: Catalog) -> _Example:
         from lowering.preview import example_text
 
         text = example_text(entry, catalog)
-        if isinstance(text, NoExample):
+        if isinstance(text, NoCalls):
             return _Example(why_not=f"{text.reason}; {real}")
         if f'"{entry.composite_name}"' not in text:
             return _Example(why_not=f"the entry does not claim the call that was made; {real}")
@@ -304,4 +308,4 @@ def _example(entry: Composite, catalog: Catalog) -> _Example:
     except Exception as error:  # torch_xla may refuse what PyTorch takes on the CPU
         said = str(error).partition("\n")[0]
         return _Example(why_not=f"the example call fails ({type(error).__name__}: {said}); {real}")
-    return _Example(text, None if isinstance(gradients, NoExample) else gradients)
+    return _Example(text, None if isinstance(gradients, NoCalls) else gradients)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,11 +11,11 @@ import jax.numpy as jnp
 import torch
 
 from composites.errors import CompositesError, UnusableFunctionError
-from composites.functions import find_function
-from lowering.example_calls import ExampleCall, NoExample, example_calls
+from composites.torch_internals import pytree
 from lowering.frontends.aten_in_jax import jax_dtype
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.entries import Entries
+from lowering.sample_calls import ExampleCall, NoCalls, adapted, example_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ def _reason(entries: Entries, definition: Definition) -> str | None:
         examples = examples_of(definition)
     except (CompositesError, ImportError) as error:
         return str(error)
-    if isinstance(examples, NoExample):
+    if isinstance(examples, NoCalls):
         return examples.reason
     try:
         trace_example(entries, definition, _uncertain(definition, examples[0]))
@@ -58,7 +57,7 @@ def _reason(entries: Entries, definition: Definition) -> str | None:
     return None
 
 
-def examples_of(definition: Definition) -> tuple[ExampleCall, ...] | NoExample:
+def examples_of(definition: Definition) -> tuple[ExampleCall, ...] | NoCalls:
     """Example calls with the arguments that the entry has in JAX.
 
     Raises:
@@ -68,49 +67,29 @@ def examples_of(definition: Definition) -> tuple[ExampleCall, ...] | NoExample:
     if entry.op is None or entry.adapt is None:
         return example_calls(entry)
     examples = example_calls(entry)
-    if isinstance(examples, NoExample):
+    if isinstance(examples, NoCalls):
         return examples
-    return _adapted(definition, examples[0])
+    try:
+        values = adapted(entry.adapt, definition.function, *examples[0].arguments())
+    except CompositesError as error:
+        return NoCalls(str(error))
+    keyword_only = frozenset(a.name for a in definition.signature.arguments if a.keyword_only)
+    call = replace(examples[0], values=values, keyword_only=keyword_only)
+    return (replace(call, function=definition.function),)
 
 
 def _uncertain(definition: Definition, example: ExampleCall) -> ExampleCall:
     """An example whose guessed numbers are one half: as a probability, 1 draws no numbers."""
-    given = dict(definition.entry.example)
     guessed = {
         a.name: 0.5
         for a in definition.signature.arguments
-        if a.kind == "float" and not a.has_default and not a.optional and a.name not in given
+        if a.kind == "float"
+        and not a.has_default
+        and not a.optional
+        and a.name not in example.specified
     }
     known = {name: guessed.get(name, value) for name, value in example.values.items()}
     return replace(example, values=known)
-
-
-class _Reached(Exception):
-    """`adapt` has called the composite."""
-
-
-def _adapted(definition: Definition, example: ExampleCall) -> tuple[ExampleCall, ...] | NoExample:
-    """An example call of an operator, as the entry's `adapt` passes it on."""
-    assert definition.entry.adapt is not None
-    signature = inspect.signature(definition.function)
-    found: list[dict[str, Any]] = []
-
-    def composite(*arguments: Any, **keywords: Any) -> Any:
-        bound = signature.bind(*arguments, **keywords)
-        bound.apply_defaults()
-        found.append(dict(bound.arguments))
-        raise _Reached
-
-    positional, keywords = example.arguments()
-    try:
-        find_function(definition.entry.adapt)(composite, *positional, **keywords)
-    except _Reached:
-        keyword_only = {a.name for a in definition.signature.arguments if a.keyword_only}
-        call = replace(example, values=found[0], keyword_only=frozenset(keyword_only))
-        return (replace(call, function=definition.function),)
-    except CompositesError as error:
-        return NoExample(str(error))
-    return NoExample(f"{definition.entry.adapt} does not make the example a composite")
 
 
 def trace_example(entries: Entries, definition: Definition, example: ExampleCall) -> None:
@@ -139,34 +118,17 @@ def as_jax_call(
     entries: Entries, definition: Definition, example: ExampleCall
 ) -> tuple[Callable[..., Any], list[Any]]:
     """An example call as a function of arrays, and the arrays."""
-    arrays: list[Any] = []
-
-    def take(value: Any) -> Any:
-        if isinstance(value, list | tuple):
-            return [take(item) for item in value]
-        if not isinstance(value, torch.Tensor):
-            return value
-        arrays.append(jnp.asarray(value.float().numpy() if value.dtype is torch.bfloat16
-                                  else value.numpy()).astype(jax_dtype(value.dtype)))  # fmt: skip
-        return _Place(len(arrays) - 1)
-
-    values = {name: take(value) for name, value in example.values.items()}
+    leaves, structure = pytree.tree_flatten(dict(example.values))
+    tensors = {n: leaf for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)}
     function = entries.of(definition)
 
-    def call(*given: Any) -> Any:
-        return function.call_operator({n: _filled(value, given) for n, value in values.items()})
+    def call(*arrays: Any) -> Any:
+        filled = {**dict(enumerate(leaves)), **dict(zip(tensors, arrays, strict=True))}
+        return function.call_operator(pytree.tree_unflatten(list(filled.values()), structure))
 
-    return call, arrays
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The place of an array."""
-
-    number: int
+    return call, [_array(tensor) for tensor in tensors.values()]
 
 
-def _filled(value: Any, arrays: Sequence[Any]) -> Any:
-    if isinstance(value, list):
-        return [_filled(item, arrays) for item in value]
-    return arrays[value.number] if isinstance(value, _Place) else value
+def _array(tensor: torch.Tensor) -> jax.Array:
+    wide = tensor.float() if tensor.dtype is torch.bfloat16 else tensor
+    return jnp.asarray(wide.numpy()).astype(jax_dtype(tensor.dtype))

@@ -15,7 +15,7 @@ from composites.registry.model import Composite
 from lowering import activation
 from lowering.copies.search import Search, is_in
 from lowering.dispatch.statistics import EntryStatistics, Statistics
-from lowering.example_calls import refused_words
+from lowering.sample_calls import refused_words
 from lowering.stats.data import DeclinedStats, EntryStats, FallbackStats, Stats
 
 log = logging.getLogger("composites")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -14,6 +13,7 @@ import torch
 from torch import _lazy as torch_lazy
 
 from composites.errors import MissingPackageError
+from lowering.sample_calls import Sample
 
 # Operators that no name in the database is close to, and where their samples are.
 _ELSEWHERE = {
@@ -39,15 +39,6 @@ MOST = 2000
 """How many samples are made before some of them are chosen."""
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseSample:
-    """A call of a function that calls the operator."""
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    keywords: dict[str, Any]
-
-
 @cache
 def _database() -> tuple[Any, ...]:
     try:
@@ -59,8 +50,8 @@ def _database() -> tuple[Any, ...]:
     return tuple(op_db)
 
 
-def samples_of(operator: str, dtype: torch.dtype, gradients: bool) -> Iterator[DatabaseSample]:
-    """The samples of `aten::name`, or of the forward that `aten::name_backward` belongs to."""
+def samples_of(operator: str, dtype: torch.dtype, gradients: bool) -> Iterator[Sample]:
+    """Calls of functions that call `aten::name`, or the forward of `aten::name_backward`."""
     for info in _infos(operator):
         if dtype not in info.dtypes:
             continue
@@ -74,7 +65,7 @@ def samples_of(operator: str, dtype: torch.dtype, gradients: bool) -> Iterator[D
             if aborts(sample):
                 continue
             arguments = (sample.input, *sample.args)
-            yield DatabaseSample(_without_steps(info.op), arguments, dict(sample.kwargs))
+            yield Sample(_without_steps(info.op), arguments, dict(sample.kwargs))
 
 
 def _without_steps(function: Callable[..., Any]) -> Callable[..., Any]:

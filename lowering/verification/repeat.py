@@ -21,8 +21,8 @@ from composites.frozen import frozen
 from composites.registry.catalog import Catalog, load_catalog
 from lowering import activation
 from lowering.locking import recorded
+from lowering.sample_calls import NoCalls
 from lowering.verification.graphs import digest
-from lowering.verification.samples import NoSamples
 from lowering.verification.targets import (
     Target,
     alternatives_of,
@@ -83,7 +83,7 @@ def digests(request: Request) -> dict[str, str]:
 def _digest(target: Target, catalog: Catalog, dtype: str) -> str:
     frontend = activation.backend().frontend
     found = select(target, catalog, frontend, dtype, 1)
-    if isinstance(found, NoSamples):
+    if isinstance(found, NoCalls):
         return ""
     with turned_on(target, catalog):
         return digest(recorded(frontend, found.samples[0], None if target.is_backward else 1))

@@ -14,9 +14,9 @@ import torch
 
 from composites.torch_internals import pytree
 from lowering.frontends.protocols import Frontend, RunningGraph
+from lowering.sample_calls import Place, Sample
 from lowering.stablehlo import Module
 from lowering.verification.bits import same_bits
-from lowering.verification.samples import Place, Sample
 
 _WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
 
@@ -57,18 +57,22 @@ class Values:
 
         return Values(each(self.results), each(self.gradients), each(self.operands))
 
+    def agrees(self, other: Values, same: Callable[[Any, Any], bool]) -> bool:
+        """Return whether results, gradients and operands of two calls are the same, one by one."""
+        pairs = (
+            (self.results, other.results),
+            (self.gradients, other.gradients),
+            (self.operands, other.operands),
+        )
+        return all(len(a) == len(b) and all(map(same, a, b)) for a, b in pairs)
+
 
 Outcome = Values | Raised
 
 
 def equal_values(one: Values, other: Values) -> bool:
     """Whether results, gradients and operands are the same in every bit."""
-    pairs = (
-        (one.results, other.results),
-        (one.gradients, other.gradients),
-        (one.operands, other.operands),
-    )
-    return all(len(a) == len(b) and all(map(same_bits, a, b)) for a, b in pairs)
+    return one.agrees(other, same_bits)
 
 
 def evaluate(

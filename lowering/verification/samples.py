@@ -5,81 +5,30 @@ A sample's tensors are on the CPU. The same samples are made in every process.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from composites.element_types import PYTORCH_NAMES
-from composites.errors import CompositesError, UnusableFunctionError
+from composites.element_types import NAME_OF_PYTORCH, PYTORCH_NAMES
 from composites.functions import find_function, load_function
 from composites.registry.model import Composite
+from composites.registry.samples import samples_of
 from composites.torch_internals import pytree
-from composites.user_code import described
-from lowering.example_calls import ExampleCall, NoExample, caught, example_calls
-from lowering.verification.opinfo import samples_of
+from lowering.sample_calls import (
+    ExampleCall,
+    NoCalls,
+    Sample,
+    calls_of,
+    caught,
+    example_calls,
+)
+from lowering.verification import opinfo
 from lowering.verification.targets import Target
-
-Place = Callable[[torch.Tensor], torch.Tensor]
 
 NAMED, DATABASE, GENERATED = "samples", "OpInfo", "generated"
 """Where samples come from."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A call. Tensors that need a gradient have `requires_grad`."""
-
-    text: str
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    keywords: Mapping[str, Any]
-    reference: Callable[..., Any] | None = None
-    """What the call means without composites, if it is not the same function."""
-
-    def placed(self, place: Place) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments and keywords, with `place(tensor)` in the place of each tensor."""
-
-        def leaf(value: Any) -> Any:
-            if isinstance(value, torch.nn.Module):
-                return _moved(value, place)
-            return _placed(value, place) if isinstance(value, torch.Tensor) else value
-
-        arguments, keywords = pytree.tree_map(leaf, (self.arguments, dict(self.keywords)))
-        return arguments, keywords
-
-    def run(self, place: Place) -> Any:
-        """Call the function with `place(tensor)` in the place of each tensor."""
-        arguments, keywords = self.placed(place)
-        return self.function(*arguments, **keywords)
-
-
-def _placed(tensor: torch.Tensor, place: Place) -> torch.Tensor:
-    placed = place(tensor)
-    if tensor.is_leaf and tensor.grad is not None:
-        placed.grad = place(tensor.grad)
-    return placed
-
-
-def _moved(module: torch.nn.Module, place: Place) -> torch.nn.Module:
-    """A copy of a module with other parameters and buffers. Where `place` gives a tensor that
-    requires a gradient, the copy has that tensor itself, and no parameter."""
-    copied = copy.deepcopy(module)
-    for part in copied.modules():
-        for name, parameter in list(part.named_parameters(recurse=False)):
-            moved = place(parameter.detach())
-            if moved.requires_grad:
-                # Its own gradient is asked for, which a parameter made of it would have instead.
-                delattr(part, name)
-                setattr(part, name, moved)
-            else:
-                parameter = torch.nn.Parameter(moved, parameter.requires_grad)
-                part.register_parameter(name, parameter)
-        for name, buffer in part.named_buffers(recurse=False):
-            setattr(part, name, place(buffer))
-    return copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +39,7 @@ class Samples:
     samples: tuple[Sample, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NoSamples:
-    """Why there are none."""
-
-    reason: str
-
-
-def sources(target: Target, element_type: str, count: int) -> Iterator[Samples | NoSamples]:
+def sources(target: Target, element_type: str, count: int) -> Iterator[Samples | NoCalls]:
     """Samples from each source that has some, the best first; at most `count` of each.
 
     Raises:
@@ -105,15 +47,20 @@ def sources(target: Target, element_type: str, count: int) -> Iterator[Samples |
     """
     dtype = getattr(torch, PYTORCH_NAMES[element_type])
     if target.samples is not None:
-        yield Samples(NAMED, chosen(list(_named(target, dtype)), count))
+        yield _some(NAMED, _named(target, dtype), count)
         return
     op = target.entry.op if target.entry.op is not None else target.forward and target.forward.op
-    if op:
-        found = list(_of_database(op, dtype))
-        if found:
-            yield Samples(DATABASE, chosen(found, count))
+    found = list(opinfo.samples_of(op, dtype, gradients=True)) if op else []
+    if found:
+        yield _some(DATABASE, found, count)
     made = _generated(target, element_type, dtype)
-    yield made if isinstance(made, NoSamples) else Samples(GENERATED, chosen(list(made), count))
+    yield made if isinstance(made, NoCalls) else _some(GENERATED, made, count)
+
+
+def _some(source: str, samples: Iterable[Sample], count: int) -> Samples:
+    """At most `count` samples of a source, with their texts."""
+    texts = [replace(sample, text=_text(n, sample)) for n, sample in enumerate(samples)]
+    return Samples(source, chosen(texts, count))
 
 
 def chosen(samples: list[Sample], count: int) -> tuple[Sample, ...]:
@@ -136,118 +83,76 @@ def _plain(item: tuple[str, Any]) -> tuple[str, str]:
     return name, "tensor" if isinstance(value, torch.Tensor) else repr(value)
 
 
-# ---- named in the file ----
-
-
 def _named(target: Target, dtype: torch.dtype) -> Iterator[Sample]:
     assert target.samples is not None
-    make = load_function(target.samples) if target.function else find_function(target.samples)
-    function, original = target.function or caught(_owner(target)), target.original
-    torch.manual_seed(0)
-    try:
-        items = list(make(dtype))
-    except CompositesError:
-        raise
-    except Exception as error:
-        raise UnusableFunctionError(
-            f"{target.label}: samples: {target.samples} failed: {described(error)}"
-        ) from error
-    for number, item in enumerate(items):
-        if not (isinstance(item, tuple) and [type(part) for part in item] == [tuple, dict]):
-            raise UnusableFunctionError(
-                f"{target.label}: samples: {target.samples} yields {type(item).__name__}; yield"
-                " pairs of arguments and keywords, as in `yield (x,), {'dim': 1}`"
-            )
-        yield Sample(_text(number, *item), function, item[0], item[1], original)
+    find = load_function if target.function else find_function
+    function = target.function or caught(_owner(target))
+    for arguments, keywords in calls_of(target.samples, dtype, target.label, find):
+        yield Sample(function, arguments, keywords, reference=target.original)
 
 
 def _owner(target: Target) -> Composite:
     """The entry whose calls the samples are: a backward is reached through its forward."""
     entry, forward = target.entry, target.forward
-    calls_itself = entry.samples is not None and (entry.op is not None or entry.functions)
+    calls_itself = samples_of(entry) is not None and (entry.op is not None or entry.functions)
     return entry if calls_itself or forward is None else forward
 
 
-# ---- PyTorch's ----
-
-
-def _of_database(op: str, dtype: torch.dtype) -> Iterator[Sample]:
-    for number, found in enumerate(samples_of(op, dtype, gradients=True)):
-        text = _text(number, found.arguments, found.keywords)
-        yield Sample(text, found.function, found.arguments, found.keywords)
-
-
-# ---- generated ----
-
-
-def _generated(
-    target: Target, element_type: str, dtype: torch.dtype
-) -> Iterator[Sample] | NoSamples:
+def _generated(target: Target, element_type: str, dtype: torch.dtype) -> Iterator[Sample] | NoCalls:
     entry = target.entry
     if entry.op is None and entry.gradients and target.forward is not None:
         entry = target.forward
     if entry.op is None and entry.adapt is not None:
-        return NoSamples("no samples; name some with `samples`")
+        return NoCalls("no samples; name some with `samples`")
     calls = example_calls(entry, target.function)
-    if isinstance(calls, NoExample):
-        return NoSamples(f"no samples ({calls.reason}); name some with `samples`")
+    if isinstance(calls, NoCalls):
+        return NoCalls(f"no samples ({calls.reason}); name some with `samples`")
     fitting = [call for call in calls if _element_type(call) in (element_type, "f32")]
     if not fitting:
-        return NoSamples(f"its example call is not in {element_type}; name some with `samples`")
+        return NoCalls(f"its example call is not in {element_type}; name some with `samples`")
     return _varied(fitting[0], entry, dtype, target)
 
 
 def _element_type(call: ExampleCall) -> str:
     leaves = pytree.tree_leaves(list(call.values.values()))
     tensors = [v for v in leaves if isinstance(v, torch.Tensor)]
-    names = {getattr(torch, value): key for key, value in PYTORCH_NAMES.items()}
     floats = [t for t in tensors if t.is_floating_point()]
     narrowest = min(floats, key=lambda t: t.element_size(), default=None)
-    return "f32" if narrowest is None else names[narrowest.dtype]
+    if narrowest is None:
+        return "f32"
+    return NAME_OF_PYTORCH[str(narrowest.dtype).removeprefix("torch.")]
 
 
 def _varied(
     call: ExampleCall, entry: Composite, dtype: torch.dtype, target: Target
 ) -> Iterator[Sample]:
     """The call in a dtype, with signed values, and with other values of its plain arguments."""
-    arguments = [name for name in call.values if name not in call.keyword_only]
     differentiable = not target.is_backward or entry is not target.entry
-    fixed = {name for name, _ in entry.when.values} | {name for name, _ in entry.example}
+    fixed = {name for name, _ in entry.when.values} | call.specified
 
-    def sample(number: int, values: Mapping[str, Any]) -> Sample:
-        placed = {n: _prepared(v, dtype, differentiable) for n, v in values.items()}
-        positional = tuple(placed[name] for name in arguments)
-        keywords = {name: placed[name] for name in sorted(call.keyword_only)}
-        text = _text(number, positional, keywords)
-        return Sample(text, call.function, positional, keywords, target.original)
+    def prepared(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        made = tensor.to(dtype) if tensor.dtype == torch.float32 else tensor.clone()
+        return made.requires_grad_(differentiable)
 
-    yield sample(0, call.values)
-    yield sample(1, {name: _signed(value) for name, value in call.values.items()})
-    number = 2
-    for name, value in call.values.items():
-        for other in _others(value) if name not in fixed else ():
-            yield sample(number, {**call.values, name: other})
-            number += 1
-
-
-def _prepared(value: Any, dtype: torch.dtype, differentiable: bool) -> Any:
-    if isinstance(value, list):
-        return [_prepared(item, dtype, differentiable) for item in value]
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-        return value
-    made = value.to(dtype) if value.dtype == torch.float32 else value.clone()
-    return made.requires_grad_(differentiable)
+    usual = call.sample()
+    others = (
+        replace(call, values={**call.values, name: other}).sample()
+        for name, value in call.values.items()
+        for other in (_others(value) if name not in fixed else ())
+    )
+    for varied in (usual, Sample(call.function, *usual.placed(_signed)), *others):
+        yield Sample(call.function, *varied.placed(prepared), reference=target.original)
 
 
-def _signed(value: Any) -> Any:
-    """The values of a tensor of floats, from (0, 1] to (-2, 2], in another order."""
-    if isinstance(value, list):
-        return [_signed(item) for item in value]
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.dim():
-        return value
-    spread = value.to(torch.float32) * 4 - 2
-    order = torch.randperm(value.numel(), generator=torch.Generator().manual_seed(2))
-    return spread.reshape(-1)[order].reshape(value.shape).to(value.dtype)
+def _signed(tensor: torch.Tensor) -> torch.Tensor:
+    """Floats from (0, 1] to (-2, 2], in another order."""
+    if not tensor.is_floating_point() or not tensor.dim():
+        return tensor
+    spread = tensor.to(torch.float32) * 4 - 2
+    order = torch.randperm(tensor.numel(), generator=torch.Generator().manual_seed(2))
+    return spread.reshape(-1)[order].reshape(tensor.shape).to(tensor.dtype)
 
 
 def _others(value: Any) -> tuple[Any, ...]:
@@ -258,10 +163,10 @@ def _others(value: Any) -> tuple[Any, ...]:
     return ()
 
 
-def _text(number: int, arguments: Iterable[Any], keywords: Mapping[str, Any]) -> str:
+def _text(number: int, sample: Sample) -> str:
     """`sample 3: (float32[2, 3], 1, dim=1)`"""
-    shown = [_shown(value) for value in arguments]
-    shown += [f"{name}={_shown(value)}" for name, value in keywords.items()]
+    shown = [_shown(value) for value in sample.arguments]
+    shown += [f"{name}={_shown(value)}" for name, value in sample.keywords.items()]
     return f"sample {number}: ({', '.join(shown)})"
 
 

@@ -13,6 +13,7 @@ from composites.errors import UnusableFunctionError
 from composites.functions import load_function
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Kernel
+from composites.registry.samples import samples_of
 from lowering.decorator import ENTRY
 
 
@@ -83,7 +84,7 @@ def _alternatives(target: Target) -> Iterator[Target]:
         yield replace(
             target,
             label=f"{target.label}={alternative.name}",
-            samples=alternative.samples or target.samples,
+            samples=samples_of(alternative) or target.samples,
             alternative=alternative,
         )
 
@@ -92,7 +93,7 @@ def _target(entry: Composite, catalog: Catalog) -> Target:
     forward = catalog.forward_of(entry)
     on = entry if forward is None or entry.op is not None else forward
     entries = tuple(resolve([on.identity], catalog))
-    samples = entry.samples or (forward.samples if forward is not None else None)
+    samples = samples_of(entry) or (None if forward is None else samples_of(forward))
     return Target(entry, catalog.label(entry), entries, forward, samples=samples)
 
 

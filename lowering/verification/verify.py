@@ -23,19 +23,13 @@ from lowering import activation
 from lowering.dispatch.statistics import EntryStatistics, Statistics
 from lowering.frontends.protocols import Frontend
 from lowering.installation.install import import_alternative
+from lowering.sample_calls import NoCalls, Sample
 from lowering.verification import runs
 from lowering.verification.graphs import ambiguous
 from lowering.verification.judgement import Judged, Outcomes, greatest, judge
 from lowering.verification.results import Check, Finding, Row, Unclaimed
 from lowering.verification.runs import Raised, Run, Values
-from lowering.verification.samples import (
-    NoSamples,
-    Sample,
-    Samples,
-    chosen,
-    sources,
-    without_gradients,
-)
+from lowering.verification.samples import Samples, chosen, sources, without_gradients
 from lowering.verification.targets import Target
 from lowering.verification.tolerances import tolerance_of
 
@@ -191,7 +185,7 @@ class _Verifier:
             raise
         except CompositesError as error:
             return replace(bare, findings=(Finding(Check.CALL, str(error)),))
-        if isinstance(found, NoSamples):
+        if isinstance(found, NoCalls):
             return replace(bare, findings=(_unverified(found.reason),))
         prepared, refusal = _prepared(found.samples)
         bare = replace(bare, source=found.source, samples=len(prepared))
@@ -284,7 +278,7 @@ def _unverified(reason: str) -> Finding:
 
 def select(
     target: Target, catalog: Catalog, frontend: Frontend, dtype: str, count: int
-) -> Samples | NoSamples:
+) -> Samples | NoCalls:
     """The samples of the first source that reach the entry, or else of the last one that has some.
 
     Raises:
@@ -294,9 +288,9 @@ def select(
     if target.alternative is not None:
         return _taken(target, target.alternative, catalog, frontend, dtype, count)
     identity = counted_entry(target).identity
-    last: Samples | NoSamples = NoSamples("no samples")
+    last: Samples | NoCalls = NoCalls("no samples")
     for found in sources(target, dtype, count):
-        if isinstance(found, NoSamples):
+        if isinstance(found, NoCalls):
             return last if isinstance(last, Samples) else found
         last = found
         with turned_on(target, catalog) as statistics:
@@ -315,19 +309,19 @@ def _taken(
     frontend: Frontend,
     dtype: str,
     count: int,
-) -> Samples | NoSamples:
+) -> Samples | NoCalls:
     """The samples of the first source that has some which the alternative takes."""
     names = {alternative.name, f"{alternative.name}, backward"}
     for found in sources(target, dtype, _MORE * count):
         taken: list[Sample] = []
-        for sample in () if isinstance(found, NoSamples) else found.samples:
+        for sample in () if isinstance(found, NoCalls) else found.samples:
             with turned_on(target, catalog) as statistics:
                 failed = _fails(frontend, [sample])
                 if failed or names & statistics.of(target.entry).decompositions.keys():
                     taken.append(sample)
-        if taken and not isinstance(found, NoSamples):
+        if taken and not isinstance(found, NoCalls):
             return Samples(found.source, chosen(taken, count))
-    return NoSamples("it takes no sample; name some that it takes with its key `samples`")
+    return NoCalls("it takes no sample; name some that it takes with its key `samples`")
 
 
 def _fails(frontend: Frontend, samples: Sequence[Sample]) -> bool:

@@ -19,10 +19,10 @@ import torch
 
 from composites.registry.model import Composite
 from lowering import activation
-from lowering.example_calls import NoExample, example_calls
 from lowering.frontends.fx import capture
 from lowering.frontends.fx.random import drawing_from
 from lowering.frontends.fx.tensors import traced_placeholder
+from lowering.sample_calls import NoCalls, example_calls
 
 VERSION = ".".join(torch.__version__.split(".")[:2])
 GOLDEN = Path(__file__).parent / "golden" / f"torch_{VERSION}.txt"
@@ -59,7 +59,7 @@ def operators(entry: Composite) -> Iterator[str]:
     row."""
     activation.backend()
     examples = example_calls(entry)
-    if isinstance(examples, NoExample):
+    if isinstance(examples, NoCalls):
         yield f"no example: {examples.reason}"
         return
     with (

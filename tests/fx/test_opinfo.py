@@ -14,9 +14,10 @@ import torch
 import composites
 from composites.registry.catalog import load_catalog
 from composites.torch_internals import pytree
+from lowering.sample_calls import Sample
 from lowering.verification.bits import same_bits
 from lowering.verification.runs import Values, evaluate, is_random, on_cpu
-from lowering.verification.samples import Sample, Samples, sources
+from lowering.verification.samples import Samples, sources
 from lowering.verification.targets import Target, targets_of
 
 CATALOG = load_catalog()

@@ -24,8 +24,8 @@ import composites
 import composites.jax
 from composites.errors import CompositesWarning
 from lowering import activation
-from lowering.example_calls import ExampleCall
 from lowering.locking import recorded
+from lowering.sample_calls import ExampleCall
 from lowering.stablehlo.run import enable_x64
 
 X = jnp.linspace(-2.0, 2.0, 24).reshape(4, 6)

@@ -22,10 +22,10 @@ from composites_testing.jax_entries import (
 
 from composites.allowlist import resolve
 from lowering import activation
-from lowering.example_calls import ExampleCall
 from lowering.jax_entries.availability import as_jax_call
 from lowering.jax_entries.definition import Definition
 from lowering.locking import recorded
+from lowering.sample_calls import ExampleCall
 from lowering.stablehlo.run import enable_x64
 
 # They draw random numbers, have no example, or have none that torch_xla's kernels accept.

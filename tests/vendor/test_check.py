@@ -70,6 +70,13 @@ def test_the_builtin_registry() -> None:
     assert_good(check(os.path.relpath(builtin_registry_path())))
 
 
+def test_a_module_of_samples_that_is_missing(tmp_path: Path) -> None:
+    file = write(tmp_path, "  gelu: aten::gelu\n  silu: aten::silu\n")
+    text = file.read_text().replace("schema: 1\n", "schema: 2\nsamples: no_such_package.samples\n")
+    file.write_text(text)
+    assert check(file).stderr == f"{file}:2: samples: there is no module no_such_package\n"
+
+
 def test_each_problem_of_an_installed_file_is_printed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,8 +17,8 @@ from composites.registry.catalog import load_catalog
 from lowering import activation
 from lowering.cli.app import app
 from lowering.locking import recorded
+from lowering.sample_calls import NoCalls
 from lowering.verification import repeat
-from lowering.verification.samples import NoSamples
 from lowering.verification.targets import targets_of
 from lowering.verification.verify import select, turned_on
 
@@ -104,7 +104,7 @@ def test_the_text_of_a_module_has_its_gradient() -> None:
     (target, *_) = targets_of([entry], catalog)
     frontend = activation.backend().frontend
     found = select(target, catalog, frontend, "f32", 1)
-    assert not isinstance(found, NoSamples)
+    assert not isinstance(found, NoCalls)
     with activation.all_off(), turned_on(target, catalog):
         module = recorded(frontend, found.samples[0], 1)
     assert "ptxla.rms_norm_backward" in str(module.ir)

@@ -1,6 +1,5 @@
 """Calls of entries, on tensors of the CPU and on JAX arrays."""
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +10,10 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from composites.functions import find_function
 from composites.registry.operators import find_overload
+from composites.registry.samples import samples_of as named_samples
 from lowering.jax_entries.definition import Definition
+from lowering.sample_calls import adapted, bound, calls_of
 from lowering.stablehlo import Module
 from lowering.stablehlo.composites import composites_of, signature
 from lowering.verification.opinfo import samples_of
@@ -66,8 +66,9 @@ def calls(definition: Definition, dtype: torch.dtype, most: int) -> list[TorchCa
     """Some calls of an entry: of its samples, or of those of PyTorch's tests."""
     entry = definition.entry
     found: list[TorchCall] = []
-    if entry.samples is not None:
-        for arguments, keywords in find_function(entry.samples)(dtype):
+    named = named_samples(entry)
+    if named is not None:
+        for arguments, keywords in calls_of(named, dtype, entry.qualified):
             found += _of_sample(definition, arguments, keywords)
     elif entry.op is not None and entry.adapt is None:
         for sample in samples_of(entry.op, dtype, gradients=False):
@@ -78,35 +79,17 @@ def calls(definition: Definition, dtype: torch.dtype, most: int) -> list[TorchCa
     return found[::step][:most]
 
 
-class _Reached(Exception):
-    pass
-
-
 def _of_sample(
     definition: Definition, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> list[TorchCall]:
     adapt = definition.entry.adapt
-    bound_to = inspect.signature(definition.function)
-    found: list[TorchCall] = []
-
-    def composite(*positional: Any, **named: Any) -> Any:
-        bound = bound_to.bind(*positional, **named)
-        bound.apply_defaults()
-        found.append(_call(definition, bound.arguments))
-        raise _Reached
-
     try:
-        if adapt is None:
-            if definition.entry.op is not None:
-                return [_bound(definition, arguments, keywords)]
-            composite(*arguments, **keywords)
-        else:
-            find_function(adapt)(composite, *arguments, **keywords)
-    except _Reached:
-        pass
+        if adapt is not None:
+            values = adapted(adapt, definition.function, arguments, keywords)
+            return [_call(definition, values)]
     except Exception:  # a call that the entry leaves alone
         return []
-    return found
+    return [_bound(definition, arguments, keywords)]
 
 
 def _call(definition: Definition, values: Mapping[str, Any]) -> TorchCall:
@@ -123,19 +106,11 @@ def _call(definition: Definition, values: Mapping[str, Any]) -> TorchCall:
 def _bound(
     definition: Definition, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> TorchCall:
-    """A call of an operator, with its defaults."""
-    values: dict[str, Any] = {}
-    given = list(arguments)
-    for argument in definition.signature.arguments:
-        if given and not argument.keyword_only:
-            values[argument.name] = given.pop(0)
-        elif argument.name in keywords:
-            values[argument.name] = keywords[argument.name]
-        else:
-            values[argument.name] = argument.default
-    keyword_only = frozenset(a.name for a in definition.signature.arguments if a.keyword_only)
-    call = _call(definition, values)
-    return TorchCall(find_overload(definition.signature), call.values, keyword_only)
+    """A call of an operator or a function, with its defaults."""
+    call = _call(definition, bound(definition.signature, arguments, keywords))
+    if definition.entry.op is None:
+        return call
+    return TorchCall(find_overload(definition.signature), call.values, call.keyword_only)
 
 
 def _of_operator(definition: Definition, sample: Any) -> list[TorchCall]:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from composites.registry.catalog import load_catalog
-from lowering.example_calls import ExampleCall, NoExample
 from lowering.jax_entries.availability import examples_of
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.entries import Entries
+from lowering.sample_calls import ExampleCall, NoCalls
 
 CATALOG = load_catalog(files=())
 ENTRIES = Entries(CATALOG)
@@ -19,7 +19,7 @@ RANDOM = ("dropout", "drop_path")
 
 def example_of(definition: Definition) -> ExampleCall:
     examples = examples_of(definition)
-    assert not isinstance(examples, NoExample), examples.reason
+    assert not isinstance(examples, NoCalls), examples.reason
     return examples[0]
 
 
