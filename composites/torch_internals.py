@@ -759,22 +759,36 @@ def below_autograd() -> AbstractContextManager[Any]:
     return torch._C._AutoDispatchBelowAutograd()
 
 
-def fake(tensor: Tensor, device: torch.device) -> Tensor:
-    """A fake tensor of the trace of torch.compile that is running, on another device."""
+def storage_key(tensor: Tensor) -> int:
+    """A number that tensors which share memory have in common."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
+    """Fake tensors of the trace of torch.compile that is running, on another device, in the places
+    of tensors. Those of tensors that share memory share it too."""
     context = TracingContext.try_get()
     assert context is not None
-    assert context.fake_mode is not None
-    with without_modes(), torch.no_grad():
-        described = torch.empty_strided(
-            [int(size) for size in tensor.shape],
-            [int(stride) for stride in tensor.stride()],
-            dtype=tensor.dtype,
-            device="meta",
-        )
-    made = FakeTensor(context.fake_mode, described, device, requires_grad=tensor.requires_grad)
-    if isinstance(tensor, torch.nn.Parameter):
-        made._is_param = True
-    return made
+    mode = context.fake_mode
+    assert mode is not None
+    storages: dict[int, torch.UntypedStorage] = {}
+
+    def fake(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        with without_modes(), torch.no_grad():
+            own = value.untyped_storage()
+            empty = torch.empty(own.nbytes(), dtype=torch.uint8, device="meta")
+            storage = storages.setdefault(storage_key(value), empty.untyped_storage())
+            described = torch.empty(0, dtype=value.dtype, device="meta")
+            size, stride = map(int, value.shape), map(int, value.stride())
+            described.set_(storage, int(value.storage_offset()), tuple(size), tuple(stride))
+        made = FakeTensor(mode, described, device, requires_grad=value.requires_grad)
+        if isinstance(value, torch.nn.Parameter):
+            made._is_param = True
+        return made
+
+    return [fake(value) for value in values]
 
 
 def compile_ahead(
@@ -784,18 +798,21 @@ def compile_ahead(
 
     A forward is not run again in the backward, but where the user asks for checkpointing.
     """
+    from torch._functorch import config
     from torch._functorch.aot_autograd import aot_module_simplified  # takes a second to import
     from torch._functorch.partitioners import default_partition
 
-    made: Callable[..., Any] = aot_module_simplified(
-        module,
-        inputs,
-        fw_compiler=compile_graph,
-        bw_compiler=compile_graph,
-        inference_compiler=compile_graph,
-        partition_fn=default_partition,
-        keep_inference_input_mutations=False,
-    )
+    # A backward that cannot be compiled is to be known before the forward runs.
+    with config.patch(force_non_lazy_backward_lowering=True):
+        made: Callable[..., Any] = aot_module_simplified(
+            module,
+            inputs,
+            fw_compiler=compile_graph,
+            bw_compiler=compile_graph,
+            inference_compiler=compile_graph,
+            partition_fn=default_partition,
+            keep_inference_input_mutations=False,
+        )
     return made
 
 

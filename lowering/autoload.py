@@ -52,7 +52,7 @@ def _compile_with_composites() -> None:
 
     @wraps(original)
     def compile(*arguments: Any, **keywords: Any) -> Any:
-        if "backend" not in keywords:
+        if keywords.get("backend") is None:
             keywords = {k: v for k, v in keywords.items() if k not in ("mode", "options")}
             keywords["backend"] = "composites"
         return original(*arguments, **keywords)

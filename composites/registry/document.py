@@ -233,9 +233,16 @@ _Item = TypeVar("_Item")
 OneOrMore = Annotated[list[_Item], BeforeValidator(_listed), _ItemAlone()]
 Conditions = Annotated[dict[str, OneOrMore[Scalar]], AfterValidator(_check_conditions)]
 
-# Each key that is left out has a list or a mapping of its own.
-_NO_ITEMS: Any = Field(default_factory=list)
-_NO_KEYS: Any = Field(default_factory=dict)
+
+# Each key has a `Field` of its own: pydantic 2.11 adds the checks of an annotation to it.
+
+
+def _no_items() -> Any:
+    return Field(default_factory=list)
+
+
+def _no_keys() -> Any:
+    return Field(default_factory=dict)
 
 
 class _Strict(BaseModel):
@@ -263,14 +270,14 @@ class AttributeDocument(_Strict):
 class AlternativeDocument(_Strict):
     """A kernel that is another decomposition of an entry, which some settings take."""
 
-    goals: OneOrMore[Goal] = _NO_ITEMS
-    not_for: OneOrMore[Consumer] = _NO_ITEMS
-    only_for: OneOrMore[Consumer] = _NO_ITEMS
-    when: Conditions = _NO_KEYS
+    goals: OneOrMore[Goal] = _no_items()
+    not_for: OneOrMore[Consumer] = _no_items()
+    only_for: OneOrMore[Consumer] = _no_items()
+    when: Conditions = _no_keys()
     decomposition: Annotated[str, _matching(TARGET, _A_TARGET)] | None = None
     backward: Annotated[str, _matching(f"{DERIVE}|{TARGET.pattern}", _A_TARGET)] | None = None
-    gradients: list[str] = _NO_ITEMS
-    tolerance: Annotated[dict[str, float], AfterValidator(_check_tolerance)] = _NO_KEYS
+    gradients: list[str] = _no_items()
+    tolerance: Annotated[dict[str, float], AfterValidator(_check_tolerance)] = _no_keys()
     samples: FunctionName | None = None
 
     @model_validator(mode="after")
@@ -298,9 +305,11 @@ class KernelDocument(_Strict):
     target: Annotated[str, _matching(r"\S+", "an FFI target such as acme_gelu")] | None = None
     library: FunctionName | None = None
     version: Version | None = None
-    operands: list[Annotated[str, _matching(r"(?a:[a-z_A-Z]\w*)", "a name such as x")]] = _NO_ITEMS
-    when: Conditions = _NO_KEYS
-    ignores: list[AttributeName] = _NO_ITEMS
+    operands: list[Annotated[str, _matching(r"(?a:[a-z_A-Z]\w*)", "a name such as x")]] = (
+        _no_items()
+    )
+    when: Conditions = _no_keys()
+    ignores: list[AttributeName] = _no_items()
     priority: int = 0
 
     @model_validator(mode="after")
@@ -338,8 +347,8 @@ class CompositeDocument(_Strict):
         Annotated[str, _matching(OPERATOR, "an operator such as aten::gelu or aten::mean.dim")]
         | None
     ) = None
-    function: OneOrMore[FunctionName] = _NO_ITEMS
-    copies: OneOrMore[PackageName] = _NO_ITEMS
+    function: OneOrMore[FunctionName] = _no_items()
+    copies: OneOrMore[PackageName] = _no_items()
     composite: Name | None = None
     version: Version = 1
     operands: list[str] | None = None
@@ -349,8 +358,8 @@ class CompositeDocument(_Strict):
             AttributeDocument,
             BeforeValidator(_spelled_out, json_schema_input_type=str | AttributeDocument),
         ],
-    ] = _NO_KEYS
-    when: Conditions = _NO_KEYS
+    ] = _no_keys()
+    when: Conditions = _no_keys()
     adapt: FunctionName | None = None
     decomposition: Annotated[
         str,
@@ -361,19 +370,19 @@ class CompositeDocument(_Strict):
         ),
     ] = "native"
     backward: str | None = None
-    results: list[Annotated[int, Field(ge=0)]] = _NO_ITEMS
+    results: list[Annotated[int, Field(ge=0)]] = _no_items()
     saves: list[str | dict[str, FunctionName]] | None = None
     intermediates: list[
         Annotated[str, _matching(INTERMEDIATE, "the name of a value, such as gates")]
-    ] = _NO_ITEMS
-    gradients: list[str] = _NO_ITEMS
+    ] = _no_items()
+    gradients: list[str] = _no_items()
     group: Name | None = None
     fuses: Name | None = None
-    rewrites: dict[Caught, FunctionName] = _NO_KEYS
-    jax: dict[JaxFunctionName, FunctionName] = _NO_KEYS
+    rewrites: dict[Caught, FunctionName] = _no_keys()
+    jax: dict[JaxFunctionName, FunctionName] = _no_keys()
     example: dict[str, Scalar | list[Scalar] | None] = Field(default_factory=dict)
     samples: FunctionName | None = None
-    kernels: _Kernels = _NO_KEYS
+    kernels: _Kernels = _no_keys()
 
     @model_validator(mode="after")
     def _one_source(self) -> CompositeDocument:
@@ -399,7 +408,7 @@ class RegistryDocument(_Strict):
         Annotated[str, _matching(PACKAGE, "a module with samples such as acme.samples")] | None
     ) = None
     """A module with functions that yield samples of the entries whose names they have."""
-    kernels: dict[OtherComposite, _Kernels] = _NO_KEYS
+    kernels: dict[OtherComposite, _Kernels] = _no_keys()
     """For entries and composites of any registry, by name with namespace."""
 
 

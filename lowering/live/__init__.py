@@ -7,6 +7,7 @@ The way of a graph:
 | Dynamo's graph of PyTorch functions, on the device of the user's tensors | `backend` |
 | the same graph on the device of traced tensors, where hooks of composites are | `traced_graph` |
 | AOTAutograd's graphs of operators, forward and backward, with composites | `backend` |
+| these graphs, run with traced tensors; results that share memory | `replay`, `views` |
 | StableHLO, with kernels in place of composites; compiled by XLA | `executable` |
 | calls with PyTorch's tensors, which JAX takes without a copy | `exchange` |
 """

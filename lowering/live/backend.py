@@ -11,7 +11,12 @@ from typing import Any
 import torch
 
 from composites import torch_internals
-from composites.errors import CompositesError, CompositesWarning, MissingPackageError
+from composites.errors import (
+    CompositesError,
+    CompositesWarning,
+    MissingPackageError,
+    UnsupportedCallError,
+)
 from lowering import activation
 from lowering.export.step import Kernels
 from lowering.frontends import chosen
@@ -26,13 +31,14 @@ if chosen.chosen() != "fx":
 chosen.import_package()  # turns on what XLA_COMPOSITE_OP names, before Dynamo traces anything
 
 from lowering.frontends.fx.autocast import autocast, offered  # noqa: E402
+from lowering.frontends.fx.capture import LOCK  # noqa: E402
 from lowering.frontends.fx.device import DEVICE_TYPE, device  # noqa: E402
 from lowering.frontends.fx.random import states_offered  # noqa: E402
 from lowering.frontends.fx.tensors import LIVE_BACKENDS  # noqa: E402
 from lowering.live.executable import LiveProgram  # noqa: E402
 from lowering.live.traced_graph import device_type_of, on_traced_device  # noqa: E402
 
-_UNSUPPORTED = (NoKernelError, ValueReadError, ForeignDataError)
+_UNSUPPORTED = (NoKernelError, ValueReadError, ForeignDataError, UnsupportedCallError)
 """Errors of graphs that cannot become programs. PyTorch runs these graphs instead."""
 
 
@@ -47,12 +53,14 @@ class Options:
     """The platform of JAX, such as `cpu` or `cuda`; by default that of the tensors."""
 
     @classmethod
-    def of_mapping(cls, options: Mapping[str, Any]) -> Options:
+    def read(cls, options: Mapping[str, Any]) -> Options:
         """The options that a user gives.
 
         Raises:
             CompositesError: there is no such option.
         """
+        if not isinstance(options, Mapping):
+            raise CompositesError(f"options must be a mapping, not {options!r}")
         known = [field.name for field in fields(cls)]
         for name in options:
             if name not in known:
@@ -82,18 +90,20 @@ def composites(
     """
     if mode not in (None, "default"):
         raise CompositesError(f"backend 'composites' has no mode {mode!r}; leave `mode` out")
-    chosen_options = Options.of_mapping(options or {})
+    chosen_options = Options.read(options or {})
     activation.backend()
     device_type = device_type_of(example_inputs)
     platform = chosen_options.platform or device_type
     for value in example_inputs:
         _fix_sizes(value)
-    traced = on_traced_device(graph, device_type)
+    traced = on_traced_device(graph, example_inputs, device_type)
     tensors = [read() for read in traced.attributes]
-    inputs = [_traced(value) for value in (*tensors, *example_inputs)]
+    tensors += [example_inputs[position] for position in traced.positions]
+    inputs = torch_internals.fakes(tensors, device())
     compile_graph = partial(_compiled, platform=platform, kernels=chosen_options.kernels)
     try:
         with (
+            LOCK,
             offered(),
             states_offered(),
             torch_internals.foreach_offered(DEVICE_TYPE),
@@ -105,15 +115,17 @@ def composites(
         if torch_internals.is_full_graph():
             raise
         warnings.warn(
-            f"a graph of torch.compile runs in eager PyTorch: {error}", CompositesWarning,
+            f"a graph of torch.compile runs in eager PyTorch: {str(error).splitlines()[0]}",
+            CompositesWarning,
             stacklevel=2,
-        )  # fmt: skip
+        )
         return graph.forward
-    if not traced.attributes:
+    if not traced.attributes and len(traced.positions) == len(example_inputs):
         return function
 
     def call(*arguments: Any) -> Any:
-        return function(*(read() for read in traced.attributes), *arguments)
+        taken = (arguments[position] for position in traced.positions)
+        return function(*(read() for read in traced.attributes), *taken)
 
     return call
 
@@ -128,16 +140,11 @@ def _fix_sizes(value: Any) -> None:
 
 
 def _autocast_dtype(device_type: str) -> torch.dtype | None:
+    if not torch.amp.autocast_mode.is_autocast_available(device_type):
+        return None
     if not torch.is_autocast_enabled(device_type):
         return None
     return torch.get_autocast_dtype(device_type)
-
-
-def _traced(value: Any) -> Any:
-    """A tensor of the graph as a fake one on the device of traced tensors."""
-    if isinstance(value, torch.SymInt):
-        return int(value)
-    return torch_internals.fake(value, device()) if isinstance(value, torch.Tensor) else value
 
 
 def _compiled(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -21,9 +22,19 @@ def shares_memory(tensor: torch.Tensor) -> bool:
 def to_jax(tensor: torch.Tensor, device: Any) -> Any:
     """A tensor as an array of a JAX device. They share memory where XLA can take the tensor's."""
     plain = tensor.detach()
-    if not shares_memory(plain):
+    if shares_memory(plain):
+        # Strides of dimensions of size 1 mean nothing to PyTorch, and a layout to JAX.
+        plain = plain.as_strided(plain.shape, _row_major(plain.shape))
+    else:
         plain = plain.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
     return array_from_dlpack(torch.utils.dlpack.to_dlpack(plain), device)  # type: ignore[attr-defined]
+
+
+def _row_major(shape: Sequence[int]) -> list[int]:
+    strides = [1]
+    for size in shape[:0:-1]:
+        strides.append(strides[-1] * max(size, 1))
+    return strides[::-1] if len(shape) else []
 
 
 def to_torch(array: Any) -> torch.Tensor:
@@ -37,13 +48,13 @@ class Parameters:
     again only where a parameter has other memory."""
 
     def __init__(self) -> None:
-        self._arrays: dict[int, tuple[int, Any]] = {}
+        self._arrays: dict[int, tuple[tuple[int, tuple[int, ...]], Any]] = {}
 
     def to_jax(self, position: int, tensor: torch.Tensor, device: Any) -> Any:
         """See `to_jax`, for the input of a program at a position."""
         if not isinstance(tensor, torch.nn.Parameter):
             return to_jax(tensor, device)
-        place = tensor.data_ptr()
+        place = (tensor.data_ptr(), tensor.stride())
         known = self._arrays.get(position)
         if known is not None and known[0] == place:
             return known[1]

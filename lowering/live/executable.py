@@ -15,6 +15,7 @@ from lowering.frontends.fx import capture
 from lowering.frontends.protocols import LoweredGraph
 from lowering.live.exchange import Parameters, to_jax, to_torch
 from lowering.live.replay import Replay, states_of_generators
+from lowering.live.views import views_among
 from lowering.stablehlo import jax_function
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.kernels import PlacedKernels, place_kernels
@@ -26,8 +27,6 @@ _STATE = torch.empty((), dtype=torch.int64, device="meta")
 
 class LiveProgram:
     """A compiled graph. It is called with a list of what the graph takes, which it empties."""
-
-    _boxed_call = True  # AOTAutograd passes a list then, so that inputs can be freed early
 
     def __init__(
         self,
@@ -55,28 +54,24 @@ class LiveProgram:
         self._passed = {
             n: placeholders.index(node) for n, node in enumerate(returned) if node in placeholders
         }
-        lowered, self._constants = self._lowered(graph, inputs)
-        self._results = [
-            n
-            for n, value in enumerate(self._constants)
-            if isinstance(value, torch.Tensor) and n not in self._passed
-        ]
-        self._constants = [
-            None if isinstance(value, torch.Tensor) else value for value in self._constants
-        ]
+        self._views = views_among(placeholders, returned)
+        results, lowered = self._lowered(graph, inputs)
+        self._results = self._computed(results)
+        self._constants = [None if isinstance(x, torch.Tensor) else x for x in results]
         self._parameters = [
             None if parameter.operand is None else self._operands[parameter.operand]
             for parameter in lowered.parameters
         ]
         self._device = local_devices(platform)[0]
-        self._given = Parameters()
+        self._known = Parameters()
         self.kernels = self._placed(lowered, platform, kernels)
         self._compiled = self._compile(lowered, platform)
 
     def _lowered(
         self, graph: torch.fx.GraphModule, inputs: Sequence[Any]
-    ) -> tuple[LoweredGraph, list[Any]]:
-        """The graph as StableHLO, and all that it returns: traced tensors, numbers and None."""
+    ) -> tuple[list[Any], LoweredGraph]:
+        """All that the graph returns (traced tensors, numbers and None), and the graph as
+        StableHLO."""
         frontend = activation.backend().frontend
         recording = frontend.recording
         assert recording is not None
@@ -92,17 +87,24 @@ class LiveProgram:
                 frontend.tensors.placeholder(x) if isinstance(x, torch.Tensor) else x
                 for x in traced
             ]
+            for x in traced:
+                if isinstance(x, torch.Tensor):  # its strides are the user's
+                    capture.traced(x).node.meta[capture.REORDERED] = True
             # A graph may write to its inputs; the placeholder stays the input.
             lent = [x.clone() if isinstance(x, torch.Tensor) else x for x in traced]
             with torch_internals.below_autograd():
                 results = list(Replay(graph).run(*lent))
-            computed = [
-                value
-                for n, value in enumerate(results)
-                if isinstance(value, torch.Tensor) and n not in self._passed
-            ]
+            computed = [results[n] for n in self._computed(results)]
             operands = [traced[n] for n in self._operands]
-            return recording.lower_graph(computed, operands), results
+            return results, recording.lower_graph(computed, operands)
+
+    def _computed(self, results: Sequence[Any]) -> list[int]:
+        """The positions of the results that XLA computes: no inputs, and no views."""
+        return [
+            n
+            for n, x in enumerate(results)
+            if isinstance(x, torch.Tensor) and n not in self._passed and n not in self._views
+        ]
 
     @staticmethod
     def _placed(lowered: LoweredGraph, platform: str, kernels: Kernels) -> PlacedKernels:
@@ -130,20 +132,28 @@ class LiveProgram:
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         """Run once."""
-        device, convert = self._device, self._given.to_jax
+        device, convert = self._device, self._known.to_jax
         with enable_x64():
             arrays = [
                 _seed(device) if place is None else convert(place, inputs[place], device)
                 for place in self._parameters
             ]
             passed = {n: inputs[place] for n, place in self._passed.items()}
+            passed |= {
+                n: view.of_tensor(inputs[view.position])
+                for n, view in self._views.items()
+                if view.is_of_input
+            }
             inputs.clear()
             computed = import_jax().block_until_ready(self._compiled(*arrays))
-        results = list(self._constants)
+        results: list[Any] = list(self._constants)
         for n, value in passed.items():
             results[n] = value
         for n, array in zip(self._results, computed, strict=True):
             results[n] = to_torch(array)
+        for n, view in self._views.items():
+            if not view.is_of_input:
+                results[n] = view.of_tensor(results[view.position])
         return results
 
 

@@ -26,19 +26,25 @@ class TracedGraph:
     attributes: tuple[Callable[[], torch.Tensor], ...]
     """Reads the current tensor of each attribute. A compiled optimizer's parameters are attributes,
     and written to."""
+    positions: tuple[int, ...]
+    """Which of the inputs of Dynamo's graph it takes: those that are no numbers."""
 
 
-def on_traced_device(graph: torch.fx.GraphModule, device_type: str) -> TracedGraph:
+def on_traced_device(
+    graph: torch.fx.GraphModule, inputs: Sequence[Any], device_type: str
+) -> TracedGraph:
     """A copy of Dynamo's graph in which the device of the user's tensors is that of traced ones.
 
     Args:
+        inputs: what the graph is first called with. Numbers among them become constants, for
+            which Dynamo has guards once `int` has read them.
         device_type: the type of the device of the user's tensors.
     """
     own = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))  # Dynamo goes on with its graph
     for part in own.modules():
         if isinstance(part, torch.fx.GraphModule):
             _move(part, device_type)
-    return _with_attributes_as_inputs(own)
+    return _with_attributes_as_inputs(own, _put_numbers(own, inputs))
 
 
 def _move(part: torch.fx.GraphModule, device_type: str) -> None:
@@ -77,15 +83,38 @@ def _is_type(value: Any, device_type: str) -> bool:
 def _make_now(part: torch.fx.GraphModule, node: torch.fx.Node) -> None:
     """Make a tensor of numbers now: fake tensors compute with small constants, which takes memory
     that the device of traced tensors does not have."""
-    name = f"_constant_{len(part._buffers)}"
+    name = f"_constant_{len(list(part.buffers(recurse=False)))}"
     values: Any = torch.tensor
     part.register_buffer(name, values(*node.args, **{**node.kwargs, "device": "cpu"}))
-    with part.graph.inserting_before(node):
-        node.replace_all_uses_with(part.graph.get_attr(name))
+    with part.graph.inserting_before(node):  # each call has a tensor of its own, to write to
+        made = part.graph.call_method("clone", (part.graph.get_attr(name),))
+        node.replace_all_uses_with(made)
     part.graph.erase_node(node)
 
 
-def _with_attributes_as_inputs(own: torch.fx.GraphModule) -> TracedGraph:
+def _put_numbers(own: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[int, ...]:
+    """Put numbers in the places of inputs, and return the positions of the inputs that stay."""
+    positions: list[int] = []
+    placeholders = own.graph.find_nodes(op="placeholder")
+    for position, (node, value) in enumerate(zip(placeholders, inputs, strict=True)):
+        if not isinstance(value, int | torch.SymInt):
+            positions.append(position)
+            continue
+        number = int(value)
+
+        def put(argument: Any, node: torch.fx.Node = node, number: int = number) -> Any:
+            return number if argument is node else argument
+
+        for user in list(node.users):
+            user.args = torch.fx.node.map_arg(user.args, put)
+            user.kwargs = torch.fx.node.map_arg(user.kwargs, put)
+        own.graph.erase_node(node)
+    return tuple(positions)
+
+
+def _with_attributes_as_inputs(
+    own: torch.fx.GraphModule, positions: tuple[int, ...]
+) -> TracedGraph:
     nodes = list(own.graph.nodes)
     inputs: dict[str, torch.fx.Node] = {}
     for node in nodes:
@@ -101,9 +130,8 @@ def _with_attributes_as_inputs(own: torch.fx.GraphModule) -> TracedGraph:
     parts = torch.nn.Module()
     for name, part in own.named_children():
         parts.add_module(name, part)
-    return TracedGraph(
-        torch.fx.GraphModule(parts, own.graph), tuple(_reader(own, name) for name in names)
-    )
+    readers = tuple(_reader(own, name) for name in names)
+    return TracedGraph(torch.fx.GraphModule(parts, own.graph), readers, positions)
 
 
 def _reader(own: torch.fx.GraphModule, name: str) -> Callable[[], torch.Tensor]:

@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -75,9 +76,9 @@ def test_a_model_trains_as_in_eager_with_composites_and_their_bits() -> None:
         model = made(Block)
         with composites.enabled(*names):
             before = composites.stats().entries
-            found = losses(model, compiled(model))
+            trained = losses(model, compiled(model))
             after = composites.stats().entries
-        torch.testing.assert_close(found, expected, rtol=2e-6, atol=1e-7)
+        torch.testing.assert_close(trained, expected, rtol=2e-6, atol=1e-7)
         weights.append(list(model.parameters()))
     for name in (
         "layer_norm",
@@ -158,6 +159,118 @@ def test_inputs_that_are_parts_of_others() -> None:
         torch.testing.assert_close(run(x, y), F.gelu(x) + y)
 
 
+def of_size(x: Tensor, a: int) -> tuple[Tensor, ...]:
+    n = x.shape[1]
+    return (
+        F.pad(x, (0, n)), torch.tril(torch.ones(n, n)), x[:, : n // 2], x.split(n // 2, -1)[1],
+        torch.arange(a), x[:, :a], torch.triu(x, a), torch.full((2,), n), x.repeat_interleave(a),
+        x.unflatten(1, (n // 2, -1)).transpose(0, 1),
+    )  # fmt: skip
+
+
+def test_numbers_that_change() -> None:
+    run = compiled(of_size)
+    for size, number in ((4, 1), (6, 2), (8, 3), (6, 1)):
+        x = torch.arange(3.0 * size).reshape(3, size)
+        torch.testing.assert_close(run(x, number), of_size(x, number))
+
+
+def written_constant(x: Tensor) -> tuple[Tensor, Tensor]:
+    total, kept = torch.tensor([1.0, 2.0]), torch.tensor(0.0)
+    total += x
+    return total * 1, kept
+
+
+def test_tensors_of_numbers_are_new_in_each_call() -> None:
+    run, x = compiled(written_constant), torch.ones(2)
+    for _ in range(3):
+        total, kept = run(x)
+        assert total.tolist() == [2, 3]
+        assert kept.item() == 0
+        kept += 5
+
+
+def written_alias(x: Tensor, y: Tensor) -> Tensor:
+    x.mul_(2)
+    return y + 1
+
+
+@pytest.mark.filterwarnings("ignore:a graph of torch.compile runs in eager")
+def test_inputs_that_share_memory() -> None:
+    run = compiled(written_alias)
+    for _ in range(2):
+        x, y = torch.arange(6.0).reshape(2, 3), torch.arange(6.0).reshape(2, 3)
+        torch.testing.assert_close(run(x, x.view(-1)), written_alias(y, y.view(-1)))
+        torch.testing.assert_close(x, y)
+
+
+def views_of_results(x: Tensor) -> tuple[Tensor, ...]:
+    y = x + 1
+    return y, y.view(4, 8), y[3:7], y.view(8, 4).t()
+
+
+def test_results_that_share_memory() -> None:
+    results, expected = (f(torch.ones(32)) for f in (compiled(views_of_results), views_of_results))
+    for these in (results, expected):
+        these[0][2:9] = torch.arange(7.0)
+    torch.testing.assert_close(results, expected)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [torch.ones(1, 3).t(), torch.ones(2, 1, 3).transpose(0, 1), torch.ones(0, 3), torch.ones(())],
+    ids=str,
+)
+def test_strides_of_sizes_of_one(x: Tensor) -> None:
+    leaf = x.clone().as_strided(x.shape, x.stride()).requires_grad_()
+    result = compiled(lambda x: F.silu(x).unsqueeze(0))(leaf)
+    torch.testing.assert_close(result, F.silu(x).unsqueeze(0))
+    result.sum().backward()
+    assert leaf.grad is not None
+    assert leaf.grad.shape == x.shape
+
+
+@pytest.mark.filterwarnings("ignore:a graph of torch.compile runs in eager")
+@pytest.mark.parametrize(
+    "x", [torch.arange(6.0).reshape(2, 3).t(), torch.arange(12.0)[2:]], ids=["order", "offset"]
+)
+def test_views_by_strides_of_an_input(x: Tensor) -> None:
+    def call(x: Tensor) -> Tensor:
+        return x.as_strided((6,), (1,), 0) + 1
+
+    torch.testing.assert_close(compiled(call)(x), call(x))
+
+
+def test_a_backward_without_a_rule() -> None:
+    def call(x: Tensor) -> Tensor:
+        return torch.complex(x, x).conj()[1:].abs().sum()
+
+    leaves = [torch.ones(3, 4, requires_grad=True) for _ in range(2)]
+    with pytest.warns(composites.errors.CompositesWarning, match="runs in eager PyTorch"):
+        compiled(call)(leaves[0]).backward()
+    call(leaves[1]).backward()
+    torch.testing.assert_close(leaves[0].grad, leaves[1].grad)
+
+
+def test_threads() -> None:
+    torch._dynamo.reset()
+    before = torch.is_autocast_enabled, torch.set_autocast_enabled
+    models = [nn.Sequential(nn.Linear(4, n), nn.GELU()) for n in (5, 6, 7)]
+
+    def step(model: nn.Module) -> Tensor:
+        torch.compile(model, backend="composites")(torch.ones(2, 4)).sum().backward()
+        gradient: Any = next(model.parameters()).grad
+        return gradient.clone()
+
+    with ThreadPoolExecutor() as pool:
+        gradients = list(pool.map(step, models))
+    assert before == (torch.is_autocast_enabled, torch.set_autocast_enabled)
+    for model, gradient in zip(models, gradients, strict=True):
+        model.zero_grad()
+        model(torch.ones(2, 4)).sum().backward()
+        torch.testing.assert_close(gradient, next(model.parameters()).grad)
+
+
 def test_sizes_that_change() -> None:
     model = made(Block)
     run = compiled(model)
@@ -224,7 +337,7 @@ def test_dropout_is_drawn_from_the_seed_of_pytorch() -> None:
     assert torch.equal(x.grad, results[0].detach())  # the masks of the forward
 
 
-def test_dropout_in_a_checkpoint_is_refused_or_the_same() -> None:
+def test_dropout_in_a_checkpoint() -> None:
     def call(x: Tensor) -> Tensor:
         result: Tensor = checkpoint(lambda x: F.dropout(x, 0.5) * x, x, use_reentrant=False)
         return result
@@ -269,6 +382,7 @@ def test_mistakes() -> None:
         ({"kernel": "auto"}, "has no option 'kernel'; it has: kernels, platform"),
         ({"kernels": 3}, "kernels must be 'auto', None, names"),
         ({"platform": "tpu9"}, "no platform 'tpu9'"),
+        (3, "options must be a mapping"),
     ):
         with pytest.raises(Exception, match=said):
             compiled(F.gelu, options=options)(torch.ones(2))

@@ -3,6 +3,7 @@
 Each environment is a process of its own, whose facts many tests look at.
 """
 
+import gc
 import json
 import sys
 from collections import Counter
@@ -24,6 +25,7 @@ from lowering.dispatch import backend as hooks
 from lowering.dispatch import computations
 from lowering.dispatch.backend import EntryLowering
 from lowering.frontends import registration
+from lowering.frontends.torch_xla import value_guard
 from lowering.installation import install
 
 REGISTRY = load_registry(builtin_registry_path(), builtin=True)
@@ -317,3 +319,20 @@ def test_shapes_that_never_repeat_are_forgotten(monkeypatch: pytest.MonkeyPatch)
     forward, backward = lowerings
     assert 1 <= len(forward.computations) <= 4
     assert not backward.computations
+
+
+def test_no_collection_while_a_call_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch_xla calls the guard's kernels under a lock that each tensor takes as it ends."""
+    enabled: list[bool] = []
+    as_tensor = value_guard._as_tensor
+
+    def recorded(value: Any) -> Any:
+        enabled.append(gc.isenabled())
+        return as_tensor(value)
+
+    monkeypatch.setattr(value_guard, "_as_tensor", recorded)
+    with composites.enabled("dropout"):
+        torch.nn.functional.dropout(torch.ones(3, 5, device="xla"))
+    assert enabled
+    assert not any(enabled)
+    assert gc.isenabled()

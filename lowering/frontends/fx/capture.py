@@ -7,6 +7,7 @@ Others are decomposed at once, by this project or by PyTorch.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -83,6 +84,9 @@ class Region:
     lifted: dict[torch.fx.Node, TracedTensor] = field(default_factory=dict)
     """The placeholders of nodes of the enclosing region, by node."""
 
+
+LOCK = threading.RLock()
+"""Held while a program is recorded: all threads share what is recorded."""
 
 _SHARED: list[Region] = []
 """The regions that are recorded by all threads, the program first: autograd runs backwards in

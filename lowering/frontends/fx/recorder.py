@@ -46,6 +46,7 @@ class FxRecording:
     def _recording(self, shared: bool) -> Iterator[None]:
         blank = torch.empty((), dtype=torch.int64, device="meta")
         with (
+            capture.LOCK,
             self._graph.recorded(shared=shared),
             capture.recording(),
             torch_internals.printing(_text),

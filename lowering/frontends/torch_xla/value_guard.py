@@ -8,6 +8,8 @@ threads can read values meanwhile.
 
 from __future__ import annotations
 
+import gc
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -45,8 +47,41 @@ def values_unreadable() -> Iterator[None]:
     _guard_readers()
     if not is_guarded():
         _FALLBACKS.update(_fallbacks())
-    with torch_internals.including_key(GUARD):
+    with _COLLECTION.paused(), torch_internals.including_key(GUARD):
         yield
+
+
+class _Collection:
+    """Python's collection of cycles, which waits while values are unreadable.
+
+    torch_xla casts the seed of its generator under the lock that each XLA tensor takes as it ends
+    (torch_xla 2.9, `GetRngSeed`), and the guard's kernel for casts is Python: a collection there
+    that ends an XLA tensor would wait for its own thread for ever.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pauses = 0
+        self._was_enabled = False
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A context without collections, in all threads: they share Python's collector."""
+        with self._lock:
+            if not self._pauses:
+                self._was_enabled = gc.isenabled()
+                gc.disable()
+            self._pauses += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._pauses -= 1
+                if not self._pauses and self._was_enabled:
+                    gc.enable()
+
+
+_COLLECTION = _Collection()
 
 
 @contextmanager

@@ -1,0 +1,82 @@
+"""Results of a graph that share memory with an input or with another result.
+
+Autograd saves transposed weights, and a model may return a tensor and a view of it. XLA would
+return a tensor of its own for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from composites.torch_internals import storage_key
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A result that is a view of an input, or of another result."""
+
+    is_of_input: bool
+    position: int
+    """Which input, or which result."""
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    """From the first element of the other tensor."""
+
+    def of_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The view of a tensor with the strides of the other one."""
+        plain = tensor.detach()
+        return plain.as_strided(self.size, self.stride, plain.storage_offset() + self.offset)
+
+
+def views_among(
+    placeholders: Sequence[torch.fx.Node], returned: Sequence[Any]
+) -> Mapping[int, View]:
+    """The results that are views, by their positions.
+
+    Args:
+        placeholders: the inputs of a graph, whose `meta["val"]` has fake tensors.
+        returned: what the graph returns. Inputs that it returns as they are do not count.
+    """
+    owners: dict[int, tuple[bool, int, torch.Tensor]] = {}
+    for position, node in enumerate(placeholders):
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            owners.setdefault(storage_key(value), (True, position, value))
+    views: dict[int, View] = {}
+    for position, node in enumerate(returned):
+        value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+        if not isinstance(value, torch.Tensor) or node in placeholders:
+            continue
+        owner = owners.get(storage_key(value))
+        if owner is None:
+            if value.is_contiguous() and not value.storage_offset():
+                owners[storage_key(value)] = (False, position, value)
+        elif _is_inside(value, owner[2]):
+            offset = value.storage_offset() - owner[2].storage_offset()
+            size, stride = tuple(map(int, value.shape)), tuple(map(int, value.stride()))
+            views[position] = View(owner[0], owner[1], size, stride, int(offset))
+    return views
+
+
+def _is_inside(view: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether the elements of a view are among those of another tensor, read in the same way."""
+    is_read_alike = (
+        view.dtype == other.dtype
+        and view.is_conj() == other.is_conj()
+        and view.is_neg() == other.is_neg()
+    )
+    if not is_read_alike or not view.numel():
+        return False
+    first = view.storage_offset() - other.storage_offset()
+    return first >= 0 and first + _reach(view) <= _reach(other)
+
+
+def _reach(tensor: torch.Tensor) -> int:
+    """How far the last element is from the first one, in elements."""
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return sum((int(size) - 1) * int(stride) for size, stride in pairs)
