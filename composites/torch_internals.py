@@ -161,11 +161,6 @@ def forget_dispatch(overload: Any) -> None:
     overload._dispatch_cache.clear()
 
 
-def is_key_included(key: str) -> bool:
-    """Whether a dispatch key is added to all calls of this thread."""
-    return bool(torch._C._dispatch_tls_is_dispatch_key_included(parse_key(key)))
-
-
 def include_key(key: str, included: bool) -> None:
     """Add a dispatch key to all calls of this thread, or add it no more."""
     torch._C._dispatch_tls_set_dispatch_key_included(parse_key(key), included)
@@ -750,7 +745,7 @@ def device_constructors() -> frozenset[Any]:
 
 
 def enters_autocast(target: Any) -> bool:
-    """Whether a call in a graph of Dynamo enters autocast of a type of device."""
+    """Return whether a call in a graph of Dynamo enters autocast of a type of device."""
     return target is autocast_mode._enter_autocast
 
 
@@ -817,7 +812,7 @@ def compile_ahead(
 
 
 def is_full_graph() -> bool:
-    """Whether the trace of torch.compile that is running is one of `fullgraph=True`."""
+    """Return whether the trace of torch.compile that is running is one of `fullgraph=True`."""
     from torch._dynamo.symbolic_convert import InstructionTranslator
 
     return bool(InstructionTranslator.current_tx().one_graph)

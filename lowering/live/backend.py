@@ -30,10 +30,9 @@ if chosen.chosen() != "fx":
     )
 chosen.import_package()  # turns on what XLA_COMPOSITE_OP names, before Dynamo traces anything
 
-from lowering.frontends.fx.autocast import autocast, offered  # noqa: E402
-from lowering.frontends.fx.capture import LOCK  # noqa: E402
-from lowering.frontends.fx.device import DEVICE_TYPE, device  # noqa: E402
-from lowering.frontends.fx.random import states_offered  # noqa: E402
+from lowering.frontends.fx.autocast import autocast  # noqa: E402
+from lowering.frontends.fx.device import device  # noqa: E402
+from lowering.frontends.fx.recorder import device_offered  # noqa: E402
 from lowering.frontends.fx.tensors import LIVE_BACKENDS  # noqa: E402
 from lowering.live.executable import LiveProgram  # noqa: E402
 from lowering.live.traced_graph import device_type_of, on_traced_device  # noqa: E402
@@ -44,7 +43,7 @@ _UNSUPPORTED = (NoKernelError, ValueReadError, ForeignDataError, UnsupportedCall
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `torch.compile(…, options={…})` takes."""
+    """The options of `torch.compile(…, options={…})`."""
 
     kernels: Kernels = "auto"
     """Which kernels take composites, as `Program.compile` has it: those of registries, none, those
@@ -94,8 +93,6 @@ def composites(
     activation.backend()
     device_type = device_type_of(example_inputs)
     platform = chosen_options.platform or device_type
-    for value in example_inputs:
-        _fix_sizes(value)
     traced = on_traced_device(graph, example_inputs, device_type)
     tensors = [read() for read in traced.attributes]
     tensors += [example_inputs[position] for position in traced.positions]
@@ -103,10 +100,7 @@ def composites(
     compile_graph = partial(_compiled, platform=platform, kernels=chosen_options.kernels)
     try:
         with (
-            LOCK,
-            offered(),
-            states_offered(),
-            torch_internals.foreach_offered(DEVICE_TYPE),
+            device_offered(),
             autocast(_autocast_dtype(device_type)),
             torch_internals.made_on_cpu(),
         ):
@@ -128,15 +122,6 @@ def composites(
         return function(*(read() for read in traced.attributes), *taken)
 
     return call
-
-
-def _fix_sizes(value: Any) -> None:
-    """Have Dynamo compile again for other sizes."""
-    if isinstance(value, torch.SymInt):
-        int(value)
-    elif isinstance(value, torch.Tensor):
-        for size in value.shape:
-            int(size)
 
 
 def _autocast_dtype(device_type: str) -> torch.dtype | None:

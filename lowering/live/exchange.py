@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ _ALIGNMENT = 64
 
 
 def shares_memory(tensor: torch.Tensor) -> bool:
-    """Whether `to_jax` makes no copy."""
+    """Return whether `to_jax` makes no copy."""
     is_plain = not (tensor.is_conj() or tensor.is_neg()) and tensor.is_contiguous()
     return is_plain and tensor.data_ptr() % _ALIGNMENT == 0
 
@@ -24,17 +23,10 @@ def to_jax(tensor: torch.Tensor, device: Any) -> Any:
     plain = tensor.detach()
     if shares_memory(plain):
         # Strides of dimensions of size 1 mean nothing to PyTorch, and a layout to JAX.
-        plain = plain.as_strided(plain.shape, _row_major(plain.shape))
+        plain = plain.view(-1).view(plain.shape)
     else:
         plain = plain.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
     return array_from_dlpack(torch.utils.dlpack.to_dlpack(plain), device)  # type: ignore[attr-defined]
-
-
-def _row_major(shape: Sequence[int]) -> list[int]:
-    strides = [1]
-    for size in shape[:0:-1]:
-        strides.append(strides[-1] * max(size, 1))
-    return strides[::-1] if len(shape) else []
 
 
 def to_torch(array: Any) -> torch.Tensor:

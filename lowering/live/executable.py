@@ -79,17 +79,14 @@ class LiveProgram:
             for context in (capture.at_top(), recording.recording()):
                 contexts.enter_context(context)
             states = states_of_generators(graph.graph)
-            traced = [
-                _STATE if node in states else x
-                for node, x in zip(graph.graph.find_nodes(op="placeholder"), inputs, strict=True)
-            ]
-            traced = [
-                frontend.tensors.placeholder(x) if isinstance(x, torch.Tensor) else x
-                for x in traced
-            ]
-            for x in traced:
-                if isinstance(x, torch.Tensor):  # its strides are the user's
-                    capture.traced(x).node.meta[capture.REORDERED] = True
+            traced: list[Any] = []
+            for node, x in zip(graph.graph.find_nodes(op="placeholder"), inputs, strict=True):
+                if not isinstance(x, torch.Tensor):
+                    traced.append(x)
+                    continue
+                traced.append(frontend.tensors.placeholder(_STATE if node in states else x))
+                # Its strides are the user's.
+                capture.traced(traced[-1]).node.meta[capture.REORDERED] = True
             # A graph may write to its inputs; the placeholder stays the input.
             lent = [x.clone() if isinstance(x, torch.Tensor) else x for x in traced]
             with torch_internals.below_autograd():

@@ -64,7 +64,7 @@ def views_among(
 
 
 def _is_inside(view: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether the elements of a view are among those of another tensor, read in the same way."""
+    """Return whether a view has elements of another tensor only, read in the same way."""
     is_read_alike = (
         view.dtype == other.dtype
         and view.is_conj() == other.is_conj()

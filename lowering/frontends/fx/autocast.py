@@ -86,7 +86,7 @@ def autocast(dtype: torch.dtype | None) -> Iterator[None]:
 
 @contextmanager
 def _added_to_calls(enabled: bool) -> Iterator[None]:
-    before = torch_internals.is_key_included(AUTOCAST_KEY)
+    before = torch_internals.includes_key(torch_internals.parse_key(AUTOCAST_KEY))
     torch_internals.include_key(AUTOCAST_KEY, enabled)
     try:
         yield

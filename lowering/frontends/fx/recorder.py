@@ -23,6 +23,19 @@ from lowering.frontends.jax import lower_to_stablehlo
 from lowering.frontends.protocols import GraphParameter, LoweredGraph
 
 
+@contextmanager
+def device_offered() -> Iterator[None]:
+    """A context in which PyTorch serves the device of traced tensors as an accelerator: autocast,
+    states of random numbers, operators of lists. One thread is in it at a time."""
+    with (
+        capture.LOCK,
+        states_offered(),
+        offered(),
+        torch_internals.foreach_offered(DEVICE_TYPE),
+    ):
+        yield
+
+
 class FxRecording:
     """See `lowering.frontends.protocols.Recording`."""
 
@@ -46,13 +59,10 @@ class FxRecording:
     def _recording(self, shared: bool) -> Iterator[None]:
         blank = torch.empty((), dtype=torch.int64, device="meta")
         with (
-            capture.LOCK,
+            device_offered(),
             self._graph.recorded(shared=shared),
             capture.recording(),
             torch_internals.printing(_text),
-            states_offered(),
-            offered(),
-            torch_internals.foreach_offered(DEVICE_TYPE),
             gradients_in_this_thread(),
             # PyTorch calls operators of control flow through torch.compile.
             torch.compiler.set_stance("force_eager"),

@@ -19,7 +19,7 @@ LIVE_BACKENDS: list[Callable[..., Any]] = []
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def is_compiled_here() -> bool:
-    """Whether Dynamo traces for one of `LIVE_BACKENDS`."""
+    """Return whether Dynamo traces for one of `LIVE_BACKENDS`."""
     return torch_internals.dynamo_backend() in LIVE_BACKENDS
 
 
