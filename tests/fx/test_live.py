@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
@@ -116,12 +116,14 @@ class Statistics(nn.Module):
         return self.norm(x)
 
 
-def test_buffers_are_written() -> None:
+@pytest.mark.parametrize("names", [(), ("all",)])
+def test_buffers_are_written(names: Sequence[str]) -> None:
     eager, live = made(Statistics), made(Statistics)
-    run = compiled(live)
     x = torch.linspace(-1, 2, 24).reshape(6, 4)
-    for _ in range(3):
-        torch.testing.assert_close(run(x), eager(x))
+    with composites.enabled(*names):
+        run = compiled(live)
+        for _ in range(3):
+            torch.testing.assert_close(run(x), eager(x))
     for name, value in eager.state_dict().items():
         torch.testing.assert_close(live.state_dict()[name], value)
 
