@@ -245,9 +245,9 @@ def batch_norm_training(
     """
     if input.device.type == "xla":
         mean, variance = running_mean.clone(), running_var.clone()
-        result = torch.native_batch_norm(
-            input, weight, bias, mean, variance, True, momentum, eps
-        )[0]
+        result = torch.native_batch_norm(input, weight, bias, mean, variance, True, momentum, eps)[
+            0
+        ]
         return result, mean, variance
     result = torch.native_batch_norm(input, weight, bias, None, None, True, momentum, eps)[0]
     with torch.no_grad():

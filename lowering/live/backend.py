@@ -30,7 +30,7 @@ if chosen.chosen() != "fx":
     )
 chosen.import_package()  # turns on what XLA_COMPOSITE_OP names, before Dynamo traces anything
 
-from lowering.frontends.fx.autocast import autocast  # noqa: E402
+from lowering.frontends.fx.autocast import autocast, casts_of  # noqa: E402
 from lowering.frontends.fx.device import device  # noqa: E402
 from lowering.frontends.fx.recorder import device_offered  # noqa: E402
 from lowering.frontends.fx.tensors import LIVE_BACKENDS  # noqa: E402
@@ -101,6 +101,7 @@ def composites(
     try:
         with (
             device_offered(),
+            casts_of(device_type),
             autocast(_autocast_dtype(device_type)),
             torch_internals.made_on_cpu(),
         ):

@@ -306,6 +306,34 @@ def test_autocast() -> None:
         assert not torch.is_autocast_enabled("cpu")
 
 
+def cast_on_the_cpu(x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+    """Calls that autocast treats in other ways on the CPU than on CUDA, and the same."""
+    with torch.autocast("cpu", torch.bfloat16):
+        narrow = F.linear(x, weight)
+        return (
+            narrow,
+            torch.einsum("ij,kj->ik", x, weight),
+            narrow.softmax(-1),
+            narrow.exp(),
+            narrow.sum(),
+            narrow.prod(),
+            F.layer_norm(narrow, (4,)),
+            F.mse_loss(narrow, x),
+            F.binary_cross_entropy(narrow.sigmoid(), narrow.detach().sigmoid()),
+            torch.cat([narrow, x]),
+            torch.stack([narrow, narrow]),
+            torch.addcmul(x, narrow, narrow),
+        )
+
+
+def test_autocast_of_the_cpu_gives_the_dtypes_of_eager_pytorch() -> None:
+    torch.manual_seed(0)
+    x, weight = torch.randn(4, 4), torch.randn(4, 4)
+    results, expected = compiled(cast_on_the_cpu)(x, weight), cast_on_the_cpu(x, weight)
+    assert [t.dtype for t in results] == [t.dtype for t in expected]
+    torch.testing.assert_close(results, expected, rtol=2e-2, atol=2e-2)
+
+
 @pytest.mark.parametrize("use_reentrant", [False, True])
 def test_checkpoints(use_reentrant: bool) -> None:
     def call(model: nn.Sequential, x: Tensor) -> Tensor:
