@@ -198,6 +198,33 @@ def written_alias(x: Tensor, y: Tensor) -> Tensor:
 
 
 @pytest.mark.filterwarnings("ignore:a graph of torch.compile runs in eager")
+class Clamped(torch.autograd.Function):
+    """A function with a gradient of its own, whose graphs are inside an operator of the graph."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return torch.minimum(x, torch.tensor(0.5)) + torch.tensor([1.0, 2.0])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        scaled = gradient * torch.tensor([3.0, 4.0])
+        return torch.where(x < 0.5, scaled, torch.tensor(0, dtype=x.dtype))
+
+
+def test_a_function_with_a_gradient_of_its_own() -> None:
+    x = torch.linspace(-1, 1, 6).reshape(3, 2).requires_grad_()
+    result, expected = compiled(Clamped.apply)(x), Clamped.apply(x)
+    torch.testing.assert_close(result, expected)
+    for mine, theirs in zip(
+        torch.autograd.grad(result.exp().sum(), x),
+        torch.autograd.grad(expected.exp().sum(), x),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, theirs)
+
+
 def test_inputs_that_share_memory() -> None:
     run = compiled(written_alias)
     for _ in range(2):
@@ -405,6 +432,15 @@ def test_an_operator_without_a_rule_runs_in_eager_pytorch() -> None:
         torch.testing.assert_close(compiled(call)(x), call(x))
     with pytest.raises(Exception, match="linalg_eig has no rule in JAX"):
         compiled(call, fullgraph=True)(x)
+
+
+def test_an_operator_that_needs_values_runs_in_eager_pytorch() -> None:
+    def call(x: Tensor) -> Tensor:
+        return torch.histogramdd(x, [3, 3]).hist
+
+    x = torch.rand(5, 2)
+    with pytest.warns(composites.errors.CompositesWarning, match="runs in eager PyTorch"):
+        torch.testing.assert_close(compiled(call)(x), call(x))
 
 
 def test_mistakes() -> None:
