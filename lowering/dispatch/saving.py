@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from composites.errors import LoweringError
 from composites.functions import find_function
 from composites.intermediates import Named
 from composites.registry.model import Composite
+from lowering.dispatch.call import CallSpec
 
 
 def further_values(
     entry: Composite,
-    call: Callable[..., Any],
+    spec: CallSpec,
     operands: Sequence[Any],
     named: Sequence[Named],
 ) -> list[Any]:
     """The further results of the forward, in the order of `entry.saved`.
 
     Args:
-        call: see `lowering.dispatch.decomposition.Call`.
         named: what the decomposition named for these operands.
 
     Raises:
@@ -30,7 +30,7 @@ def further_values(
     return [
         _intermediate(entry, name, named)
         if target is None
-        else call(find_function(target), *operands)
+        else spec.call(find_function(target), *operands)
         for name, target in entry.saved
     ]
 

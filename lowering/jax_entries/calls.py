@@ -17,7 +17,8 @@ from composites.errors import InvalidCallError, LoweringError, UnsupportedCallEr
 from composites.registry.operators import find_operator, find_overload
 from composites.user_code import described
 from lowering.dispatch.autograd.definition import local_name, refuse_unsaved, result_name
-from lowering.dispatch.operand_lists import operand_names, regrouped
+from lowering.dispatch.call import CallSpec
+from lowering.dispatch.operand_lists import regrouped
 from lowering.dispatch.reads import Key
 from lowering.frontends.aten_in_jax import is_symbolic
 from lowering.frontends.jax.composite_call import (
@@ -31,7 +32,6 @@ from lowering.frontends.jax.composite_call import (
 from lowering.frontends.jax.internals import vary_alike
 from lowering.jax_entries import meaning
 from lowering.jax_entries.arguments import Slot, rebuilt
-from lowering.jax_entries.capturing import Captured, capture
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.lock_free_property import lock_free_property
 from lowering.jax_entries.traced import depends_on, is_same
@@ -62,8 +62,9 @@ class Call:
     # ---- what the hook says ----
 
     @lock_free_property
-    def _captured(self) -> tuple[Captured, tuple[int | None, ...]]:
-        """The call as the hook passes it on, and for each operand its number among the arrays."""
+    def _read(self) -> tuple[CallSpec, tuple[int | None, ...]]:
+        """The call as its entry reads it, with stand-ins for the arrays, and for each operand its
+        number among the arrays."""
         numbers: dict[int, int] = {}
         tensors = []
         for number, type_ in enumerate(self.arrays):
@@ -75,28 +76,24 @@ class Call:
                 return rebuilt(value, [tensor(item) for item in value])
             return tensors[value.number] if isinstance(value, Slot) else value
 
-        signature = self.definition.signature
-        keyword_only = {a.name for a in signature.arguments if a.keyword_only}
-        hook, keyed = self.definition.hook
-        found = capture(
-            self.definition.entry,
-            hook,
-            keyed,
-            [tensor(v) for name, v in self.values.items() if name not in keyword_only],
-            {name: tensor(v) for name, v in self.values.items() if name in keyword_only},
-        )
-        places = tuple(None if t is None else numbers.get(id(t)) for t in found.operands)
-        return found, places
+        named = {name: tensor(value) for name, value in self.values.items()}
+        spec = CallSpec.of(self.definition.form, named).flat()
+        places = tuple(None if t is None else numbers.get(id(t)) for t in spec.operands)
+        return spec, places
+
+    @property
+    def spec(self) -> CallSpec:
+        return self._read[0]
 
     @property
     def order(self) -> tuple[int, ...]:
         """For each operand that is present, its number among the arrays."""
-        return tuple(place for place in self._captured[1] if place is not None)
+        return tuple(place for place in self._read[1] if place is not None)
 
     @property
     def _types(self) -> tuple[Any | None, ...]:
         """The type of each operand; None for an absent one."""
-        return tuple(None if n is None else self.arrays[n] for n in self._captured[1])
+        return tuple(None if n is None else self.arrays[n] for n in self._read[1])
 
     @property
     def _present(self) -> list[Any]:
@@ -105,12 +102,13 @@ class Call:
     @lock_free_property
     def unmet(self) -> str | None:
         """Why the call is no composite; None if it is one."""
-        captured, places = self._captured
-        missing = zip(captured.operands, places, strict=True)
+        spec, places = self._read
+        missing = zip(spec.operands, places, strict=True)
         if any(operand is not None and place is None for operand, place in missing):
             return "an operand is no array"
-        if captured.unmet is not None:
-            return captured.unmet
+        unmet = spec.unmet()
+        if unmet is not None:
+            return unmet
         if self.definition.entry.when.where and any(map(is_symbolic, self.arrays)):
             return "a condition cannot be evaluated for sizes that are symbols"
         try:
@@ -121,14 +119,14 @@ class Call:
 
     @lock_free_property
     def _attributes(self) -> Mapping[str, str | None]:
-        return dict(self._captured[0].attributes())
+        return self.spec.attributes()
 
     # ---- the forward ----
 
     @lock_free_property
     def _meaning(self) -> tuple[Any, Any]:
         return self._lowered(  # type: ignore[no-any-return]
-            lambda: meaning.forward(self.definition, self._captured[0], self._types, saved=False)
+            lambda: meaning.forward(self.definition, self.spec, self._types, saved=False)
         )
 
     @property
@@ -160,7 +158,7 @@ class Call:
         if not self.definition.entry.saved:
             return self.kind
         function, _ = self._lowered(
-            lambda: meaning.forward(self.definition, self._captured[0], self._types, saved=True)
+            lambda: meaning.forward(self.definition, self.spec, self._types, saved=True)
         )
         return replace(self._kind(function), rules=None)
 
@@ -245,7 +243,7 @@ class Call:
         if key not in self._backwards:
             found = self._lowered(
                 lambda: meaning.differentiable(
-                    self.definition, self._captured[0], self._types, self._whole(wanted)
+                    self.definition, self.spec, self._types, self._whole(wanted)
                 )
             )
             self._backwards[key] = tuple(n for n, has_one in enumerate(found) if not has_one)
@@ -291,7 +289,7 @@ class Call:
         taken, whole = self._taken(len(grads)), self._whole(wanted)
         function = self._lowered(
             lambda: meaning.backward(
-                self.definition, self._captured[0], self._types, grads, saved, taken, whole
+                self.definition, self.spec, self._types, grads, saved, taken, whole
             )
         )
         self._check_saved(grads, taken, saved, whole)
@@ -338,7 +336,7 @@ class Call:
         function = self._lowered(
             lambda: meaning.backward(
                 self.definition,
-                self._captured[0],
+                self.spec,
                 types,
                 grads,
                 given,
@@ -374,8 +372,7 @@ class Call:
         )
 
     def _names_of_operands(self) -> tuple[str, ...]:
-        entry, groups = self.definition.entry, self._captured[0].groups
-        return entry.operands if groups is None else operand_names(entry.operands, groups)
+        return self.spec.names()
 
     def _whole(self, wanted: Sequence[bool]) -> tuple[bool, ...]:
         """`wanted`, with absent operands."""
@@ -384,10 +381,10 @@ class Call:
 
     def _explicit(self, backward: Definition, given: Cotangents) -> list[Any]:
         """The gradients of an entry without an operator."""
-        entry, captured = self.definition.entry, self._captured[0]
+        entry, spec = self.definition.entry, self.spec
         values = list(meaning.spread(given.operands, self._types))
-        grouped = values if captured.groups is None else regrouped(values, captured.groups)
-        named = dict(captured.values)
+        grouped = values if spec.groups is None else regrouped(values, spec.groups)
+        named = dict(spec.arguments)
         named |= {local_name(n): v for n, v in zip(entry.operands, grouped, strict=True)}
         named |= {result_name(n): value for n, value in enumerate(given.results)}
         named |= {f"grad_output_{n}" if n else "grad_output": g for n, g in enumerate(given.grads)}
@@ -427,7 +424,7 @@ class Call:
                     self.definition.function
                     if self.definition.entry.decomposition.target is None
                     else find_overload(self.definition.signature),
-                    self._captured[0],
+                    self.spec,
                     self._types,
                     grads,
                     self._whole(wanted),

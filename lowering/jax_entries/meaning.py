@@ -14,10 +14,10 @@ import torch
 from composites.intermediates import handled, recorded
 from composites.torch_internals import pytree
 from lowering.dispatch.autograd.gradients import gradients_of, replacement
+from lowering.dispatch.call import CallSpec
 from lowering.dispatch.saving import further_values, saved_intermediates
 from lowering.frontends import aten_in_jax
 from lowering.frontends import jax as jax_functions
-from lowering.jax_entries.capturing import Captured
 from lowering.jax_entries.definition import Definition
 
 Arrays = Callable[..., list[Any]]
@@ -40,7 +40,7 @@ class Structure:
 
 
 def forward(
-    definition: Definition, captured: Captured, types: Sequence[Any | None], *, saved: bool
+    definition: Definition, spec: CallSpec, types: Sequence[Any | None], *, saved: bool
 ) -> tuple[Arrays, Structure]:
     """The decomposition for operands of these types, and how a call returns its results.
 
@@ -48,20 +48,20 @@ def forward(
         types: of the operands, in the composite's order; None for an absent one.
         saved: whether further results of `saves` follow.
     """
-    entry, call = definition.entry, captured.call
+    entry = definition.entry
     found: list[Structure] = []
 
     def whole(*operands: Any) -> Any:
         with recorded() as named:
-            results = entry.exposed(call(definition.function, *operands))
-        extra = further_values(entry, call, operands, named) if saved else []
+            results = entry.exposed(spec.call(definition.function, *operands))
+        extra = further_values(entry, spec, operands, named) if saved else []
         if definition.is_jax:
-            flat, spec = jax.tree.flatten(results)
-            found[:] = [Structure((True,) * len(flat), partial(jax.tree.unflatten, spec))]
+            flat, tree = jax.tree.flatten(results)
+            found[:] = [Structure((True,) * len(flat), partial(jax.tree.unflatten, tree))]
         else:
-            flat, spec = pytree.tree_flatten(results)
+            flat, structure = pytree.tree_flatten(results)
             present = tuple(isinstance(result, torch.Tensor) for result in flat)
-            found[:] = [Structure(present, partial(pytree.tree_unflatten, treespec=spec))]
+            found[:] = [Structure(present, partial(pytree.tree_unflatten, treespec=structure))]
         return [*flat, *extra]
 
     if definition.is_jax:
@@ -76,17 +76,15 @@ def forward(
     return lambda *arrays: aten_in_jax.evaluate(graph, arrays), found[0]
 
 
-def further_results(
-    definition: Definition, captured: Captured, types: Sequence[Any | None]
-) -> Arrays:
+def further_results(definition: Definition, spec: CallSpec, types: Sequence[Any | None]) -> Arrays:
     """What a backward takes besides operands and results."""
-    entry, call = definition.entry, captured.call
+    entry = definition.entry
 
     def of_operands(*operands: Any) -> list[Any]:
         with recorded() as named:
             if any(target is None for _, target in entry.saved):
-                call(definition.function, *operands)
-        return further_values(entry, call, operands, named)
+                spec.call(definition.function, *operands)
+        return further_values(entry, spec, operands, named)
 
     if definition.is_jax:
         return lambda *arrays: of_operands(*spread(arrays, types))
@@ -97,7 +95,7 @@ def further_results(
 
 def backward(
     definition: Definition,
-    captured: Captured,
+    spec: CallSpec,
     types: Sequence[Any | None],
     grads: Sequence[Any | None],
     saved: Sequence[Any | None],
@@ -114,7 +112,7 @@ def backward(
             Of an operand that is not among them, only the type matters.
         wanted: for each operand of the forward, whether its gradient is a result.
     """
-    function, call, entry = definition.function, captured.call, definition.entry
+    function, entry = definition.function, definition.entry
     count = sum(grad is not None for grad in grads)
     places = [taken.index(n) if n in taken else None for n in range(len(types))]
     first = len(types) + len(grads)
@@ -128,7 +126,7 @@ def backward(
         return inputs, [None if grad is None else next(rest) for grad in grads]
 
     def run(*operands: Any) -> Any:
-        return entry.exposed(call(function, *operands))
+        return entry.exposed(spec.call(function, *operands))
 
     def named(kept: Sequence[Any]) -> dict[str, Any]:
         return saved_intermediates(entry, taken, kept, first)
@@ -160,7 +158,7 @@ def backward(
 
 def differentiable(
     definition: Definition,
-    captured: Captured,
+    spec: CallSpec,
     types: Sequence[Any | None],
     wanted: Sequence[bool],
 ) -> tuple[bool, ...]:
@@ -175,7 +173,7 @@ def differentiable(
                 t if t is None else t.detach().requires_grad_(asked)
                 for t, asked in zip(operands, wanted, strict=True)
             ]
-            results = definition.entry.exposed(captured.call(definition.function, *leaves))
+            results = definition.entry.exposed(spec.call(definition.function, *leaves))
         found[:] = [result.requires_grad for result in pytree.tree_leaves(results)]
         return [result.detach() for result in pytree.tree_leaves(results)]
 
@@ -190,7 +188,7 @@ class OperatorBackward:
     def __init__(
         self,
         operator: Any,
-        captured: Captured,
+        spec: CallSpec,
         types: Sequence[Any | None],
         grads: Sequence[Any | None],
         wanted: Sequence[bool],
@@ -202,7 +200,7 @@ class OperatorBackward:
             rest = iter(tensors[:count])
             given = [None if grad is None else next(rest) for grad in grads]
             found = gradients_of(
-                lambda *operands: captured.call(operator, *operands),
+                lambda *operands: spec.call(operator, *operands),
                 tensors[count:],
                 wanted,
                 given,

@@ -15,7 +15,7 @@ from composites.functions import find_function
 from composites.registry import model
 from composites.registry.model import Composite
 from lowering.dispatch.alternatives import Alternatives
-from lowering.dispatch.decomposition import Call
+from lowering.dispatch.call import CallForm, CallSpec
 from lowering.dispatch.reads import Key, Reads
 from lowering.dispatch.statistics import EntryStatistics
 from lowering.frontends.protocols import Frontend, Kernel, Seed
@@ -52,7 +52,7 @@ class ExplicitBackward:
 class Definition:
     """An entry in one frontend, for one set of active entries."""
 
-    entry: Composite
+    form: CallForm
     frontend: Frontend
     statistics: EntryStatistics
     native: Kernel
@@ -69,8 +69,12 @@ class Definition:
     then go to the stock kernel or the original function."""
 
     @property
+    def entry(self) -> Composite:
+        return self.form.entry
+
+    @property
     def function(self) -> Kernel:
-        """The composite's meaning, as a function of tensors for the hook's `call`."""
+        """The composite's meaning, as a function of tensors for `CallSpec.call`."""
         decomposition = self.entry.decomposition
         if decomposition.target is None or decomposition.kind == "jax":
             return self.native
@@ -78,7 +82,7 @@ class Definition:
 
     @property
     def alternatives(self) -> Alternatives:
-        return Alternatives(self.entry, self.chosen, self.native, self.statistics)
+        return Alternatives(self.entry, self.chosen, self.statistics)
 
     def watching_mode(self) -> str | None:
         """Why a call that runs belongs to the stock lowering: a dispatch mode of the program, such
@@ -111,10 +115,12 @@ class Definition:
         """Why the function cannot be a composite, if it changes what it reads."""
         return None if self.reads is None else self.reads.refuse_written(before, _owner(key))
 
-    def run(self, call: Call, autocast: torch.dtype | None, *operands: torch.Tensor | None) -> Any:
+    def run(
+        self, spec: CallSpec, autocast: torch.dtype | None, *operands: torch.Tensor | None
+    ) -> Any:
         """Run the composite's meaning on other operands, with the autocast of the original call."""
         with self.frontend.tracing.autocast(autocast):
-            return self.entry.exposed(call(self.function, *operands))
+            return self.entry.exposed(spec.call(self.function, *operands))
 
     def insert(
         self, symbol: str, operands: Operands, seed: Seed | None, handle: Any, *, results: int

@@ -7,7 +7,7 @@ gradients are those of the stock lowering.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -36,9 +36,9 @@ from lowering.dispatch.autograd.definition import (
 )
 from lowering.dispatch.autograd.gradients import gradients_of, replacement
 from lowering.dispatch.backend import Lowered, lower_composite
+from lowering.dispatch.call import CallSpec
 from lowering.dispatch.computations import NotNowError, remember
 from lowering.dispatch.decomposition import (
-    Call,
     jax_frontend,
     jax_function,
     lower_function,
@@ -63,12 +63,10 @@ class Step:
     """A call, without the tensors that autograd saves; see `TypedCall`."""
 
     definition: Definition
-    key: Sequence[Hashable]
+    spec: CallSpec
+    """Without tensors."""
     reads: Key
     """What the function read from outside."""
-    call: Call
-    values: Mapping[str, Any]
-    """The arguments that are not operands, by name, for an explicit backward."""
     computation: Computation
     seed: Seed | None
     types: tuple[TensorMeta | None, ...]
@@ -110,8 +108,8 @@ class Step:
         Raises:
             LoweringError: the function would read other values from outside than it did.
         """
-        self.definition.check_reads(self.key, self.reads)
-        return self.definition.run(self.call, self.autocast, *operands)
+        self.definition.check_reads(self.spec.key, self.reads)
+        return self.definition.run(self.spec, self.autocast, *operands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +173,7 @@ class _Backward:
     def _names(self) -> dict[str, Any]:
         """The values that an explicit backward can take, by name."""
         entry = self.step.definition.entry
-        found = dict(self.step.values)
+        found = dict(self.step.spec.arguments)
         groups = self.step.computation.groups
         values = self.operands if groups is None else regrouped(self.operands, groups)
         operands = zip(entry.operands, values, strict=True)
@@ -255,7 +253,7 @@ class _Backward:
         types = tuple((grad.shape, grad.dtype) for grad in given)
         autocast = definition.frontend.tracing.autocast_dtype()  # usually off in a backward
         autocasts = (step.autocast, autocast)
-        read = (step.key, step.reads)
+        read = (step.spec.key, step.reads)
         key = (read, present, types, self.wanted, autocasts, definition.frontend.graph.target)
         operands = [*given, *self.saved]
         lowered = definition.derived.get(key)
@@ -298,7 +296,7 @@ class _Backward:
             return backward(pull, replacement, *tensors)
 
         def of_arrays(*arrays: Any) -> list[Any]:
-            jax, run = jax_frontend(), jax_function(entry, step.call)
+            jax, run = jax_frontend(), jax_function(entry, step.spec)
 
             def pull(inputs: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
                 return jax.gradients_of(run, inputs, wanted, grads)  # type: ignore[no-any-return]
@@ -454,7 +452,7 @@ class _Backward:
         """The gradient of an alternative's decomposition."""
         step, wanted = self.step, self.wanted
         entry, frontend = step.definition.entry, step.definition.frontend
-        forward = forward_of(entry, decomposition, step.call, saved=False)
+        forward = forward_of(entry, decomposition, step.spec, saved=False)
         present = [grad is not None for grad in self.grads]
         count = sum(present)
 
@@ -493,7 +491,7 @@ class _Backward:
         operands: Sequence[Any] = [found.get(n) for n in range(len(step.types))]
         if computation.groups is not None:
             operands = list(regrouped(operands, computation.groups))
-        values = step.definition.alternatives.plain_arguments(step.call, len(step.types))
+        values = dict(step.spec.arguments)
         values |= {local_name(n): t for n, t in zip(entry.operands, operands, strict=True)}
         first = len(step.types)
         values |= {result_name(n): found.get(first + n) for n in range(computation.results)}
