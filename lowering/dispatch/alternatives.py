@@ -202,16 +202,12 @@ def lower_alternative(
 
 
 def backward_of(
-    backward: Decomposition,
-    gradients: Sequence[str],
-    values: Callable[..., Mapping[str, Any]],
-    wanted: Sequence[bool],
-) -> Callable[..., list[Any]]:
-    """An alternative's backward as a function of the derived backward's operands.
+    backward: Decomposition, gradients: Sequence[str], wanted: Sequence[bool]
+) -> Callable[[Mapping[str, Any]], list[Any]]:
+    """An alternative's backward as a function of all values that it can take, by name.
 
     Args:
         gradients: the operands whose gradients it returns.
-        values: from these operands to all values that it can take, by name.
         wanted: for each of `gradients`, whether somebody needs it. The others are None.
     """
     target = backward.target
@@ -219,8 +215,8 @@ def backward_of(
     function = find_function(target)
     parameters = backward_parameters(function, target)
 
-    def run(*operands: Any) -> list[Any]:
-        known = {**values(*operands), OUTPUT_MASK: tuple(wanted)}
+    def run(values: Mapping[str, Any]) -> list[Any]:
+        known = {**values, OUTPUT_MASK: tuple(wanted)}
         returned = function(**{name: known[name] for name in parameters if name in known})
         found = list(returned) if isinstance(returned, list | tuple) else [returned]
         if len(found) != len(gradients):

@@ -35,23 +35,6 @@ def further_values(
     ]
 
 
-def saved_intermediates(
-    entry: Composite, taken: Sequence[int], saved: Sequence[Any], first: int
-) -> dict[str, Any]:
-    """The intermediate values among what a derived backward takes, by name.
-
-    Args:
-        taken: the positions of `saved` among operands, results and further results.
-        first: the position of the first further result.
-    """
-    places = {n: place for place, n in enumerate(taken)}
-    return {
-        name: saved[places[n]]
-        for n, (name, target) in enumerate(entry.saved, first)
-        if target is None and n in places
-    }
-
-
 def _intermediate(entry: Composite, name: str, named: Sequence[Named]) -> Any:
     found = [each for each in named if each.name == name]
     if len(found) == 1 and not found[0].is_written_to:

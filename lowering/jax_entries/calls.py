@@ -16,9 +16,8 @@ from composites.attribute_types import UnsupportedValueError
 from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
 from composites.registry.operators import find_operator, find_overload
 from composites.user_code import described
-from lowering.dispatch.autograd.definition import local_name, refuse_unsaved, result_name
+from lowering.dispatch.backward import BackwardSpec, named_values, taken_by_derived
 from lowering.dispatch.call import CallSpec
-from lowering.dispatch.operand_lists import regrouped
 from lowering.dispatch.reads import Key
 from lowering.frontends.aten_in_jax import is_symbolic
 from lowering.frontends.jax.composite_call import (
@@ -204,7 +203,7 @@ class Call:
         if not backward.entry.gradients:
             return self.kind
         known = frozenset(backward.entry.gradients)
-        asked = compress(self._names_of_operands(), self._whole(wanted))
+        asked = compress(self.spec.names(), self._whole(wanted))
         return self.kind if known.issuperset(asked) else None
 
     def pull_back(self, given: Cotangents) -> list[Any]:
@@ -286,14 +285,27 @@ class Call:
         wanted: tuple[bool, ...],
         saved: tuple[Any | None, ...],
     ) -> Kind:
-        taken, whole = self._taken(len(grads)), self._whole(wanted)
-        function = self._lowered(
-            lambda: meaning.backward(
-                self.definition, self.spec, self._types, grads, saved, taken, whole
+        derived = self._backward_spec(grads, wanted)
+        operands = [*(grad for grad in grads if grad is not None), *saved]
+        function = self._lowered(lambda: meaning.backward(self.definition, derived, operands))
+        if derived.unsaved:
+            unsaved = [self._types[n] for n in derived.unsaved]
+            whole = self._lowered(
+                lambda: meaning.backward(self.definition, derived, operands, unsaved)
             )
-        )
-        self._check_saved(grads, taken, saved, whole)
+            types = [type_ for type_ in (*operands, *unsaved) if type_ is not None]
+            read = reads(self._lowered(lambda: trace(whole, types)))
+            derived.refuse_unsaved(read[len(read) - len(unsaved) :])
         return self._backward_of(function, grads, wanted, saved)
+
+    def _backward_spec(self, grads: Sequence[Any | None], wanted: tuple[bool, ...]) -> BackwardSpec:
+        return BackwardSpec(
+            self.spec,
+            self._types,
+            present=tuple(grad is not None for grad in grads),
+            wanted=self._whole(wanted),
+            taken=self._taken(len(grads)),
+        )
 
     def _backward_of(
         self,
@@ -314,52 +326,9 @@ class Call:
             DerivedBackward(self, grads, wanted, saved),
         )
 
-    def _check_saved(
-        self,
-        grads: tuple[Any | None, ...],
-        taken: Sequence[int],
-        saved: Sequence[Any | None],
-        wanted: tuple[bool, ...],
-    ) -> None:
-        """Check that the derived backward reads no operand that `saves` leaves out.
-
-        Raises:
-            LoweringError: it does, and its gradients would be wrong.
-        """
-        types = self._types
-        is_taken = [n in taken for n in range(len(types))]
-        if all(there or t is None for there, t in zip(is_taken, types, strict=True)):
-            return
-        # The backward as if it took all operands.
-        others = {n: t for n, t in zip(taken, saved, strict=True) if n >= len(types)}
-        given = [*types, *others.values()]
-        function = self._lowered(
-            lambda: meaning.backward(
-                self.definition,
-                self.spec,
-                types,
-                grads,
-                given,
-                [*range(len(types)), *others],
-                wanted,
-            )
-        )
-        present = [[t for t in listed if t is not None] for listed in (grads, given)]
-        jaxpr = self._lowered(lambda: trace(function, [*present[0], *present[1]]))
-        read = iter(reads(jaxpr)[len(present[0]) :])
-        is_read = [type_ is not None and next(read) for type_ in types]
-        refuse_unsaved(self.definition.entry, self._names_of_operands(), is_taken, is_read)
-
     def _taken(self, results: int) -> tuple[int, ...]:
-        """The positions of what `saves` lists among operands, results and further results."""
-        entry = self.definition.entry
-        names = [
-            *self._names_of_operands(),
-            *(result_name(n, ".") for n in range(results)),
-            *(name for name, _ in entry.saved),
-        ]
-        saves = entry.operands if entry.saves is None else entry.saves
-        return tuple(n for n, name in enumerate(names) if name in saves)
+        """See `taken_by_derived`."""
+        return taken_by_derived(self.spec, results)
 
     def axes_of(self, saved: Sequence[int | None], results: int) -> tuple[int | None, ...]:
         """The axes of the operands that are present, from those of what the backward takes. An
@@ -371,9 +340,6 @@ class Call:
             if type_ is not None
         )
 
-    def _names_of_operands(self) -> tuple[str, ...]:
-        return self.spec.names()
-
     def _whole(self, wanted: Sequence[bool]) -> tuple[bool, ...]:
         """`wanted`, with absent operands."""
         rest = iter(wanted)
@@ -381,18 +347,13 @@ class Call:
 
     def _explicit(self, backward: Definition, given: Cotangents) -> list[Any]:
         """The gradients of an entry without an operator."""
-        entry, spec = self.definition.entry, self.spec
-        values = list(meaning.spread(given.operands, self._types))
-        grouped = values if spec.groups is None else regrouped(values, spec.groups)
-        named = dict(spec.arguments)
-        named |= {local_name(n): v for n, v in zip(entry.operands, grouped, strict=True)}
-        named |= {result_name(n): value for n, value in enumerate(given.results)}
-        named |= {f"grad_output_{n}" if n else "grad_output": g for n, g in enumerate(given.grads)}
+        operands = list(meaning.spread(given.operands, self._types))
+        named = named_values(self.spec, operands, given.results, (), given.grads)
         parameters = [argument.name for argument in backward.signature.arguments]
         found = self.invoke(backward, {n: named[n] for n in parameters if n in named})
         listed = found if isinstance(found, list | tuple) else (found,)
         by_name = dict(zip(backward.entry.gradients, listed, strict=True))
-        names = self._names_of_operands()
+        names = self.spec.names()
         return [by_name[name] for name in compress(names, self._whole(given.wanted))]
 
     def _of_operator(self, backward: Definition, given: Cotangents) -> list[Any]:

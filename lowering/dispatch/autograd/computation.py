@@ -11,16 +11,16 @@ import torch
 from composites import torch_internals
 from composites.errors import LoweringError, UnsupportedCallError
 from composites.intermediates import recorded
-from composites.registry.model import Composite, Kernel
+from composites.registry.model import Kernel
 from composites.torch_internals import TreeSpec, pytree
 from lowering.dispatch.alternatives import as_entry, forward_of, has_stock_bits, lower_alternative
-from lowering.dispatch.autograd.definition import Definition, Operands, local_name, result_name
+from lowering.dispatch.autograd.definition import Definition, Operands
 from lowering.dispatch.autograd.gradients import leaves_of
 from lowering.dispatch.backend import Lowered, lower_composite
+from lowering.dispatch.backward import local_name, names_of_values, taken_by_derived
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.decomposition import lower_function, lower_jax, require_tensors
 from lowering.dispatch.differentiable import TensorMeta
-from lowering.dispatch.operand_lists import Groups
 from lowering.dispatch.saving import further_values
 from lowering.dispatch.statistics import Fallback
 from lowering.frontends.protocols import Frontend, Seed, TracedFunction
@@ -36,10 +36,7 @@ class Computation:
     backward."""
     types: tuple[TensorMeta, ...]
     """Shape and dtype of all results."""
-    names: tuple[str, ...]
-    """The name of each operand. All tensors of a list have the list's."""
-    groups: Groups | None
-    """What was a list among the operands; None if nothing was."""
+    operands: int
     structure: TreeSpec
     """How the function returns its results."""
     same_as: tuple[int, ...]
@@ -50,8 +47,7 @@ class Computation:
     """For each result, the operands that get a gradient from its gradient. An operand that no
     result depends on has none, as in PyTorch, where zeros would make an optimizer change it."""
     taken: tuple[int, ...]
-    """What the derived backward takes: positions among operands, results and additional saved
-    tensors."""
+    """What the derived backward takes; see `taken_by_derived`."""
     kept: tuple[int, ...]
     """The positions of the tensors that autograd saves."""
     draws: int
@@ -70,7 +66,7 @@ class Computation:
         """
         pairs = zip(grads, self.reached, strict=True)
         reached = frozenset().union(*(of for grad, of in pairs if grad is not None))
-        return [number in reached for number in range(len(self.names))]
+        return [number in reached for number in range(self.operands)]
 
     def insert(
         self, definition: Definition, operands: Operands, seed: Seed | None
@@ -245,46 +241,28 @@ def _lower_stock(
     if not traced or definition.backward is not None:  # whose gradients are those that it lists
         reached = (frozenset(range(len(spec.operands))),) * len(differentiable)
     results = structure.num_leaves
-    names = spec.names()
     return Computation(
         handle=lowered.handle,
+        operands=len(spec.operands),
         results=results,
         types=types,
-        names=names,
-        groups=spec.groups,
         structure=structure,
         same_as=tuple(same_as),
         differentiable=differentiable,
         reached=reached,
-        taken=_taken(definition, names, results),
-        kept=_kept(definition, names, results),
+        taken=taken_by_derived(spec, results),
+        kept=_kept(definition, spec, results),
         draws=lowered.draws,
         attributes=lowered.attributes,
     )
 
 
-def _names(entry: Composite, operands: Sequence[str], results: int) -> list[str]:
-    """Operands, results and additional saved tensors, by their names in `saves`."""
-    return [
-        *operands,
-        *(result_name(n, ".") for n in range(results)),
-        *(name for name, _ in entry.saved),
-    ]
-
-
-def _taken(definition: Definition, operands: Sequence[str], results: int) -> tuple[int, ...]:
-    """The positions of what `saves` lists; all operands if there is no `saves`."""
-    entry = definition.entry
-    saves = entry.operands if entry.saves is None else entry.saves
-    return tuple(n for n, name in enumerate(_names(entry, operands, results)) if name in saves)
-
-
-def _kept(definition: Definition, operands: Sequence[str], results: int) -> tuple[int, ...]:
-    """The positions of what autograd saves: `_taken`, and the parameters of an explicit
-    backward."""
+def _kept(definition: Definition, spec: CallSpec, results: int) -> tuple[int, ...]:
+    """The positions of what autograd saves: what a derived backward takes, and the parameters of an
+    explicit one."""
     named = () if definition.backward is None else definition.backward.parameters
-    taken = _taken(definition, operands, results)
-    names = enumerate(_names(definition.entry, operands, results))
+    taken = taken_by_derived(spec, results)
+    names = enumerate(names_of_values(spec, results))
     return tuple(n for n, name in names if n in taken or local_name(name) in named)
 
 

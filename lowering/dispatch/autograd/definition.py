@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from composites import torch_internals
-from composites.errors import LoweringError
 from composites.functions import find_function
 from composites.registry import model
 from composites.registry.model import Composite
@@ -138,41 +137,3 @@ class Definition:
 def _owner(key: Sequence[Hashable]) -> type | None:
     """The class of the object whose method is called."""
     return key[0] if key and isinstance(key[0], type) else None
-
-
-def result_name(number: int, separator: str = "_") -> str:
-    """`result`, `result.1`, …: the names of a forward's results in `saves`."""
-    return f"result{separator}{number}" if number else "result"
-
-
-def local_name(operand: str) -> str:
-    """The Python name of an operand that may be a path."""
-    return operand.replace(".", "_")
-
-
-def refuse_unsaved(
-    entry: Composite,
-    names: Sequence[str],
-    is_taken: Sequence[bool],
-    is_read: Sequence[bool],
-) -> None:
-    """Check that a derived backward reads no operand that `saves` leaves out.
-
-    Args:
-        names: of the operands of the forward.
-        is_taken: for each operand, whether the backward takes it.
-        is_read: for each operand, whether a gradient depends on its value.
-
-    Raises:
-        LoweringError: it does, and its gradients would be wrong.
-    """
-    lost = dict.fromkeys(
-        name
-        for name, taken, read in zip(names, is_taken, is_read, strict=True)
-        if read and not taken
-    )
-    if lost:
-        raise LoweringError(
-            f"{entry.location}: {entry.qualified}: the backward reads {', '.join(lost)}, which"
-            " `saves` leaves out; add it to `saves`"
-        )
