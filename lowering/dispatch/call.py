@@ -7,9 +7,9 @@ the attributes of its composite, and the decomposition, which is called with oth
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from composites import attribute_types
 from composites.registry.model import Attribute, Composite
@@ -31,10 +31,14 @@ class CallForm:
 
     @cached_property
     def tensors(self) -> tuple[str, ...]:
-        """The composite's operands, then the tensors that are None in calls that the entry
-        takes."""
-        operands = self.entry.operands
-        return (*operands, *(a.name for a in self.operator.tensors if a.name not in operands))
+        """The composite's operands, then the other tensors."""
+        return (*self.entry.operands, *self.other_tensors)
+
+    @cached_property
+    def other_tensors(self) -> tuple[str, ...]:
+        """The tensors that are None in calls that the entry takes."""
+        tensors = (argument.name for argument in self.operator.tensors)
+        return tuple(name for name in tensors if name not in self.entry.operands)
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
@@ -84,9 +88,8 @@ class CallForm:
         return {**named, **guards}
 
 
-@dataclass(frozen=True, slots=True)
-class CallSpec:
-    """One call."""
+class CallSpec(NamedTuple):
+    """One call. It is a named tuple, because each call that autograd sees makes two."""
 
     form: CallForm
     key: tuple[Hashable, ...]
@@ -184,7 +187,7 @@ class CallSpec:
         if self.is_flat:
             return self
         operands, groups = ungrouped(self.operands)
-        return replace(self, operands=operands, groups=groups)
+        return self._replace(operands=operands, groups=groups)
 
     def names(self) -> tuple[str, ...]:
         """The name of each operand. All tensors of a list have the list's."""
@@ -193,9 +196,9 @@ class CallSpec:
 
     def kept(self) -> CallSpec:
         """The call without its tensors, to be kept longer than it runs."""
-        arguments, tensors = self.arguments, self.form.tensors
-        if not arguments.keys().isdisjoint(tensors):
-            arguments = {n: None if n in tensors else v for n, v in arguments.items()}
+        arguments, others = self.arguments, self.form.other_tensors
+        if others:
+            arguments = {**arguments, **dict.fromkeys(others)}
         return CallSpec(self.form, self.key, (), arguments, (), self.groups)
 
     def _named(self, tensors: Sequence[Any]) -> dict[str, Any]:

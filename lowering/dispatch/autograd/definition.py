@@ -94,7 +94,8 @@ class Definition:
     @property
     def symbol(self) -> str:
         """Name of the node in the frontend's graph. torch requires the form `namespace::name`."""
-        return f"{self.entry.namespace}::{self.entry.composite}"
+        entry = self.form.entry
+        return f"{entry.namespace}::{entry.composite}"
 
     def read_now(self, key: Sequence[Hashable]) -> Key:
         """The values that the function reads from outside; `key` is the key of the arguments."""
