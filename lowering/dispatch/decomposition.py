@@ -19,6 +19,7 @@ from composites.intermediates import recorded
 from composites.registry.model import Composite
 from composites.user_code import described
 from lowering import interrupts
+from lowering.dispatch.call import CallSpec
 from lowering.dispatch.guarded_self import UnlistedReadError
 from lowering.dispatch.saving import further_values
 from lowering.frontends.protocols import (
@@ -28,11 +29,6 @@ from lowering.frontends.protocols import (
     TracedFunction,
     WrittenOperandError,
 )
-
-Call = Callable[..., Any]
-"""`call(function, *operands)` calls a function that has the operator's signature. It passes the
-operands, given in the composite's order, and the call's other arguments. It is generated for each
-entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +42,8 @@ class Decomposer:
     stock_dispatches: bool
     """Whether the stock kernel is above PyTorch's decompositions and dispatches again."""
 
-    def lower(self, call: Call, operands: Sequence[Any]) -> TracedFunction:
-        """Trace the decomposition.
-
-        Args:
-            call: see `Call`.
-            operands: tensors in the composite's order; None for an absent operand.
+    def lower(self, spec: CallSpec) -> TracedFunction:
+        """Trace the decomposition of a call.
 
         Raises:
             LoweringError: the entry's own function failed. Errors of the stock lowering are not
@@ -61,13 +53,13 @@ class Decomposer:
         """
         kind, target = self.entry.decomposition.kind, self.entry.decomposition.target
         if kind == "jax":
-            return lower_jax(self.entry, self.frontend, call, operands)
+            return lower_jax(self.entry, self.frontend, spec)
         function = self.stock if target is None else find_function(target)
         return lower_function(
             self.entry,
             self.frontend,
-            lambda *tensors: self._results(call(function, *tensors)),
-            operands,
+            lambda *tensors: self._results(spec.call(function, *tensors)),
+            spec.operands,
             whole_dispatch=target is not None or self.stock_dispatches,
         )
 
@@ -78,12 +70,7 @@ class Decomposer:
 
 
 def lower_jax(
-    entry: Composite,
-    frontend: Frontend,
-    call: Call,
-    operands: Sequence[Any],
-    *,
-    saved: bool = False,
+    entry: Composite, frontend: Frontend, spec: CallSpec, *, saved: bool = False
 ) -> TracedFunction:
     """Trace an entry's JAX function.
 
@@ -96,22 +83,22 @@ def lower_jax(
         UnsupportedCallError: the function leaves the call to the stock lowering.
     """
     jax = jax_frontend()
-    function = jax_function(entry, call)
+    function = jax_function(entry, spec)
 
     def lowered(*arrays: Any) -> Any:
         with recorded() as named:
             results = function(*arrays)
-        extra = further_values(entry, call, arrays, named) if saved else []
+        extra = further_values(entry, spec, arrays, named) if saved else []
         return [*jax.leaves(results), *extra] if extra else results
 
-    return lower_jax_function(entry, frontend, lowered, operands)
+    return lower_jax_function(entry, frontend, lowered, spec.operands)
 
 
-def jax_function(entry: Composite, call: Call) -> Callable[..., Any]:
+def jax_function(entry: Composite, spec: CallSpec) -> Callable[..., Any]:
     """The function of arrays that an entry's JAX decomposition is for one call."""
     assert entry.decomposition.target is not None
     function = find_function(entry.decomposition.target)
-    return lambda *arrays: entry.exposed(call(function, *arrays))
+    return lambda *arrays: entry.exposed(spec.call(function, *arrays))
 
 
 def jax_frontend() -> Any:

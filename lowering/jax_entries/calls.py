@@ -16,8 +16,8 @@ from composites.attribute_types import UnsupportedValueError
 from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
 from composites.registry.operators import find_operator, find_overload
 from composites.user_code import described
-from lowering.dispatch.autograd.definition import local_name, refuse_unsaved, result_name
-from lowering.dispatch.operand_lists import operand_names, regrouped
+from lowering.dispatch.backward import BackwardSpec, named_values, taken_by_derived
+from lowering.dispatch.call import CallSpec
 from lowering.dispatch.reads import Key
 from lowering.frontends.aten_in_jax import is_symbolic
 from lowering.frontends.jax.composite_call import (
@@ -31,7 +31,6 @@ from lowering.frontends.jax.composite_call import (
 from lowering.frontends.jax.internals import vary_alike
 from lowering.jax_entries import meaning
 from lowering.jax_entries.arguments import Slot, rebuilt
-from lowering.jax_entries.capturing import Captured, capture
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.lock_free_property import lock_free_property
 from lowering.jax_entries.traced import depends_on, is_same
@@ -62,8 +61,9 @@ class Call:
     # ---- what the hook says ----
 
     @lock_free_property
-    def _captured(self) -> tuple[Captured, tuple[int | None, ...]]:
-        """The call as the hook passes it on, and for each operand its number among the arrays."""
+    def _read(self) -> tuple[CallSpec, tuple[int | None, ...]]:
+        """The call as its entry reads it, with stand-ins for the arrays, and for each operand its
+        number among the arrays."""
         numbers: dict[int, int] = {}
         tensors = []
         for number, type_ in enumerate(self.arrays):
@@ -75,28 +75,24 @@ class Call:
                 return rebuilt(value, [tensor(item) for item in value])
             return tensors[value.number] if isinstance(value, Slot) else value
 
-        signature = self.definition.signature
-        keyword_only = {a.name for a in signature.arguments if a.keyword_only}
-        hook, keyed = self.definition.hook
-        found = capture(
-            self.definition.entry,
-            hook,
-            keyed,
-            [tensor(v) for name, v in self.values.items() if name not in keyword_only],
-            {name: tensor(v) for name, v in self.values.items() if name in keyword_only},
-        )
-        places = tuple(None if t is None else numbers.get(id(t)) for t in found.operands)
-        return found, places
+        named = {name: tensor(value) for name, value in self.values.items()}
+        spec = CallSpec.of(self.definition.form, named).flat()
+        places = tuple(None if t is None else numbers.get(id(t)) for t in spec.operands)
+        return spec, places
+
+    @property
+    def spec(self) -> CallSpec:
+        return self._read[0]
 
     @property
     def order(self) -> tuple[int, ...]:
         """For each operand that is present, its number among the arrays."""
-        return tuple(place for place in self._captured[1] if place is not None)
+        return tuple(place for place in self._read[1] if place is not None)
 
     @property
     def _types(self) -> tuple[Any | None, ...]:
         """The type of each operand; None for an absent one."""
-        return tuple(None if n is None else self.arrays[n] for n in self._captured[1])
+        return tuple(None if n is None else self.arrays[n] for n in self._read[1])
 
     @property
     def _present(self) -> list[Any]:
@@ -105,12 +101,13 @@ class Call:
     @lock_free_property
     def unmet(self) -> str | None:
         """Why the call is no composite; None if it is one."""
-        captured, places = self._captured
-        missing = zip(captured.operands, places, strict=True)
+        spec, places = self._read
+        missing = zip(spec.operands, places, strict=True)
         if any(operand is not None and place is None for operand, place in missing):
             return "an operand is no array"
-        if captured.unmet is not None:
-            return captured.unmet
+        unmet = spec.unmet()
+        if unmet is not None:
+            return unmet
         if self.definition.entry.when.where and any(map(is_symbolic, self.arrays)):
             return "a condition cannot be evaluated for sizes that are symbols"
         try:
@@ -121,14 +118,14 @@ class Call:
 
     @lock_free_property
     def _attributes(self) -> Mapping[str, str | None]:
-        return dict(self._captured[0].attributes())
+        return self.spec.attributes()
 
     # ---- the forward ----
 
     @lock_free_property
     def _meaning(self) -> tuple[Any, Any]:
         return self._lowered(  # type: ignore[no-any-return]
-            lambda: meaning.forward(self.definition, self._captured[0], self._types, saved=False)
+            lambda: meaning.forward(self.definition, self.spec, self._types, saved=False)
         )
 
     @property
@@ -160,7 +157,7 @@ class Call:
         if not self.definition.entry.saved:
             return self.kind
         function, _ = self._lowered(
-            lambda: meaning.forward(self.definition, self._captured[0], self._types, saved=True)
+            lambda: meaning.forward(self.definition, self.spec, self._types, saved=True)
         )
         return replace(self._kind(function), rules=None)
 
@@ -206,7 +203,7 @@ class Call:
         if not backward.entry.gradients:
             return self.kind
         known = frozenset(backward.entry.gradients)
-        asked = compress(self._names_of_operands(), self._whole(wanted))
+        asked = compress(self.spec.names(), self._whole(wanted))
         return self.kind if known.issuperset(asked) else None
 
     def pull_back(self, given: Cotangents) -> list[Any]:
@@ -245,7 +242,7 @@ class Call:
         if key not in self._backwards:
             found = self._lowered(
                 lambda: meaning.differentiable(
-                    self.definition, self._captured[0], self._types, self._whole(wanted)
+                    self.definition, self.spec, self._types, self._whole(wanted)
                 )
             )
             self._backwards[key] = tuple(n for n, has_one in enumerate(found) if not has_one)
@@ -288,14 +285,27 @@ class Call:
         wanted: tuple[bool, ...],
         saved: tuple[Any | None, ...],
     ) -> Kind:
-        taken, whole = self._taken(len(grads)), self._whole(wanted)
-        function = self._lowered(
-            lambda: meaning.backward(
-                self.definition, self._captured[0], self._types, grads, saved, taken, whole
+        derived = self._backward_spec(grads, wanted)
+        operands = [*(grad for grad in grads if grad is not None), *saved]
+        function = self._lowered(lambda: meaning.backward(self.definition, derived, operands))
+        if derived.unsaved:
+            unsaved = [self._types[n] for n in derived.unsaved]
+            whole = self._lowered(
+                lambda: meaning.backward(self.definition, derived, operands, unsaved)
             )
-        )
-        self._check_saved(grads, taken, saved, whole)
+            types = [type_ for type_ in (*operands, *unsaved) if type_ is not None]
+            read = reads(self._lowered(lambda: trace(whole, types)))
+            derived.refuse_unsaved(read[len(read) - len(unsaved) :])
         return self._backward_of(function, grads, wanted, saved)
+
+    def _backward_spec(self, grads: Sequence[Any | None], wanted: tuple[bool, ...]) -> BackwardSpec:
+        return BackwardSpec(
+            self.spec,
+            self._types,
+            present=tuple(grad is not None for grad in grads),
+            wanted=self._whole(wanted),
+            taken=self._taken(len(grads)),
+        )
 
     def _backward_of(
         self,
@@ -316,52 +326,9 @@ class Call:
             DerivedBackward(self, grads, wanted, saved),
         )
 
-    def _check_saved(
-        self,
-        grads: tuple[Any | None, ...],
-        taken: Sequence[int],
-        saved: Sequence[Any | None],
-        wanted: tuple[bool, ...],
-    ) -> None:
-        """Check that the derived backward reads no operand that `saves` leaves out.
-
-        Raises:
-            LoweringError: it does, and its gradients would be wrong.
-        """
-        types = self._types
-        is_taken = [n in taken for n in range(len(types))]
-        if all(there or t is None for there, t in zip(is_taken, types, strict=True)):
-            return
-        # The backward as if it took all operands.
-        others = {n: t for n, t in zip(taken, saved, strict=True) if n >= len(types)}
-        given = [*types, *others.values()]
-        function = self._lowered(
-            lambda: meaning.backward(
-                self.definition,
-                self._captured[0],
-                types,
-                grads,
-                given,
-                [*range(len(types)), *others],
-                wanted,
-            )
-        )
-        present = [[t for t in listed if t is not None] for listed in (grads, given)]
-        jaxpr = self._lowered(lambda: trace(function, [*present[0], *present[1]]))
-        read = iter(reads(jaxpr)[len(present[0]) :])
-        is_read = [type_ is not None and next(read) for type_ in types]
-        refuse_unsaved(self.definition.entry, self._names_of_operands(), is_taken, is_read)
-
     def _taken(self, results: int) -> tuple[int, ...]:
-        """The positions of what `saves` lists among operands, results and further results."""
-        entry = self.definition.entry
-        names = [
-            *self._names_of_operands(),
-            *(result_name(n, ".") for n in range(results)),
-            *(name for name, _ in entry.saved),
-        ]
-        saves = entry.operands if entry.saves is None else entry.saves
-        return tuple(n for n, name in enumerate(names) if name in saves)
+        """See `taken_by_derived`."""
+        return taken_by_derived(self.spec, results)
 
     def axes_of(self, saved: Sequence[int | None], results: int) -> tuple[int | None, ...]:
         """The axes of the operands that are present, from those of what the backward takes. An
@@ -373,10 +340,6 @@ class Call:
             if type_ is not None
         )
 
-    def _names_of_operands(self) -> tuple[str, ...]:
-        entry, groups = self.definition.entry, self._captured[0].groups
-        return entry.operands if groups is None else operand_names(entry.operands, groups)
-
     def _whole(self, wanted: Sequence[bool]) -> tuple[bool, ...]:
         """`wanted`, with absent operands."""
         rest = iter(wanted)
@@ -384,18 +347,13 @@ class Call:
 
     def _explicit(self, backward: Definition, given: Cotangents) -> list[Any]:
         """The gradients of an entry without an operator."""
-        entry, captured = self.definition.entry, self._captured[0]
-        values = list(meaning.spread(given.operands, self._types))
-        grouped = values if captured.groups is None else regrouped(values, captured.groups)
-        named = dict(captured.values)
-        named |= {local_name(n): v for n, v in zip(entry.operands, grouped, strict=True)}
-        named |= {result_name(n): value for n, value in enumerate(given.results)}
-        named |= {f"grad_output_{n}" if n else "grad_output": g for n, g in enumerate(given.grads)}
+        operands = list(meaning.spread(given.operands, self._types))
+        named = named_values(self.spec, operands, given.results, (), given.grads)
         parameters = [argument.name for argument in backward.signature.arguments]
         found = self.invoke(backward, {n: named[n] for n in parameters if n in named})
         listed = found if isinstance(found, list | tuple) else (found,)
         by_name = dict(zip(backward.entry.gradients, listed, strict=True))
-        names = self._names_of_operands()
+        names = self.spec.names()
         return [by_name[name] for name in compress(names, self._whole(given.wanted))]
 
     def _of_operator(self, backward: Definition, given: Cotangents) -> list[Any]:
@@ -427,7 +385,7 @@ class Call:
                     self.definition.function
                     if self.definition.entry.decomposition.target is None
                     else find_overload(self.definition.signature),
-                    self._captured[0],
+                    self.spec,
                     self._types,
                     grads,
                     self._whole(wanted),

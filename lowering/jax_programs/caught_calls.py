@@ -104,7 +104,7 @@ class CaughtCall(_PlainCall):
         if not self.definition.entry.saved:
             return self.kind
         further = self._lowered(
-            lambda: meaning.further_results(self.definition, self._captured[0], self._types)
+            lambda: meaning.further_results(self.definition, self.spec, self._types)
         )
 
         def function(*arrays: Any) -> list[Any]:
