@@ -45,11 +45,8 @@ class Hook:
     operands: str
     arguments: str
     """The arguments that are not operands, by name."""
-    tensors: str = ""
-    """At the backend: the composite's operands, then the tensors that are None in calls that the
-    entry takes."""
-    keys: str = ""
-    """The dispatcher's keys, which the stock kernel takes too."""
+    tensors: str
+    """The composite's operands, then the tensors that are None in calls that the entry takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +104,18 @@ def function_hook_source(
 def _add_hooks(entry: Composite, name: str, registry: Registry, hooks: _Hooks) -> None:
     if entry.op is not None and entry.adapt is None:
         operator = find_operator(entry.op)
-        hooks.at_backend.append(_backend_hook(entry, name, operator, registry))
+        summary = f"Lower calls as {entry.composite_name}, version {entry.version}."
+        first = ["_lowering: EntryLowering"]
+        keys = [part for argument in operator.arguments for part in _key(argument)]
+        hooks.at_backend.append(_hook(entry, name, operator, registry, summary, first, keys))
         if is_caught_at_autograd(entry, operator, registry):
-            hooks.at_autograd.append(_autograd_hook(entry, name, operator, registry))
+            summary = (
+                f"Catch {operator.qualified} as {entry.composite_name} before PyTorch decomposes"
+                " it."
+            )
+            first = ["_composite: CompositeFunction", "_keys: Any"]
+            name = f"{name}_at_autograd"
+            hooks.at_autograd.append(_hook(entry, name, operator, registry, summary, first))
     elif entry.adapt is not None or entry.gradients:
         callee = callee_of(entry)
         assert callee is not None
@@ -165,63 +171,43 @@ def _function_names(registry: Registry) -> dict[str, str]:
     return functions
 
 
-def _backend_hook(entry: Composite, function: str, operator: Operator, registry: Registry) -> Hook:
-    check_arguments(entry, operator)
-    left_out = [a.name for a in operator.tensors if a.name not in entry.operands]
-    return Hook(
-        function=function,
-        summary=f"Lower calls as {entry.composite_name}, version {entry.version}.",
-        key_text=repr(registry.key(entry)),
-        schema=operator.schema,
-        parameters=["_lowering: EntryLowering", *parameters_of(operator)],
-        paths=[],
-        key=written_tuple([part for argument in operator.arguments for part in _key(argument)]),
-        operands=written_tuple(list(entry.operands)),
-        arguments=_arguments(entry, operator),
-        tensors=", ".join([*entry.operands, *left_out]),
-    )
-
-
-def _autograd_hook(entry: Composite, name: str, operator: Operator, registry: Registry) -> Hook:
-    summary = f"Catch {operator.qualified} as {entry.composite_name} before PyTorch decomposes it."
-    parameters = ["_composite: CompositeFunction", "_keys: Any", *parameters_of(operator)]
-    function = f"{name}_at_autograd"
-    return _composite_hook(
-        entry, function, operator, registry, summary, parameters, keys="(_keys,)"
-    )
-
-
 def _function_hook(entry: Composite, name: str, operator: Operator, registry: Registry) -> Hook:
     summary = f"Take calls of a function as {entry.composite_name}."
-    parameters = ["_composite: CompositeFunction", *parameters_of(operator)]
-    return _composite_hook(entry, name, operator, registry, summary, parameters)
+    return _hook(entry, name, operator, registry, summary, ["_composite: CompositeFunction"])
 
 
-def _composite_hook(
+def _hook(
     entry: Composite,
     function: str,
     operator: Operator,
     registry: Registry,
     summary: str,
-    parameters: list[str],
-    keys: str = "",
+    first: list[str],
+    key: list[str] | None = None,
 ) -> Hook:
-    """The parts of a hook above the backend."""
+    """The parts of a hook.
+
+    Args:
+        first: its parameters before the arguments of what it catches.
+        key: the parts of the key; None for those of a hook above the backend.
+    """
     paths = check_arguments(entry, operator)
+    if key is None:
+        key = [_call_key(argument, entry, paths) for argument in operator.arguments]
+        key += [_path_key(path, entry) for path in paths]
+    operands = [local(name) for name in entry.operands]
+    others = [a.name for a in operator.tensors if a.name not in entry.operands]
     return Hook(
         function=function,
         summary=summary,
         key_text=repr(registry.key(entry)),
         schema=_one_line(operator.schema),
-        parameters=parameters,
+        parameters=[*first, *parameters_of(operator)],
         paths=[(local(path), path) for path in paths],
-        key=written_tuple(
-            [_call_key(argument, entry, paths) for argument in operator.arguments]
-            + [_path_key(path, entry) for path in paths]
-        ),
-        operands=written_tuple([local(name) for name in entry.operands]),
+        key=written_tuple(key),
+        operands=written_tuple(operands),
         arguments=_arguments(entry, operator),
-        keys=keys,
+        tensors=", ".join([*operands, *others]),
     )
 
 

@@ -25,7 +25,6 @@ from lowering.dispatch.call import CallSpec
 from lowering.dispatch.decomposition import (
     keeps_stock_bits,
     lower_function,
-    lower_jax_function,
     require_tensors,
 )
 from lowering.dispatch.statistics import EntryStatistics, written_operands
@@ -181,7 +180,7 @@ def lower_alternative(
         MissingPackageError: jax is not installed.
     """
     if changed.decomposition.kind == "jax":
-        return lower_jax_function(changed, frontend, function, operands)
+        return lower_function(changed, frontend, function, operands)
 
     def of_tensors(*tensors: Any) -> Any:
         with torch.no_grad():

@@ -35,7 +35,7 @@ from lowering.dispatch.alternatives import (
     lower_alternative,
 )
 from lowering.dispatch.call import CallForm, CallSpec
-from lowering.dispatch.computations import TRANSIENT, NotNowError, remember
+from lowering.dispatch.computations import TRANSIENT, NotNowError, computed, remember
 from lowering.dispatch.decomposition import Decomposer
 from lowering.dispatch.operand_lists import ungrouped
 from lowering.dispatch.statistics import EntryStatistics, Fallback, written_operands
@@ -76,22 +76,19 @@ class EntryLowering:
             LoweringError: the entry's own decomposition failed, or its results differ in type from
                 those of the operator.
         """
-        computation = self.computations.get(spec.key)
-        if computation is None:
-            if self._lowering.active:
-                inside = Fallback(self.entry.qualified, "", "", is_missed=False)
-                return self._falling_back(inside, spec.kept())
-            try:
-                with self._lowering.raised():
-                    computation = self._new_computation(spec.flat())
-            except NotNowError as error:
-                return self._falling_back(error.fallback, spec.kept())
-            remember(self.computations, spec.key, computation)
-        if isinstance(computation, Fallback):
-            kernel = self._falling_back(computation, spec.kept())
-        else:
+        computations, key = self.computations, spec.key
+        if self._lowering.active and key not in computations:
+            inside = Fallback(self.entry.qualified, "", "", is_missed=False)
+            return self._falling_back(inside, spec)
+        make = partial(self._new_computation, spec)
+        computation = computed(computations, key, self._lowering, make)
+        if not isinstance(computation, Fallback):
             kernel = self._inserting(computation, spec)
-        remember(self.kernels, spec.key, kernel)
+        else:
+            kernel = self._falling_back(computation, spec)
+            if key not in computations:  # the next call is tried again
+                return kernel
+        remember(self.kernels, key, kernel)
         return kernel
 
     def _inserting(self, computation: Any, spec: CallSpec) -> Kernel:
@@ -122,9 +119,9 @@ class EntryLowering:
 
         return insert_one if is_one and is_plain and not entry.results else insert_any
 
-    def _falling_back(self, fallback: Fallback, kept: CallSpec) -> Kernel:
+    def _falling_back(self, fallback: Fallback, spec: CallSpec) -> Kernel:
         """A kernel that counts a call of the program and leaves it to `otherwise`."""
-        otherwise, graph = self.otherwise, self.frontend.graph
+        otherwise, graph, kept = self.otherwise, self.frontend.graph, spec.kept()
 
         def fall_back(*tensors: Any) -> Any:
             # The stock lowering of a call that another entry claims makes calls of its own.
@@ -136,6 +133,7 @@ class EntryLowering:
 
     def _new_computation(self, spec: CallSpec) -> Any:
         """The composite of a call, or a Fallback."""
+        spec = spec.flat()
         unmet = spec.unmet()
         if unmet is not None:
             return self._fallback(unmet, spec)

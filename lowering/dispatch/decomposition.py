@@ -15,13 +15,11 @@ from composites.errors import (
     UnsupportedCallError,
 )
 from composites.functions import find_function
-from composites.intermediates import recorded
 from composites.registry.model import Composite
 from composites.user_code import described
 from lowering import interrupts
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.guarded_self import UnlistedReadError
-from lowering.dispatch.saving import further_values
 from lowering.frontends.protocols import (
     Frontend,
     GraphRunError,
@@ -51,47 +49,17 @@ class Decomposer:
             UnsupportedCallError: the entry's own function leaves the call to the stock lowering.
             InvalidCallError: the entry's own function rejects the call.
         """
-        kind, target = self.entry.decomposition.kind, self.entry.decomposition.target
-        if kind == "jax":
-            return lower_jax(self.entry, self.frontend, spec)
+        entry, target = self.entry, self.entry.decomposition.target
         function = self.stock if target is None else find_function(target)
-        return lower_function(
-            self.entry,
-            self.frontend,
-            lambda *tensors: self._results(spec.call(function, *tensors)),
-            spec.operands,
-            whole_dispatch=target is not None or self.stock_dispatches,
-        )
 
-    def _results(self, results: Any) -> Any:
-        if self.entry.decomposition.target is not None:
-            require_tensors(results if isinstance(results, list | tuple) else (results,))
-        return self.entry.exposed(results)
+        def results(*values: Any) -> Any:
+            found = spec.call(function, *values)
+            if entry.decomposition.kind == "torch":
+                require_tensors(found if isinstance(found, list | tuple) else (found,))
+            return entry.exposed(found)
 
-
-def lower_jax(
-    entry: Composite, frontend: Frontend, spec: CallSpec, *, saved: bool = False
-) -> TracedFunction:
-    """Trace an entry's JAX function.
-
-    Args:
-        saved: whether further results for a backward come last.
-
-    Raises:
-        LoweringError: the function failed.
-        MissingPackageError: jax is not installed.
-        UnsupportedCallError: the function leaves the call to the stock lowering.
-    """
-    jax = jax_frontend()
-    function = jax_function(entry, spec)
-
-    def lowered(*arrays: Any) -> Any:
-        with recorded() as named:
-            results = function(*arrays)
-        extra = further_values(entry, spec, arrays, named) if saved else []
-        return [*jax.leaves(results), *extra] if extra else results
-
-    return lower_jax_function(entry, frontend, lowered, spec.operands)
+        whole = target is not None or self.stock_dispatches
+        return lower_function(entry, self.frontend, results, spec.operands, whole_dispatch=whole)
 
 
 def jax_function(entry: Composite, spec: CallSpec) -> Callable[..., Any]:
@@ -116,24 +84,6 @@ def jax_frontend() -> Any:
     return jax
 
 
-def lower_jax_function(
-    entry: Composite, frontend: Frontend, function: Callable[..., Any], operands: Sequence[Any]
-) -> TracedFunction:
-    """Trace a function of arrays that runs an entry's decomposition.
-
-    Raises: see `lower_jax`.
-    """
-    jax_frontend()
-    types = [None if t is None else frontend.tensors.type_of(t) for t in operands]
-    try:
-        with interrupts.allowed():
-            return frontend.tracing.trace_arrays(function, types)
-    except (UnsupportedCallError, InvalidCallError, LoweringError):
-        raise
-    except (Exception, SystemExit) as error:
-        raise _failed(entry, frontend, operands, error) from error
-
-
 def keeps_stock_bits(entry: Composite) -> bool:
     """Whether the decomposition must give the same bits as what it replaces.
 
@@ -152,7 +102,8 @@ def lower_function(
     autocast: Any = None,
     as_stock: bool = False,
 ) -> TracedFunction:
-    """Trace a function of the operands that runs an entry's decomposition.
+    """Trace a function of the operands that runs an entry's decomposition: a function of arrays if
+    the decomposition is written in JAX, otherwise of tensors.
 
     Args:
         whole_dispatch, autocast: see `Tracing.trace`.
@@ -161,8 +112,16 @@ def lower_function(
     Raises:
         LoweringError: the entry's own function failed. Errors of the stock lowering are not
             wrapped.
+        MissingPackageError: jax is not installed, and the decomposition is written in it.
     """
+    is_jax = entry.decomposition.kind == "jax"
+    if is_jax:
+        jax_frontend()
     try:
+        if is_jax:
+            types = [None if t is None else frontend.tensors.type_of(t) for t in operands]
+            with interrupts.allowed():
+                return frontend.tracing.trace_arrays(function, types)
         return frontend.tracing.trace(
             function,
             operands,

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +35,8 @@ from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.lock_free_property import lock_free_property
 from lowering.jax_entries.traced import depends_on, is_same
 
+Made = TypeVar("Made")
+
 Invoke = Callable[[Definition, Mapping[str, Any]], Any]
 """Calls another entry, with its arguments by name."""
 
@@ -54,11 +56,17 @@ class Call:
     invoke: Invoke
     reads: Key = ()
     """What a function under the decorator reads from outside."""
-    _backwards: dict[Any, Any] = field(default_factory=dict)
-    _many: dict[Any, Any] = field(default_factory=dict)
-    """What `batched` and `moved` return, so that equal calls of many share a decomposition."""
+    _made: dict[Any, Any] = field(default_factory=dict)
+    """What methods have made, so that equal calls share a decomposition; see `_once`."""
 
-    # ---- what the hook says ----
+    def _once(self, make: Callable[..., Any], *arguments: Any) -> Any:
+        """What a method makes of these arguments."""
+        key = (make.__name__, *arguments)
+        if key not in self._made:
+            self._made[key] = make(*arguments)
+        return self._made[key]
+
+    # ---- how the entry reads it ----
 
     @lock_free_property
     def _read(self) -> tuple[CallSpec, tuple[int | None, ...]]:
@@ -124,9 +132,7 @@ class Call:
 
     @lock_free_property
     def _meaning(self) -> tuple[Any, Any]:
-        return self._lowered(  # type: ignore[no-any-return]
-            lambda: meaning.forward(self.definition, self.spec, self._types, saved=False)
-        )
+        return self._lowered(meaning.forward, self.definition, self.spec, self._types, saved=False)
 
     @property
     def is_claimed(self) -> bool:
@@ -136,7 +142,7 @@ class Call:
     def decomposed(self, operands: Sequence[Any]) -> Any:
         """The results of the decomposition itself, as the caller gets them."""
         function, structure = self._meaning
-        return structure(self._lowered(lambda: function(*operands)))
+        return structure(self._lowered(function, *operands))
 
     def composite(self, operands: Sequence[Any]) -> Any:
         """The results of the composite, as the caller gets them."""
@@ -157,17 +163,17 @@ class Call:
         if not self.definition.entry.saved:
             return self.kind
         function, _ = self._lowered(
-            lambda: meaning.forward(self.definition, self.spec, self._types, saved=True)
+            meaning.forward, self.definition, self.spec, self._types, saved=True
         )
         return replace(self._kind(function), rules=None)
 
     def _kind(self, function: Callable[..., Any]) -> Kind:
         entry = self.definition.entry
-        jaxpr = self._lowered(lambda: trace(function, self._present))
+        jaxpr = self._lowered(trace, function, self._present)
         return Kind(entry.composite_name, entry.version, texts(self._attributes), jaxpr, self)
 
-    def _lowered(self, make: Callable[[], Any]) -> Any:
-        """What `make` returns.
+    def _lowered(self, make: Callable[..., Made], /, *arguments: Any, **keywords: Any) -> Made:
+        """What a function returns that traces or runs the decomposition.
 
         Raises:
             LoweringError: the decomposition fails for these arguments, or would read other values
@@ -177,7 +183,7 @@ class Call:
         if reads is not None:
             reads.check(self.reads, f"{entry.location}: {entry.qualified}")
         try:
-            return make()
+            return make(*arguments, **keywords)
         except (LoweringError, InvalidCallError):
             raise
         except UnsupportedCallError as error:
@@ -238,15 +244,14 @@ class Call:
         backward = self.definition.backward
         if backward is not None and backward.entry.gradients:
             return ()
-        key = ("results", wanted)
-        if key not in self._backwards:
-            found = self._lowered(
-                lambda: meaning.differentiable(
-                    self.definition, self.spec, self._types, self._whole(wanted)
-                )
-            )
-            self._backwards[key] = tuple(n for n, has_one in enumerate(found) if not has_one)
-        return self._backwards[key]  # type: ignore[no-any-return]
+        return self._once(self._constant_in_pytorch, wanted)  # type: ignore[no-any-return]
+
+    def _constant_in_pytorch(self, wanted: tuple[bool, ...]) -> tuple[int, ...]:
+        whole = self._whole(wanted)
+        found = self._lowered(
+            meaning.differentiable, self.definition, self.spec, self._types, whole
+        )
+        return tuple(n for n, has_one in enumerate(found) if not has_one)
 
     def _transposed(self, given: Cotangents) -> list[Any]:
         """The gradient of the decomposition, where PyTorch takes a result for a constant that the
@@ -274,10 +279,7 @@ class Call:
         saved: tuple[Any | None, ...],
     ) -> Kind:
         """The derived backward, a composite of its own."""
-        key = (grads, wanted, saved)
-        if key not in self._backwards:
-            self._backwards[key] = self._make_backward(grads, wanted, saved)
-        return self._backwards[key]  # type: ignore[no-any-return]
+        return self._once(self._make_backward, grads, wanted, saved)  # type: ignore[no-any-return]
 
     def _make_backward(
         self,
@@ -287,14 +289,12 @@ class Call:
     ) -> Kind:
         derived = self._backward_spec(grads, wanted)
         operands = [*(grad for grad in grads if grad is not None), *saved]
-        function = self._lowered(lambda: meaning.backward(self.definition, derived, operands))
+        function = self._lowered(meaning.backward, self.definition, derived, operands)
         if derived.unsaved:
             unsaved = [self._types[n] for n in derived.unsaved]
-            whole = self._lowered(
-                lambda: meaning.backward(self.definition, derived, operands, unsaved)
-            )
+            whole = self._lowered(meaning.backward, self.definition, derived, operands, unsaved)
             types = [type_ for type_ in (*operands, *unsaved) if type_ is not None]
-            read = reads(self._lowered(lambda: trace(whole, types)))
+            read = reads(self._lowered(trace, whole, types))
             derived.refuse_unsaved(read[len(read) - len(unsaved) :])
         return self._backward_of(function, grads, wanted, saved)
 
@@ -322,7 +322,7 @@ class Call:
             entry.backward_name,
             entry.version,
             texts({**self._attributes, "output_mask": mask}),
-            self._lowered(lambda: trace(function, present)),
+            self._lowered(trace, function, present),
             DerivedBackward(self, grads, wanted, saved),
         )
 
@@ -368,40 +368,36 @@ class Call:
             named = dict(zip(names, arguments, strict=False)) | keywords
             return self.invoke(backward, named)
 
-        return self._lowered(  # type: ignore[no-any-return]
-            lambda: after.run([*given.present, *given.operands], given.results, claim)
-        )
+        arrays = [*given.present, *given.operands]
+        return self._lowered(after.run, arrays, given.results, claim)
 
     def operator_after(
         self, backward: Definition, grads: tuple[Any | None, ...], wanted: tuple[bool, ...]
     ) -> meaning.OperatorBackward:
         """What PyTorch's autograd does after the operator of this entry."""
-        assert backward.entry.op is not None
-        operator = find_overload(find_operator(backward.entry.op))
-        key = (grads, wanted)
-        if key not in self._backwards:
-            self._backwards[key] = self._lowered(
-                lambda: meaning.OperatorBackward(
-                    self.definition.function
-                    if self.definition.entry.decomposition.target is None
-                    else find_overload(self.definition.signature),
-                    self.spec,
-                    self._types,
-                    grads,
-                    self._whole(wanted),
-                    operator,
-                )
-            )
-        return self._backwards[key]  # type: ignore[no-any-return]
+        return self._once(self._operator_after, backward, grads, wanted)  # type: ignore[no-any-return]
+
+    def _operator_after(
+        self, backward: Definition, grads: tuple[Any | None, ...], wanted: tuple[bool, ...]
+    ) -> meaning.OperatorBackward:
+        definition, op = self.definition, backward.entry.op
+        assert op is not None
+        own = definition.entry.decomposition.target is not None
+        return self._lowered(
+            meaning.OperatorBackward,
+            find_overload(definition.signature) if own else definition.function,
+            self.spec,
+            self._types,
+            grads,
+            self._whole(wanted),
+            find_overload(find_operator(op)),
+        )
 
     # ---- Rules: vmap ----
 
     def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
         """See `Rules`. The first dimension of the operands with an axis counts the calls."""
-        key = ("batched", size, axes)
-        if key not in self._many:
-            self._many[key] = self._make_batched(size, axes)
-        return self._many[key]  # type: ignore[no-any-return]
+        return self._once(self._make_batched, size, axes)  # type: ignore[no-any-return]
 
     def _make_batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
         def moved(chosen: tuple[int | None, ...]) -> Kind | None:
@@ -413,10 +409,7 @@ class Call:
     def moved(self, size: int, axes: tuple[int | None, ...]) -> Call | None:
         """The call with one more dimension at the front of these operands. None if there is no
         such call."""
-        key = ("moved", size, axes)
-        if key not in self._many:
-            self._many[key] = self._make_moved(size, axes)
-        return self._many[key]  # type: ignore[no-any-return]
+        return self._once(self._make_moved, size, axes)  # type: ignore[no-any-return]
 
     def _make_moved(self, size: int, axes: tuple[int | None, ...]) -> Call | None:
         numbers = {number for number, axis in zip(self.order, axes, strict=True) if axis == 0}

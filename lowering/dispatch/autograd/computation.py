@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,11 +20,16 @@ from lowering.dispatch.autograd.gradients import leaves_of
 from lowering.dispatch.backend import Lowered, lower_composite
 from lowering.dispatch.backward import local_name, names_of_values, taken_by_derived
 from lowering.dispatch.call import CallSpec
-from lowering.dispatch.decomposition import lower_function, lower_jax, require_tensors
+from lowering.dispatch.decomposition import (
+    jax_frontend,
+    jax_function,
+    lower_function,
+    require_tensors,
+)
 from lowering.dispatch.differentiable import TensorMeta
 from lowering.dispatch.saving import further_values
 from lowering.dispatch.statistics import Fallback
-from lowering.frontends.protocols import Frontend, Seed, TracedFunction
+from lowering.frontends.protocols import Frontend, Seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +153,8 @@ def _with_alternative(
         frontend,
         operands,
         spec.attributes,
-        lambda: lower_alternative(
+        partial(
+            lower_alternative,
             changed,
             frontend,
             function,
@@ -210,11 +217,11 @@ def _lower_stock(
         require_tensors(extra)
         return [result.detach() for result in (*flat, *extra)]
 
-    def decompose() -> TracedFunction:
-        if entry.decomposition.kind == "jax":
-            saved = wanted is not None
-            return lower_jax(entry, frontend, spec, saved=saved)
-        return lower_function(entry, frontend, forward, spec.operands, autocast=autocast)
+    def of_arrays(*arrays: Any) -> list[Any]:
+        with recorded() as named:
+            results = jax_function(entry, spec)(*arrays)
+        extra = further_values(entry, spec, arrays, named) if wanted else []
+        return [*jax_frontend().leaves(results), *extra]
 
     lowered = lower_composite(
         entry,
@@ -223,7 +230,14 @@ def _lower_stock(
         frontend,
         spec.operands,
         spec.attributes,
-        decompose,
+        partial(
+            lower_function,
+            entry,
+            frontend,
+            of_arrays if entry.decomposition.kind == "jax" else forward,
+            spec.operands,
+            autocast=autocast,
+        ),
     )
     if isinstance(lowered, Fallback):
         return lowered

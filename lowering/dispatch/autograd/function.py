@@ -27,12 +27,12 @@ from lowering.dispatch.autograd.definition import Definition, Operands
 from lowering.dispatch.autograd.gradients import gradients_of
 from lowering.dispatch.autograd.step import Step
 from lowering.dispatch.call import CallSpec
-from lowering.dispatch.computations import NotNowError, remember
+from lowering.dispatch.computations import computed
 from lowering.dispatch.differentiable import PLAIN, Differentiable
 from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.keys import UNKNOWN
 from lowering.dispatch.operand_lists import ungrouped
-from lowering.dispatch.reads import refusal
+from lowering.dispatch.reads import Key, refusal
 from lowering.dispatch.statistics import Fallback, written_operands
 from lowering.frontends.protocols import Kernel, Seed
 
@@ -189,19 +189,19 @@ class CompositeFunction:
         key = self._key(spec, wanted)
         computation = self.forward.get(key)
         if computation is None:
-            definition = self.definition
-            try:
-                with definition.lowering.raised():
-                    reason = self._unmet(spec, wanted)
-                    if reason is None:
-                        computation = lower_forward(definition, spec, wanted)
-                        reason = definition.refuse_written(spec.key, key[-1])
-                    if reason is not None:
-                        computation = self._fallback(reason, spec.operands)
-            except NotNowError as error:
-                return error.fallback
-            remember(self.forward, key, computation)
+            make = partial(self._new_computation, spec, wanted, key[-1])
+            computation = computed(self.forward, key, self.definition.lowering, make)
         return computation
+
+    def _new_computation(
+        self, spec: CallSpec, wanted: tuple[bool, ...] | None, reads: Key
+    ) -> Computation | Fallback:
+        unmet = self._unmet(spec, wanted)
+        if unmet is not None:
+            return self._fallback(unmet, spec.operands)
+        computation = lower_forward(self.definition, spec, wanted)
+        written = self.definition.refuse_written(spec.key, reads)
+        return computation if written is None else self._fallback(written, spec.operands)
 
     def _unmet(self, spec: CallSpec, wanted: tuple[bool, ...] | None) -> str | None:
         """Why a call cannot be the composite; None if it can be."""

@@ -33,12 +33,11 @@ from lowering.dispatch.autograd.gradients import gradients_of
 from lowering.dispatch.backend import Lowered, lower_composite
 from lowering.dispatch.backward import BackwardSpec, named_values
 from lowering.dispatch.call import CallSpec
-from lowering.dispatch.computations import NotNowError, remember
+from lowering.dispatch.computations import computed
 from lowering.dispatch.decomposition import (
     jax_frontend,
     jax_function,
     lower_function,
-    lower_jax_function,
 )
 from lowering.dispatch.differentiable import PLAIN, Gradients, TensorMeta
 from lowering.dispatch.operand_lists import Groups
@@ -239,15 +238,9 @@ class _Backward:
             definition.frontend.graph.target,
         )
         operands = [*given, *(self.kept[n] for n in self.derived.taken)]
-        lowered = definition.derived.get(key)
-        if lowered is None:
-            try:
-                with definition.lowering.raised():
-                    lowered = self._lower(operands)
-            except NotNowError as error:
-                error.fallback.count_call()
-                return self._stock(None)
-            remember(definition.derived, key, lowered)
+        lowered = computed(
+            definition.derived, key, definition.lowering, partial(self._lower, operands)
+        )
         if isinstance(lowered, Fallback):
             lowered.count_call()
             return self._stock(None)
@@ -314,8 +307,6 @@ class _Backward:
                 framework,
             )
 
-        if is_jax:
-            return lower_jax_function(entry, frontend, backward, operands)
         autocast = frontend.tracing.autocast_dtype()
         return lower_function(entry, frontend, backward, operands, autocast=autocast)
 
