@@ -315,6 +315,20 @@ def parse_key(name: str) -> Any:
     return torch._C._dispatch_key_parse(name)
 
 
+def keys_after(key: Any) -> Any:
+    """The dispatch keys that come after a key, as a set."""
+    return torch._C._dispatch_keyset_full_after(key)
+
+
+def operators_with_kernel(key: str) -> frozenset[str]:
+    """The operators of aten that have a kernel at a dispatch key, as `name.overload`."""
+    return frozenset(
+        name.removeprefix("aten::")
+        for name in torch._C._dispatch_get_all_op_names()
+        if name.startswith("aten::") and torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
+    )
+
+
 def includes_key(key: Any) -> bool:
     """Whether this thread includes a dispatch key in every call."""
     return bool(torch._C._dispatch_tls_is_dispatch_key_included(key))
