@@ -775,7 +775,8 @@ class SizeSymbols:
         symbol = self._env.create_symbol(
             example, source, DimDynamic.DYNAMIC, StrictMinMaxConstraint(vr=bounds, warn_only=False)
         )
-        return self._env.create_symintnode(symbol, hint=example, source=source)
+        size: torch.SymInt = self._env.create_symintnode(symbol, hint=example, source=source)
+        return size
 
 
 _FOR_ALL_SIZES: list[bool] = []

@@ -15,9 +15,9 @@ from lowering.frontends.aten_in_jax.dtypes import torch_dtype
 from lowering.frontends.aten_in_jax.table import RULES
 from lowering.frontends.fx import capture
 from lowering.frontends.fx.decomposition import FxDecomposition
-from lowering.frontends.fx.sizes import in_pytorch
+from lowering.frontends.fx.sizes import in_pytorch, vary
 from lowering.frontends.jax.composite_call import Kind, bind
-from lowering.frontends.jax.internals import has_own_sizes, result_shapes
+from lowering.frontends.jax.internals import has_own_sizes, results_for
 from lowering.frontends.protocols import EmittedComposite
 from lowering.frontends.tensor_types import DTYPE_OF, ELEMENT_TYPE_OF
 from lowering.frontends.thread_flag import ThreadFlag
@@ -72,13 +72,12 @@ class FxGraph:
         """See `lowering.frontends.protocols.Graph`."""
         written = tuple((key, text) for key, text in attributes.items() if text is not None)
         with enable_x64():  # a kind is lowered under the settings that it was made with
-            if not has_own_sizes(decomposition.jaxpr):
+            if vary() and not has_own_sizes(decomposition.jaxpr):
                 raise UnsupportedCallError("it depends on a size that no operand has")
             kind = Kind(name, version, written, decomposition.jaxpr, symbolic_too=True)
-            shapes = result_shapes(decomposition.jaxpr, [type_.shape for type_ in operands])
             results = tuple(
-                _type_of(aval, shape)
-                for aval, shape in zip(decomposition.jaxpr.out_avals, shapes, strict=True)
+                TensorType(ELEMENT_TYPE_OF[torch_dtype(aval.dtype)], tuple(aval.shape))
+                for aval in results_for(decomposition.jaxpr, [type_.shape for type_ in operands])
             )
         return EmittedComposite(FxComposite(kind, results), results)
 
@@ -115,7 +114,3 @@ def call_composite(dtypes: Any, /, operands: Sequence[Any], kind: Kind) -> list[
 
 
 RULES[call_composite] = call_composite
-
-
-def _type_of(aval: Any, shape: Sequence[Any]) -> TensorType:
-    return TensorType(ELEMENT_TYPE_OF[torch_dtype(aval.dtype)], tuple(shape))

@@ -97,8 +97,8 @@ def _failing_sizes(condition: str, bounds: Mapping[str, tuple[int, int | None]])
         largest = _LARGE if most is None else most
         sizes = {*range(least, least + 2 * _SMALL // len(names)), *near, largest}
         tried.append(sorted(size for size in sizes if least <= size <= largest))
-    for sizes in itertools.product(*tried):
-        values = dict(zip(names, sizes, strict=True))
+    for chosen in itertools.product(*tried):
+        values = dict(zip(names, chosen, strict=True))
         if not eval(code, {"math": math, "max": max, "min": min}, values):
             return values
     return None
@@ -210,6 +210,8 @@ def in_pytorch(shape: Sequence[Any]) -> tuple[Any, ...]:
 def of_own(shapes: Sequence[Sequence[Any] | None]) -> list[tuple[Any, ...] | None]:
     """Shapes in which each size is one that a function knows from these shapes: a symbol that is
     alone a size, an expression of such symbols, or a new symbol in the place of one of others."""
+    if not _CURRENT:
+        return [None if shape is None else tuple(shape) for shape in shapes]
     alone = {str(in_jax(s)) for shape in shapes if shape is not None for s in shape}
     new: dict[str, torch.SymInt] = {}
 
@@ -244,13 +246,13 @@ def _evaluated(text: str, names: Mapping[str, Any]) -> Any:
 
 def _largest(*sizes: Any) -> Any:
     if any(isinstance(size, torch.SymInt) for size in sizes):
-        return torch.sym_max(*sizes)
+        return torch.sym_max(*sizes)  # type: ignore[no-untyped-call]
     return jax.core.max_dim(*sizes)
 
 
 def _smallest(*sizes: Any) -> Any:
     if any(isinstance(size, torch.SymInt) for size in sizes):
-        return torch.sym_min(*sizes)
+        return torch.sym_min(*sizes)  # type: ignore[no-untyped-call]
     return jax.core.min_dim(*sizes)
 
 

@@ -34,7 +34,7 @@ from lowering.frontends.jax.internals import (
     is_empty,
     is_sharded,
     parse_attributes_of,
-    result_shapes,
+    results_for,
     results_read,
     run_equation,
     transposed,
@@ -390,9 +390,7 @@ def _composite(*operands: Any, kind: Kind, jaxpr: Any) -> list[Any]:
 
 
 def _abstract_call(*operands: Any, kind: Kind) -> Any:
-    shapes = result_shapes(kind.jaxpr, [operand.shape for operand in operands])
-    avals = [a.update(shape=s) for a, s in zip(kind.jaxpr.out_avals, shapes, strict=True)]
-    return varying_as(avals, operands)
+    return varying_as(results_for(kind.jaxpr, [x.shape for x in operands]), operands)
 
 
 @_as_called

@@ -19,7 +19,7 @@ from lowering.frontends.jax.internals import sized
 from lowering.stablehlo import Module, bindings
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.run import enable_x64
-from lowering.stablehlo.symbols import body, functions, keep_arguments
+from lowering.stablehlo.symbols import functions, keep_arguments
 
 optimization_barrier = jax.lax.optimization_barrier
 
@@ -139,7 +139,7 @@ def lower_to_stablehlo(
         if key in main.attributes:
             del main.attributes[key]
     # JAX puts symbolic sizes before the operands, and nothing reads them.
-    count = len(body(main).arguments)
+    count = len(main.attributes["function_type"].value.inputs)
     keep_arguments(main, range(count - len(operands), count))
     return Module(copy)
 

@@ -254,7 +254,7 @@ def sized(function: Callable[..., Any], types: Sequence[Any]) -> Callable[..., A
             "dynamic_shapes: the program reads no argument with the dimension"
             f" {min(symbols_of(traced) - alone)}, so it cannot know its size; keep it fixed"
         )
-    return jaxpr_as_fun(own)
+    return jaxpr_as_fun(own)  # type: ignore[no-any-return]
 
 
 _sized_p = Primitive("sized_decomposition")
@@ -282,16 +282,21 @@ def has_own_sizes(jaxpr: Any) -> bool:
     return _with_sizes(jaxpr) is not None
 
 
-def result_shapes(jaxpr: Any, shapes: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """The shapes of the results of a closed jaxpr for operands of these shapes. They may be other
-    ones where its own have symbols that are alone a size."""
-    known = {
+def results_for(jaxpr: Any, shapes: Sequence[Sequence[Any]]) -> list[Any]:
+    """The types of the results of a closed jaxpr for operands of these shapes. They may be other
+    ones than its own where these have symbols."""
+    symbols = {
         str(size): actual
         for aval, shape in zip(jaxpr.in_avals, shapes, strict=True)
         for size, actual in zip(aval.shape, shape, strict=True)
         if is_symbolic_dim(size)
     }
-    return [tuple(evaluate_shape(a.shape, known, *known.values())) for a in jaxpr.out_avals]
+    if not symbols:
+        return list(jaxpr.out_avals)
+    return [
+        aval.update(shape=tuple(evaluate_shape(aval.shape, symbols, *symbols.values())))
+        for aval in jaxpr.out_avals
+    ]
 
 
 def symbols_of(jaxpr: Any) -> set[str]:
