@@ -23,6 +23,7 @@ from torch._C._dynamo import eval_frame
 from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._functorch import pyfunctorch
 from torch._guards import TracingContext
+from torch._guards import tracing as tracing_with
 from torch._prims_common import wrappers
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -925,6 +926,16 @@ def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
         return made
 
     return [fake(value) for value in values]
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """A context in which graphs are compiled outside of a trace of torch.compile."""
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    with tracing_with(TracingContext(mode)):
+        yield
 
 
 def compile_ahead(

@@ -420,6 +420,8 @@ class Scalars:
         dtype = opmath_type(like.dtype) if wide else like.dtype
         if isinstance(value, Tensor):
             return value
+        if torch.compiler.is_compiling():  # Dynamo would compile each number that it looks up
+            return torch.full((), value, dtype=dtype, device=like.device)
         key = (float(value), dtype, like.device)
         if key not in self._made:
             self._made[key] = torch.full((), key[0], dtype=dtype, device=like.device)

@@ -5,6 +5,8 @@ The way of a graph:
 | step | module |
 |---|---|
 | Dynamo's graph of PyTorch functions, on the device of the user's tensors | `backend` |
+| numbers that change from call to call, as tensors | `numbers` |
+| where sizes vary, a compiled function for each size | `sizes` |
 | the same graph on the device of traced tensors, where hooks of composites are | `traced_graph` |
 | AOTAutograd's graphs of operators, forward and backward, with composites | `backend` |
 | these graphs, run with traced tensors; results that share memory | `replay`, `views` |

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
@@ -35,6 +35,8 @@ from lowering.frontends.fx.device import device  # noqa: E402
 from lowering.frontends.fx.recorder import device_offered  # noqa: E402
 from lowering.frontends.fx.tensors import LIVE_BACKENDS  # noqa: E402
 from lowering.live.executable import LiveProgram  # noqa: E402
+from lowering.live.numbers import changing_numbers, without_reads  # noqa: E402
+from lowering.live.sizes import FunctionsOfSizes, varies  # noqa: E402
 from lowering.live.traced_graph import device_type_of, on_traced_device  # noqa: E402
 
 _UNSUPPORTED = (
@@ -98,13 +100,51 @@ def composites(
         raise CompositesError(f"backend 'composites' has no mode {mode!r}; leave `mode` out")
     chosen_options = Options.read(options or {})
     activation.backend()
-    device_type = device_type_of(example_inputs)
-    platform = chosen_options.platform or device_type
-    traced = on_traced_device(graph, example_inputs, device_type)
+    numbers = changing_numbers(graph.graph)
+    written = without_reads(graph, numbers)
+    constants = numbers if written is None else ()
+    compile_graph = partial(
+        _function,
+        written or graph,
+        constants=constants,
+        otherwise=graph.forward,
+        options=chosen_options,
+        device_type=device_type_of(example_inputs),
+        is_full_graph=torch_internals.is_full_graph(),
+    )
+    if not numbers and not any(map(varies, example_inputs)):
+        return compile_graph(example_inputs)
+
+    def otherwise(*arguments: Any) -> Any:
+        _warn_of_eager("a number that changes has no form as a tensor; hand a tensor to the graph")
+        return graph.forward(*arguments)
+
+    # In its own trace, AOTAutograd would have Dynamo write the numbers as constants.
+    return FunctionsOfSizes(compile_graph, example_inputs, numbers=constants, otherwise=otherwise)
+
+
+def _function(
+    graph: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    *,
+    constants: Collection[int],
+    otherwise: Callable[..., Any],
+    options: Options,
+    device_type: str,
+    is_full_graph: bool,
+) -> Callable[..., Any]:
+    """Compile a graph for inputs of these sizes.
+
+    Args:
+        constants: see `on_traced_device`.
+        otherwise: runs the graph in eager PyTorch.
+    """
+    platform = options.platform or device_type
+    traced = on_traced_device(graph, inputs, device_type, constants)
     tensors = [read() for read in traced.attributes]
-    tensors += [example_inputs[position] for position in traced.positions]
-    inputs = torch_internals.fakes(tensors, device())
-    compile_graph = partial(_compiled, platform=platform, kernels=chosen_options.kernels)
+    tensors += [inputs[position] for position in traced.positions]
+    fakes = torch_internals.fakes(tensors, device())
+    compile_graph = partial(_compiled, platform=platform, kernels=options.kernels)
     try:
         with (
             device_offered(),
@@ -112,17 +152,13 @@ def composites(
             autocast(_autocast_dtype(device_type)),
             torch_internals.made_on_cpu(),
         ):
-            function = torch_internals.compile_ahead(traced.module, inputs, compile_graph)
+            function = torch_internals.compile_ahead(traced.module, fakes, compile_graph)
     except _UNSUPPORTED as error:
-        if torch_internals.is_full_graph():
+        if is_full_graph:
             raise
-        warnings.warn(
-            f"a graph of torch.compile runs in eager PyTorch: {_reason(error)}",
-            CompositesWarning,
-            stacklevel=2,
-        )
-        return graph.forward
-    if not traced.attributes and len(traced.positions) == len(example_inputs):
+        _warn_of_eager(_reason(error))
+        return otherwise
+    if not traced.attributes and len(traced.positions) == len(inputs):
         return function
 
     def call(*arguments: Any) -> Any:
@@ -130,6 +166,12 @@ def composites(
         return function(*(read() for read in traced.attributes), *taken)
 
     return call
+
+
+def _warn_of_eager(reason: str) -> None:
+    warnings.warn(
+        f"a graph of torch.compile runs in eager PyTorch: {reason}", CompositesWarning, stacklevel=4
+    )
 
 
 def _reason(error: Exception) -> str:

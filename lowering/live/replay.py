@@ -14,12 +14,10 @@ import torch
 
 from lowering import activation
 from lowering.frontends.protocols import RandomNumbers, Seed
+from lowering.live.numbers import MULTIPLY_ADD
 
 _KEEPING = torch.ops.higher_order.run_and_save_rng_state
 _DRAWING_AGAIN = torch.ops.higher_order.run_with_rng_state
-
-_MULTIPLY_ADD = "prims.fma.default"
-"""Dynamo writes it in graphs of optimizers. PyTorch defines it when Inductor is first imported."""
 
 
 def states_of_generators(graph: torch.fx.Graph) -> Collection[torch.fx.Node]:
@@ -39,7 +37,7 @@ class Replay(torch.fx.Interpreter):
         if target is _DRAWING_AGAIN:
             with _random_numbers().random_state(Seed(args[0], 0)):
                 return args[1](*args[2:], **kwargs)
-        if str(target) == _MULTIPLY_ADD:
+        if str(target) == MULTIPLY_ADD:
             return args[0] * args[1] + args[2]
         return super().call_function(target, args, kwargs)
 

@@ -7,7 +7,7 @@ user's tensors, and its graph names it where tensors are made, moved or cast by 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 from composites import torch_internals
 from composites.torch_internals import pytree
 from lowering.frontends.fx.device import DEVICE_TYPE, device
+from lowering.live.numbers import put_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,10 @@ class TracedGraph:
 
 
 def on_traced_device(
-    graph: torch.fx.GraphModule, inputs: Sequence[Any], device_type: str
+    graph: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    device_type: str,
+    constants: Collection[int] = (),
 ) -> TracedGraph:
     """A copy of Dynamo's graph in which the device of the user's tensors is that of traced ones.
 
@@ -39,8 +43,10 @@ def on_traced_device(
         inputs: what the graph is first called with. Numbers among them become constants, for
             which Dynamo has guards once `int` has read them.
         device_type: the type of the device of the user's tensors.
+        constants: the positions of inputs whose values become constants; see `numbers`.
     """
     own = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))  # Dynamo goes on with its graph
+    put_values(own.graph, constants, inputs)
     for part in own.modules():
         if isinstance(part, torch.fx.GraphModule):
             _move(part, device_type, is_outermost=part is own)
@@ -168,6 +174,7 @@ def _attribute(own: torch.nn.Module, name: str) -> Any:
 
 
 def device_type_of(inputs: Sequence[Any]) -> str:
-    """The type of the device of the first tensor, or `cpu`."""
-    tensors = (value for value in inputs if isinstance(value, torch.Tensor))
-    return next((tensor.device.type for tensor in tensors), "cpu")
+    """The type of the device of the first tensor that is not on the CPU, or `cpu`. Numbers that
+    change are tensors of the CPU."""
+    types = (value.device.type for value in inputs if isinstance(value, torch.Tensor))
+    return next((type_ for type_ in types if type_ != "cpu"), "cpu")

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -13,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from composites_testing.processes import run, run_python
 from torch import Tensor, nn
+from torch._dynamo.utils import counters
 from torch.utils.checkpoint import checkpoint
 
 import composites
@@ -300,12 +302,32 @@ def test_threads() -> None:
         torch.testing.assert_close(gradient, next(model.parameters()).grad)
 
 
-def test_sizes_that_change() -> None:
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_sizes_that_change(dynamic: bool | None) -> None:
+    """Dynamo traces a size, then all sizes; each is compiled once."""
     model = made(Block)
-    run = compiled(model)
-    for length in (4, 7, 12, 7):
-        tokens = TOKENS[:, :length]
-        torch.testing.assert_close(run(tokens), model(tokens))
+    run = compiled(model, dynamic=dynamic)
+    counters.clear()
+    for length in (4, 7, 5, 9, 10, 11, 12, 8, 6, 3, 7):
+        tokens = TOKENS[:, :length].contiguous()
+        parameters = list(model.parameters())
+        result = torch.autograd.grad(run(tokens), parameters)
+        torch.testing.assert_close(result, torch.autograd.grad(model(tokens), parameters))
+    assert counters["stats"]["unique_graphs"] == (1 if dynamic else 2)
+
+
+def test_sizes_that_are_marked() -> None:
+    def call(x: Tensor, other: Tensor) -> tuple[Tensor, int]:
+        other.add_(1)
+        return F.gelu(x).reshape(-1, 2) @ other.t(), x.shape[0] * 3
+
+    run = compiled(call)
+    for size in (4, 3, 5, 4):
+        inputs, copies = ([torch.ones(size, 2), torch.ones(size, 2)] for _ in range(2))
+        for x in inputs:
+            torch._dynamo.mark_dynamic(x, 0)
+        torch.testing.assert_close(run(*inputs), call(*copies))
+        torch.testing.assert_close(inputs, copies)
 
 
 @pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
@@ -419,6 +441,51 @@ def test_an_optimizer_in_a_graph() -> None:
             step()
         steps.append([p.detach() for p in parameters])
     torch.testing.assert_close(steps[1], steps[0])
+
+
+SCHEDULED: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=0.1),
+    "many tensors": lambda p: torch.optim.AdamW(p, lr=0.1, foreach=True),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.1),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULED)
+def test_a_learning_rate_that_changes(name: str) -> None:
+    """It is a tensor of the second graph, which all further steps have."""
+
+    def train(wrap: Callable[[Any], Any]) -> list[Tensor]:
+        model = made(lambda: nn.Linear(4, 4))
+        optimizer = SCHEDULED[name](model.parameters())
+        schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+        step = wrap(optimizer.step)
+        for _ in range(12):
+            optimizer.zero_grad()
+            model(torch.ones(2, 4)).pow(2).sum().backward()
+            step()
+            schedule.step()
+        return list(model.parameters())
+
+    with composites.enabled("all"):
+        expected = train(lambda step: step)
+        counters.clear()
+        torch.testing.assert_close(train(compiled), expected)
+    assert counters["stats"]["unique_graphs"] == 2
+
+
+def test_a_number_that_changes_and_is_read() -> None:
+    def call(x: Tensor, slope: float) -> Tensor:
+        return F.leaky_relu(x, slope) + slope
+
+    run, x = compiled(call), torch.linspace(-1, 1, 5)
+    for n in range(3):
+        torch.testing.assert_close(run(x, n / 100), call(x, n / 100))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for n in range(3, 13):
+            torch.testing.assert_close(run(x, n / 100), call(x, n / 100))
+    assert any("a number that changes" in str(warning.message) for warning in caught)
 
 
 def test_an_operator_without_a_rule_runs_in_eager_pytorch() -> None:

@@ -1,0 +1,152 @@
+"""Numbers that change from call to call, such as the learning rate of a schedule.
+
+Dynamo gives its graph such a number as a tensor, and reads it: `lr.item() * 0.01`. A traced tensor
+has no value to read. The number stays a tensor here, of f64 as Python's numbers, up to where it
+meets a tensor, which decides the type of the result: `p * (1 - lr * 0.01)` is
+`p * (1 - lr * 0.01).to(p.dtype)`.
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Callable, Collection
+from typing import Any
+
+import torch
+
+_ARITHMETIC = {
+    operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, operator.pow,
+    operator.iadd, operator.isub, operator.imul, operator.itruediv,
+}  # fmt: skip
+_FOREACH = {
+    torch._foreach_mul, torch._foreach_mul_, torch._foreach_div, torch._foreach_div_,
+}  # fmt: skip
+_METHODS = {"add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_"}
+MULTIPLY_ADD = "prims.fma.default"
+"""Dynamo writes it in graphs of optimizers. PyTorch defines it when Inductor is first imported."""
+_SCALED = {"add": "alpha", "sub": "alpha", "addcmul": "value", "addcdiv": "value"}
+"""Methods, and the keyword of the number that the last tensors are multiplied by."""
+
+
+def changing_numbers(graph: torch.fx.Graph) -> list[int]:
+    """The positions of a graph's inputs that are numbers in the script, and tensors here."""
+    return [
+        position
+        for position, node in enumerate(graph.find_nodes(op="placeholder"))
+        if getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False)
+    ]
+
+
+def without_reads(
+    graph: torch.fx.GraphModule, positions: Collection[int]
+) -> torch.fx.GraphModule | None:
+    """A copy of a graph that does not read numbers; None if it cannot be written so.
+
+    Args:
+        positions: see `changing_numbers`.
+    """
+    own = copy.deepcopy(graph.graph)
+    placeholders = own.find_nodes(op="placeholder")
+    read = {node for n in positions for node in placeholders[n].users}
+    if any(node.target != "item" for node in read):
+        return None
+    numbers: set[Any] = set()
+    for node in list(own.nodes):
+        if node in read:
+            numbers.add(node.args[0])
+            node.replace_all_uses_with(node.args[0])
+            own.erase_node(node)
+        elif numbers.intersection(node.all_input_nodes) and not _rewrite(node, numbers):
+            return None
+    return torch.fx.GraphModule(graph, own)
+
+
+def put_values(graph: torch.fx.Graph, positions: Collection[int], values: Any) -> None:
+    """Put the values of numbers in the places where a graph reads them."""
+    placeholders = graph.find_nodes(op="placeholder")
+    for position in positions:
+        number = float(values[position])
+        for node in list(placeholders[position].users):
+            if node.target == "item":
+                _put(node, number)
+                graph.erase_node(node)
+
+
+def _put(node: torch.fx.Node, number: float) -> None:
+    def put(argument: torch.fx.Node) -> Any:
+        return number if argument is node else argument
+
+    for user in list(node.users):
+        user.args = torch.fx.node.map_arg(user.args, put)
+        user.kwargs = torch.fx.node.map_arg(user.kwargs, put)
+
+
+def _rewrite(node: torch.fx.Node, numbers: set[Any]) -> bool:
+    """Rewrite a call that takes numbers. Returns whether there is a way to."""
+    is_arithmetic = node.op == "call_function" and node.target in _ARITHMETIC
+    if is_arithmetic and numbers.issuperset(node.all_input_nodes):
+        numbers.add(node)
+        return True
+    dtype = _dtype(node)
+    if dtype not in (torch.float32, torch.float64):
+        return False  # narrower types would round the number
+
+    def cast(argument: Any) -> Any:
+        if argument not in numbers:
+            return argument
+        with node.graph.inserting_before(node):
+            return node.graph.call_method("to", (argument, dtype))
+
+    if str(node.target) == MULTIPLY_ADD:
+        first, second, third = map(cast, node.args)
+        with node.graph.inserting_before(node):
+            product = node.graph.call_function(operator.mul, (first, second))
+        node.target, node.args = operator.add, (product, third)
+        return True
+    if (
+        is_arithmetic
+        or node.target in _FOREACH
+        or (node.op == "call_method" and node.target in _METHODS)
+    ):
+        node.args = torch.fx.node.map_arg(node.args, cast)
+        return not numbers.intersection(node.all_input_nodes) or _scale(node, numbers, cast)
+    if node.target is torch.full and node.args[0] == () and node.args[1] in numbers:
+        with node.graph.inserting_before(node):
+            filled = node.graph.call_method("clone", (cast(node.args[1]),))
+        node.replace_all_uses_with(filled)
+        node.graph.erase_node(node)
+        return True
+    return _scale(node, numbers, cast)
+
+
+def _scale(
+    node: torch.fx.Node,
+    numbers: set[Any],
+    cast: Callable[[Any], Any],
+) -> bool:
+    """Write `x.add_(y, alpha=n)` as `x.add_(y * n)`, and `x.addcdiv_(y, z, value=n)` as
+    `x.add_(y * n / z)`."""
+    if node.op != "call_method" or not isinstance(node.target, str):
+        return False
+    name, in_place = node.target.removesuffix("_"), node.target.endswith("_")
+    number = node.kwargs.get(_SCALED.get(name, ""))
+    others = set(node.all_input_nodes) - {number}
+    if number not in numbers or numbers & others or len(node.kwargs) > 1:
+        return False
+    changed, first, *second = node.args
+    with node.graph.inserting_before(node):
+        scaled = node.graph.call_method("mul", (first, cast(number)))
+        if second:
+            scaled = node.graph.call_method(name.removeprefix("addc"), (scaled, *second))
+    node.target = ("sub" if name == "sub" else "add") + "_" * in_place
+    node.args, node.kwargs = (changed, scaled), {}
+    return True
+
+
+def _dtype(node: torch.fx.Node) -> torch.dtype | None:
+    """The type of a call's result, or of the first tensor that it changes."""
+    changed = node.args[0] if node.args else None
+    changed = changed[0] if isinstance(changed, list | tuple) and changed else node
+    value = changed.meta.get("example_value") if isinstance(changed, torch.fx.Node) else None
+    return value.dtype if isinstance(value, torch.Tensor) else None

@@ -1,0 +1,82 @@
+"""Graphs that Dynamo traced once for all sizes, compiled for each size that comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import Any
+
+import torch
+
+from composites import torch_internals
+
+Function = Callable[..., Any]
+
+
+def varies(value: Any) -> bool:
+    """Return whether an input of Dynamo's graph is a symbol, or a tensor with one in its shape."""
+    if isinstance(value, torch.Tensor):
+        numbers = (*value.shape, *value.stride(), value.storage_offset())
+        return any(isinstance(number, torch.SymInt) for number in numbers)
+    return isinstance(value, torch.SymInt)
+
+
+class FunctionsOfSizes:
+    """The compiled functions of one graph."""
+
+    def __init__(
+        self,
+        compile_graph: Callable[[Sequence[Any]], Function],
+        inputs: Sequence[Any],
+        *,
+        numbers: Collection[int] = (),
+        otherwise: Function,
+    ) -> None:
+        """
+        Args:
+            compile_graph: compiles the graph for inputs of certain sizes.
+            inputs: what Dynamo traced the graph with. The sizes of those that vary are symbols.
+            numbers: the positions of inputs whose values are constants of a compiled function.
+            otherwise: runs the graph after more values of these than `MOST_VALUES`.
+        """
+        self._compile = torch.compiler.disable(compile_graph)
+        self._varying = [n for n, value in enumerate(inputs) if varies(value)]
+        self._numbers = sorted(numbers)
+        self._otherwise = otherwise
+        self._functions: dict[Hashable, Function] = {}
+        self._values: set[tuple[float, ...]] = set()
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the graph. It is compiled where it has not run with these sizes."""
+        values = tuple(float(arguments[place]) for place in self._numbers)
+        key = (values, self._sizes(arguments))
+        function = self._functions.get(key)
+        if function is None:
+            function = self._functions[key] = self._new(arguments, values)
+        return function(*arguments)
+
+    def _new(self, arguments: Sequence[Any], values: tuple[float, ...]) -> Function:
+        self._values.add(values)
+        if len(self._values) > MOST_VALUES:
+            return self._otherwise
+        with torch_internals.tracing():
+            function: Function = self._compile(arguments)
+        return function
+
+    def _sizes(self, arguments: Sequence[Any]) -> Hashable:
+        """The sizes of the arguments, and which of them share memory: a graph that writes to one
+        is compiled for that."""
+        key: list[Hashable] = []
+        owners: dict[int, int] = {}
+        for place in self._varying:
+            value = arguments[place]
+            if isinstance(value, torch.Tensor):
+                owner = owners.setdefault(torch_internals.storage_key(value), place)
+                offset = value.storage_offset() if owner != place else 0
+                key += (value.shape, value.stride(), owner, offset)
+            else:
+                key.append(value)
+        return tuple(key)
+
+
+MOST_VALUES = 8
+"""How many values of numbers that change are compiled, as many as Dynamo compiles a frame."""
