@@ -6,12 +6,14 @@ composites of it. Values are tensors or arrays here, as those of the decompositi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from composites.errors import LoweringError
 from composites.intermediates import handled
+from composites.registry.model import Composite
+from lowering.codegen.paths import local
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.operand_lists import regrouped
 
@@ -19,11 +21,6 @@ from lowering.dispatch.operand_lists import regrouped
 def result_name(number: int, separator: str = "_") -> str:
     """`result`, `result.1`, …: the names of a forward's results in `saves`."""
     return f"result{separator}{number}" if number else "result"
-
-
-def local_name(operand: str) -> str:
-    """The Python name of an operand that may be a path."""
-    return operand.replace(".", "_")
 
 
 def names_of_values(spec: CallSpec, results: int) -> list[str]:
@@ -53,11 +50,56 @@ def named_values(
     grouped = operands if spec.groups is None else regrouped(operands, spec.groups)
     return {
         **spec.arguments,
-        **{local_name(name): value for name, value in zip(entry.operands, grouped, strict=True)},
+        **{local(name): value for name, value in zip(entry.operands, grouped, strict=True)},
         **{result_name(n): value for n, value in enumerate(results)},
         **{name: value for (name, _), value in zip(entry.saved, further, strict=False)},
         **{f"grad_output_{n}" if n else "grad_output": grad for n, grad in enumerate(grads)},
     }
+
+
+def gradients_by_name(spec: CallSpec, returned: Any, backward: Composite) -> dict[str, Any]:
+    """What an explicit backward returns, by the names of operands. If it returns one gradient, that
+    is a list where the operand is one."""
+    listed, groups = backward.gradients, spec.groups
+    is_one_list = (
+        len(listed) == 1
+        and groups is not None
+        and groups[spec.form.entry.operands.index(listed[0])] is not None
+    )
+    is_one = is_one_list or not isinstance(returned, list | tuple)
+    return dict(zip(listed, (returned,) if is_one else returned, strict=True))
+
+
+def gradients_by_operand(
+    spec: CallSpec, gradients: Mapping[str, Any], backward: Composite
+) -> list[Any]:
+    """The gradient of each operand, of those that an explicit backward returns by name: lists for
+    lists. None for an operand whose gradient it does not return.
+
+    Args:
+        backward: the entry of the backward, for messages.
+
+    Raises:
+        LoweringError: it returns something else for a list.
+    """
+    flat: list[Any] = []
+    names = spec.form.entry.operands
+    for name, group in zip(names, spec.groups or (None,) * len(names), strict=True):
+        gradient = gradients.get(name)
+        if group is None:
+            flat.append(gradient)
+        elif gradient is None:
+            flat.extend([None] * group[1])
+        elif isinstance(gradient, list | tuple) and len(gradient) == group[1]:
+            flat.extend(gradient)
+        else:
+            given = f"{len(gradient)}" if isinstance(gradient, list | tuple) else "one tensor"
+            raise LoweringError(
+                f"{backward.location}: {backward.qualified}: {name} is a list of {group[1]}"
+                f" tensors, and {backward.decomposition} returns {given} for it; return a list with"
+                " a gradient for each"
+            )
+    return flat
 
 
 @dataclass(frozen=True, slots=True)
