@@ -365,13 +365,13 @@ class _Backward:
         mask = [name in asked for name in alternative.gradients]
         run = backward_of(alternative.backward, alternative.gradients, mask)
 
-        def gradients(*tensors: Any) -> list[Any]:
+        def returned(*tensors: Any) -> list[Any]:
             found = run(self.derived.named(tensors))
             by_name = dict(zip(alternative.gradients, found, strict=True))
             of_each = gradients_by_operand(self.step.spec, by_name, changed)
             return [g for g, wanted in zip(of_each, self.wanted, strict=True) if wanted]
 
-        return gradients
+        return returned
 
     def _derived_from(self, decomposition: Decomposition) -> Callable[..., list[Any]]:
         """The gradient of an alternative's decomposition."""
