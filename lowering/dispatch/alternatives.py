@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 
+from composites import torch_internals
 from composites.contracts.model import OUTPUT_MASK
 from composites.element_types import NAME_OF_PYTORCH
-from composites.errors import LoweringError
+from composites.errors import LoweringError, UnsupportedCallError
 from composites.functions import find_function
 from composites.registry.alternatives import backward_parameters
 from composites.registry.condition_types import ANY
@@ -56,7 +57,11 @@ class Alternatives:
         def refusal(kernel: Kernel) -> str | None:
             assert described is not None
             owner = f"{kernel.location}: {self.entry.qualified}: {kernel.name}"
-            return described.unmet(kernel.when, owner)
+            try:
+                with torch_internals.for_all_sizes():
+                    return described.unmet(kernel.when, owner)
+            except UnsupportedCallError as error:
+                return f"{owner}: {error}"
 
         def declined(kernel: Kernel, reason: str) -> None:
             self.decline(kernel, reason, spec.operands)

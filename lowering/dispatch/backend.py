@@ -16,12 +16,13 @@ from typing import Any
 
 import torch
 
-from composites.attribute_types import UnsupportedValueError
+from composites.attribute_types import UnsupportedValueError, VaryingValueError
 from composites.errors import (
     CompositesWarning,
     InvalidCallError,
     LoweringError,
     UnsupportedCallError,
+    VaryingAttributeError,
 )
 from composites.intermediates import handled
 from composites.registry import model
@@ -247,6 +248,11 @@ def lower_composite(
         composite = frontend.graph.composite(name, entry.version, written, present, decomposition)
     except (LoweringError, InvalidCallError, KeyboardInterrupt):
         raise
+    except VaryingValueError as error:
+        raise VaryingAttributeError(
+            f"dynamic_shapes: an attribute of {entry.qualified} depends on a size that varies; turn"
+            f" that composite off, as in ops=['all', '-{entry.name}'], or keep the dimension fixed"
+        ) from error
     except Exception as error:
         declined = isinstance(error, UnsupportedValueError | UnsupportedCallError)
         if entry.decomposition.kind != "native" and not declined:

@@ -180,10 +180,7 @@ def _with_alternative(
 
 
 def _metas(lowered: Lowered, frontend: Frontend) -> tuple[TensorMeta, ...]:
-    return tuple(
-        (torch.Size(type_.shape), frontend.tensors.dtype(type_.element_type))
-        for type_ in lowered.results
-    )
+    return tuple(map(frontend.tensors.described, lowered.results))
 
 
 def _written(types: Sequence[TensorMeta]) -> str:
