@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from composites.errors import LoweringError
-from composites.intermediates import handled
+from composites.functions import find_function
+from composites.intermediates import Named, handled
 from composites.registry.model import Composite
 from lowering.codegen.paths import local
 from lowering.dispatch.call import CallSpec
@@ -38,6 +39,45 @@ def taken_by_derived(spec: CallSpec, results: int) -> tuple[int, ...]:
     return tuple(n for n, name in enumerate(names_of_values(spec, results)) if name in saves)
 
 
+def further_values(spec: CallSpec, operands: Sequence[Any], named: Sequence[Named]) -> list[Any]:
+    """The further results of the forward, in the order of the entry's `saved`.
+
+    Args:
+        named: what the decomposition named for these operands.
+
+    Raises:
+        LoweringError: the decomposition did not name a value that the entry lists, gave the name
+            to two values, or wrote to the value later.
+    """
+    entry = spec.form.entry
+    return [
+        _intermediate(entry, name, named)
+        if target is None
+        else spec.call(find_function(target), *operands)
+        for name, target in entry.saved
+    ]
+
+
+def _intermediate(entry: Composite, name: str, named: Sequence[Named]) -> Any:
+    found = [each for each in named if each.name == name]
+    if len(found) == 1 and not found[0].is_written_to:
+        return found[0].value
+    if len(found) > 1:
+        problem = f"it gives this name to {len(found)} values; give each a name of its own"
+    elif found:
+        problem = "it writes to this value later; name a copy, as value.clone()"
+    else:
+        others = ", ".join(dict.fromkeys(each.name for each in named)) or "none"
+        problem = (
+            f"it names no such value (it names {others}); call"
+            f" composites.intermediate(value, {name!r}) in it"
+        )
+    function = entry.decomposition.target or next(iter(entry.functions), entry.decomposition)
+    raise LoweringError(
+        f"{entry.location}: {entry.qualified}: intermediates: {name!r} of {function}: {problem}"
+    )
+
+
 def named_values(
     spec: CallSpec,
     operands: Sequence[Any],
@@ -45,7 +85,11 @@ def named_values(
     further: Sequence[Any],
     grads: Sequence[Any],
 ) -> dict[str, Any]:
-    """What an explicit backward can take, by the names of its parameters."""
+    """What an explicit backward can take, by the names of its parameters.
+
+    Args:
+        further: the forward's further results; empty if it was called without them.
+    """
     entry = spec.form.entry
     grouped = operands if spec.groups is None else regrouped(operands, spec.groups)
     return {

@@ -19,7 +19,7 @@ from lowering.dispatch.alternatives import as_entry, forward_of, has_stock_bits,
 from lowering.dispatch.autograd.definition import Definition, Operands
 from lowering.dispatch.autograd.gradients import leaves_of
 from lowering.dispatch.backend import Lowered, lower_composite
-from lowering.dispatch.backward import names_of_values, taken_by_derived
+from lowering.dispatch.backward import further_values, names_of_values, taken_by_derived
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.decomposition import (
     jax_frontend,
@@ -28,7 +28,6 @@ from lowering.dispatch.decomposition import (
     require_tensors,
 )
 from lowering.dispatch.differentiable import TensorMeta
-from lowering.dispatch.saving import further_values
 from lowering.dispatch.statistics import Fallback
 from lowering.frontends.protocols import Frontend, Seed
 
@@ -211,14 +210,14 @@ def _lower_stock(
         differentiable = tuple(result.requires_grad for result in flat)
         reached = tuple(leaves_of(result, tensors) for result in flat)
         traced[:] = [(structure, same_as, differentiable, reached)]
-        extra = further_values(entry, spec, tensors, named) if wanted else []
+        extra = further_values(spec, tensors, named) if wanted else []
         require_tensors(extra)
         return [result.detach() for result in (*flat, *extra)]
 
     def of_arrays(*arrays: Any) -> list[Any]:
         with recorded() as named:
             results = jax_function(entry, spec)(*arrays)
-        extra = further_values(entry, spec, arrays, named) if wanted else []
+        extra = further_values(spec, arrays, named) if wanted else []
         return [*jax_frontend().leaves(results), *extra]
 
     lowered = lower_composite(
