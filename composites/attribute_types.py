@@ -201,11 +201,6 @@ class AttributeType:
     def is_list(self) -> bool:
         return self.name.endswith("[]") or self.item is not None
 
-    @property
-    def source(self) -> str:
-        """`write` as Python source, with this module as `_attr`."""
-        return f"_attr.array({self.item.source})" if self.item else f"_attr.{self.write.__name__}"
-
     def takes_argument(self, kind: ArgumentKind) -> bool:
         """Whether an argument of this kind can become the attribute."""
         if self.item is not None:

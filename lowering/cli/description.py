@@ -5,6 +5,7 @@ It is made of an entry and the catalog that the entry is part of. Nothing is pri
 
 from __future__ import annotations
 
+import inspect
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,17 +14,21 @@ from typing import Any
 from composites.allowlist import resolve
 from composites.attribute_types import SEGMENT_SIZES, types_of_argument, types_of_constant
 from composites.contracts.model import Operand
-from composites.errors import CompositesError, MissingPackageError, UnusableFunctionError
+from composites.errors import (
+    AllowlistError,
+    CompositesError,
+    MissingPackageError,
+    UnusableFunctionError,
+)
 from composites.functions import find_function
 from composites.registry.catalog import Catalog
-from composites.registry.conditions import ConditionError
 from composites.registry.model import Attribute, Composite, Registry, split_version
 from composites.registry.operand_lists import has_segment_sizes
 from composites.registry.operators import Operator, find_operator
 from composites.registry.samples import samples_of
 from composites.registry.signatures import callee_of, describe_function
 from composites.settings import ALLOWLIST, REGISTRIES
-from lowering.codegen.excerpt import function_hooks, operator_hooks
+from lowering.codegen.loader import hooks_source, load_function_hook
 from lowering.codegen.source import is_caught_at_autograd
 from lowering.copies.search import copies_everywhere
 from lowering.frontends import chosen as frontends
@@ -267,13 +272,16 @@ def _results(entry: Composite) -> tuple[str, ...]:
 
 
 def _hook(entry: Composite, registry: Registry) -> str:
-    parts = [operator_hooks(entry, registry)]
+    parts = [hooks_source(entry, registry)]
     if entry.adapt is None:
         for target, _ in _functions(entry):
             try:
-                parts.append(function_hooks(entry, find_function(target), target, registry))
-            except (UnusableFunctionError, ConditionError) as error:
+                hook = load_function_hook(entry, find_function(target), target, registry)
+                parts.append(inspect.getsource(hook))
+            except UnusableFunctionError as error:
                 parts.append(f"# {target}: {error}\n")
+            except AllowlistError as error:  # the function does not fit
+                parts.append(f"# {target}: {error.__cause__}\n")
     return "\n".join(part for part in parts if part)
 
 

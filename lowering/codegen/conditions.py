@@ -53,7 +53,7 @@ class Condition:
             LoweringError: it cannot be evaluated, such as `self.shape[1]` for a vector.
         """
         try:
-            if eval(self.expression, {**values, **_NAMES}):
+            if eval(self.expression, {**_NAMES, **values}):
                 return None
         except Exception as error:
             if self.text is None:

@@ -2,11 +2,13 @@
 
 | module | what it does |
 |---|---|
+| `call` | a call as a hook passes it on, and how its entry reads it |
 | `backend` | calls caught at the backend's dispatch key |
 | `autograd` | calls caught at autograd's dispatch key, forward and backward |
+| `backward` | what a backward saves, takes and returns, also for JAX programs |
 | `differentiable` | a call as autograd sees it, live or in a compiled graph |
 | `dynamo` | calls that torch.compile traces |
-| `decomposition` | the decomposition of an entry, traced |
+| `decomposition`, `alternatives` | a decomposition, of the entry or chosen, traced |
 | `computations`, `keys` | the cache of lowered computations, and the keys of calls |
 | `reads` | what a function under `@composite` reads from outside |
 | `guarded_self` | an object that replaces a method's `self` while its body is traced |

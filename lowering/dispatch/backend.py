@@ -122,13 +122,13 @@ class EntryLowering:
 
     def _falling_back(self, fallback: Fallback, spec: CallSpec) -> Kernel:
         """A kernel that counts a call of the program and leaves it to `otherwise`."""
-        otherwise, graph, kept = self.otherwise, self.frontend.graph, spec.kept()
+        graph, otherwise = self.frontend.graph, spec.kept().bound(self.otherwise)
 
         def fall_back(*tensors: Any) -> Any:
             # The stock lowering of a call that another entry claims makes calls of its own.
             if not graph.is_decomposition:
                 fallback.count_call()
-            return kept.call(otherwise, *tensors)
+            return otherwise(*tensors)
 
         return fall_back
 

@@ -6,12 +6,15 @@ composites of it. Values are tensors or arrays here, as those of the decompositi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from composites.errors import LoweringError
-from composites.intermediates import handled
+from composites.functions import find_function
+from composites.intermediates import Named, handled
+from composites.registry.model import Composite
+from lowering.codegen.paths import local
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.operand_lists import regrouped
 
@@ -19,11 +22,6 @@ from lowering.dispatch.operand_lists import regrouped
 def result_name(number: int, separator: str = "_") -> str:
     """`result`, `result.1`, …: the names of a forward's results in `saves`."""
     return f"result{separator}{number}" if number else "result"
-
-
-def local_name(operand: str) -> str:
-    """The Python name of an operand that may be a path."""
-    return operand.replace(".", "_")
 
 
 def names_of_values(spec: CallSpec, results: int) -> list[str]:
@@ -41,6 +39,45 @@ def taken_by_derived(spec: CallSpec, results: int) -> tuple[int, ...]:
     return tuple(n for n, name in enumerate(names_of_values(spec, results)) if name in saves)
 
 
+def further_values(spec: CallSpec, operands: Sequence[Any], named: Sequence[Named]) -> list[Any]:
+    """The further results of the forward, in the order of the entry's `saved`.
+
+    Args:
+        named: what the decomposition named for these operands.
+
+    Raises:
+        LoweringError: the decomposition did not name a value that the entry lists, gave the name
+            to two values, or wrote to the value later.
+    """
+    entry = spec.form.entry
+    return [
+        _intermediate(entry, name, named)
+        if target is None
+        else spec.call(find_function(target), *operands)
+        for name, target in entry.saved
+    ]
+
+
+def _intermediate(entry: Composite, name: str, named: Sequence[Named]) -> Any:
+    found = [each for each in named if each.name == name]
+    if len(found) == 1 and not found[0].is_written_to:
+        return found[0].value
+    if len(found) > 1:
+        problem = f"it gives this name to {len(found)} values; give each a name of its own"
+    elif found:
+        problem = "it writes to this value later; name a copy, as value.clone()"
+    else:
+        others = ", ".join(dict.fromkeys(each.name for each in named)) or "none"
+        problem = (
+            f"it names no such value (it names {others}); call"
+            f" composites.intermediate(value, {name!r}) in it"
+        )
+    function = entry.decomposition.target or next(iter(entry.functions), entry.decomposition)
+    raise LoweringError(
+        f"{entry.location}: {entry.qualified}: intermediates: {name!r} of {function}: {problem}"
+    )
+
+
 def named_values(
     spec: CallSpec,
     operands: Sequence[Any],
@@ -48,16 +85,65 @@ def named_values(
     further: Sequence[Any],
     grads: Sequence[Any],
 ) -> dict[str, Any]:
-    """What an explicit backward can take, by the names of its parameters."""
+    """What an explicit backward can take, by the names of its parameters.
+
+    Args:
+        further: the forward's further results; empty if it was called without them.
+    """
     entry = spec.form.entry
     grouped = operands if spec.groups is None else regrouped(operands, spec.groups)
     return {
         **spec.arguments,
-        **{local_name(name): value for name, value in zip(entry.operands, grouped, strict=True)},
+        **{local(name): value for name, value in zip(entry.operands, grouped, strict=True)},
         **{result_name(n): value for n, value in enumerate(results)},
         **{name: value for (name, _), value in zip(entry.saved, further, strict=False)},
         **{f"grad_output_{n}" if n else "grad_output": grad for n, grad in enumerate(grads)},
     }
+
+
+def gradients_by_name(spec: CallSpec, returned: Any, backward: Composite) -> dict[str, Any]:
+    """What an explicit backward returns, by the names of operands. If it returns one gradient, that
+    is a list where the operand is one."""
+    listed, groups = backward.gradients, spec.groups
+    is_one_list = (
+        len(listed) == 1
+        and groups is not None
+        and groups[spec.form.entry.operands.index(listed[0])] is not None
+    )
+    is_one = is_one_list or not isinstance(returned, list | tuple)
+    return dict(zip(listed, (returned,) if is_one else returned, strict=True))
+
+
+def gradients_by_operand(
+    spec: CallSpec, gradients: Mapping[str, Any], backward: Composite
+) -> list[Any]:
+    """The gradient of each operand, of those that an explicit backward returns by name: lists for
+    lists. None for an operand whose gradient it does not return.
+
+    Args:
+        backward: the entry of the backward, for messages.
+
+    Raises:
+        LoweringError: it returns something else for a list.
+    """
+    flat: list[Any] = []
+    names = spec.form.entry.operands
+    for name, group in zip(names, spec.groups or (None,) * len(names), strict=True):
+        gradient = gradients.get(name)
+        if group is None:
+            flat.append(gradient)
+        elif gradient is None:
+            flat.extend([None] * group[1])
+        elif isinstance(gradient, list | tuple) and len(gradient) == group[1]:
+            flat.extend(gradient)
+        else:
+            given = f"{len(gradient)}" if isinstance(gradient, list | tuple) else "one tensor"
+            raise LoweringError(
+                f"{backward.location}: {backward.qualified}: {name} is a list of {group[1]}"
+                f" tensors, and {backward.decomposition} returns {given} for it; return a list with"
+                " a gradient for each"
+            )
+    return flat
 
 
 @dataclass(frozen=True, slots=True)

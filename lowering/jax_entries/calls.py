@@ -16,7 +16,13 @@ from composites.attribute_types import UnsupportedValueError
 from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
 from composites.registry.operators import find_operator, find_overload
 from composites.user_code import described
-from lowering.dispatch.backward import BackwardSpec, named_values, taken_by_derived
+from lowering.dispatch.backward import (
+    BackwardSpec,
+    gradients_by_name,
+    gradients_by_operand,
+    named_values,
+    taken_by_derived,
+)
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.reads import Key
 from lowering.frontends.aten_in_jax import is_symbolic
@@ -351,10 +357,9 @@ class Call:
         named = named_values(self.spec, operands, given.results, (), given.grads)
         parameters = [argument.name for argument in backward.signature.arguments]
         found = self.invoke(backward, {n: named[n] for n in parameters if n in named})
-        listed = found if isinstance(found, list | tuple) else (found,)
-        by_name = dict(zip(backward.entry.gradients, listed, strict=True))
-        names = self.spec.names()
-        return [by_name[name] for name in compress(names, self._whole(given.wanted))]
+        by_name = gradients_by_name(self.spec, found, backward.entry)
+        of_each = gradients_by_operand(self.spec, by_name, backward.entry)
+        return list(compress(of_each, self._whole(given.wanted)))
 
     def _of_operator(self, backward: Definition, given: Cotangents) -> list[Any]:
         """The gradients as PyTorch's autograd computes them, with the composite of an operator."""

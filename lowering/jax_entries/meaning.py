@@ -14,9 +14,8 @@ import torch
 from composites.intermediates import recorded
 from composites.torch_internals import pytree
 from lowering.dispatch.autograd import gradients
-from lowering.dispatch.backward import BackwardSpec
+from lowering.dispatch.backward import BackwardSpec, further_values
 from lowering.dispatch.call import CallSpec
-from lowering.dispatch.saving import further_values
 from lowering.frontends import aten_in_jax
 from lowering.frontends import jax as jax_functions
 from lowering.jax_entries.definition import Definition
@@ -55,7 +54,7 @@ def forward(
     def whole(*operands: Any) -> Any:
         with recorded() as named:
             results = entry.exposed(spec.call(definition.function, *operands))
-        extra = further_values(entry, spec, operands, named) if saved else []
+        extra = further_values(spec, operands, named) if saved else []
         if definition.is_jax:
             flat, tree = jax.tree.flatten(results)
             found[:] = [Structure((True,) * len(flat), partial(jax.tree.unflatten, tree))]
@@ -85,7 +84,7 @@ def further_results(definition: Definition, spec: CallSpec, types: Sequence[Any 
         with recorded() as named:
             if any(target is None for _, target in entry.saved):
                 spec.call(definition.function, *operands)
-        return further_values(entry, spec, operands, named)
+        return further_values(spec, operands, named)
 
     if definition.is_jax:
         return lambda *arrays: of_operands(*spread(arrays, types))

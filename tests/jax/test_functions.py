@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,7 +16,8 @@ from composites_testing.processes import run_python
 
 import composites.jax
 from composites.errors import AllowlistError, LoweringError
-from composites.registry.catalog import builtin_registry
+from composites.registry.catalog import builtin_registry, load_catalog
+from lowering.jax_entries.entries import Entries
 from lowering.stablehlo.run import enable_x64
 
 WITHOUT_TORCH_XLA = """
@@ -224,3 +226,28 @@ def test_lists_of_arrays() -> None:
         *lists, [], *numbers, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01, maximize=False
     )
     assert [one.shape for one in found] == [(3,), (2, 2)] * 3
+
+
+def total(xs: list[torch.Tensor], w: torch.Tensor) -> torch.Tensor:
+    return torch.stack([x * w for x in xs]).sum(0)
+
+
+def total_backward(
+    grad_output: torch.Tensor, xs: list[torch.Tensor], w: torch.Tensor
+) -> tuple[list[torch.Tensor], torch.Tensor]:
+    return [grad_output * w for _ in xs], grad_output * torch.stack(xs).sum(0)
+
+
+def test_an_explicit_backward_returns_a_list_for_a_list(tmp_path: Path) -> None:
+    file = tmp_path / "acme.yaml"
+    file.write_text(
+        "schema: 1\nnamespace: acme\ncomposites:\n"
+        f"  total: {{function: '{__name__}:total', operands: [xs, w], backward: total_grad}}\n"
+        f"  total_grad: {{gradients: [xs, w], decomposition: '{__name__}:total_backward'}}\n"
+    )
+    function = Entries(load_catalog(files=[str(file)])).find("acme.total")
+    xs, w = [jnp.ones(3), jnp.full(3, 2.0)], jnp.full(3, 5.0)
+    gradient = jax.grad(lambda xs, w: function(xs, w).sum(), argnums=(0, 1))
+    assert "acme.total_grad" in jax.jit(gradient).lower(xs, w).as_text()
+    of_xs, of_w = gradient(xs, w)
+    assert [array.tolist() for array in (*of_xs, of_w)] == [[5.0] * 3, [5.0] * 3, [3.0] * 3]

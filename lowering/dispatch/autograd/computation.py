@@ -14,11 +14,12 @@ from composites.errors import LoweringError, UnsupportedCallError
 from composites.intermediates import recorded
 from composites.registry.model import Kernel
 from composites.torch_internals import TreeSpec, pytree
+from lowering.codegen.paths import local
 from lowering.dispatch.alternatives import as_entry, forward_of, has_stock_bits, lower_alternative
 from lowering.dispatch.autograd.definition import Definition, Operands
 from lowering.dispatch.autograd.gradients import leaves_of
 from lowering.dispatch.backend import Lowered, lower_composite
-from lowering.dispatch.backward import local_name, names_of_values, taken_by_derived
+from lowering.dispatch.backward import further_values, names_of_values, taken_by_derived
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.decomposition import (
     jax_frontend,
@@ -27,7 +28,6 @@ from lowering.dispatch.decomposition import (
     require_tensors,
 )
 from lowering.dispatch.differentiable import TensorMeta
-from lowering.dispatch.saving import further_values
 from lowering.dispatch.statistics import Fallback
 from lowering.frontends.protocols import Frontend, Seed
 
@@ -210,14 +210,14 @@ def _lower_stock(
         differentiable = tuple(result.requires_grad for result in flat)
         reached = tuple(leaves_of(result, tensors) for result in flat)
         traced[:] = [(structure, same_as, differentiable, reached)]
-        extra = further_values(entry, spec, tensors, named) if wanted else []
+        extra = further_values(spec, tensors, named) if wanted else []
         require_tensors(extra)
         return [result.detach() for result in (*flat, *extra)]
 
     def of_arrays(*arrays: Any) -> list[Any]:
         with recorded() as named:
             results = jax_function(entry, spec)(*arrays)
-        extra = further_values(entry, spec, arrays, named) if wanted else []
+        extra = further_values(spec, arrays, named) if wanted else []
         return [*jax_frontend().leaves(results), *extra]
 
     lowered = lower_composite(
@@ -274,7 +274,7 @@ def _kept(definition: Definition, spec: CallSpec, results: int) -> tuple[int, ..
     named = () if definition.backward is None else definition.backward.parameters
     taken = taken_by_derived(spec, results)
     names = enumerate(names_of_values(spec, results))
-    return tuple(n for n, name in names if n in taken or local_name(name) in named)
+    return tuple(n for n, name in names if n in taken or local(name) in named)
 
 
 def _shares_memory(result: torch.Tensor, operands: Operands) -> bool:

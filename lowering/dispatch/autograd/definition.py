@@ -34,17 +34,9 @@ class ExplicitBackward:
     call."""
     parameters: tuple[str, ...]
 
-    def __call__(self, names: Mapping[str, Any], *, one_list: bool = False) -> Sequence[Any] | None:
-        """The gradients that the entry lists; None if its hook declines the call.
-
-        `one_list` says that there is one, which is a list because its operand is.
-        """
-        results = self.hook(**{name: names[name] for name in self.parameters if name in names})
-        if results is None:
-            return None
-        if one_list or not isinstance(results, tuple | list):
-            return (results,)
-        return results
+    def __call__(self, values: Mapping[str, Any]) -> Any:
+        """What the entry returns for values by name; None if its hook declines the call."""
+        return self.hook(**{name: values[name] for name in self.parameters if name in values})
 
 
 @dataclass(frozen=True, slots=True)

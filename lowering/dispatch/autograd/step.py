@@ -17,7 +17,7 @@ import torch
 
 from composites import attribute_types, torch_internals
 from composites.errors import LoweringError
-from composites.registry.model import Decomposition, Kernel
+from composites.registry.model import Composite, Decomposition, Kernel
 from lowering import interrupts
 from lowering.dispatch.alternatives import (
     as_entry,
@@ -31,7 +31,12 @@ from lowering.dispatch.autograd.computation import Computation
 from lowering.dispatch.autograd.definition import Definition, Operands
 from lowering.dispatch.autograd.gradients import gradients_of
 from lowering.dispatch.backend import Lowered, lower_composite
-from lowering.dispatch.backward import BackwardSpec, named_values
+from lowering.dispatch.backward import (
+    BackwardSpec,
+    gradients_by_name,
+    gradients_by_operand,
+    named_values,
+)
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.computations import computed
 from lowering.dispatch.decomposition import (
@@ -40,7 +45,6 @@ from lowering.dispatch.decomposition import (
     lower_function,
 )
 from lowering.dispatch.differentiable import PLAIN, Gradients, TensorMeta
-from lowering.dispatch.operand_lists import Groups
 from lowering.dispatch.reads import Key
 from lowering.dispatch.statistics import Fallback, written_operands
 from lowering.emission.types import TensorType
@@ -141,17 +145,12 @@ class _Backward:
         explicit = definition.backward
         if explicit is None:
             return self._derived()
-        groups = self.step.spec.groups
-        listed = explicit.entry.gradients
-        one_list = (
-            groups is not None
-            and len(listed) == 1
-            and groups[definition.entry.operands.index(listed[0])] is not None
-        )
-        results = explicit(self._named(), one_list=one_list)
-        if results is None:  # the hook of the backward has counted the call
+        spec = self.step.spec
+        returned = explicit(self._named())
+        if returned is None:  # the hook of the backward has counted the call
             return self._stock(None)
-        found = self._of_operands(dict(zip(listed, results, strict=True)))
+        by_name = gradients_by_name(spec, returned, explicit.entry)
+        found = gradients_by_operand(spec, by_name, explicit.entry)
         return [g if wanted else None for g, wanted in zip(found, self.wanted, strict=True)]
 
     def _named(self) -> dict[str, Any]:
@@ -323,12 +322,12 @@ class _Backward:
         not."""
         definition = self.step.definition
         entry, frontend = definition.entry, definition.frontend
-        function = self._backward_of(alternative)
-        if isinstance(function, str):
-            return function
         decomposition = alternative.backward or alternative.forward
         assert decomposition is not None
         changed = as_entry(entry, alternative, decomposition)
+        function = self._backward_of(alternative, changed)
+        if isinstance(function, str):
+            return function
         lowered = lower_composite(
             changed,
             definition.statistics,
@@ -349,9 +348,11 @@ class _Backward:
         )
         return lowered.reason if isinstance(lowered, Fallback) else lowered
 
-    def _backward_of(self, alternative: Kernel) -> Callable[..., list[Any]] | str:
+    def _backward_of(
+        self, alternative: Kernel, changed: Composite
+    ) -> Callable[..., list[Any]] | str:
         """An alternative's backward as a function of the derived backward's operands, or why it
-        cannot have these gradients."""
+        cannot have these gradients. `changed` is the entry with this backward."""
         if alternative.derives:
             assert alternative.forward is not None
             return self._derived_from(alternative.forward)
@@ -364,19 +365,13 @@ class _Backward:
         mask = [name in asked for name in alternative.gradients]
         run = backward_of(alternative.backward, alternative.gradients, mask)
 
-        def gradients(*tensors: Any) -> list[Any]:
+        def returned(*tensors: Any) -> list[Any]:
             found = run(self.derived.named(tensors))
             by_name = dict(zip(alternative.gradients, found, strict=True))
-            of_each = self._of_operands(by_name)
+            of_each = gradients_by_operand(self.step.spec, by_name, changed)
             return [g for g, wanted in zip(of_each, self.wanted, strict=True) if wanted]
 
-        return gradients
-
-    def _of_operands(self, by_name: Mapping[str, Any]) -> list[Any]:
-        """The gradient of each operand, of gradients by name."""
-        groups = self.step.spec.groups
-        found = [by_name.get(name) for name in self.step.definition.entry.operands]
-        return found if groups is None else _of_lists(found, groups, self.step.definition)
+        return returned
 
     def _derived_from(self, decomposition: Decomposition) -> Callable[..., list[Any]]:
         """The gradient of an alternative's decomposition."""
@@ -410,32 +405,6 @@ class _Backward:
                 f" {', '.join(map(str, composite.results))} as gradients of operands of"
                 f" {', '.join(map(str, due))}"
             )
-
-
-def _of_lists(found: Sequence[Any], groups: Groups, definition: Definition) -> list[Any]:
-    """The gradient of each tensor, of an explicit backward that returns lists for lists.
-
-    Raises:
-        LoweringError: it returns something else for a list.
-    """
-    flat: list[Any] = []
-    for name, gradient, group in zip(definition.entry.operands, found, groups, strict=True):
-        if group is None:
-            flat.append(gradient)
-        elif gradient is None:
-            flat.extend([None] * group[1])
-        elif isinstance(gradient, list | tuple) and len(gradient) == group[1]:
-            flat.extend(gradient)
-        else:
-            backward = definition.backward
-            assert backward is not None
-            given = f"{len(gradient)}" if isinstance(gradient, list | tuple) else "one tensor"
-            raise LoweringError(
-                f"{backward.entry.location}: {backward.entry.qualified}: {name} is a list of"
-                f" {group[1]} tensors, and {backward.entry.decomposition} returns {given} for it;"
-                " return a list with a gradient for each"
-            )
-    return flat
 
 
 def _type_of(type_: TensorMeta | None, frontend: Frontend) -> TensorType | None:
