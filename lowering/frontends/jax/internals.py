@@ -284,10 +284,14 @@ def has_own_sizes(jaxpr: Any) -> bool:
 
 def results_for(jaxpr: Any, shapes: Sequence[Sequence[Any]]) -> list[Any]:
     """The types of the results of a closed jaxpr for operands of these shapes. They may be other
-    ones than its own where these have symbols."""
+    ones than its own where these have symbols.
+
+    Args:
+        shapes: those of its first operands. The state of a generator, which comes last, has none.
+    """
     symbols = {
         str(size): actual
-        for aval, shape in zip(jaxpr.in_avals, shapes, strict=True)
+        for aval, shape in zip(jaxpr.in_avals, shapes, strict=False)
         for size, actual in zip(aval.shape, shape, strict=True)
         if is_symbolic_dim(size)
     }
