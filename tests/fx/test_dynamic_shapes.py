@@ -405,6 +405,13 @@ REFUSED: list[tuple[Callable[..., Any], int, dict[str, Any], str]] = [
         " its size; keep it fixed",
     ),
     (
+        lambda m, x: nn.functional.dropout(m.linear(x), 0.5),
+        1,
+        ROWS,
+        "dynamic_shapes: a size of rng_bit_generator would vary, and the passes that choose sizes"
+        " do not know this operation; keep the dimension fixed",
+    ),
+    (
         lambda m, x, y: x.new_zeros(y.shape[0]),
         2,
         BOTH,
