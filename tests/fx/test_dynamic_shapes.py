@@ -66,7 +66,7 @@ class Model:
     """Which of their dimensions vary."""
 
     def export(self, **options: Any) -> Program:
-        named = {"batch": Dim("batch", max=64), "seq": Dim("seq", min=2, max=16)}
+        named = {"batch": Dim("batch", max=64), "seq": Dim("seq", min=4, max=16)}
         shapes = {
             name: {axis: named[dim] for axis, dim in axes.items()}
             for name, axes in self.dims.items()

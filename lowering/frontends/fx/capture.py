@@ -498,6 +498,7 @@ def at_top() -> Iterator[None]:
     with (
         torch_internals.without_modes(),
         torch_internals.dispatching_from(_top_of_dispatch()),
+        describing(),
         capturing(),
         torch.no_grad(),
     ):
