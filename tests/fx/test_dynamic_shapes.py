@@ -283,11 +283,19 @@ def numbers(module: Any, x: torch.Tensor) -> torch.Tensor:
     return half + torch.full((4,), count // 2, device=x.device)
 
 
+def of_the_cpu(module: Any, x: torch.Tensor) -> torch.Tensor:
+    """Positions and a mask that the module makes on the CPU."""
+    count = x.shape[0]
+    angles = torch.arange(count).float()[:, None] * torch.arange(4)
+    hidden = torch.triu(torch.ones(count, count), 1).bool()
+    return ((x @ x.T).masked_fill(hidden, -1e9).softmax(-1) @ x) * torch.cos(angles)
+
+
 def twice(module: Any, x: torch.Tensor) -> torch.Tensor:
     return module.linear(x.repeat(2, 1)).reshape(-1, 2, 4).flatten(1)
 
 
-@pytest.mark.parametrize("function", [rows, sums, numbers, twice])
+@pytest.mark.parametrize("function", [rows, sums, numbers, of_the_cpu, twice])
 def test_sizes_in_a_modules_own_python(function: Any, computed: Any, agree: Any) -> None:
     module = computed(function)
     program = composites.export(module, (torch.ones(2, 4),), dynamic_shapes=({0: BATCH},))
