@@ -265,7 +265,7 @@ def channel_statistics(input: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return centered_statistics(input.to(opmath_type(input.dtype)), [0, *range(2, input.dim())])
 
 
-def centered_statistics(input: Tensor, dims: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
+def centered_statistics(input: Tensor, dims: list[int]) -> tuple[Tensor, Tensor, Tensor]:
     """The input less its mean, the mean, and the biased variance over dimensions that stay."""
     mean = input.mean(dims, keepdim=True)
     centered = input - mean

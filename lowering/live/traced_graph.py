@@ -110,7 +110,7 @@ def _make_now(part: torch.fx.GraphModule, node: torch.fx.Node, is_outermost: boo
 def _filled(
     part: torch.fx.GraphModule, shape: Sequence[int], number: complex, dtype: torch.dtype
 ) -> torch.fx.Node:
-    keywords = {"dtype": dtype, "device": device()}
+    keywords: dict[str, Any] = {"dtype": dtype, "device": device()}
     return part.graph.call_function(torch.full, (shape, number), keywords)
 
 

@@ -10,7 +10,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.multiprocessing.spawn import spawn
 from torch.nn.parallel import DistributedDataParallel
 
 import composites
@@ -31,7 +33,7 @@ class Block(nn.Module):
 
 
 def sharded(model: nn.Module) -> nn.Module:
-    mesh = distributed.init_device_mesh("cpu", (PROCESSES,))
+    mesh = init_device_mesh("cpu", (PROCESSES,))
     for part in (*model.children(), model):
         fully_shard(part, mesh=mesh)
     return model
@@ -79,7 +81,7 @@ def test_models_of_several_processes_train_as_in_eager(wrapper: str, tmp_path: P
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
-    torch.multiprocessing.spawn(train, (wrapper, port, tmp_path), nprocs=PROCESSES)
+    spawn(train, (wrapper, port, tmp_path), nprocs=PROCESSES)
     for rank in range(PROCESSES):
         expected, trained = torch.load(tmp_path / str(rank))
         torch.testing.assert_close(trained, expected, rtol=2e-6, atol=1e-7)
