@@ -16,6 +16,7 @@ from lowering.export.recording import Recorded, record
 from lowering.export.request import ExportRequest
 from lowering.export.tracing import recording_of
 from lowering.stablehlo import DynamicSizeError, Module, RunError, program_difference, refine
+from lowering.stablehlo.bindings import find_operations, string_value
 
 
 def record_for_sizes(
@@ -38,6 +39,7 @@ def record_for_sizes(
             f"dynamic_shapes: the program reads no argument with the dimension {unknown}, so it"
             " cannot know its size; keep it fixed"
         )
+    _check_refinable(program.module)
     # PyTorch broadcasts what is of size 1, and leaves out dimensions of it.
     single = [d.name for d in dimensions if d.min == 1]
     trials = [[name] for name in single] + ([single] if len(single) > 1 else [])
@@ -48,6 +50,19 @@ def record_for_sizes(
                 replace(d, min=2) if d.name in ones and d.min == 1 else d for d in dimensions
             )
     return program, dimensions
+
+
+def _check_refinable(module: Module) -> None:
+    """Raise for what JAX writes as a custom call where sizes vary, such as random numbers: the
+    passes of StableHLO that choose sizes do not know it."""
+    for call in find_operations(module.ir.operation, "stablehlo.custom_call"):
+        if any("?" in str(result.type) for result in call.results):
+            name = string_value(call.attributes["call_target_name"])
+            raise ExportError(
+                f"dynamic_shapes: a size of {name.removeprefix('stablehlo.dynamic_')} would vary,"
+                " and the passes that choose sizes do not know this operation; keep the dimension"
+                " fixed"
+            )
 
 
 def _recorded(

@@ -124,7 +124,7 @@ from .passes.widen_dots import widen_dots
 from .passes.widen_unsigned_comparisons import OPTIONS as WIDEN_UNSIGNED_COMPARISONS_OPTIONS
 from .passes.widen_unsigned_comparisons import widen_unsigned_comparisons
 from .pipeline import Pass, run_passes
-from .refine import refine
+from .refinement import refine
 from .run import Executable, compile_module, run
 from .targets import TARGETS, Target, target_passes
 

@@ -123,10 +123,11 @@ def test_exports_for_several_platforms() -> None:
 @pytest.mark.slow
 def test_symbolic_sizes_leave_the_decomposition() -> None:
     (batch,) = export.symbolic_shape("b")
-    with pytest.warns(CompositesWarning, match="acme.swish is no composite in this module"):
-        exported = export.export(jax.jit(swish))(jax.ShapeDtypeStruct((batch, 6), jnp.float32))
-    assert "stablehlo.composite" not in exported.mlir_module()
-    np.testing.assert_allclose(exported.call(np.asarray(X)), plain_swish(X), rtol=1e-6)
+    for size, x in ((batch, X), (2 * batch, np.concatenate([X, X]))):
+        with pytest.warns(CompositesWarning, match="acme.swish is no composite in this module"):
+            exported = export.export(jax.jit(swish))(jax.ShapeDtypeStruct((size, 6), jnp.float32))
+        assert "stablehlo.composite" not in exported.mlir_module()
+        np.testing.assert_allclose(exported.call(np.asarray(x)), plain_swish(x), rtol=1e-6)
 
 
 SCALE = 1.0

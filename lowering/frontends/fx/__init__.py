@@ -13,6 +13,7 @@ Importing this package imports neither torch nor jax.
 | `device` | the device of traced tensors |
 | `capture` | traced tensors, and the graph that records what is computed with them |
 | `tensors` | types of tensors, and placeholders |
+| `sizes` | sizes that vary: PyTorch's symbols, and JAX's that they become |
 | `dispatcher` | kernels in PyTorch's dispatcher: stock kernels, and this project's overrides |
 | `graph` | composites inserted into the graph |
 | `norms`, `recurrent` | decompositions of norms, and of cells of recurrent networks |

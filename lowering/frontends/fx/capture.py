@@ -30,7 +30,7 @@ from lowering.frontends.errors import (
 )
 from lowering.frontends.fx import lists, recurrent
 from lowering.frontends.fx.device import device
-from lowering.frontends.fx.sizes import as_expressions, describing
+from lowering.frontends.fx.sizes import as_expressions, describing, vary
 from lowering.frontends.fx.sources import keep_source
 from lowering.frontends.protocols import Kernel
 from lowering.frontends.tensor_types import layout_refusal
@@ -170,10 +170,19 @@ def _seen(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> A
     if any(isinstance(leaf, TracedTensor) for leaf in leaves):
         return called(func, arguments, keywords)
     asked = keywords.get("device")
-    if asked is not None and torch.device(asked).type == device().type:
+    varies = vary() and _is_on_cpu_of_varying_size(leaves, asked)
+    if varies or (asked is not None and torch.device(asked).type == device().type):
         made = called(func, arguments, keywords)
         return pytree.tree_map_only(TracedTensor, torch_internals.functional, made)
     return func(*arguments, **keywords)
+
+
+def _is_on_cpu_of_varying_size(leaves: Sequence[Any], asked: Any) -> bool:
+    """Whether a call on the CPU takes a size that varies. A tensor of the CPU has values, and one
+    whose size varies can have none, so it becomes a traced one."""
+    places = {leaf.device.type for leaf in leaves if isinstance(leaf, torch.Tensor)}
+    places |= set() if asked is None else {torch.device(asked).type}
+    return places <= {"cpu"} and any(isinstance(leaf, torch.SymInt) for leaf in leaves)
 
 
 def placeholder(described: torch.Tensor) -> TracedTensor:
@@ -498,6 +507,7 @@ def at_top() -> Iterator[None]:
     with (
         torch_internals.without_modes(),
         torch_internals.dispatching_from(_top_of_dispatch()),
+        describing(),
         capturing(),
         torch.no_grad(),
     ):

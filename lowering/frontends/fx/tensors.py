@@ -12,7 +12,7 @@ from composites import torch_internals
 from lowering.emission.types import TensorType
 from lowering.frontends.fx import capture
 from lowering.frontends.fx.device import DEVICE_TYPE
-from lowering.frontends.fx.sizes import in_jax, in_pytorch
+from lowering.frontends.fx.sizes import in_jax, in_pytorch, vary
 from lowering.frontends.tensor_types import DTYPE_OF, tensor_type
 
 LIVE_BACKENDS: list[Callable[..., Any]] = []
@@ -40,7 +40,7 @@ class FxTensors:
     @staticmethod
     def type_of(tensor: torch.Tensor) -> TensorType:
         type_ = tensor_type(tensor, "StableHLO")
-        return replace(type_, shape=in_jax(type_.shape))
+        return replace(type_, shape=in_jax(type_.shape)) if vary() else type_
 
     @staticmethod
     def described(type_: TensorType) -> tuple[torch.Size, torch.dtype]:

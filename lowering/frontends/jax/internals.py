@@ -284,15 +284,19 @@ def has_own_sizes(jaxpr: Any) -> bool:
 
 def results_for(jaxpr: Any, shapes: Sequence[Sequence[Any]]) -> list[Any]:
     """The types of the results of a closed jaxpr for operands of these shapes. They may be other
-    ones than its own where these have symbols."""
-    symbols = {
-        str(size): actual
-        for aval, shape in zip(jaxpr.in_avals, shapes, strict=True)
+    ones than its own where these have symbols.
+
+    Args:
+        shapes: those of its first operands. The state of a generator, which comes last, has none.
+    """
+    sizes = [
+        (size, actual)
+        for aval, shape in zip(jaxpr.in_avals, shapes, strict=False)
         for size, actual in zip(aval.shape, shape, strict=True)
-        if is_symbolic_dim(size)
-    }
-    if not symbols:
+    ]
+    if all(size == actual for size, actual in sizes):
         return list(jaxpr.out_avals)
+    symbols = {str(size): actual for size, actual in sizes if is_symbolic_dim(size)}
     return [
         aval.update(shape=tuple(evaluate_shape(aval.shape, symbols, *symbols.values())))
         for aval in jaxpr.out_avals
