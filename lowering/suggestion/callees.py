@@ -25,7 +25,7 @@ from composites.registry.model import Tensor
 
 LOSS = "the sum of what the module returns"
 """The name of the function that makes a loss, which is no part of the model."""
-NUMBERS_AND_WORDS = (bool, int, float, str)
+_NUMBERS = frozenset({bool, int, float})
 _OF_TORCH = ("torch.nn.functional", "torch.optim.")
 _MODULES = "torch.nn.modules."
 _SKIPPED = ("torch", "torch_xla", "typing_extensions", "functorch", "composites", "lowering")
@@ -44,15 +44,15 @@ class Other:
 
 
 def describe(value: Any) -> Any:
-    """Describe an argument: a tensor by its type, as `Tensor`; a number, a word, a list of these, a
-    dtype, or None by itself; and anything else as `Other`."""
+    """Describe an argument: a tensor by its type, as `Tensor`; a number, a word, a list of numbers,
+    or None by itself; and anything else as `Other`."""
     if isinstance(value, torch.Tensor):
         name = NAME_OF_PYTORCH.get(str(value.dtype).removeprefix("torch."))
         return Other(str(value.dtype)) if name is None else Tensor(name, tuple(value.shape))
-    if value is None or type(value) in (*NUMBERS_AND_WORDS, torch.dtype):
+    if value is None or type(value) in (*_NUMBERS, str):
         return value
-    is_list = isinstance(value, list | tuple) and len(value) > 0
-    if is_list and all(type(item) in NUMBERS_AND_WORDS for item in value):
+    kinds = set(map(type, value)) if isinstance(value, list | tuple) else set()
+    if len(kinds) == 1 and kinds <= _NUMBERS:  # of a list, an attribute has elements of one type
         return list(value)
     return Other(type(value).__name__)
 

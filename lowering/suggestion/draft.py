@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any
 
-import torch
 import yaml
 
 from composites.allowlist import resolve
-from composites.element_types import NAME_OF_PYTORCH
 from composites.errors import CompositesError
 from composites.registry.catalog import Catalog
 from composites.registry.formatting import formatted
@@ -20,7 +18,7 @@ from composites.registry.model import Composite, Tensor
 from composites.registry.validation import parse_registry
 from lowering import activation
 from lowering.dispatch.statistics import Statistics
-from lowering.suggestion.callees import NUMBERS_AND_WORDS, Callee, Other
+from lowering.suggestion.callees import Callee, Other
 from lowering.suggestion.recording import Recorded
 from lowering.trial import problem_of
 
@@ -49,14 +47,6 @@ class Row:
     """Why there is none in the draft; empty if it has too few instructions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """An entry of the draft."""
-
-    name: str
-    document: Mapping[str, Any]
-
-
 @dataclass(slots=True, eq=False)
 class Drafting:
     """A draft for what is outside composites in a step."""
@@ -65,8 +55,8 @@ class Drafting:
     namespace: str
     refused: dict[str, str] = field(default_factory=dict)
     """Why functions have no entry."""
-    entries: dict[str, Entry] = field(default_factory=dict)
-    """By function."""
+    entries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By name, as a registry file has them."""
     covered: set[int] = field(default_factory=set)
     """The calls of operators that are made in functions of the draft."""
 
@@ -79,8 +69,7 @@ class Drafting:
         Raises:
             RegistryError: no registry file can have entries of this namespace.
         """
-        with activation.for_export(on):
-            others = resolve(on, activation.catalog()) if on else ()
+        others = resolve(on, activation.catalog()) if on else ()
         self._choose()
         while self.entries:
             outcome = self._trial(others, measure)
@@ -124,11 +113,10 @@ class Drafting:
         if isinstance(entry, str):
             self.refused[name] = entry
             return False
-        names = {e.name for e in activation.catalog() if e.namespace == self.namespace}
-        names |= {other.name for other in self.entries.values()}
-        numbered = (f"{entry.name}_{number}" for number in count(2))
-        unique = next(n for n in chain([entry.name], numbered) if n not in names)
-        self.entries[name] = replace(entry, name=unique)
+        taken = {e.name for e in activation.catalog() if e.namespace == self.namespace}
+        numbered = (f"{_name_for(name)}_{number}" for number in count(2))
+        names = (n for n in chain([_name_for(name)], numbered) if n not in {*taken, *self.entries})
+        self.entries[next(names)] = entry
         return True
 
     def _trial(
@@ -139,9 +127,8 @@ class Drafting:
         Returns:
             The step with them, or why some do not work, by what they catch.
         """
-        by_name = {entry.name: name for name, entry in self.entries.items()}
-        text = _registry_text(self.namespace, self.entries.values())
-        registry = parse_registry(text, "the draft")
+        functions = {name: entry["function"] for name, entry in self.entries.items()}
+        registry = parse_registry(self._registry_text(), "the draft")
         tried, counted = registry.composites, Statistics()
         catalog = Catalog((registry, *activation.catalog().registries))
         try:
@@ -152,13 +139,13 @@ class Drafting:
                 step = measure()
         except CompositesError as error:  # it may name an entry; else the last one is too many
             problem = problem_of(str(error), tried[-1], tried)
-            return {by_name[str(problem.entry)]: problem.message.partition("\n")[0]}
+            return {functions[problem.entry]: problem.message.partition("\n")[0]}
         idle: dict[str, str] = {}
         for entry in tried:
             statistics = counted.of(entry)
             if not statistics.caught:
                 missed = (f.reason for f in statistics.fallbacks.values() if f.is_missed)
-                idle[by_name[entry.name]] = next(missed, "no call reaches it")
+                idle[functions[entry.name]] = next(missed, "no call reaches it")
         return idle or step
 
     def text(self, after: Recorded) -> str:
@@ -168,21 +155,24 @@ class Drafting:
             " instructions stay outside\n# composites. Choose names and versions: they are promises"
             " to the compilers that read them.\n"
         )
-        return formatted(head + _registry_text(self.namespace, self.entries.values()), "the draft")
+        return formatted(head + self._registry_text(), "the draft")
+
+    def _registry_text(self) -> str:
+        document = {"schema": 1, "namespace": self.namespace, "composites": self.entries}
+        return yaml.safe_dump(document, sort_keys=False, default_flow_style=None)
 
     def row(self, callee: Callee) -> Row:
         """A function or an operator, with its entry, or the reason why there is none."""
-        name, entry = callee.name, self.entries.get(callee.name)
+        name = callee.name
+        entry = next((e for e, row in self.entries.items() if row["function"] == name), "")
         note = ""
-        if entry is None:
-            if callee.calls <= self.covered:
-                note = "in functions of the draft"
-            else:
-                products = f"has {callee.products} products" if callee.products else ""
-                note = self.refused.get(name) or callee.problem or _named(name) or products
+        if not entry and callee.calls <= self.covered:
+            note = "in functions of the draft"
+        elif not entry:
+            products = f"has {callee.products} products" if callee.products else ""
+            note = self.refused.get(name) or callee.problem or _named(name) or products
         calls = len(callee.invocations if callee.is_function else callee.calls)
-        label = entry.name if entry else ""
-        return Row(name, calls, callee.instructions, *callee.tensors, label, note)
+        return Row(name, calls, callee.instructions, *callee.tensors, entry, note)
 
 
 def _named(name: str) -> str:
@@ -192,7 +182,7 @@ def _named(name: str) -> str:
     return f"{' and '.join(labels)} names it" if labels else ""
 
 
-def _entry_of(function: Callee) -> Entry | str:
+def _entry_of(function: Callee) -> dict[str, Any] | str:
     """An entry for a function, from its first call in the step; or why there is none."""
     if not function.only_tensors or function.results is None:
         return "it returns something else than tensors"
@@ -202,7 +192,7 @@ def _entry_of(function: Callee) -> Entry | str:
         name = path.rpartition(".")[2]
         if isinstance(value, Tensor):
             operands.append(path)
-        elif _is_attribute(value):
+        elif value is not None:
             attributes[path.replace(".", "_") if name in attributes else name] = path
     if not operands:
         return "it takes no tensor that an entry could list as an operand"
@@ -211,25 +201,14 @@ def _entry_of(function: Callee) -> Entry | str:
         document["attributes"] = attributes
     if function.differentiable:
         document["backward"] = "derive"
-    example = {n: _written(value) for n, value in function.arguments.items() if value is not None}
+    called = {name: value for name, value in function.arguments.items() if value is not None}
     is_method = "." in function.name.partition(":")[2]
-    if not is_method and not any(isinstance(value, Other) for value in example.values()):
-        document["example"] = example
-    return Entry(_name_for(function.name), document)
-
-
-def _is_attribute(value: Any) -> bool:
-    items = value if isinstance(value, list) else [value]
-    kinds = {type(item) for item in items}
-    is_list_of_words = isinstance(value, list) and kinds == {str}
-    return len(kinds) == 1 and kinds <= {*NUMBERS_AND_WORDS} and not is_list_of_words
-
-
-def _written(value: Any) -> Any:
-    """A description of a value as `example` of an entry has it."""
-    if isinstance(value, torch.dtype):
-        return NAME_OF_PYTORCH[str(value).removeprefix("torch.")]
-    return str(value) if isinstance(value, Tensor) else value
+    if not is_method and not any(isinstance(value, Other) for value in called.values()):
+        document["example"] = {
+            name: str(value) if isinstance(value, Tensor) else value
+            for name, value in called.items()
+        }
+    return document
 
 
 def _name_for(function: str) -> str:
@@ -239,10 +218,3 @@ def _name_for(function: str) -> str:
         words.pop()
     capitals = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
     return re.sub(r"_+", "_", re.sub(capitals, "_", "_".join(words)).lower()).strip("_")
-
-
-def _registry_text(namespace: str, entries: Iterable[Entry]) -> str:
-    """A registry file of entries."""
-    composites = {entry.name: entry.document for entry in entries}
-    document = {"schema": 1, "namespace": namespace, "composites": composites}
-    return yaml.safe_dump(document, sort_keys=False, default_flow_style=None)

@@ -110,7 +110,7 @@ def suggest(
         composites=step.composites,
         functions=tuple(drafting.row(function) for function in step.worked(functions=True)),
         operators=tuple(drafting.row(operator) for operator in step.worked(functions=False)),
-        entries=tuple(entry.name for entry in drafting.entries.values()),
+        entries=tuple(drafting.entries),
         draft=drafting.text(after) if after else None,
         after=after.outside if after else None,
     )
