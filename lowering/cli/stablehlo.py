@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 import typer
 
-from composites.files import write_atomic
 from lowering.cli.errors import clear_errors, fail, fail_usage
 from lowering.cli.output import AsJson, print_json, print_table
 from lowering.stablehlo import (
@@ -26,7 +25,6 @@ from lowering.stablehlo import (
     cast_table,
     casts,
     composite_table,
-    html_page,
     run_passes,
     target_passes,
 )
@@ -53,9 +51,6 @@ def inspect(
         bool, typer.Option("--casts", help="Show conversions between types, not composites.")
     ] = False,
     json: AsJson = False,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Write a self-contained HTML page with a graph.")
-    ] = None,
     against: Annotated[
         Path | None,
         typer.Option(
@@ -75,15 +70,13 @@ def inspect(
     With --against, show the composites whose name, version, attributes or operands are not those of
     a lock, and why. The exit code is 1 if there are any.
     """
-    if against is not None and (list_casts or html is not None):
-        fail_usage("--against goes with neither --casts nor --html")
+    if against is not None and list_casts:
+        fail_usage("--against does not go with --casts")
 
     def work(module: Module) -> None:
         if against is not None:
             _against(module, against, json)
             return
-        if html is not None:
-            write_atomic(html, html_page(module))
         if list_casts:
             cast_report = casts(module)
             text, table = cast_report.to_json(), cast_table(cast_report)
@@ -92,7 +85,7 @@ def inspect(
             text, table = report.to_json(), composite_table(report)
         if json:
             typer.echo(text)
-        elif list_casts or html is None:
+        else:
             print_table(table)
 
     _on_file(context, work, file, seconds, memory)

@@ -54,7 +54,6 @@ COMMANDS = [
         "inspect",
         "inspect --json",
         "inspect --casts",
-        "inspect --html page.html",
         "lower -o out.mlir",
         "lower -o out.mlir --decompose *",
         "lower -o out.mlirbc --no-clean --drop-cast-roundtrips --widen-dots"
