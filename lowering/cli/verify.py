@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, astuple
@@ -17,14 +16,14 @@ from rich.text import Text
 
 from composites.element_types import REGISTRY_TYPES
 from composites.errors import AllowlistError, did_you_mean
-from composites.files import write_atomic
 from composites.settings import ALLOWLIST
 from lowering.cli.errors import clear_errors, fail_usage
 from lowering.cli.output import numbers, print_json, print_table
 
 if TYPE_CHECKING:
-    from lowering.verification.repeat import Request
+    from composites.registry.catalog import Catalog
     from lowering.verification.results import Finding, Report, Row
+    from lowering.verification.targets import Target
 
 
 def verify(
@@ -51,7 +50,6 @@ def verify(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    junit: Annotated[Path | None, typer.Option(help="Also write a JUnit XML file.")] = None,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Fail too where something could not be verified."),
@@ -66,9 +64,8 @@ def verify(
         from lowering.verification.results import Verdict
 
         types = _element_types(dtypes)
-        report = _report(_request(names or [], registry, types, count, samples), quiet=as_json)
-        if junit is not None:
-            write_atomic(junit, junit_text(report))
+        catalog, targets = _targets(names or [], registry, samples)
+        report = _report(targets, catalog, types, count, quiet=as_json)
         if as_json:
             print_json([row_data(row) for row in report.rows])
         else:
@@ -90,15 +87,15 @@ def _element_types(text: str) -> tuple[str, ...]:
     return types or fail_usage("--dtypes: name an element type, such as f32")
 
 
-def _request(
-    names: list[str], registry: Path | None, dtypes: tuple[str, ...], count: int,
-    samples: str | None,
-) -> Request:  # fmt: skip
+def _targets(
+    names: list[str], registry: Path | None, samples: str | None
+) -> tuple[Catalog, Sequence[Target]]:
+    """What is verified, and the catalog that it is part of."""
     from composites.allowlist import resolve
     from composites.decompositions import choose
     from composites.registry.catalog import load_catalog
     from composites.registry.model import STOCK
-    from lowering.verification.repeat import Request
+    from lowering.verification.targets import all_targets
 
     files = None if registry is None else (str(registry),)
     functions = tuple(name for name in names if ":" in name)
@@ -119,71 +116,35 @@ def _request(
     for item, (_, word) in words:
         if word == STOCK:
             fail_usage(f"{item}: name the entry alone to verify its own decomposition")
-    identities = tuple(entry.identity for entry in entries)
     if files is not None:
         own = {entry.identity for entry in catalog.registries[0].composites}
-        wanted = {*identities, *(identity for _, (identity, _) in words)}
+        wanted = {*(e.identity for e in entries), *(identity for _, (identity, _) in words)}
         for entry in catalog:
             if entry.identity in wanted - own:
                 raise AllowlistError(f"{entry.qualified} is not an entry of {registry}")
     chosen = tuple(dict.fromkeys(pair for _, pair in words))
-    return Request(files, identities, chosen, functions, samples, count, dtypes)
+    return catalog, all_targets(entries, chosen, functions, samples, catalog)
 
 
-def _report(request: Request, *, quiet: bool) -> Report:
-    from composites.registry.catalog import load_catalog
-    from lowering.verification import repeat
+def _report(
+    targets: Sequence[Target], catalog: Catalog, dtypes: Sequence[str], count: int, *, quiet: bool
+) -> Report:
     from lowering.verification.results import Report
     from lowering.verification.verify import verify as verify_target
-    from lowering.verification.verify import with_texts
 
-    targets = request.targets()
-    catalog = load_catalog(request.registries, in_place=request.registries is not None)
-    other = repeat.start(request)
     rows: list[Row] = []
-    try:
-        with Progress(console=Console(stderr=True), transient=True, disable=quiet) as progress:
-            task = progress.add_task("", total=len(targets))
-            for target in targets:
-                progress.update(task, description=target.label)
-                rows += verify_target(target, catalog, request.dtypes, request.count)
-                progress.advance(task)
-            progress.update(task, description="the same text in another process")
-            here, there = repeat.digests(request), repeat.digests_of(other)
-    finally:
-        if other.poll() is None:
-            other.kill()
-            other.wait()
-    return Report(with_texts(rows, here, there))
+    with Progress(console=Console(stderr=True), transient=True, disable=quiet) as progress:
+        task = progress.add_task("", total=len(targets))
+        for target in targets:
+            progress.update(task, description=target.label)
+            rows += verify_target(target, catalog, dtypes, count)
+            progress.advance(task)
+    return Report(tuple(rows))
 
 
 def row_data(row: Row) -> dict[str, object]:
     """A row as `--json` prints it."""
     return asdict(row) | {"verdict": str(row.verdict)}
-
-
-def junit_text(report: Report) -> str:
-    """All rows as test cases of JUnit's XML."""
-    from lowering.verification.results import Verdict
-
-    suite = ElementTree.Element(
-        "testsuite",
-        name="composites verify",
-        tests=str(len(report.rows)),
-        failures=str(len(report.of(Verdict.FAILED))),
-        skipped=str(len(report.of(Verdict.NOT_VERIFIED))),
-    )
-    for row in report.rows:
-        case = ElementTree.SubElement(
-            suite, "testcase", classname=row.entry, name=row.dtype, time=f"{row.seconds:.3f}"
-        )
-        if row.verdict is not Verdict.VERIFIED:
-            tag = "failure" if row.verdict is Verdict.FAILED else "skipped"
-            about = [f for f in row.findings if f.is_failure or tag == "skipped"]
-            lines = [_line(finding) for finding in about]
-            element = ElementTree.SubElement(case, tag, message=lines[0] if lines else tag)
-            element.text = "\n".join(lines)
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def _print(report: Report) -> None:
