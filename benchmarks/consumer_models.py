@@ -64,59 +64,6 @@ def mobilenet() -> Model:
     return model
 
 
-class RecommendationNet(nn.Module):
-    """DLRM: dense features, embeddings of categories, and the products of all pairs."""
-
-    pairs: Tensor
-
-    def __init__(self, categories: int = 3, width: int = 16) -> None:
-        super().__init__()
-        self.tables = nn.ModuleList(nn.Embedding(20, width) for _ in range(categories))
-        self.dense = nn.Sequential(nn.Linear(8, width), nn.ReLU())
-        self.register_buffer("pairs", torch.tril_indices(categories + 1, categories + 1, -1))
-        count = categories * (categories + 1) // 2
-        self.top = nn.Sequential(nn.Linear(width + count, width), nn.ReLU(), nn.Linear(width, 1))
-
-    def forward(self, dense: Tensor, categories: Tensor) -> Tensor:
-        x = self.dense(dense)
-        rows = [table(categories[:, i]) for i, table in enumerate(self.tables)]
-        every = torch.stack([x, *rows], 1)
-        products = every @ every.transpose(1, 2)
-        interactions = products[:, self.pairs[0], self.pairs[1]]
-        result: Tensor = self.top(torch.cat([x, interactions], 1))[:, 0]
-        return result
-
-
-def dlrm() -> Model:
-    def loss(module: nn.Module, batch: Batch) -> Tensor:
-        clicks = batch["dense"][:, 0].gt(0).float()
-        return functional.binary_cross_entropy_with_logits(module(**batch), clicks)
-
-    batch = {"dense": torch.randn(4, 8), "categories": torch.randint(20, (4, 3))}
-    return Model(RecommendationNet(), batch, loss)
-
-
-class GraphNet(nn.Module):
-    """Two rounds of messages along edges, added up at their ends."""
-
-    def __init__(self, width: int = 16) -> None:
-        super().__init__()
-        self.message = nn.ModuleList(nn.Linear(2 * width, width) for _ in range(2))
-        self.update = nn.ModuleList(nn.Linear(2 * width, width) for _ in range(2))
-
-    def forward(self, nodes: Tensor, edges: Tensor) -> Tensor:
-        for message, update in zip(self.message, self.update, strict=True):
-            ends = torch.cat([nodes[edges[0]], nodes[edges[1]]], -1)
-            sums = torch.zeros_like(nodes).index_add(0, edges[1], torch.relu(message(ends)))
-            nodes = nodes + update(torch.cat([nodes, sums], -1)).tanh()
-        return nodes
-
-
-def gnn() -> Model:
-    batch = {"nodes": torch.randn(10, 16), "edges": torch.randint(10, (2, 24))}
-    return Model(GraphNet(), batch, _squares)
-
-
 class LowRankLinear(nn.Module):
     """LoRA: a frozen weight of int8 with a scale for each row, and a product that learns."""
 
@@ -142,36 +89,6 @@ def lora_int8() -> Model:
     return Model(module, {"input": torch.randn(4, WIDTH)}, _squares)
 
 
-class Adversaries(nn.Module):
-    """A GAN: images of noise, and what the discriminator says of them."""
-
-    def __init__(self, width: int = 8) -> None:
-        super().__init__()
-        self.generator = nn.Sequential(
-            nn.ConvTranspose2d(width, width, 4),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-            nn.ConvTranspose2d(width, 3, 4, stride=2, padding=1),
-            nn.Tanh(),
-        )
-        self.discriminator = nn.Sequential(
-            nn.Conv2d(3, width, 4, stride=2, padding=1),
-            nn.LeakyReLU(0.2),
-            nn.Conv2d(width, 1, 4),
-        )
-
-    def forward(self, noise: Tensor) -> Tensor:
-        result: Tensor = self.discriminator(self.generator(noise)).flatten(1)
-        return result
-
-
-def gan() -> Model:
-    def loss(module: nn.Module, batch: Batch) -> Tensor:
-        return functional.softplus(-module(**batch)).mean()
-
-    return Model(Adversaries(), {"noise": torch.randn(BATCH, 8, 1, 1)}, loss)
-
-
 class SpatialTransformer(nn.Module):
     """An image, sampled where a small net says (grid_sample)."""
 
@@ -195,77 +112,6 @@ class SpatialTransformer(nn.Module):
 
 def stn() -> Model:
     return Model(SpatialTransformer(), _images(), _squares)
-
-
-class PhysicsNet(nn.Module):
-    """A PINN of the equation u'' = -u: what the second derivative leaves of it."""
-
-    def __init__(self, width: int = 16) -> None:
-        super().__init__()
-        self.net = nn.Sequential(
-            nn.Linear(1, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1)
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        with torch.enable_grad():  # type: ignore[no-untyped-call]
-            x = x.detach().requires_grad_()
-            u = self.net(x)
-            (first,) = torch.autograd.grad(u.sum(), x, create_graph=True)
-            (second,) = torch.autograd.grad(first.sum(), x, create_graph=True)
-        result: Tensor = second + u
-        return result
-
-
-def pinn() -> Model:
-    return Model(PhysicsNet(), {"x": torch.rand(8, 1)}, _squares)
-
-
-class Recurrent(nn.Module):
-    """A GRU over tokens."""
-
-    def __init__(self, width: int = 16) -> None:
-        super().__init__()
-        self.table = nn.Embedding(20, width)
-        self.gru = nn.GRU(width, width, batch_first=True)
-        self.head = nn.Linear(width, 20)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        result: Tensor = self.head(self.gru(self.table(tokens))[0])
-        return result
-
-
-def gru() -> Model:
-    def loss(module: nn.Module, batch: Batch) -> Tensor:
-        return functional.cross_entropy(module(**batch).flatten(0, 1), batch["tokens"].flatten())
-
-    return Model(Recurrent(), {"tokens": torch.randint(20, (BATCH, 8))}, loss)
-
-
-class DiffusionStep(nn.Module):
-    """One step of a diffusion: noise is added by a schedule, and the net says which."""
-
-    kept: Tensor
-
-    def __init__(self, channels: int = 16, steps: int = 50) -> None:
-        super().__init__()
-        self.register_buffer("kept", (1 - torch.linspace(1e-4, 0.02, steps)).cumprod(0))
-        self.times = nn.Embedding(steps, channels)
-        self.net = UNetBlock(channels)
-
-    def forward(self, image: Tensor, noise: Tensor, time: Tensor) -> Tensor:
-        kept = self.kept[time][:, None, None, None]
-        noisy = kept.sqrt() * image + (1 - kept).sqrt() * noise
-        found: Tensor = self.net(noisy, self.times(time))
-        return functional.avg_pool2d(found, 2)
-
-
-def diffusion() -> Model:
-    def loss(module: nn.Module, batch: Batch) -> Tensor:
-        return functional.mse_loss(module(**batch), batch["noise"])
-
-    image, noise = torch.randn(2, BATCH, 16, 8, 8)
-    batch = {"image": image, "noise": noise, "time": torch.randint(50, (BATCH,))}
-    return Model(DiffusionStep().eval(), batch, loss)
 
 
 def unet_without_dropout() -> Model:
@@ -301,9 +147,7 @@ OWN: Mapping[str, Callable[[], Model]] = {
     "unet": unet_without_dropout,
     **{
         function.__name__: function
-        for function in (
-            *(mobilenet, dlrm, gnn, lora_int8, gan, stn, pinn, clip, gru, diffusion, segmentation),
-        )
+        for function in (*(mobilenet, lora_int8, stn, clip, segmentation),)
     },
 }
 MODELS: Mapping[str, Callable[[], Model]] = {

@@ -1,6 +1,6 @@
 """What consumers of StableHLO make of exported models: each number beside PyTorch's on the CPU.
 
-    python -m benchmarks.consumers [--names "gnn|gru"] [--consumers jax,iree,litert]
+    python -m benchmarks.consumers [--names "bert|llama"] [--consumers jax,iree,litert]
                                    [--kinds inference,gradients,step] [--budget 120]
                                    [--results FILE] [--programs FOLDER]
                                    [--markdown docs/consumers.md]
@@ -39,9 +39,8 @@ from benchmarks.harness.runs import append_records, chosen, parser_of, read_reco
 Kind = Literal["inference", "gradients", "step"]
 Key = tuple[str, Kind, Consumer]
 MODELS = (
-    *("mobilenet", "resnet", "unet", "swin", "mixtral", "dlrm", "gnn", "lora_int8"),
-    *("gan", "stn", "pinn", "gemma", "qwen2_moe", "clip", "whisper", "mamba"),
-    *("gru", "diffusion", "bert", "llama", "segmentation", "gptj", "t5", "hubert"),
+    *("mobilenet", "resnet", "unet", "swin", "mixtral", "lora_int8", "stn", "gemma", "qwen2_moe"),
+    *("clip", "whisper", "mamba", "bert", "llama", "segmentation", "gptj", "t5", "hubert"),
 )
 """The names of `benchmarks.consumer_models.MODELS`, which needs torch to read. The last three were
 drawn by lot: random.Random(0).sample of the others of ARCHITECTURES, by name."""

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from composites.files import write_atomic
 from composites.functions import load_function
 from lowering.cli.errors import clear_errors, fail
 from lowering.cli.output import AsJson, print_table
@@ -17,8 +16,6 @@ from lowering.stablehlo import (
     Limits,
     Module,
     compare,
-    comparison_chart,
-    comparison_page,
     comparison_table,
     register_targets,
 )
@@ -71,10 +68,6 @@ def compare_kernels(
         ),
     ] = None,
     json: AsJson = False,
-    svg: Annotated[Path | None, typer.Option(help="Write a picture of the times.")] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Write the page of inspect, with the comparison.")
-    ] = None,
 ) -> None:
     """Compare kernels with the decompositions of the composites that they are for.
 
@@ -100,10 +93,6 @@ def compare_kernels(
             inputs=None if inputs is None else _arrays(inputs),
             tolerance=tolerance,
         )
-        if svg is not None:
-            write_atomic(svg, comparison_chart(comparison))
-        if html is not None:
-            write_atomic(html, comparison_page(module, comparison))
         if json:
             typer.echo(comparison.to_json())
         else:

@@ -1,7 +1,6 @@
 """Commands for StableHLO files: `inspect` and `lower`. Neither needs torch.
 
-The command line's own process does their work in a child, which a damaged file may crash. Another
-program that calls the application has its threads, and does the work itself.
+Another process reads the file first, which a damaged file may crash.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from typing import Annotated, Any
 
 import typer
 
-from composites.files import write_atomic
 from lowering.cli.errors import clear_errors, fail, fail_usage
 from lowering.cli.output import AsJson, print_json, print_table
 from lowering.stablehlo import (
@@ -26,7 +24,6 @@ from lowering.stablehlo import (
     cast_table,
     casts,
     composite_table,
-    html_page,
     run_passes,
     target_passes,
 )
@@ -39,23 +36,19 @@ StableHLOFile = Annotated[
 
 _DEFAULT = Limits()
 Seconds = Annotated[
-    float, typer.Option(min=0.001, max=1e8, help="Stop the work on the file after this time.")
+    float, typer.Option(min=0.001, max=1e8, help="Stop reading the file after this time.")
 ]
 Memory = Annotated[
-    float, typer.Option(min=0.001, max=1e8, help="GiB that the work on the file may take.")
+    float, typer.Option(min=0.001, max=1e8, help="GiB that reading the file may take.")
 ]
 
 
 def inspect(
-    context: typer.Context,
     file: StableHLOFile,
     list_casts: Annotated[
         bool, typer.Option("--casts", help="Show conversions between types, not composites.")
     ] = False,
     json: AsJson = False,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Write a self-contained HTML page with a graph.")
-    ] = None,
     against: Annotated[
         Path | None,
         typer.Option(
@@ -75,15 +68,13 @@ def inspect(
     With --against, show the composites whose name, version, attributes or operands are not those of
     a lock, and why. The exit code is 1 if there are any.
     """
-    if against is not None and (list_casts or html is not None):
-        fail_usage("--against goes with neither --casts nor --html")
+    if against is not None and list_casts:
+        fail_usage("--against does not go with --casts")
 
     def work(module: Module) -> None:
         if against is not None:
             _against(module, against, json)
             return
-        if html is not None:
-            write_atomic(html, html_page(module))
         if list_casts:
             cast_report = casts(module)
             text, table = cast_report.to_json(), cast_table(cast_report)
@@ -92,10 +83,10 @@ def inspect(
             text, table = report.to_json(), composite_table(report)
         if json:
             typer.echo(text)
-        elif list_casts or html is None:
+        else:
             print_table(table)
 
-    _on_file(context, work, file, seconds, memory)
+    _on_file(work, file, seconds, memory)
 
 
 def _against(module: Module, path: Path, as_json: bool) -> None:
@@ -124,7 +115,6 @@ def lower_command() -> Callable[..., None]:
 
     def lower(
         *,
-        context: typer.Context,
         file: Path,
         output: Path,
         seconds: float,
@@ -141,7 +131,7 @@ def lower_command() -> Callable[..., None]:
                 passes += target_passes(target)
             run_passes(module, passes).write(output, portable=portable)
 
-        _on_file(context, work, file, seconds, memory)
+        _on_file(work, file, seconds, memory)
 
     lower.__doc__ = "Lower a module. The passes run in the order of their options."
     command: Any = lower
@@ -150,25 +140,11 @@ def lower_command() -> Callable[..., None]:
     return lower
 
 
-def _on_file(
-    context: typer.Context,
-    work: Callable[[Module], None],
-    file: Path,
-    seconds: float,
-    memory: float,
-) -> None:
-    """Do the work of a command, in a child process if the application has a way to have one."""
+def _on_file(work: Callable[[Module], None], file: Path, seconds: float, memory: float) -> None:
+    """Do the work of a command on a file, which another process has read within limits."""
     with clear_errors():
-        data = bytes_of(file)  # here, because a child may have another stdin
-
-        def reported() -> None:
-            with clear_errors():
-                work(Module.from_bytes(data, str(file)))
-
-        if context.obj is None:
-            reported()
-        else:
-            context.obj(reported, str(file), Limits(seconds, int(memory * 2**30)))
+        limits = Limits(seconds, int(memory * 2**30))
+        work(Module.from_bytes(bytes_of(file), str(file), limits=limits))
 
 
 def bytes_of(file: Path) -> bytes:
@@ -182,7 +158,6 @@ def bytes_of(file: Path) -> bytes:
 
 
 def _parameters() -> Iterator[signatures.Parameter]:
-    yield _parameter("context", typer.Context)
     yield _parameter("file", StableHLOFile)
     about_output = typer.Option(
         "-o", "--output", help="The file to write: text, or bytecode if it ends in .mlirbc."

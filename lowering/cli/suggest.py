@@ -17,8 +17,8 @@ from lowering.cli.factories import FactoryArgument, load_factory
 from lowering.cli.output import numbers, print_json, print_table, texts
 
 if TYPE_CHECKING:
-    from lowering.suggestion.attribution import Amount
-    from lowering.suggestion.results import Report, Row
+    from lowering.suggestion.draft import Row
+    from lowering.suggestion.suggest import Report
 
 
 def suggest(
@@ -50,8 +50,7 @@ def suggest(
 
     The step is recorded and not run: the forward, and the backward of the loss that the module
     returns, or of the sum of what it returns. Functions come first that have many instructions and
-    few tensors to take and return. The draft has entries for those that no entry catches; each was
-    turned on for a trial.
+    few tensors to take and return. The draft has entries for those; each was turned on for a trial.
 
     Example: composites suggest examples/models.py:bert --yaml -o draft.yaml
     """
@@ -60,31 +59,27 @@ def suggest(
     with clear_errors():
         from composites.allowlist import split_allowlist
         from composites.functions import load_function
-        from lowering.export.api import progress
         from lowering.suggestion.suggest import suggest as suggest_entries
 
         _check_namespace(namespace)
         module, args, kwargs = load_factory(factory)
-        with progress("") as step:
-            report = suggest_entries(
-                *(module, args, kwargs),
-                backward=not forward,
-                optimizer=load_function(optimizer) if optimizer else None,
-                ops=split_allowlist(ops) or None,
-                namespace=namespace,
-                title=factory,
-                progress=step,
-            )
+        report = suggest_entries(
+            *(module, args, kwargs),
+            backward=not forward,
+            optimizer=load_function(optimizer) if optimizer else None,
+            ops=split_allowlist(ops) or None,
+            namespace=namespace,
+        )
         if output is not None:
             if report.draft is None:
                 fail(f"nothing is worth an entry, so {output} was not written")
-            write_atomic(output, report.draft.text)
+            write_atomic(output, report.draft)
         if as_json:
             print_json(report_data(report))
         elif yaml and output is None:
             if report.draft is None:
                 fail("nothing is worth an entry")
-            typer.echo(report.draft.text, nl=False)
+            typer.echo(report.draft, nl=False)
         else:
             _print(report, top)
             if output is not None:
@@ -104,40 +99,31 @@ def report_data(report: Report) -> dict[str, object]:
 
 
 def _print(report: Report, top: int) -> None:
-    whole = report.outside
     inside = "" if report.inside is None else f"; {report.inside:.1%} of stock's are inside"
-    typer.echo(f"{whole.instructions} instructions outside {report.composites} composites{inside}")
+    typer.echo(f"{report.outside} instructions outside {report.composites} composites{inside}")
     title = "Functions, with what they call and their backwards"
-    _print_rows(title, "function", report.functions[:top], whole, ("in", "out"))
-    _print_rows("Operators", "operator", report.operators[:top], whole, ())
-    for known in report.known:
-        amount = f"{known.calls} calls, {known.instructions} instructions"
-        typer.echo(f"off: {known.entry} would catch {amount}")
-    for missed in report.missed:
-        calls = f"{missed.calls} calls: {missed.reason} ({missed.operands})"
-        typer.echo(f"not claimed: {missed.entry}: {calls}")
+    _print_rows(title, "function", report.functions[:top], report.outside, ("in", "out"))
+    _print_rows("Operators", "operator", report.operators[:top], report.outside, ())
     if report.draft is None:
         typer.echo("nothing is worth an entry of a draft")
     else:
-        draft = report.draft
-        count = len(draft.entries)
+        count = len(report.entries)
         typer.echo(
-            f"a draft with {count} entr{'y' if count == 1 else 'ies'} leaves {draft.outside} of"
-            f" {draft.before} instructions outside (--yaml prints it)"
+            f"a draft with {count} entr{'y' if count == 1 else 'ies'} leaves {report.after} of"
+            f" {report.outside} instructions outside (--yaml prints it)"
         )
 
 
 def _print_rows(
-    title: str, kind: str, rows: Sequence[Row], whole: Amount, tensors: Sequence[str]
+    title: str, kind: str, rows: Sequence[Row], whole: int, tensors: Sequence[str]
 ) -> None:
-    counted = numbers("calls", "instructions", "share", "bytes", *tensors)
+    counted = numbers("calls", "instructions", "share", *tensors)
     table = Table(*texts(kind), *counted, "entry, or why there is none", title=title)
     for row in rows:
-        share = row.amount.instructions / max(whole.instructions, 1)
-        moved = row.amount.bytes / max(whole.bytes, 1)
+        share = f"{row.instructions / max(whole, 1):.1%}"
         counts = (str(row.tensors_in), str(row.tensors_out)) if tensors else ()
         note = Text(f"draft: {row.entry}" if row.entry else row.note)
-        amounts = (str(row.amount.instructions), f"{share:.1%}", f"{moved:.1%}")
-        table.add_row(Text(row.name), str(row.calls), *amounts, *counts, note)
+        amounts = (str(row.calls), str(row.instructions), share)
+        table.add_row(Text(row.name), *amounts, *counts, note)
     if rows:
         print_table(table)

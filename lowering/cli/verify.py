@@ -23,8 +23,9 @@ from lowering.cli.errors import clear_errors, fail_usage
 from lowering.cli.output import numbers, print_json, print_table
 
 if TYPE_CHECKING:
-    from lowering.verification.repeat import Request
+    from composites.registry.catalog import Catalog
     from lowering.verification.results import Finding, Report, Row
+    from lowering.verification.targets import Target
 
 
 def verify(
@@ -66,7 +67,8 @@ def verify(
         from lowering.verification.results import Verdict
 
         types = _element_types(dtypes)
-        report = _report(_request(names or [], registry, types, count, samples), quiet=as_json)
+        catalog, targets = _targets(names or [], registry, samples)
+        report = _report(targets, catalog, types, count, quiet=as_json)
         if junit is not None:
             write_atomic(junit, junit_text(report))
         if as_json:
@@ -77,89 +79,6 @@ def verify(
         unsure = [row for row in report.rows if row.findings or not row.claimed] if strict else []
     if failed or unsure:
         raise typer.Exit(1)
-
-
-def _element_types(text: str) -> tuple[str, ...]:
-    types = tuple(part.strip() for part in text.split(",") if part.strip())
-    for name in types:
-        if name not in REGISTRY_TYPES:
-            hint = did_you_mean(name, REGISTRY_TYPES)
-            fail_usage(
-                f"--dtypes: {name!r} is not an element type{hint} ({', '.join(REGISTRY_TYPES)})"
-            )
-    return types or fail_usage("--dtypes: name an element type, such as f32")
-
-
-def _request(
-    names: list[str], registry: Path | None, dtypes: tuple[str, ...], count: int,
-    samples: str | None,
-) -> Request:  # fmt: skip
-    from composites.allowlist import resolve
-    from composites.decompositions import choose
-    from composites.registry.catalog import load_catalog
-    from composites.registry.model import STOCK
-    from lowering.verification.repeat import Request
-
-    files = None if registry is None else (str(registry),)
-    functions = tuple(name for name in names if ":" in name)
-    alternatives = [name for name in names if ":" not in name and "=" in name]
-    named = [name for name in names if ":" not in name and "=" not in name]
-    if samples is not None and not functions:
-        fail_usage(
-            "--samples-from is for functions; an entry of a registry names its own with `samples`"
-        )
-    catalog = load_catalog(files, in_place=files is not None)
-    if named:
-        entries = resolve(named, catalog)
-    elif functions or alternatives:
-        entries = ()
-    else:
-        entries = tuple(catalog) if files is None else catalog.registries[0].composites
-    words = [(item, pair) for item in alternatives for pair in choose(item, catalog)]
-    for item, (_, word) in words:
-        if word == STOCK:
-            fail_usage(f"{item}: name the entry alone to verify its own decomposition")
-    identities = tuple(entry.identity for entry in entries)
-    if files is not None:
-        own = {entry.identity for entry in catalog.registries[0].composites}
-        wanted = {*identities, *(identity for _, (identity, _) in words)}
-        for entry in catalog:
-            if entry.identity in wanted - own:
-                raise AllowlistError(f"{entry.qualified} is not an entry of {registry}")
-    chosen = tuple(dict.fromkeys(pair for _, pair in words))
-    return Request(files, identities, chosen, functions, samples, count, dtypes)
-
-
-def _report(request: Request, *, quiet: bool) -> Report:
-    from composites.registry.catalog import load_catalog
-    from lowering.verification import repeat
-    from lowering.verification.results import Report
-    from lowering.verification.verify import verify as verify_target
-    from lowering.verification.verify import with_texts
-
-    targets = request.targets()
-    catalog = load_catalog(request.registries, in_place=request.registries is not None)
-    other = repeat.start(request)
-    rows: list[Row] = []
-    try:
-        with Progress(console=Console(stderr=True), transient=True, disable=quiet) as progress:
-            task = progress.add_task("", total=len(targets))
-            for target in targets:
-                progress.update(task, description=target.label)
-                rows += verify_target(target, catalog, request.dtypes, request.count)
-                progress.advance(task)
-            progress.update(task, description="the same text in another process")
-            here, there = repeat.digests(request), repeat.digests_of(other)
-    finally:
-        if other.poll() is None:
-            other.kill()
-            other.wait()
-    return Report(with_texts(rows, here, there))
-
-
-def row_data(row: Row) -> dict[str, object]:
-    """A row as `--json` prints it."""
-    return asdict(row) | {"verdict": str(row.verdict)}
 
 
 def junit_text(report: Report) -> str:
@@ -184,6 +103,77 @@ def junit_text(report: Report) -> str:
             element = ElementTree.SubElement(case, tag, message=lines[0] if lines else tag)
             element.text = "\n".join(lines)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _element_types(text: str) -> tuple[str, ...]:
+    types = tuple(part.strip() for part in text.split(",") if part.strip())
+    for name in types:
+        if name not in REGISTRY_TYPES:
+            hint = did_you_mean(name, REGISTRY_TYPES)
+            fail_usage(
+                f"--dtypes: {name!r} is not an element type{hint} ({', '.join(REGISTRY_TYPES)})"
+            )
+    return types or fail_usage("--dtypes: name an element type, such as f32")
+
+
+def _targets(
+    names: list[str], registry: Path | None, samples: str | None
+) -> tuple[Catalog, Sequence[Target]]:
+    """What is verified, and the catalog that it is part of."""
+    from composites.allowlist import resolve
+    from composites.decompositions import choose
+    from composites.registry.catalog import load_catalog
+    from composites.registry.model import STOCK
+    from lowering.verification.targets import all_targets
+
+    files = None if registry is None else (str(registry),)
+    functions = tuple(name for name in names if ":" in name)
+    alternatives = [name for name in names if ":" not in name and "=" in name]
+    named = [name for name in names if ":" not in name and "=" not in name]
+    if samples is not None and not functions:
+        fail_usage(
+            "--samples-from is for functions; an entry of a registry names its own with `samples`"
+        )
+    catalog = load_catalog(files, in_place=files is not None)
+    if named:
+        entries = resolve(named, catalog)
+    elif functions or alternatives:
+        entries = ()
+    else:
+        entries = tuple(catalog) if files is None else catalog.registries[0].composites
+    words = [(item, pair) for item in alternatives for pair in choose(item, catalog)]
+    for item, (_, word) in words:
+        if word == STOCK:
+            fail_usage(f"{item}: name the entry alone to verify its own decomposition")
+    if files is not None:
+        own = {entry.identity for entry in catalog.registries[0].composites}
+        wanted = {*(e.identity for e in entries), *(identity for _, (identity, _) in words)}
+        for entry in catalog:
+            if entry.identity in wanted - own:
+                raise AllowlistError(f"{entry.qualified} is not an entry of {registry}")
+    chosen = tuple(dict.fromkeys(pair for _, pair in words))
+    return catalog, all_targets(entries, chosen, functions, samples, catalog)
+
+
+def _report(
+    targets: Sequence[Target], catalog: Catalog, dtypes: Sequence[str], count: int, *, quiet: bool
+) -> Report:
+    from lowering.verification.results import Report
+    from lowering.verification.verify import verify as verify_target
+
+    rows: list[Row] = []
+    with Progress(console=Console(stderr=True), transient=True, disable=quiet) as progress:
+        task = progress.add_task("", total=len(targets))
+        for target in targets:
+            progress.update(task, description=target.label)
+            rows += verify_target(target, catalog, dtypes, count)
+            progress.advance(task)
+    return Report(tuple(rows))
+
+
+def row_data(row: Row) -> dict[str, object]:
+    """A row as `--json` prints it."""
+    return asdict(row) | {"verdict": str(row.verdict)}
 
 
 def _print(report: Report) -> None:

@@ -2,7 +2,7 @@
 
 For entries with the key `copies`, this happens when a module of the package has been imported.
 `written` reads the named function from its file, without importing a module. `same` compares the
-syntax trees of two functions and what their names mean, with `members` for what methods read of
+instructions of two functions and what their names mean, with `members` for what methods read of
 their class. `search` looks through the modules of a package. Nothing here changes a function;
 `lowering.installation` does.
 """

@@ -1,4 +1,4 @@
-"""Copies of a written function: functions with the same syntax tree, whose names mean the same.
+"""Copies of a written function: functions with the same instructions, whose names mean the same.
 
 The written function is as its file has it, and no module is imported for it. The other function is
 loaded: its names mean what its module and its class have now, since a program may have replaced a
@@ -22,7 +22,8 @@ from lowering.copies.written import (
     WrittenFunction,
     WrittenModule,
     codes,
-    loaded_form,
+    constant_form,
+    form,
     written_function,
     written_member,
 )
@@ -67,7 +68,7 @@ class _Comparison:
         return (
             not code.co_freevars
             and not any(_named_by(code, _EFFECTS))
-            and loaded_form(function) == written.form
+            and form(code) == form(written.code)
             and self._has_defaults(function, written)
             and all(
                 self._means(variables.get(name, _MISSING), written.module, name)
@@ -129,14 +130,9 @@ def _has_value(value: Any, module: WrittenModule, node: ast.expr) -> bool:
         return value is expected
     assigned = binding if isinstance(binding, ast.expr) and not parts else node
     try:
-        return _constant(value) == _constant(ast.literal_eval(assigned))
+        return constant_form(value) == constant_form(ast.literal_eval(assigned))
     except (TypeError, ValueError):
         return False
-
-
-def _constant(value: Any) -> tuple[type, str]:
-    """A constant with its type: 1, 1.0 and True are three values, as are 0.0 and -0.0."""
-    return type(value), repr(value)
 
 
 def _loaded(place: object) -> Any:

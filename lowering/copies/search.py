@@ -16,9 +16,9 @@ from lowering.copies.original import original_function
 from lowering.copies.same import is_copy
 from lowering.copies.written import (
     Shape,
+    codes_in,
     module_names,
     shape,
-    shapes,
     written_function,
 )
 
@@ -64,7 +64,7 @@ class Search:
         """The modules of the packages whose files may have the code of a named function. They are
         not imported."""
         for name in sorted({name for package in self.packages for name in module_names(package)}):
-            if not self._named.keys().isdisjoint(shapes(name).values()):
+            if not self._named.keys().isdisjoint(map(shape, codes_in(name).values())):
                 yield name
 
     def catching(self, module: str, owner: Any, function: Any) -> tuple[Composite, ...]:
@@ -89,11 +89,11 @@ class Search:
         for entry in self.entries:
             for target in entry.functions:
                 module, _, path = target.partition(":")
-                found = shapes(module).get(path)
-                if found is None:
+                code = codes_in(module).get(path)
+                if code is None:
                     log.info("%s is not one function in a file", target)
                 else:
-                    named.setdefault(found, []).append((entry, target))
+                    named.setdefault(shape(code), []).append((entry, target))
         return named
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ast
-import copy
+import dis
 import importlib.util
 import inspect
-import linecache
 import logging
 import pkgutil
-import tokenize
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
-from types import CodeType, FunctionType
+from types import CodeType
 from typing import Any
 
 from composites.python_syntax import parse_module
@@ -23,9 +21,15 @@ log = logging.getLogger("composites")
 
 
 Shape = tuple[Any, ...]
+Form = tuple[Any, ...]
 Binding = str | ast.FunctionDef | ast.ClassDef | ast.expr | None
 """The statement that binds a name: an import of `package.module` or `package.module:name`, a `def`,
 a `class`, or an expression that is assigned. None stands for other statements, and for several."""
+
+_KINDS = (
+    inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR
+    | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class WrittenModule:
 
     name: str
     body: Sequence[ast.stmt]
+    codes: Mapping[str, CodeType]
+    """The code of its functions and classes, by path."""
     is_package: bool
 
     @cached_property
@@ -71,17 +77,12 @@ class WrittenFunction:
     """`package.module:Class.method`"""
     module: WrittenModule
     node: ast.FunctionDef
+    code: CodeType
 
     @property
     def owner(self) -> str:
         """The class of a method, `package.module:Class`; empty for other functions."""
         return self.target.rpartition(".")[0] if "." in self.target.partition(":")[2] else ""
-
-    @cached_property
-    def form(self) -> str:
-        """Text that is equal for functions that do the same, given that their names mean the
-        same."""
-        return _form(copy.deepcopy(self.node))
 
 
 @lru_cache(maxsize=256)
@@ -91,13 +92,13 @@ def written_function(target: str) -> WrittenFunction | None:
     name, _, path = target.partition(":")
     module = written_module(name)
     node = None if module is None else module.defined(path)
-    if module is None or not isinstance(node, ast.FunctionDef):
+    if module is None or not isinstance(node, ast.FunctionDef) or path not in module.codes:
         log.info("%s is not one function in a file", target)
         return None
-    return WrittenFunction(target, module, node)
+    return WrittenFunction(target, module, node, module.codes[path])
 
 
-def written_member(owner: str, name: str) -> tuple[str, WrittenFunction] | None:
+def written_member(owner: str, name: str) -> tuple[str, WrittenFunction | None] | None:
     """The `def` that a class `package.module:Class` has under a name, in its file or those of its
     bases, and its decorators."""
     source, _, path = owner.partition(":")
@@ -111,7 +112,7 @@ def written_member(owner: str, name: str) -> tuple[str, WrittenFunction] | None:
         if not isinstance(binding, ast.FunctionDef):
             return None
         decorators = " ".join(map(ast.unparse, binding.decorator_list))
-        return decorators, WrittenFunction(f"{owner}.{name}", module, binding)
+        return decorators, written_function(f"{owner}.{name}")
     for base in node.bases:
         places = list(module.places(base.id)) if isinstance(base, ast.Name) else []
         for of_base, inherited, _ in places[-1:]:
@@ -127,72 +128,43 @@ def written_module(name: str) -> WrittenModule | None:
     try:
         source = loader.get_source(name)
         if source is not None:
-            return WrittenModule(name, parse_module(source).body, loader.is_package(name))
+            body = parse_module(source).body
+            return WrittenModule(name, body, codes_in(name), loader.is_package(name))
     except (AttributeError, ImportError, SyntaxError, OSError):  # a loader without source
         pass
     log.info("the source of %s cannot be read", name)
     return None
 
 
-def loaded_form(function: FunctionType) -> str | None:
-    """The `WrittenFunction.form` of a function that is loaded; None if its code is not that of a
-    `def`, or its file cannot be read."""
-    linecache.lazycache(function.__code__.co_filename, function.__globals__)  # for zip archives
-    return _form_of(function.__code__)
-
-
-@lru_cache(maxsize=256)
-def _form_of(code: CodeType) -> str | None:
-    lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
-    try:
-        source = "".join(inspect.getblock(lines))
-        body = parse_module(f"class _:\n{source}" if source[:1].isspace() else source).body
-    except (SyntaxError, tokenize.TokenError):
-        return None
-    node = body[0] if body else None  # empty where the file cannot be read
-    node = node.body[0] if isinstance(node, ast.ClassDef) else node
-    return _form(node) if isinstance(node, ast.FunctionDef) else None
-
-
-def _form(node: ast.FunctionDef) -> str:
-    """The text of a function without its name, decorators, defaults, docstrings and annotations.
-    The node is changed."""
-    node.name, node.decorator_list, node.args.defaults = "function", [], []
-    node.args.kw_defaults = [None] * len(node.args.kwonlyargs)
-    return ast.dump(_Normalizer().visit(node))
-
-
-class _Normalizer(ast.NodeTransformer):
-    """Drops docstrings and annotations."""
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.returns = None
-        return self.generic_visit(node)
-
-    def visit_arg(self, node: ast.arg) -> ast.AST:
-        return ast.arg(node.arg)
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        if node.value is None or not node.simple:
-            return self.generic_visit(node)
-        return self.generic_visit(ast.Assign([node.target], node.value))
-
-
-def shapes(module: str) -> dict[str, Shape]:
-    """The shapes of the functions and classes of a module, as its file has it, by path."""
+def codes_in(module: str) -> dict[str, CodeType]:
+    """The code of the functions and classes of a module, as its file has it, by path."""
     try:
         code = _loader(module).get_code(module)
     except (AttributeError, ImportError, SyntaxError, OSError):
         return {}
-    return {} if code is None else {c.co_qualname: shape(c) for c in codes(code)}
+    return {} if code is None else {c.co_qualname: c for c in codes(code)}
 
 
 def shape(code: CodeType) -> Shape:
     """Names that are quickly read and equal for equal code, so that most functions need no more."""
     return code.co_varnames, code.co_names
+
+
+def form(code: CodeType) -> Form:
+    """What is equal for functions that do the same, given that their names mean the same: their
+    instructions. Names of functions, docstrings, annotations and lines are no part of these."""
+    arguments = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount
+    instructions = [(i.opname, constant_form(i.argval)) for i in dis.get_instructions(code)]
+    return arguments, code.co_flags & _KINDS, instructions
+
+
+def constant_form(value: Any) -> Any:
+    """A value with its type, since 1, 1.0 and True are three values, as are 0.0 and -0.0."""
+    if isinstance(value, CodeType):
+        return form(value)
+    if isinstance(value, frozenset):  # equal ones can be in another order
+        return frozenset(map(constant_form, value))
+    return type(value), repr(value)
 
 
 def codes(code: CodeType) -> Iterator[CodeType]:

@@ -2,8 +2,7 @@
 
 The code of functions of `jax.nn`, flax and optax is exchanged for code that asks an entry first.
 Nothing else of the project imports this package, so that it can be taken out; the face
-(`composites.jax`) and JAX name it. `composites/jax_functions` has the adapters that registries
-name.
+(`composites.jax`), JAX and `registry.yaml` name it.
 
 | module | what it does |
 |---|---|
@@ -14,5 +13,6 @@ name.
 | `caught_calls` | one kind of caught call, whose decomposition is the JAX function |
 | `pulling` | JAX's derivative as a function of the operands of a backward |
 | `laid_out` | composites whose arrays have another form than those of the call |
+| `functions` | the adapters that registries name |
 | `reporting` | `composites.jax.stats` and the report at exit |
 """

@@ -11,7 +11,7 @@
              drop_cast_roundtrips, widen_dots  remove unnecessary casts
              unmerge_batch_dimensions  lets products keep the sharding of their batch dimensions
              refine          chooses sizes for a program whose sizes vary
-        -> inspect (a table, JSON or a page), run (numbers), Module.write
+        -> inspect (a table or JSON), run (numbers), Module.write
         -> compare (kernels against the decompositions that they replace)
 
     module = Module.read("step.mlir")
@@ -30,9 +30,7 @@ It has three non-goals:
 """
 
 from .comparison.agreement import program_difference
-from .comparison.chart import comparison_chart
 from .comparison.compare import compare
-from .comparison.page import comparison_page
 from .comparison.results import ComparedCall, Comparison
 from .comparison.table import comparison_table
 from .errors import (
@@ -57,7 +55,6 @@ from .errors import (
 )
 from .ffi import register_targets
 from .inspection.cast_report import Cast, CastReport, casts
-from .inspection.page import html_page
 from .inspection.report import Report, composite_count, inspect
 from .inspection.table import cast_table, composite_table
 from .isolation import Limits
@@ -192,8 +189,6 @@ __all__ = [
     "clean",
     "clean_passes",
     "compare",
-    "comparison_chart",
-    "comparison_page",
     "comparison_table",
     "compile_module",
     "composite_count",
@@ -211,7 +206,6 @@ __all__ = [
     "flatten_calls",
     "flatten_scatter_indices",
     "fold_data_movement",
-    "html_page",
     "inspect",
     "jax_function",
     "join_inputs",

@@ -8,10 +8,11 @@ operators. A backward belongs to the function in which autograd made its node.
 from __future__ import annotations
 
 import sys
-import threading
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from types import FrameType
 from typing import Any
 
@@ -19,40 +20,48 @@ from composites import torch_internals
 from lowering.emission import hlo_proto
 from lowering.export.tracing import Traced
 from lowering.frontends.protocols import Labels
-from lowering.suggestion.functions import Callee, function_of
-from lowering.suggestion.values import describe
+from lowering.hlo.work import work_of
+from lowering.suggestion.callees import LOSS, Callee, function_of
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Call:
     """A call of a Python function, or of an operator below autograd."""
 
     callee: Callee
     caller: int | None
     """The number of the call of a function that it is part of, forward or backward."""
-    nodes: range = range(0)
-    """The numbers of the nodes of autograd that were made in it."""
 
 
 @dataclass(slots=True, eq=False)
 class Recorded:
-    """A step as HLO, and the calls that it comes from, in the order in which they began."""
+    """A step: its calls, and the instructions of its HLO that come from them."""
 
     labels: Labels
-    module: Any = None
-    """An `hlo_proto.Module`."""
-    calls: list[Call] = field(default_factory=list)
+    calls: dict[int, Call] = field(default_factory=dict)
+    """By number, in the order in which they began."""
+    work: Counter[int | None] = field(default_factory=Counter)
+    """Instructions outside composites, by the number of the call of an operator. None: those that
+    come from no call."""
+    composites: int = 0
+    _numbers: Iterator[int] = field(default_factory=count)
     _callees: dict[Hashable, Callee | None] = field(default_factory=dict)
-    _running: list[tuple[FrameType, Call, int, AbstractContextManager[None]]] = field(
+    _running: list[tuple[FrameType, int, int, AbstractContextManager[None]]] = field(
         default_factory=list
     )
-    _of_node: dict[int, int] | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock)  # a backward has other threads
+    """Frames of functions with their numbers, and the first node of autograd that each can make."""
+    _of_node: dict[int, int] = field(default_factory=dict)
+    """The number of the innermost call that has made a node of autograd."""
 
-    def call_of(self, instruction: Any) -> int | None:
-        """The number of the innermost call that an instruction comes from."""
-        label = self.labels.label_of(instruction)
-        return None if label is None else int(label)
+    @property
+    def outside(self) -> int:
+        """Instructions outside composites."""
+        return self.work.total()
+
+    def worked(self, *, functions: bool) -> list[Callee]:
+        """Functions, or operators, with work outside composites, the best first."""
+        callees = {call.callee for call in self.calls.values() if call.callee.instructions}
+        return sorted((c for c in callees if c.is_function == functions), key=lambda c: c.rank)
 
     def within(self, number: int | None) -> Iterator[int]:
         """The number of a call, and of those that it is in."""
@@ -73,43 +82,36 @@ class Recorded:
             while self._running:  # an error has ended the step
                 self._leave()
 
-    def _begin(self, call: Call) -> int:
-        with self._lock:
-            self.calls.append(call)
-            return len(self.calls) - 1
+    def _begin(self, callee: Callee, caller: int | None) -> int:
+        number = next(self._numbers)  # a backward has other threads
+        self.calls[number] = Call(callee, caller)
+        callee.invocations.add(number)
+        return number
 
     def _event(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "call":
-            first = torch_internals.sequence_number()
+            node = torch_internals.sequence_number()
             if frame.f_code not in self._callees:
                 self._callees[frame.f_code] = function_of(frame)
             callee = self._callees[frame.f_code]
             if callee is not None:
-                call = Call(callee, self._innermost(), range(first, first))
-                number = self._begin(call)
+                number = self._begin(callee, self._innermost())
                 label = self.labels.label(str(number))
                 label.__enter__()
-                self._running.append((frame, call, number, label))
-                self._of_node = None
+                self._running.append((frame, number, node, label))
         elif event == "return" and self._running and self._running[-1][0] is frame:
-            self._leave().callee.returns(argument)
+            self._leave().returns(argument)
 
-    def _leave(self) -> Call:
-        _, call, _, label = self._running.pop()
+    def _leave(self) -> Callee:
+        _, number, first, label = self._running.pop()
         label.__exit__(None, None, None)
-        call.nodes = range(call.nodes.start, torch_internals.sequence_number())
-        return call
+        for node in range(first, torch_internals.sequence_number()):
+            self._of_node.setdefault(node, number)  # what it calls has left before
+        return self.calls[number].callee
 
     def _innermost(self) -> int | None:
         """The number of the innermost call of a function that runs."""
-        return self._running[-1][2] if self._running else None
-
-    def _made(self, node: int) -> int | None:
-        """The number of the innermost call in which autograd made a node."""
-        if self._of_node is None:
-            # Callers come before what they call, which is written over them.
-            self._of_node = {n: i for i, call in enumerate(self.calls) for n in call.nodes}
-        return self._of_node.get(node)
+        return self._running[-1][1] if self._running else None
 
     def _operator(
         self, overload: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
@@ -119,27 +121,39 @@ class Recorded:
         if schema is None:  # a higher-order operator
             return overload(*arguments, **keywords)
         name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
-        callee = self._callees.get(name)
-        if callee is None:
-            named = dict(zip((a.name for a in schema.arguments), arguments, strict=False))
-            described = {n: describe(v) for n, v in (named | dict(keywords)).items()}
-            callee = self._callees[name] = Callee(name, overload, described)
+        callee = self._callees.setdefault(name, Callee(name, is_function=False))
+        assert callee is not None
         node = torch_internals.running_node()
-        caller = self._innermost() if node is None else self._made(node)
-        number = self._begin(Call(callee, caller))
+        caller = self._innermost() if node is None else self._of_node.get(node)
+        number = self._begin(callee, caller)
         with self.labels.label(str(number)), self.labels.refusing_reads():
             return overload(*arguments, **keywords)
 
+    def add_work(self, module: Any) -> None:
+        """Give the instructions of the step's HLO to the calls that they come from."""
+        for item in work_of(module):
+            label = self.labels.label_of(item.part_of)
+            number = None if label is None else int(label)
+            around = list(dict.fromkeys(self.calls[n].callee for n in self.within(number)))
+            if any(callee.name == LOSS for callee in around):
+                continue
+            if item.is_composite:
+                self.composites += 1
+                for callee in around:
+                    callee.composites += 1
+            elif number is None or around[0].is_function:
+                self.work[None] += item.is_counted
+            else:
+                self.work[number] += item.is_counted
+                for callee in around:
+                    callee.add(number, item.is_product)
+
 
 def record(trace: Callable[[], Traced], labels: Labels) -> Recorded:
-    """Record a step.
-
-    Args:
-        trace: runs the step on placeholders.
-    """
+    """Record a step, which `trace` runs on placeholders."""
     recorded = Recorded(labels)
     with labels.kept(), recorded.watched():
         traced = trace()
     graph = labels.hlo([output.tensor for output in traced.outputs])
-    recorded.module = hlo_proto.Module.FromString(graph)
+    recorded.add_work(hlo_proto.Module.FromString(graph))
     return recorded

@@ -14,6 +14,5 @@ entry on. What comes back is compared.
 | `tolerances` | how much numbers may differ, by dtype |
 | `judgement` | from runs to findings, as pure functions |
 | `results` | findings and reports as frozen values, which need no torch |
-| `repeat` | the text of composites in another process |
 | `verify` | all of it, one entry and dtype after the other |
 """

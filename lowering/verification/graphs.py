@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection
 
 from lowering.stablehlo import Module
@@ -20,12 +19,3 @@ def ambiguous(module: Module, names: Collection[str]) -> tuple[str, ...]:
             written = f"{made} {made.attributes or '{}'}, version {made.version}"
             meanings.setdefault(written, set()).add(fingerprint(module, composite))
     return tuple(written for written, found in meanings.items() if len(found) > 1)
-
-
-def digest(module: Module) -> str:
-    """A hash of all composites of a module, with their decompositions."""
-    lines = [
-        f"{signature(composite)} {signature(composite).attributes} {fingerprint(module, composite)}"
-        for composite in composites_of(module.ir)
-    ]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else ""

@@ -31,7 +31,6 @@ class Check(StrEnum):
     CONDITIONS = "conditions"
     ATTRIBUTES = "attributes"
     REPEATED = "repeated"
-    TEXT = "text"
 
 
 @dataclass(frozen=True, slots=True)

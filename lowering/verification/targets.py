@@ -55,6 +55,24 @@ class Target:
         return original  # type: ignore[no-any-return]
 
 
+def all_targets(
+    entries: Sequence[Composite],
+    words: Words,
+    functions: Sequence[str],
+    samples: str | None,
+    catalog: Catalog,
+) -> tuple[Target, ...]:
+    """Entries with their alternatives, the alternatives that words mean, and functions.
+
+    Raises:
+        UnusableFunctionError: a function does not exist, or is not under `@composite`.
+    """
+    whole = targets_of(entries, catalog)
+    labels = {target.label for target in whole}
+    chosen = (t for t in alternatives_of(words, catalog) if t.label not in labels)
+    return (*whole, *chosen, *(target_of_function(name, samples) for name in functions))
+
+
 def targets_of(entries: Sequence[Composite], catalog: Catalog) -> tuple[Target, ...]:
     """Entries of registries, each followed by its alternatives."""
     own = [_target(entry, catalog) for entry in entries]

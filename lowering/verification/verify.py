@@ -346,17 +346,3 @@ def _prepared(samples: Sequence[Sample]) -> tuple[list[Prepared], str]:
         right = wide if isinstance(wide, Values) else None
         prepared.append(Prepared(sample, cpu, right, runs.is_random(sample, cpu)))
     return prepared, refusal
-
-
-def with_texts(rows: Sequence[Row], here: dict[str, str], there: dict[str, str]) -> tuple[Row, ...]:
-    """Add a failure to each entry whose text is another one in another process."""
-    finding = Finding(
-        Check.TEXT,
-        "the text of its composites is another one in another process; a decomposition must depend"
-        " on the call alone, and not on hash() or the order of a set",
-    )
-    changed = {name for name in here if here[name] != there.get(name, here[name])}
-    return tuple(
-        replace(row, findings=(*row.findings, finding)) if row.entry in changed else row
-        for row in rows
-    )

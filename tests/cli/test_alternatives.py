@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from typer.testing import CliRunner, Result
 from composites.decompositions import choose
 from lowering import activation
 from lowering.cli.app import app
-from lowering.verification.repeat import Request, read_request
+from lowering.verification.targets import all_targets
 
 FUNCTIONS = """
 def two(self):
@@ -140,10 +139,9 @@ def test_export(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_verify_takes_one_alternative() -> None:
-    request = Request(alternatives=choose("umbra.e=b", activation.catalog()))
-    again = read_request(json.dumps(asdict(request)))
-    assert again == request
-    assert [target.label for target in again.targets()] == ["umbra.e=b"]
+    catalog = activation.catalog()
+    targets = all_targets((), choose("umbra.e=b", catalog), (), None, catalog)
+    assert [target.label for target in targets] == ["umbra.e=b"]
     mistake = invoke("verify", "umbra.e=c")
     assert mistake.exit_code == 1
     assert "umbra.e has no decomposition 'c' (known: stock, fast, small, a, b)" in mistake.output
@@ -157,15 +155,12 @@ def test_verify_takes_one_alternative() -> None:
 
 
 def test_verify_takes_each_alternative_once() -> None:
-    words = (
-        *choose("umbra.e=b", activation.catalog()),
-        *choose("umbra.e=fast", activation.catalog()),
-    )
-    labels = [target.label for target in Request(alternatives=words).targets()]
-    assert labels == ["umbra.e=a", "umbra.e=b"]
-    identity = words[0][0]
-    request = Request(entries=(identity,), alternatives=words)
-    assert [target.label for target in request.targets()] == ["umbra.e", "umbra.e=a", "umbra.e=b"]
+    catalog = activation.catalog()
+    words = (*choose("umbra.e=b", catalog), *choose("umbra.e=fast", catalog))
+    targets = all_targets((), words, (), None, catalog)
+    assert [target.label for target in targets] == ["umbra.e=a", "umbra.e=b"]
+    targets = all_targets((targets[0].entry,), words, (), None, catalog)
+    assert [target.label for target in targets] == ["umbra.e", "umbra.e=a", "umbra.e=b"]
 
 
 def test_verify_of_a_file_takes_no_alternative_of_others(tmp_path: Path) -> None:

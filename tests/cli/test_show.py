@@ -108,7 +108,7 @@ def test_a_builtin_entry() -> None:
         "turn on": ["XLA_COMPOSITE_OP=gelu python train.py"],
         "catches": ['aten::gelu(Tensor self, *, str approximate="none") -> Tensor'],
         "catches in JAX": [
-            "programs  jax.nn:gelu, adapted by composites.jax_functions.activations:gelu"
+            "programs  jax.nn:gelu, adapted by lowering.jax_programs.functions.activations:gelu"
         ],
         "caught at": ["dispatch key XLA"],
         "operands": ["self"],

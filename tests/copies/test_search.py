@@ -139,6 +139,11 @@ SAME = {
         {"Other.forward"},
         "Scaled.forward",
     ),
+    "text that is executed": (
+        "exec('def plain(x):\\n    return [n + 1 for n in x if n is not None]')\n",
+        {"plain"},
+        "plain",
+    ),
     "two names of one function": (
         "def one(x):\n    return [n + 1 for n in x if n is not None]\ntwo = one\n",
         {"one", "two"},
@@ -238,7 +243,6 @@ OTHER = {
     ),
     "a generator": ("def plain(x):\n    return (n + 1 for n in x if n is not None)\n", "plain"),
     "a coroutine": (f"async def plain(x):\n    {PLAIN}\n", "plain"),
-    "text that is executed": (f"exec('def plain(x):\\n    {PLAIN}')\n", "plain"),
     "a static method": (
         f"class A:\n    @staticmethod\n    def plain(x):\n        {PLAIN}\n", "plain",
     ),

@@ -36,13 +36,13 @@ composites:
     version: 1
     attributes: {approximate: approximate}
     decomposition: native
-    jax: {"jax.nn:gellu": "composites.jax_functions.activations:gelu"}
+    jax: {"jax.nn:gellu": "lowering.jax_programs.functions.activations:gelu"}
   no_function:
     op: aten::gelu
     version: 1
     attributes: {approximate: approximate}
     decomposition: native
-    jax: {"jax.numpy:add": "composites.jax_functions.activations:gelu"}
+    jax: {"jax.numpy:add": "lowering.jax_programs.functions.activations:gelu"}
 """
 LIBRARY = """
 import jax, jax.numpy as jnp

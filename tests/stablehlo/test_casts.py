@@ -125,13 +125,12 @@ func.func @main(%a: tensor<4x8xbf16>, %b: tensor<8x4xbf16>) -> (tensor<4x4xf32>,
 
 
 def test_inspect_casts(tmp_path: Path) -> None:
-    file, page = tmp_path / "in.mlir", tmp_path / "page.html"
+    file = tmp_path / "in.mlir"
     file.write_text(ROUND)
-    code, out, err = invoke("inspect", file, "--casts", "--html", page)
+    code, out, err = invoke("inspect", file, "--casts")
     assert (code, err) == (0, "")
     assert "casts of @module" in out
     assert "3 casts, 2 widening, 1 narrowing" in " ".join(out.split())
-    assert page.read_text().startswith("<!doctype html>")
     code, out, _ = invoke("inspect", file, "--casts", "--json")
     assert code == 0
     assert json.loads(out) == json.loads(casts(Module.read(file)).to_json())

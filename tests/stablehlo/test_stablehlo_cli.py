@@ -13,16 +13,13 @@ DATA = Path(__file__).parent / "data"
 BLOCK = str(DATA / "block.mlir")
 
 
-def test_inspect(tmp_path: Path) -> None:
+def test_inspect() -> None:
     code, out, _ = invoke("inspect", BLOCK)
     assert code == 0
     assert "composites of @block" in out
     code, out, _ = invoke("inspect", BLOCK, "--json")
     assert code == 0
     assert json.loads(out)["operations"] == 5
-    page = tmp_path / "page.html"
-    assert invoke("inspect", BLOCK, "--html", page) == (0, "", "")
-    assert page.read_text().startswith("<!doctype html>")
 
 
 def test_lower_cleans_by_default(tmp_path: Path) -> None:

@@ -2,25 +2,17 @@
 
 import json
 import os
-import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from composites_testing.processes import run
 from typer.testing import CliRunner, Result
 
 import composites
-from composites.allowlist import resolve
-from composites.registry.catalog import load_catalog
 from lowering import activation
 from lowering.cli.app import app
-from lowering.locking import recorded
-from lowering.sample_calls import NoCalls
-from lowering.verification import repeat
-from lowering.verification.targets import targets_of
-from lowering.verification.verify import select, turned_on
 
 HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
 FUNCTIONS = """
@@ -56,17 +48,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the second process, which takes seconds to start, where its text does not matter."""
-
-    def start(request: repeat.Request) -> subprocess.Popen[str]:
-        command = [sys.executable, "-S", "-c", "print({})"]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-    monkeypatch.setattr(repeat, "start", start)
-
-
 def verify(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, ["verify", *map(str, arguments)])
 
@@ -95,22 +76,6 @@ def test_builtin_entries() -> None:
     assert rows["ptxla.hardswish", "f32"]["same_bits"]
 
 
-@pytest.mark.slow
-def test_the_text_of_a_module_has_its_gradient() -> None:
-    """Two processes are compared by a text, which has the gradient of a tensor of the call: here of
-    the weight of a norm."""
-    catalog = load_catalog(None, in_place=False)
-    (entry,) = resolve(["llama_rms_norm"], catalog)
-    (target, *_) = targets_of([entry], catalog)
-    frontend = activation.backend().frontend
-    found = select(target, catalog, frontend, "f32", 1)
-    assert not isinstance(found, NoCalls)
-    with activation.all_off(), turned_on(target, catalog):
-        module = recorded(frontend, found.samples[0], 1)
-    assert "ptxla.rms_norm_backward" in str(module.ir)
-
-
-@pytest.mark.usefixtures("alone")
 def test_a_table_and_a_file(folder: Path) -> None:
     file = write(folder, f"{GELU}, decomposition: 'verify_ops:relu'}}\n")
     result = verify("--registry", file, "--junit", folder / "report.xml", "--dtypes", "f32")
@@ -127,17 +92,19 @@ def test_a_table_and_a_file(folder: Path) -> None:
 
 @pytest.mark.process
 def test_text_that_depends_on_the_process(folder: Path) -> None:
-    """In a process of its own, whose order of sets is another one than that of the second."""
+    """A lock is checked in another process, whose order of sets is another one."""
     file = write(folder, f"{GELU}, decomposition: 'verify_ops:scaled', backward: derive}}\n")
-    command = ["-m", "composites", "verify", "--registry", str(file), "--dtypes", "f32"]
+    command = ["-m", "composites", "lock", str(file), "-o", str(folder / "registry.lock")]
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
-    done = run(sys.executable, *command, PYTHONPATH=path, PYTHONHASHSEED="1")
-    assert done.code == 1, done.stdout + done.stderr
-    assert "failed: umbra.gelu f32: text: " in done.stdout
+    written = run(sys.executable, *command, PYTHONPATH=path, PYTHONHASHSEED="1")
+    assert written.code == 0, written.stdout + written.stderr
+    for seed, code in (("1", 0), ("4711", 1)):
+        checked = run(sys.executable, *command, "--check", PYTHONPATH=path, PYTHONHASHSEED=seed)
+        assert checked.code == code, checked.stdout + checked.stderr
+    assert "umbra.gelu" in checked.stdout + checked.stderr
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("alone")
 def test_samples_of_an_entry(folder: Path) -> None:
     file = write(folder, f"{GELU}, samples: 'verify_ops:samples'}}\n")
     result = verify("--registry", file, "--json", "gelu")
@@ -147,7 +114,6 @@ def test_samples_of_an_entry(folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("alone")
 def test_what_has_no_samples_is_not_verified(folder: Path) -> None:
     file = write(folder, "  top: {function: 'verify_ops:samples', operands: [dtype]}\n")
     result = verify("--registry", file, "--dtypes", "f32")

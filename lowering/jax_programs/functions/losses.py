@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from composites.errors import UnsupportedCallError
-from composites.jax_functions.arguments import floats, is_array, number
 from composites.operators.aten_enums import NO_REDUCTION
+from lowering.jax_programs.functions.arguments import floats, is_array, number
 
 _NO_LABEL = -(2**31)
 """The class whose rows PyTorch does not count. Negative labels of optax count from the last class,

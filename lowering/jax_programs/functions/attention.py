@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from composites.errors import UnsupportedCallError
-from composites.jax_functions.arguments import has_floats, is_array
+from lowering.jax_programs.functions.arguments import has_floats, is_array
 
 Options = tuple[tuple[str, Any], ...]
 """Keyword arguments that are no arrays."""

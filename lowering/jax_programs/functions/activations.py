@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from composites.errors import UnsupportedCallError
-from composites.jax_functions.arguments import floats, number
+from lowering.jax_programs.functions.arguments import floats, number
 
 Composite = Callable[..., Any]
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from composites.errors import UnsupportedCallError
-from composites.jax_functions.arguments import floats, number
+from lowering.jax_programs.functions.arguments import floats, number
 
 # In the order of the entries' arguments.
 _PARAMETERS = ("scale", "bias")

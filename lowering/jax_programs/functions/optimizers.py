@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from composites.errors import UnsupportedCallError
-from composites.jax_functions.arguments import has_floats
+from lowering.jax_programs.functions.arguments import has_floats
 
 
 class _Rule(ABC):

@@ -1,7 +1,8 @@
 """What a step calls: Python functions, with the arguments of their first calls, and operators.
 
 Functions of user code and of libraries are kept, and of torch those of `torch.nn` and
-`torch.optim`.
+`torch.optim`. Descriptions of arguments hold no tensors. A step whose result is no loss has one
+made of it, whose calls are no part of the model.
 """
 
 from __future__ import annotations
@@ -17,27 +18,58 @@ from typing import Any
 import torch
 
 from composites import torch_internals
+from composites.element_types import NAME_OF_PYTORCH
+from composites.errors import SuggestionError
 from composites.python_syntax import parse_module
 from composites.registry.model import Tensor
-from lowering.suggestion.loss import loss_of
-from lowering.suggestion.values import Other, describe
 
 LOSS = "the sum of what the module returns"
 """The name of the function that makes a loss, which is no part of the model."""
+_NUMBERS = frozenset({bool, int, float})
 _OF_TORCH = ("torch.nn.functional", "torch.optim.")
 _MODULES = "torch.nn.modules."
 _SKIPPED = ("torch", "torch_xla", "typing_extensions", "functorch", "composites", "lowering")
 _NEED_ADAPT = "write an entry with `adapt`"
+_BESIDE_PRODUCT = 8
+"""Instructions for each product below which a function is mostly its products."""
+_TENSORS = 8
+"""The number of operands and results that halves a function's rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A value that a registry file cannot have, such as a module or a tuple of tensors."""
+
+    type: str
+
+
+def describe(value: Any) -> Any:
+    """Describe an argument: a tensor by its type, as `Tensor`; a number, a word, a list of numbers,
+    or None by itself; and anything else as `Other`."""
+    if isinstance(value, torch.Tensor):
+        name = NAME_OF_PYTORCH.get(str(value.dtype).removeprefix("torch."))
+        return Other(str(value.dtype)) if name is None else Tensor(name, tuple(value.shape))
+    if value is None or type(value) in (*_NUMBERS, str):
+        return value
+    kinds = set(map(type, value)) if isinstance(value, list | tuple) else set()
+    if len(kinds) == 1 and kinds <= _NUMBERS:  # of a list, an attribute has elements of one type
+        return list(value)
+    return Other(type(value).__name__)
 
 
 @dataclass(slots=True, eq=False)
 class Callee:
-    """A Python function or an operator that a step calls."""
+    """A Python function or an operator that a step calls.
+
+    An entry for a function is worth most if it has many instructions, few tensors to take and to
+    return, and few products: a norm, a rotary embedding, a gate, a scan. A whole layer has more
+    instructions, but is made of layers with products of their own.
+    """
 
     name: str
     """`package.module:Class.method` or `aten::mean.dim`."""
-    overload: Any = None
-    """PyTorch's operator; None for a function."""
+    is_function: bool = True
+    """True if it is a function, and not an operator, of which only the work is kept."""
     arguments: dict[str, Any] = field(default_factory=dict)
     """Descriptions of the arguments of the first call."""
     reads: dict[str, Any] = field(default_factory=dict)
@@ -51,11 +83,39 @@ class Callee:
     """True if all calls returned tensors and nothing else."""
     differentiable: bool = False
     """True if the result of a call needs a gradient."""
+    invocations: set[int] = field(default_factory=set)
+    """The numbers of its own calls."""
+    calls: set[int] = field(default_factory=set)
+    """The numbers of the calls of operators with work, which are made in it or are its own."""
+    instructions: int = 0
+    """Those of its forward and its backward outside composites."""
+    products: int = 0
+    composites: int = 0
+    """Those that are made in the forward."""
 
     @property
     def tensors(self) -> tuple[int, int]:
         """The numbers of tensors that a function reads and returns."""
         return sum(isinstance(value, Tensor) for value in self.reads.values()), self.results or 0
+
+    @property
+    def is_elementary(self) -> bool:
+        """True if it is more than products, and no layer that reads the modules in it."""
+        return not self.problem and self.products <= self.instructions / _BESIDE_PRODUCT
+
+    @property
+    def rank(self) -> tuple[bool, float, str]:
+        """A key to sort by, the best first."""
+        composites = self.composites / max(len(self.invocations), 1)
+        worth = self.instructions / (_TENSORS + sum(self.tensors)) / (1 + composites)
+        return not self.is_elementary, -worth, self.name
+
+    def add(self, call: int, is_product: bool) -> None:
+        """Add an instruction of a call of an operator."""
+        self.instructions += not is_product
+        self.products += is_product
+        if self.is_function or not is_product:
+            self.calls.add(call)
 
     def returns(self, value: Any) -> None:
         """Keep what is needed of a result."""
@@ -121,9 +181,8 @@ def _attributes_read(code: CodeType, name: str, value: Any) -> tuple[dict[str, A
         for node in ast.walk(tree):
             if not isinstance(node, ast.Attribute) or ast.unparse(node.value) != owner:
                 continue
-            attribute = node.attr
-            path = f"{name}.{attribute}"
-            member = getattr(type(value), attribute, None)
+            path = f"{name}.{node.attr}"
+            member = getattr(type(value), node.attr, None)
             if not isinstance(node.ctx, ast.Load):
                 problems.append(f"it writes {path}")
             elif callable(member):
@@ -131,8 +190,34 @@ def _attributes_read(code: CodeType, name: str, value: Any) -> tuple[dict[str, A
                 if inner is not None and inner.co_varnames:
                     method = (inner, inner.co_varnames[0])
                     pending += [method] if method not in pending else []
-            elif path not in read and hasattr(value, attribute):  # else it is not reached
-                read[path] = described = describe(getattr(value, attribute))
+            elif path not in read and hasattr(value, node.attr):  # else it is not reached
+                read[path] = described = describe(getattr(value, node.attr))
                 if isinstance(described, Other):
                     problems.append(f"it reads {path}, a {described.type}; {_NEED_ADAPT}")
     return read, problems[0] if problems else ""
+
+
+class Trained(torch.nn.Module):
+    """A module whose result is made a loss: the one that it returns, or the sum of all."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *arguments: Any, **keywords: Any) -> torch.Tensor:
+        return loss_of(self.module(*arguments, **keywords), type(self.module).__name__)
+
+
+def loss_of(result: Any, owner: str) -> torch.Tensor:
+    """The loss in a result, or the sum of its tensors that have gradients."""
+    loss = getattr(result, "loss", None)
+    leaves = torch_internals.pytree.tree_leaves(result if loss is None else loss)
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    if not tensors:
+        raise SuggestionError(
+            f"nothing that {owner} returns depends on a parameter that requires a gradient; use"
+            " --forward for the forward alone"
+        )
+    if tensors[0].dim() == 0:
+        return tensors[0]
+    return sum((tensor.sum() for tensor in tensors[1:]), tensors[0].sum())

@@ -1,0 +1,220 @@
+"""Choosing what a draft has entries for, trying them, and saying why the rest has none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import chain, count
+from typing import Any
+
+import yaml
+
+from composites.allowlist import resolve
+from composites.errors import CompositesError
+from composites.registry.catalog import Catalog
+from composites.registry.formatting import formatted
+from composites.registry.model import Composite, Tensor
+from composites.registry.validation import parse_registry
+from lowering import activation
+from lowering.dispatch.statistics import Statistics
+from lowering.suggestion.callees import Callee, Other
+from lowering.suggestion.recording import Recorded
+from lowering.trial import problem_of
+
+_FEWEST = 3
+"""Instructions per call, and per composite in it, below which a function is not worth an entry."""
+_LEAST = 0.02
+"""The share of what is outside below which nothing is worth an entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A Python function, with its forward and backward, or an operator, by its overload."""
+
+    name: str
+    """`package.module:Class.method` or `aten::mean.dim`."""
+    calls: int
+    """The number of its calls, or of those of an operator that have work."""
+    instructions: int
+    """What is outside composites in it and in what it calls."""
+    tensors_in: int
+    """The tensors that a function reads. Of operators, this and the next are 0."""
+    tensors_out: int
+    entry: str
+    """The entry of the draft that catches it, or nothing."""
+    note: str
+    """Why there is none in the draft; empty if it has too few instructions."""
+
+
+@dataclass(slots=True, eq=False)
+class Drafting:
+    """A draft for what is outside composites in a step."""
+
+    step: Recorded
+    namespace: str
+    refused: dict[str, str] = field(default_factory=dict)
+    """Why functions have no entry."""
+    entries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By name, as a registry file has them."""
+    covered: set[int] = field(default_factory=set)
+    """The calls of operators that are made in functions of the draft."""
+
+    def draft(self, on: tuple[str, ...], measure: Callable[[], Recorded]) -> Recorded | None:
+        """Choose entries until all of them work, in addition to those that are `on`.
+
+        Returns:
+            The step with them; None if there are none.
+
+        Raises:
+            RegistryError: no registry file can have entries of this namespace.
+        """
+        others = resolve(on, activation.catalog()) if on else ()
+        self._choose()
+        while self.entries:
+            outcome = self._trial(others, measure)
+            if isinstance(outcome, Recorded):
+                return outcome
+            # Others may take the places of those that do not work.
+            self.refused |= outcome
+            self._choose()
+        return None
+
+    def _choose(self) -> None:
+        """Choose entries for all functions that are worth one, and were not refused.
+
+        They do not compete: none is called in another one, or only beside work that is worth an
+        entry of its own.
+        """
+        self.entries, self.covered = {}, set()
+        taken: set[int] = set()  # invocations of functions that have an entry
+        around: set[Callee] = set()  # the functions that these are called in
+        for function in self.step.worked(functions=True):
+            within = self.step.within
+            free = [n for n in function.invocations if taken.isdisjoint(within(n))]
+            left = sum(self.step.work[number] for number in function.calls - self.covered)
+            fewest = _FEWEST * (len(free) + function.composites)
+            if (
+                free
+                and function.is_elementary
+                and function not in around
+                and left >= max(fewest, _LEAST * self.step.outside)
+                and self._add(function)
+            ):
+                self.covered |= function.calls
+                taken |= function.invocations
+                outer = (o for n in function.invocations for o in within(n))
+                around |= {self.step.calls[o].callee for o in outer}
+
+    def _add(self, function: Callee) -> bool:
+        """Add an entry for a function, unless it is refused."""
+        name = function.name
+        entry = self.refused.get(name) or _named(name) or _entry_of(function)
+        if isinstance(entry, str):
+            self.refused[name] = entry
+            return False
+        taken = {e.name for e in activation.catalog() if e.namespace == self.namespace}
+        numbered = (f"{_name_for(name)}_{number}" for number in count(2))
+        names = (n for n in chain([_name_for(name)], numbered) if n not in {*taken, *self.entries})
+        self.entries[next(names)] = entry
+        return True
+
+    def _trial(
+        self, others: tuple[Composite, ...], measure: Callable[[], Recorded]
+    ) -> Recorded | dict[str, str]:
+        """Turn the entries on, with `others`.
+
+        Returns:
+            The step with them, or why some do not work, by what they catch.
+        """
+        functions = {name: entry["function"] for name, entry in self.entries.items()}
+        registry = parse_registry(self._registry_text(), "the draft")
+        tried, counted = registry.composites, Statistics()
+        catalog = Catalog((registry, *activation.catalog().registries))
+        try:
+            with (
+                activation.for_export(()),
+                activation.installed(catalog, (*tried, *others), counted),
+            ):
+                step = measure()
+        except CompositesError as error:  # it may name an entry; else the last one is too many
+            problem = problem_of(str(error), tried[-1], tried)
+            return {functions[problem.entry]: problem.message.partition("\n")[0]}
+        idle: dict[str, str] = {}
+        for entry in tried:
+            statistics = counted.of(entry)
+            if not statistics.caught:
+                missed = (f.reason for f in statistics.fallbacks.values() if f.is_missed)
+                idle[functions[entry.name]] = next(missed, "no call reaches it")
+        return idle or step
+
+    def text(self, after: Recorded) -> str:
+        """The draft as a registry file."""
+        head = (
+            f"# A draft of `composites suggest`. With it, {after.outside} of {self.step.outside}"
+            " instructions stay outside\n# composites. Choose names and versions: they are promises"
+            " to the compilers that read them.\n"
+        )
+        return formatted(head + self._registry_text(), "the draft")
+
+    def _registry_text(self) -> str:
+        document = {"schema": 1, "namespace": self.namespace, "composites": self.entries}
+        return yaml.safe_dump(document, sort_keys=False, default_flow_style=None)
+
+    def row(self, callee: Callee) -> Row:
+        """A function or an operator, with its entry, or the reason why there is none."""
+        name = callee.name
+        entry = next((e for e, row in self.entries.items() if row["function"] == name), "")
+        note = ""
+        if not entry and callee.calls <= self.covered:
+            note = "in functions of the draft"
+        elif not entry:
+            products = f"has {callee.products} products" if callee.products else ""
+            note = self.refused.get(name) or callee.problem or _named(name) or products
+        calls = len(callee.invocations if callee.is_function else callee.calls)
+        return Row(name, calls, callee.instructions, *callee.tensors, entry, note)
+
+
+def _named(name: str) -> str:
+    """Which entries of the catalog name a function or an operator; empty if none does."""
+    catalog = activation.catalog()
+    labels = [catalog.label(e) for e in catalog if e.op == name or name in e.functions]
+    return f"{' and '.join(labels)} names it" if labels else ""
+
+
+def _entry_of(function: Callee) -> dict[str, Any] | str:
+    """An entry for a function, from its first call in the step; or why there is none."""
+    if not function.only_tensors or function.results is None:
+        return "it returns something else than tensors"
+    operands: list[str] = []
+    attributes: dict[str, str] = {}
+    for path, value in function.reads.items():
+        name = path.rpartition(".")[2]
+        if isinstance(value, Tensor):
+            operands.append(path)
+        elif value is not None:
+            attributes[path.replace(".", "_") if name in attributes else name] = path
+    if not operands:
+        return "it takes no tensor that an entry could list as an operand"
+    document: dict[str, Any] = {"function": function.name, "operands": operands}
+    if attributes:
+        document["attributes"] = attributes
+    if function.differentiable:
+        document["backward"] = "derive"
+    called = {name: value for name, value in function.arguments.items() if value is not None}
+    is_method = "." in function.name.partition(":")[2]
+    if not is_method and not any(isinstance(value, Other) for value in called.values()):
+        document["example"] = {
+            name: str(value) if isinstance(value, Tensor) else value
+            for name, value in called.items()
+        }
+    return document
+
+
+def _name_for(function: str) -> str:
+    """The name of an entry: `rms_norm` for `RMSNorm.forward`."""
+    words = function.rpartition(":")[2].split(".")[-2:]
+    if len(words) > 1 and words[-1] in ("forward", "__call__"):
+        words.pop()
+    capitals = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
+    return re.sub(r"_+", "_", re.sub(capitals, "_", "_".join(words)).lower()).strip("_")
