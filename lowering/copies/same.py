@@ -130,7 +130,7 @@ def _has_value(value: Any, module: WrittenModule, node: ast.expr) -> bool:
         return value is expected
     assigned = binding if isinstance(binding, ast.expr) and not parts else node
     try:
-        return constant_form(value) == constant_form(ast.literal_eval(assigned))
+        return bool(constant_form(value) == constant_form(ast.literal_eval(assigned)))
     except (TypeError, ValueError):
         return False
 

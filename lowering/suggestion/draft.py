@@ -139,7 +139,7 @@ class Drafting:
                 step = measure()
         except CompositesError as error:  # it may name an entry; else the last one is too many
             problem = problem_of(str(error), tried[-1], tried)
-            return {functions[problem.entry]: problem.message.partition("\n")[0]}
+            return {functions[problem.entry or tried[-1].name]: problem.message.partition("\n")[0]}
         idle: dict[str, str] = {}
         for entry in tried:
             statistics = counted.of(entry)

@@ -25,29 +25,14 @@ ATTENTION = dict(
     num_attention_heads=2, num_key_value_heads=1, head_dim=16, intermediate_size=64
 )
 
-def llama():
-    return language_model("Llama", **ATTENTION)
-
 def gemma2():
     return language_model("Gemma2", **ATTENTION)
 
 def mamba():
     return language_model("Mamba", state_size=4)
-
-class Tagger(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.lstm, self.head = nn.LSTM(8, 16, batch_first=True), nn.Linear(16, 4)
-    def forward(self, x):
-        return self.head(self.lstm(x)[0])
-
-def lstm():
-    return Tagger(), (torch.randn(2, 3, 8),)
 """
 
 WORTH = {
-    "lstm": {"aten::tanh_backward", "aten::sigmoid_backward"},
-    "llama": {"aten::sum.dim_IntList"},
     "gemma2": {"Gemma2RMSNorm.forward", "apply_rotary_pos_emb"},
     "mamba": {"MambaRMSNorm.forward"},
 }
