@@ -943,24 +943,65 @@ def compile_ahead(
 ) -> Callable[..., Any]:
     """AOTAutograd: the forward and the backward of a graph of Dynamo, each compiled.
 
-    A forward is not run again in the backward, but where the user asks for checkpointing.
+    A forward is not run again in the backward, but where the user asks for checkpointing, and for
+    views of inputs.
+
+    Args:
+        compile_graph: takes a graph, fake tensors, and `returned`: of a forward with a backward,
+            how many results are returned; those behind them are saved for the backward.
     """
     from torch._functorch import config
     from torch._functorch.aot_autograd import aot_module_simplified  # takes a second to import
     from torch._functorch.partitioners import default_partition
 
+    returned: list[int] = []
+
+    def partition(joint: torch.fx.GraphModule, *arguments: Any, **keywords: Any) -> Any:
+        _view_inputs_again(joint.graph)
+        returned.append(keywords["num_fwd_outputs"])
+        return default_partition(joint, *arguments, **keywords)
+
+    def forward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        return compile_graph(graph, inputs, returned=returned[-1])
+
+    alone = partial(compile_graph, returned=None)
     # A backward that cannot be compiled is to be known before the forward runs.
     with config.patch(force_non_lazy_backward_lowering=True):
         made: Callable[..., Any] = aot_module_simplified(
             module,
             inputs,
-            fw_compiler=compile_graph,
-            bw_compiler=compile_graph,
-            inference_compiler=compile_graph,
-            partition_fn=default_partition,
+            fw_compiler=forward,
+            bw_compiler=alone,
+            inference_compiler=alone,
+            partition_fn=partition,
             keep_inference_input_mutations=False,
         )
     return made
+
+
+def _view_inputs_again(joint: torch.fx.Graph) -> None:
+    """Let the backward in a graph of both directions make its own views of inputs, such as those of
+    transposed weights, so that autograd saves the inputs."""
+    nodes = list(joint.nodes)
+    is_forward = [node.meta.get("partitioner_tag") == "is_forward" for node in nodes]
+    if not any(is_forward):
+        return
+    end = len(nodes) - is_forward[::-1].index(True)
+    again: dict[torch.fx.Node, torch.fx.Node] = {}
+    with joint.inserting_before(nodes[end]):
+        for node in nodes[:end]:
+            owner = node.args[0] if getattr(node.target, "is_view", False) else None
+            if not isinstance(owner, torch.fx.Node) or len(node.all_input_nodes) > 1:
+                continue
+            if owner in again or owner.op == "placeholder":
+                again[node] = joint.node_copy(node, lambda old: again.get(old, old))
+                again[node].meta["partitioner_tag"] = "is_backward"
+                again[node].meta.pop("recompute", None)
+    backward = {node for node in nodes[end:] if node.op != "output"}
+    for node, view in reversed(again.items()):
+        node.replace_all_uses_with(view, backward.__contains__)
+        if not view.users:
+            joint.erase_node(view)
 
 
 def is_full_graph() -> bool:

@@ -191,11 +191,17 @@ def _autocast_dtype(device_type: str) -> torch.dtype | None:
 
 
 def _compiled(
-    graph: torch.fx.GraphModule, inputs: Sequence[Any], *, platform: str, kernels: Kernels
+    graph: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    *,
+    platform: str,
+    kernels: Kernels,
+    returned: int | None,
 ) -> Any:
     """A graph of AOTAutograd as a program. Dynamo does not trace it: a backward can run in a frame
     that Dynamo looks at."""
-    program = torch.compiler.disable(LiveProgram)(graph, inputs, platform, kernels)
+    make = torch.compiler.disable(LiveProgram)
+    program = make(graph, inputs, platform, kernels, returned=returned)
     run = torch.compiler.disable(program)
     run._boxed_call = True
     return run

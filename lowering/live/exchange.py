@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from composites.torch_internals import below_autograd
 from lowering.frontends.jax.internals import array_from_dlpack, array_to_dlpack
+from lowering.live.strides import Order, in_memory_order, in_own_order
 
 _ALIGNMENT = 64
 """Bytes. XLA:CPU takes memory that begins at a multiple of this (jaxlib 0.12)."""
@@ -29,28 +32,51 @@ def to_jax(tensor: torch.Tensor, device: Any) -> Any:
     return array_from_dlpack(torch.utils.dlpack.to_dlpack(plain), device)  # type: ignore[attr-defined]
 
 
-def to_torch(array: Any) -> torch.Tensor:
+def to_torch(array: Any, order: Order) -> torch.Tensor:
     """An array as a tensor that shares its memory. The array is ready, and nobody else has it."""
-    capsule = array_to_dlpack(array)
-    return torch.utils.dlpack.from_dlpack(capsule)
+    tensor = torch.utils.dlpack.from_dlpack(array_to_dlpack(array))
+    if order is None:
+        return tensor
+    with below_autograd():  # a view of nothing, to autograd
+        return in_own_order(tensor, order)
 
 
-class Parameters:
-    """The arrays of parameters. Optimizers write to the memory that an array shares, so it is made
-    again only where a parameter has other memory."""
+_ARRAY = "_composites_array"
+"""An attribute of a tensor that autograd saves: where its memory begins, its order, its array."""
 
-    def __init__(self) -> None:
-        self._arrays: dict[int, tuple[tuple[int, tuple[int, ...]], Any]] = {}
 
-    def to_jax(self, position: int, tensor: torch.Tensor, device: Any) -> Any:
-        """See `to_jax`, for the input of a program at a position."""
-        if not isinstance(tensor, torch.nn.Parameter):
-            return to_jax(tensor, device)
-        place = (tensor.data_ptr(), tensor.stride())
-        known = self._arrays.get(position)
-        if known is not None and known[0] == place:
-            return known[1]
-        array = to_jax(tensor, device)
-        if shares_memory(tensor):
-            self._arrays[position] = place, array
+def remember(saved: torch.Tensor, array: Any, order: Order) -> None:
+    """Let a backward have the array from which `to_torch` made a tensor that only it sees."""
+    setattr(saved, _ARRAY, (saved.data_ptr(), order, array))
+
+
+class Inputs:
+    """The inputs of a program as arrays.
+
+    Optimizers write to the memory that the array of a parameter shares, so it is made again only
+    where the parameter has other memory.
+    """
+
+    def __init__(self, orders: Sequence[Order], device: Any) -> None:
+        """The inputs with these orders of dimensions."""
+        self._orders = orders
+        self._device = device
+        self._parameters: dict[int, tuple[int, tuple[int, ...], Any]] = {}
+
+    def to_jax(self, position: int, tensor: torch.Tensor) -> Any:
+        """The input at a position."""
+        known = self._parameters.get(position)
+        if known is not None and known[0] == tensor.data_ptr() and known[1] == tensor.stride():
+            return known[2]
+        order = self._orders[position]
+        ordered = in_memory_order(tensor, order)
+        saved = getattr(tensor, _ARRAY, None)
+        if saved is not None:
+            start, returned_order, array = saved
+            is_same = start == tensor.data_ptr() and returned_order == order
+            if is_same and ordered.is_contiguous():  # nobody has given it other memory since
+                return array
+        array = to_jax(ordered, self._device)
+        if isinstance(tensor, torch.nn.Parameter) and shares_memory(ordered):
+            self._parameters[position] = tensor.data_ptr(), tensor.stride(), array
         return array

@@ -13,8 +13,9 @@ from lowering import activation
 from lowering.export.step import Kernels, candidates_of
 from lowering.frontends.fx import capture
 from lowering.frontends.protocols import LoweredGraph
-from lowering.live.exchange import Parameters, to_jax, to_torch
+from lowering.live.exchange import Inputs, remember, to_jax, to_torch
 from lowering.live.replay import Replay, states_of_generators
+from lowering.live.strides import Order, in_memory_order, in_own_order, memory_order
 from lowering.live.views import views_among
 from lowering.stablehlo import jax_function
 from lowering.stablehlo.dtypes import numpy_dtype
@@ -34,6 +35,8 @@ class LiveProgram:
         inputs: Sequence[Any],
         platform: str,
         kernels: Kernels,
+        *,
+        returned: int | None,
     ) -> None:
         """Lower a graph, put kernels in place of composites, and compile.
 
@@ -41,6 +44,8 @@ class LiveProgram:
             inputs: for each input of the graph, a fake tensor, or a number.
             platform: the platform of JAX, such as `cpu`.
             kernels: see `Program.compile`.
+            returned: how many results are returned. The others are saved for the backward, if there
+                is one.
 
         Raises:
             NoKernelError: an operator has no rule in JAX.
@@ -48,27 +53,30 @@ class LiveProgram:
             RunError: XLA cannot compile the program.
         """
         self._operands = [n for n, x in enumerate(inputs) if isinstance(x, torch.Tensor)]
-        returned: Any = graph.graph.output_node().args[0]
+        outputs: Any = graph.graph.output_node().args[0]
         placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
         # Autograd saves inputs: those are returned, where XLA would copy them.
         self._passed = {
-            n: placeholders.index(node) for n, node in enumerate(returned) if node in placeholders
+            n: placeholders.index(node) for n, node in enumerate(outputs) if node in placeholders
         }
-        self._views = views_among(placeholders, returned)
-        results, lowered = self._lowered(graph, inputs)
-        self._results = self._computed(results)
+        self._views = views_among(placeholders, outputs)
+        self._returned = len(outputs) if returned is None else returned
+        device = local_devices(platform)[0]
+        orders = [memory_order(x) if isinstance(x, torch.Tensor) else None for x in inputs]
+        self._inputs = Inputs(orders, device)
+        results, lowered = self._lowered(graph, inputs, orders)
+        self._results = self._computed(outputs, results)
         self._constants = [None if isinstance(x, torch.Tensor) else x for x in results]
         self._parameters = [
             None if parameter.operand is None else self._operands[parameter.operand]
             for parameter in lowered.parameters
         ]
-        self._device = local_devices(platform)[0]
-        self._known = Parameters()
+        self._device = device
         self.kernels = self._placed(lowered, platform, kernels)
         self._compiled = self._compile(lowered, platform)
 
     def _lowered(
-        self, graph: torch.fx.GraphModule, inputs: Sequence[Any]
+        self, graph: torch.fx.GraphModule, inputs: Sequence[Any], orders: Sequence[Order]
     ) -> tuple[list[Any], LoweredGraph]:
         """All that the graph returns (traced tensors, numbers and None), and the graph as
         StableHLO."""
@@ -79,27 +87,33 @@ class LiveProgram:
             for context in (capture.at_top(), recording.recording()):
                 contexts.enter_context(context)
             states = states_of_generators(graph.graph)
-            traced: list[Any] = []
-            for node, x in zip(graph.graph.find_nodes(op="placeholder"), inputs, strict=True):
+            operands: list[torch.Tensor] = []
+            lent: list[Any] = []
+            placeholders = graph.graph.find_nodes(op="placeholder")
+            for node, x, order in zip(placeholders, inputs, orders, strict=True):
                 if not isinstance(x, torch.Tensor):
-                    traced.append(x)
+                    lent.append(x)
                     continue
-                traced.append(frontend.tensors.placeholder(_STATE if node in states else x))
+                like = _STATE if node in states else in_memory_order(x, order)
+                operands.append(frontend.tensors.placeholder(like))
                 # Its strides are the user's.
-                capture.traced(traced[-1]).node.meta[capture.REORDERED] = True
-            # A graph may write to its inputs; the placeholder stays the input.
-            lent = [x.clone() if isinstance(x, torch.Tensor) else x for x in traced]
+                capture.traced(operands[-1]).node.meta[capture.REORDERED] = True
+                # A graph may write to its inputs; the placeholder stays the input.
+                lent.append(in_own_order(operands[-1], order).clone())
             with torch_internals.below_autograd():
                 results = list(Replay(graph).run(*lent))
-            computed = [results[n] for n in self._computed(results)]
-            operands = [traced[n] for n in self._operands]
+            outputs: Any = graph.graph.output_node().args[0]
+            computed = [
+                in_memory_order(results[n], order) for n, order in self._computed(outputs, results)
+            ]
             return results, recording.lower_graph(computed, operands)
 
-    def _computed(self, results: Sequence[Any]) -> list[int]:
-        """The positions of the results that XLA computes: no inputs, and no views."""
+    def _computed(self, outputs: Sequence[Any], results: Sequence[Any]) -> list[tuple[int, Order]]:
+        """The positions of the results that XLA computes, and the order of their dimensions in
+        eager PyTorch. Inputs and views are not computed."""
         return [
-            n
-            for n, x in enumerate(results)
+            (n, memory_order(node.meta.get("val", x)))
+            for n, (node, x) in enumerate(zip(outputs, results, strict=True))
             if isinstance(x, torch.Tensor) and n not in self._passed and n not in self._views
         ]
 
@@ -129,10 +143,10 @@ class LiveProgram:
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         """Run once."""
-        device, convert = self._device, self._known.to_jax
+        convert = self._inputs.to_jax
         with enable_x64():
             arrays = [
-                _seed(device) if place is None else convert(place, inputs[place], device)
+                _seed(self._device) if place is None else convert(place, inputs[place])
                 for place in self._parameters
             ]
             passed = {n: inputs[place] for n, place in self._passed.items()}
@@ -146,8 +160,10 @@ class LiveProgram:
         results: list[Any] = list(self._constants)
         for n, value in passed.items():
             results[n] = value
-        for n, array in zip(self._results, computed, strict=True):
-            results[n] = to_torch(array)
+        for (n, order), array in zip(self._results, computed, strict=True):
+            results[n] = tensor = to_torch(array, order)
+            if n >= self._returned:
+                remember(tensor, array, order)
         for n, view in self._views.items():
             if not view.is_of_input:
                 results[n] = view.of_tensor(results[view.position])

@@ -3,18 +3,22 @@
 Where the user asks for checkpointing, AOTAutograd has operators that keep the state of the random
 number generator in the forward, and draw from it again in the backward. It knows the states of
 PyTorch's own generators; here the state is a tensor of the program.
+
+A traced tensor does not know how PyTorch's would lie in memory. The nodes of the graph do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
 
 from lowering import activation
+from lowering.frontends.fx import strides
 from lowering.frontends.protocols import RandomNumbers, Seed
 from lowering.live.numbers import MULTIPLY_ADD
+from lowering.live.strides import in_memory_order, memory_order
 
 _KEEPING = torch.ops.higher_order.run_and_save_rng_state
 _DRAWING_AGAIN = torch.ops.higher_order.run_with_rng_state
@@ -29,6 +33,15 @@ def states_of_generators(graph: torch.fx.Graph) -> Collection[torch.fx.Node]:
 class Replay(torch.fx.Interpreter):
     """Runs a graph whose states of generators are those of the frontend."""
 
+    def run_node(self, n: torch.fx.Node) -> Any:
+        """See `torch.fx.Interpreter`."""
+        if n.target is torch.ops.aten.as_strided.default:
+            arguments, named = self.fetch_args_kwargs_from_env(n)
+            view = _view_by_strides(n.args[0].meta["val"], *arguments, **named)
+            if view is not None:
+                return view
+        return super().run_node(n)
+
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """See `torch.fx.Interpreter`."""
         if target is _KEEPING:
@@ -40,6 +53,28 @@ class Replay(torch.fx.Interpreter):
         if str(target) == MULTIPLY_ADD:
             return args[0] * args[1] + args[2]
         return super().call_function(target, args, kwargs)
+
+
+def _view_by_strides(
+    described: torch.Tensor,
+    x: torch.Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> torch.Tensor | None:
+    """See `aten::as_strided`. None where it takes elements that are not of the tensor.
+
+    Args:
+        described: a fake tensor that lies in memory as `x` does in eager PyTorch.
+    """
+    order = memory_order(described)
+    if order is None and not described.is_contiguous():
+        return None
+    first = 0 if storage_offset is None else storage_offset - int(described.storage_offset())
+    last = first + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
+    if not 0 <= first <= last < x.numel():
+        return None
+    return strides.of_flat(in_memory_order(x, order).reshape(-1), size, stride, first)
 
 
 def _random_numbers() -> RandomNumbers:

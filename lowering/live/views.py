@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from composites.torch_internals import storage_key
+from lowering.live.strides import memory_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ def views_among(
             continue
         owner = owners.get(storage_key(value))
         if owner is None:
-            if value.is_contiguous() and not value.storage_offset():
+            has_no_gaps = value.is_contiguous() or memory_order(value) is not None
+            if has_no_gaps and not value.storage_offset():
                 owners[storage_key(value)] = (False, position, value)
         elif _is_inside(value, owner[2]):
             offset = value.storage_offset() - owner[2].storage_offset()

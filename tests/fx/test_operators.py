@@ -52,6 +52,9 @@ CASES: dict[str, Callable[[torch.Tensor], Any]] = {
         + sum(t.sum() for t in torch._foreach_addcmul([x, x], [x, x * 3], [x, x], value=0.5))
     ),
     "bilinear": lambda x: F.bilinear(x, x * 2, x[:, :, None] * x[:, None, :] / 9, x[0, :4]),
+    "histc": lambda x: (
+        x[:2].flatten() * (torch.stack([x.detach().histc(12), x.detach().histc(12, -1, 2)]).sum(0))
+    ),
     "lstm": lambda x: trained(x, lambda: torch.nn.LSTM(6, 3)),
     "gru": lambda x: trained(x, lambda: torch.nn.GRU(6, 3)),
 }

@@ -24,8 +24,15 @@ def as_strided(
         NoKernelError: it is not known how `self` would lie in memory.
     """
     _check_order(self)
-    places = _places(self, size, stride, storage_offset)
-    return self.reshape(-1).index_select(0, places).reshape(tuple(size))
+    return of_flat(self.reshape(-1), size, stride, storage_offset)
+
+
+def of_flat(
+    flat: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None
+) -> Tensor:
+    """A view by strides of elements that lie in order."""
+    places = _places(flat, size, stride, storage_offset)
+    return flat.index_select(0, places).reshape(tuple(size))
 
 
 def as_strided_scatter(
