@@ -15,12 +15,13 @@ from composites_testing.processes import run
 HERE = Path(__file__).parent
 SLICES = {
     "calls": ("test_call_fidelity.py", ""),
-    "modes": ("test_modes.py", "not spmd and not sync"),
+    "modes": ("test_modes.py", "not sync"),
     "autograd": ("test_autograd_composites.py", "not gradcheck"),
     "training": ("test_training_fidelity.py", ""),
     "cross entropy": ("test_cross_entropy.py", "stock"),
     "known differences": ("test_known_differences.py", "not from_5_to_9"),
-    "functions": ("test_functions.py", "optimizer or modules or rotary"),
+    "functions": ("test_functions.py", "optimizer or rotary"),
+    "samples": ("test_sample_fidelity.py", "run"),
     "OpInfo in f32": ("test_opinfo_fidelity.py", "run-torch.float32"),
     "OpInfo in bf16": ("test_opinfo_fidelity.py", "run-torch.bfloat16"),
 }
