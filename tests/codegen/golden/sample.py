@@ -63,24 +63,6 @@ def mean(_lowering: EntryLowering, self: Tensor, dim: list[int] | None, keepdim:
     return _kernel(self)
 
 
-def topk(_lowering: EntryLowering, self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """Lower calls as sample.topk, version 1.
-
-    aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)
-    """
-    _key = (self.shape, self.dtype, k, dim, largest, sorted)
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {
-            'k': _attr.i32(k),
-            'dim': _attr.i64(_attr.dim(dim, self.dim())),
-        },
-        call=lambda _op, self: _op(self, k, dim, largest, sorted),
-    )
-    return _kernel(self)
-
-
 def addmm(_lowering: EntryLowering, self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Any:
     """Lower calls as sample.addmm, version 1.
 
@@ -102,7 +84,6 @@ def addmm(_lowering: EntryLowering, self: Tensor, mat1: Tensor, mat2: Tensor, *,
 BACKEND_HOOKS = {
     'gelu_tanh': gelu_tanh,
     'mean': mean,
-    'topk': topk,
     'addmm': addmm,
 }
 
