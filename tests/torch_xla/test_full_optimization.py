@@ -1,8 +1,8 @@
 """What others test without XLA's optimizations, once more as users' programs are compiled.
 
 The tests of one file after the other run in a process at the full level of optimization, where XLA
-fuses what composites and stock have in different places, and vectorizes it. Of OpInfo's samples, it
-is those of the types that most training has.
+fuses what composites and stock have in different places, and vectorizes it. Of entries'
+samples, it is those of the types that most training has.
 """
 
 import sys
@@ -19,11 +19,10 @@ SLICES = {
     "autograd": ("test_autograd_composites.py", "not gradcheck"),
     "training": ("test_training_fidelity.py", ""),
     "cross entropy": ("test_cross_entropy.py", "stock"),
-    "known differences": ("test_known_differences.py", "not from_5_to_9"),
+    "known differences": ("test_known_differences.py", ""),
     "functions": ("test_functions.py", "optimizer or rotary"),
-    "samples": ("test_sample_fidelity.py", "run"),
-    "OpInfo in f32": ("test_opinfo_fidelity.py", "run-torch.float32"),
-    "OpInfo in bf16": ("test_opinfo_fidelity.py", "run-torch.bfloat16"),
+    "samples in f32": ("test_sample_fidelity.py", "run-f32"),
+    "samples in bf16": ("test_sample_fidelity.py", "run-bf16"),
 }
 EVERYTHING = "exhaustive or not exhaustive"
 

@@ -35,6 +35,12 @@ def gradients(function: Callable[..., Any], *operands: Tensor, **keywords: Any) 
 OPERANDS = (values(4, 3), values(3, 5, seed=1), values(5, 2, seed=2))
 
 
+def assert_same(mine: list[Tensor], right: list[Tensor]) -> None:
+    for one, other in zip(mine, right, strict=True):
+        assert one.dtype == other.dtype
+        assert torch.equal(one.cpu(), other.cpu())
+
+
 def test_the_backward_takes_the_value() -> None:
     named = composites.composite("t.named", intermediates=["gate"])(mlp)
     plain = composites.composite("t.plain")(mlp)
@@ -49,8 +55,7 @@ def test_the_backward_takes_the_value() -> None:
         for name, f in (("named", named), ("plain", plain))
     }
     assert products == {"named": 4, "plain": 5}
-    for mine, right in zip(gradients(named, *OPERANDS), gradients(mlp, *OPERANDS), strict=True):
-        assert torch.equal(mine.cpu(), right.cpu())
+    assert_same(gradients(named, *OPERANDS), gradients(mlp, *OPERANDS))
 
 
 def _body(text: str, composite: str) -> str:
@@ -73,10 +78,7 @@ def test_experts_and_their_weights_of_other_types() -> None:
             values(4, 16, 6, seed=3, dtype=dtype),
         )
         mine = gradients(decorate(experts), *operands, activation="silu")
-        right = gradients(experts, *operands, activation="silu")
-        for ours, stock in zip(mine, right, strict=True):
-            assert ours.dtype == stock.dtype
-            assert torch.equal(ours.cpu(), stock.cpu())
+        assert_same(mine, gradients(experts, *operands, activation="silu"))
 
 
 def test_names_of_a_nested_composite_are_its_own() -> None:
@@ -87,8 +89,7 @@ def test_names_of_a_nested_composite_are_its_own() -> None:
         return inner(gate, weight, down) + inner(gate * 2, weight, down)
 
     nesting = composites.composite("t.outer", intermediates=["gate"])(outer)
-    for mine, right in zip(gradients(nesting, *OPERANDS), gradients(outer, *OPERANDS), strict=True):
-        assert torch.equal(mine.cpu(), right.cpu())
+    assert_same(gradients(nesting, *OPERANDS), gradients(outer, *OPERANDS))
 
 
 def test_saves_leaves_out_what_only_the_value_needs() -> None:
@@ -97,8 +98,7 @@ def test_saves_leaves_out_what_only_the_value_needs() -> None:
 
     decorate = composites.composite("t.shifted", saves=[], intermediates=["sum"])
     operands = (values(3, 4), values(4, seed=1))
-    mine, right = (gradients(f, *operands) for f in (decorate(shifted), shifted))
-    assert all(torch.equal(a.cpu(), b.cpu()) for a, b in zip(mine, right, strict=True))
+    assert_same(gradients(decorate(shifted), *operands), gradients(shifted, *operands))
 
 
 def test_a_backward_that_reads_what_is_not_saved_is_an_error() -> None:

@@ -1,8 +1,7 @@
 """The ways PyTorch can run a function, with composites on: the numbers of stock, as composites."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -13,6 +12,7 @@ import torch.utils.checkpoint
 from composites_testing.processes import run_python
 from composites_testing.subjects import Subjects
 from composites_testing.tensors import values
+from composites_testing.written import written_composites
 from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -43,9 +43,7 @@ def forward_and_backward(function: Callable[[torch.Tensor], torch.Tensor] = netw
 # torch.compile
 
 
-def test_compiled_function_outlives_its_composites(
-    compiled_graphs: list[str], written_composites: Callable[[str], Counter[str]]
-) -> None:
+def test_compiled_function_outlives_its_composites(compiled_graphs: list[str]) -> None:
     """Of a graph for any size, one more size is lowered after composites were turned off."""
     function = torch.compile(network, backend="openxla", dynamic=True)
 
@@ -124,15 +122,6 @@ def no_grad() -> Named:
         return {"result": network(values(16, 32).requires_grad_())}
 
 
-def backwards(mode: Callable[[], AbstractContextManager[Any]]) -> Named:
-    with mode():
-        g, x = values(16, 32), values(16, 32, seed=1)
-        return {
-            "silu": torch.ops.aten.silu_backward(g, x),
-            "mish": torch.ops.aten.mish_backward(g, x),
-        }
-
-
 def attention_and_norm(x: torch.Tensor) -> torch.Tensor:
     others = x.detach()  # one gradient, as sums of several may have another order
     return F.layer_norm(F.scaled_dot_product_attention(x, others, others), (8,))
@@ -175,9 +164,6 @@ MODES: dict[str, tuple[Callable[[], Named], set[str]]] = {
     "autocast of one operator": (partial(autocast, F.gelu, torch.bfloat16), GELU),
     "inference mode, and its tensors outside": (inference, FORWARD),
     "no_grad": (no_grad, FORWARD),
-    "backward operators": (partial(backwards, nullcontext), IMPLICIT),
-    "backward operators under no_grad": (partial(backwards, torch.no_grad), IMPLICIT),
-    "backward operators in inference": (partial(backwards, torch.inference_mode), IMPLICIT),
     "FLOPs": (partial(counting_flops, forward=True, backward=True), SOFTMAX),
     "FLOPs of a forward": (partial(counting_flops, forward=True, backward=False), SOFTMAX),
     "FLOPs of a backward": (
@@ -208,6 +194,12 @@ TRANSFORMS: dict[str, tuple[Callable[[], Any], set[str]]] = {
     "vmap": (lambda: torch.func.vmap(network)(values(16, 32)), FORWARD),
     "gradient of each row": (
         lambda: torch.func.vmap(torch.func.grad(scalar))(values(16, 32)),
+        (FORWARD | BACKWARD) - IMPLICIT,
+    ),
+    "grad of grad": (
+        lambda: torch.func.grad(lambda x: torch.func.grad(scalar)(x).square().sum())(
+            values(16, 32)
+        ),
         (FORWARD | BACKWARD) - IMPLICIT,
     ),
     "hessian": (
