@@ -36,6 +36,10 @@ class UnsupportedValueError(ValueError):
     """The value cannot be written as an attribute of this type."""
 
 
+class VaryingValueError(UnsupportedValueError):
+    """The value depends on a size that varies in the program."""
+
+
 def key_of(value: Any) -> tuple[type, Any]:
     """A number, or anything else, as a key: composites with it are those with an equal key.
 
@@ -291,7 +295,13 @@ def _dense(items: list[str]) -> str:
     return f"dense<[{', '.join(items)}]>" if items else "dense<>"
 
 
+def _check_fixed(value: Any) -> None:
+    if hasattr(value, "node"):  # PyTorch's symbols
+        raise VaryingValueError(f"{value} depends on a size that varies")
+
+
 def _integer(value: Any, bits: int) -> int:
+    _check_fixed(value)
     try:
         number = int(value)
         exact = number == value
@@ -303,6 +313,7 @@ def _integer(value: Any, bits: int) -> int:
 
 
 def _float(value: Any, code: str, bits_code: str) -> str:
+    _check_fixed(value)
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError) as error:  # complex, or an int beyond f64

@@ -76,6 +76,10 @@ class ExportError(CompositesError):
     """The module cannot be exported as requested."""
 
 
+class VaryingAttributeError(ExportError, LoweringError):
+    """An attribute of a composite depends on a size that varies in the program."""
+
+
 class SuggestionError(CompositesError):
     """No step of a model can be recorded to suggest entries for it."""
 

@@ -8,9 +8,11 @@ function that states its purpose, so that adapting to a new PyTorch release mean
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import cache, partial
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -36,6 +38,9 @@ from torch.utils._python_dispatch import (
     _disable_current_modes,
     _get_current_dispatch_mode_stack,
 )
+
+from composites.errors import UnsupportedCallError
+from composites.user_code import call_site
 
 __all__ = ["DispatchKeySet", "TreeSpec", "pytree"]
 
@@ -308,6 +313,20 @@ def key_set(*names: str) -> DispatchKeySet:
 def parse_key(name: str) -> Any:
     """The dispatch key with this name, including keys that are not attributes of `DispatchKey`."""
     return torch._C._dispatch_key_parse(name)
+
+
+def keys_after(key: Any) -> Any:
+    """The dispatch keys that come after a key, as a set."""
+    return torch._C._dispatch_keyset_full_after(key)
+
+
+def operators_with_kernel(key: str) -> frozenset[str]:
+    """The operators of aten that have a kernel at a dispatch key, as `name.overload`."""
+    return frozenset(
+        name.removeprefix("aten::")
+        for name in torch._C._dispatch_get_all_op_names()
+        if name.startswith("aten::") and torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
+    )
 
 
 def includes_key(key: Any) -> bool:
@@ -705,6 +724,128 @@ def fake_mode(shapes: Any = None) -> AbstractContextManager[Any]:
     `shapes` is a `ShapeEnv`, if some sizes are symbols.
     """
     return FakeTensorMode(allow_non_fake_inputs=True, shape_env=shapes)
+
+
+@dataclass(frozen=True, slots=True)
+class SizeGuard:
+    """What has to hold of symbolic sizes."""
+
+    text: str
+    place: str
+    """`file:line: ` of the user's code that asked; empty if none did."""
+
+
+class SizeSymbols:
+    """Symbols in the place of sizes, and what PyTorch has decided about them."""
+
+    def __init__(self) -> None:
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+        guards: list[SizeGuard] = []
+
+        class Symbols(ShapeEnv):
+            def _log_guard(self, prefix: str, g: Any, forcing_spec: bool) -> None:
+                # That a size is neither 0 nor 1, PyTorch asks before it broadcasts.
+                if not (g.is_Relational and g.rel_op == "!=" and g.rhs in (0, 1)):
+                    place = call_site(sys._getframe())
+                    guards.append(SizeGuard(_python_text(g), f"{place}: " if place else ""))
+                super()._log_guard(prefix, g, forcing_spec)
+
+            def evaluate_expr(self, orig_expr: Any, *arguments: Any, **keywords: Any) -> Any:
+                if _FOR_ALL_SIZES and self._maybe_evaluate_static(orig_expr) is None:
+                    raise UnsupportedCallError("it depends on a size that varies")
+                return super().evaluate_expr(orig_expr, *arguments, **keywords)
+
+        self.guards: Sequence[SizeGuard] = guards
+        self._env = Symbols()
+
+    def add(self, name: str, example: int, least: int, largest: int | None) -> torch.SymInt:
+        """A new size.
+
+        Args:
+            example: PyTorch decides with this what it cannot decide for all sizes.
+        """
+        from torch._dynamo.source import ConstantSource
+        from torch.fx.experimental.symbolic_shapes import DimDynamic, StrictMinMaxConstraint
+        from torch.utils._sympy.numbers import int_oo
+        from torch.utils._sympy.value_ranges import ValueRanges
+
+        source = ConstantSource(name)
+        bounds = ValueRanges(least, int_oo if largest is None else largest)
+        symbol = self._env.create_symbol(
+            example, source, DimDynamic.DYNAMIC, StrictMinMaxConstraint(vr=bounds, warn_only=False)
+        )
+        size: torch.SymInt = self._env.create_symintnode(symbol, hint=example, source=source)
+        return size
+
+
+_FOR_ALL_SIZES: list[bool] = []
+
+
+@contextmanager
+def for_all_sizes() -> Iterator[None]:
+    """A context in which PyTorch decides nothing with an example size: what depends on a symbolic
+    size is an UnsupportedCallError."""
+    _FOR_ALL_SIZES.append(True)
+    try:
+        yield
+    finally:
+        _FOR_ALL_SIZES.pop()
+
+
+def _python_text(expression: Any) -> str:
+    from torch.utils._sympy.printers import PythonPrinter
+
+    return str(PythonPrinter().doprint(expression))
+
+
+def text_of_size(size: torch.SymInt | torch.SymFloat) -> str:
+    """A size as an expression of Python."""
+    return _python_text(size.node.expr)
+
+
+def is_key(value: Any) -> bool:
+    """Whether a value is a symbolic size that can be a key; see `hashable_sizes`."""
+    if not isinstance(value, torch.SymInt | torch.SymFloat):
+        return False
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def example_of(size: torch.SymInt) -> int:
+    """The size that PyTorch decides with."""
+    return int(size.node.hint)
+
+
+def bounds_of(size: torch.SymInt) -> tuple[int, int | None]:
+    """The smallest and the largest size that it can be; None if there is no largest one."""
+    found = size.node.shape_env.bound_sympy(size.node.expr)
+    return int(found.lower), int(found.upper) if found.upper.is_Integer else None
+
+
+def python_kernels() -> AbstractContextManager[Any]:
+    """A context in which operators with kernels in Python use these. Those in C++ are often for
+    sizes that are numbers."""
+    from torch._dispatch.python import enable_python_dispatcher
+
+    return enable_python_dispatcher()
+
+
+@contextmanager
+def hashable_sizes() -> Iterator[None]:
+    """A context in which symbolic sizes can be keys: equal ones are those of equal expressions."""
+
+    def hashed(size: Any) -> int:
+        return hash((id(size.node.shape_env), size.node.expr))
+
+    with (
+        _attribute(torch.SymInt, "__hash__", hashed),
+        _attribute(torch.SymFloat, "__hash__", hashed),
+    ):
+        yield
 
 
 @contextmanager

@@ -401,8 +401,8 @@ def _off_where_sizes_vary() -> None:
         warnings.warn(
             "a size of a tensor is marked as one that varies. Composites of a traced graph have"
             " fixed sizes, so all are off now, and calls take the stock lowering."
-            " composites.enable turns them on again; composites.export(dynamic_shapes=…) exports"
-            " composites whose sizes vary",
+            " composites.enable turns them on again; composites.export(dynamic_shapes=…,"
+            " frontend='fx') exports composites whose sizes vary",
             CompositesWarning,
             stacklevel=3,
         )

@@ -29,6 +29,7 @@ from composites.registry.model import (
 )
 from composites.registry.named_arguments import named_signature
 from composites.registry.saves import problems_of_intermediates, problems_of_saves
+from composites.registry.signatures import describe_function
 from lowering.frontends.chosen import package
 from lowering.import_hook import after_import
 
@@ -291,6 +292,7 @@ def _replacement(
     from lowering.codegen.loader import load_function_hook
     from lowering.dispatch.autograd.definition import Definition
     from lowering.dispatch.autograd.function import CompositeFunction
+    from lowering.dispatch.call import CallForm
     from lowering.dispatch.dynamo.functions import Replacement, traced_function
     from lowering.dispatch.reads import Reads
 
@@ -298,7 +300,8 @@ def _replacement(
     registry = Registry(entry.location.file, entry.namespace, (entry,))
     counted = statistics.of(entry, always_on=True)
     reads = Reads(function)
-    definition = Definition(entry, made.frontend, counted, function, reads=reads)
+    form = CallForm(entry, describe_function(function, target))
+    definition = Definition(form, made.frontend, counted, function, reads=reads)
     of_function = CompositeFunction(definition, made.compiled_calls, unclaimed)
     counted.caches |= {"forward": of_function.forward, "derived backward": definition.derived}
     hook = MethodType(load_function_hook(entry, function, target, registry), of_function)

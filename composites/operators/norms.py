@@ -243,9 +243,44 @@ def batch_norm_training(
     Returns:
         The result, of the shape and dtype of `input`, and both averages, `[C]`.
     """
-    mean, variance = running_mean.clone(), running_var.clone()
-    result = torch.native_batch_norm(input, weight, bias, mean, variance, True, momentum, eps)[0]
-    return result, mean, variance
+    if input.device.type == "xla":
+        mean, variance = running_mean.clone(), running_var.clone()
+        result = torch.native_batch_norm(input, weight, bias, mean, variance, True, momentum, eps)[
+            0
+        ]
+        return result, mean, variance
+    result = torch.native_batch_norm(input, weight, bias, None, None, True, momentum, eps)[0]
+    with torch.no_grad():
+        mean, variance = (t.flatten() for t in channel_statistics(input)[1:])
+        return (
+            result,
+            moving_average(running_mean, mean, momentum),
+            moving_average(running_var, variance, momentum),
+        )
+
+
+def channel_statistics(input: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The centered values, the mean, and the biased variance of each channel of `[N, C, …]`, with
+    sizes of 1 for the other dimensions, in f32 or wider."""
+    return centered_statistics(input.to(opmath_type(input.dtype)), [0, *range(2, input.dim())])
+
+
+def centered_statistics(input: Tensor, dims: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+    """The input less its mean, the mean, and the biased variance over dimensions that stay."""
+    mean = input.mean(dims, keepdim=True)
+    centered = input - mean
+    return centered, mean, (centered * centered).mean(dims, keepdim=True)
+
+
+def moving_average(running: Tensor, batch: Tensor, momentum: float) -> Tensor:
+    """`(1 - momentum) * running + momentum * batch`, in the dtype of `running`."""
+    return ((1 - momentum) * running + momentum * batch).to(running.dtype)
+
+
+def biased_share(input: Tensor) -> float:
+    """The biased variance of each channel of `[N, C, …]`, divided by the unbiased one."""
+    count = input.numel() // input.shape[1]
+    return (count - 1) / count
 
 
 def train_batch_norm(
@@ -261,16 +296,27 @@ def train_batch_norm(
     cudnn_enabled: bool,
 ) -> Tensor:
     """Adapt aten::batch_norm, which updates the averages in place although its schema does not say
-    so."""
+    so. PyTorch averages the unbiased variance, torch_xla 2.9 the biased one, as the composite does.
+    """
     if not training or running_mean is None or running_var is None:
         raise UnsupportedCallError("the call has no moving averages to update")
     if input.numel() == 0:
         raise UnsupportedCallError("an empty batch has no statistics")
+    share = 1.0 if input.device.type == "xla" else biased_share(input)
+    if share == 0:
+        raise UnsupportedCallError("one value for each channel has no unbiased variance")
     result, mean, variance = composite(
-        input, running_mean, running_var, weight, bias, momentum=momentum, eps=eps
+        input,
+        running_mean,
+        running_var if share == 1 else running_var * share,
+        weight,
+        bias,
+        momentum=momentum,
+        eps=eps,
     )
     with torch.no_grad():
-        assign_all((running_mean, running_var), (mean, variance))
+        averages = (mean, variance if share == 1 else variance / share)
+        assign_all((running_mean, running_var), averages)
     return result
 
 

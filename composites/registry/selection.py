@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
 from composites.element_types import PYTORCH_NAMES
-from composites.errors import LoweringError, did_you_mean
+from composites.errors import LoweringError, UnsupportedCallError, did_you_mean
 from composites.registry.condition_types import ANY, Kinds
 from composites.registry.conditions import compile_condition
 from composites.registry.model import When
@@ -76,6 +76,7 @@ class Call:
 
         Raises:
             LoweringError: a condition cannot be evaluated for this call.
+            UnsupportedCallError: a condition depends on a size that varies.
         """
         for name, allowed in when.values:
             value = self._evaluated(name, owner, self._named)
@@ -94,6 +95,8 @@ class Call:
     def _evaluated(self, condition: str, owner: str, evaluate: Callable[[str], Any]) -> Any:
         try:
             return evaluate(condition)
+        except UnsupportedCallError:  # of a size that varies
+            raise
         except Exception as error:  # also a condition that does not fit a Python function
             types = ", ".join(map(str, self.operands))
             raise LoweringError(

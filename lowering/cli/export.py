@@ -73,7 +73,7 @@ def export(
         typer.Option(
             metavar="xla|fx",
             help="What records the program: torch_xla, or PyTorch and JAX alone. By default"
-            " torch_xla if it is installed.",
+            " torch_xla if it is installed and no size varies.",
         ),
     ] = None,
     dynamic: Annotated[
@@ -109,7 +109,7 @@ def export(
             shardings=shardings,
             sharding_form=form,
             dynamic_shapes=_dynamic_shapes(varying),
-            frontend=frontend,
+            frontend=frontend or ("fx" if varying else None),
         )
         values = program.module_weights(module) if weights else None
         program.save(output, portable=portable, weights=values)

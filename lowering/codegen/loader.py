@@ -13,7 +13,8 @@ import torch
 from composites.errors import AllowlistError, UnusableFunctionError
 from composites.registry.conditions import ConditionError
 from composites.registry.model import Composite, Registry
-from lowering.codegen.source import condition_source, function_hook_source, generate
+from lowering.codegen.conditions import condition_source
+from lowering.codegen.source import function_hook_source, generate
 
 
 def load_hooks(registry: Registry) -> ModuleType:
@@ -30,7 +31,7 @@ def load_function_hook(
     Raises:
         AllowlistError: the entry does not fit the function.
     """
-    with _named(entry):
+    with naming(entry):
         text = function_hook_source(entry, function, target, registry)
     module = _module(f"lowering.generated.<{entry.identity} for {target}>", text)
     return module.FUNCTION_HOOKS[registry.key(entry)]  # type: ignore[no-any-return]
@@ -45,7 +46,7 @@ def load_condition(
         AllowlistError: the entry does not fit the function.
     """
     name = f"<conditions of {entry.identity} ({entry.location}) on {target}>"
-    with _named(entry):
+    with naming(entry):
         text = condition_source(entry, function, target)
     _remember_lines(name, text)
     # The namespace has no `__name__`, because Dynamo would import a module of that name.
@@ -72,7 +73,7 @@ def _length(values: Any) -> int:
 
 
 @contextmanager
-def _named(entry: Composite) -> Iterator[None]:
+def naming(entry: Composite) -> Iterator[None]:
     """Name the entry in errors about a function that does not fit it."""
     try:
         yield

@@ -1,7 +1,6 @@
 """Alternatives to an entry's decomposition: which one takes a call, and what it computes.
 
-Nothing here runs for a call whose computation is in the cache. The arguments of a call, by name,
-come from the `call` that its hook passes on.
+Nothing here runs for a call whose computation is in the cache.
 """
 
 from __future__ import annotations
@@ -13,22 +12,20 @@ from typing import Any
 
 import torch
 
+from composites import torch_internals
 from composites.contracts.model import OUTPUT_MASK
 from composites.element_types import NAME_OF_PYTORCH
-from composites.errors import LoweringError
+from composites.errors import LoweringError, UnsupportedCallError
 from composites.functions import find_function
 from composites.registry.alternatives import backward_parameters
 from composites.registry.condition_types import ANY
 from composites.registry.model import STOCK, Composite, Decomposition, Kernel
-from composites.registry.operators import Operator
 from composites.registry.selection import Call as DescribedCall
 from composites.registry.selection import Operand, Selection
-from composites.registry.signatures import callee_of, describe_function
+from lowering.dispatch.call import CallSpec
 from lowering.dispatch.decomposition import (
-    Call,
     keeps_stock_bits,
     lower_function,
-    lower_jax_function,
     require_tensors,
 )
 from lowering.dispatch.statistics import EntryStatistics, written_operands
@@ -43,11 +40,9 @@ class Alternatives:
 
     entry: Composite
     chosen: tuple[Kernel, ...]
-    native: Callable[..., Any]
-    """The Python function that the entry catches, if it catches one."""
     statistics: EntryStatistics
 
-    def asked(self, call: Call, operands: Sequence[Any], *, shared: bool) -> Selection[Kernel]:
+    def asked(self, spec: CallSpec, *, shared: bool) -> Selection[Kernel]:
         """Those whose conditions hold for a call, in their order.
 
         Args:
@@ -57,32 +52,21 @@ class Alternatives:
             LoweringError: when it is asked, a condition cannot be evaluated for the call.
         """
         chosen = [kernel for kernel in self.chosen if shared or not kernel.is_for_shared]
-        described = self._described(call, operands) if chosen else None
+        described = _described(spec) if chosen else None
 
         def refusal(kernel: Kernel) -> str | None:
             assert described is not None
             owner = f"{kernel.location}: {self.entry.qualified}: {kernel.name}"
-            return described.unmet(kernel.when, owner)
+            try:
+                with torch_internals.for_all_sizes():
+                    return described.unmet(kernel.when, owner)
+            except UnsupportedCallError as error:
+                return f"{owner}: {error}"
 
         def declined(kernel: Kernel, reason: str) -> None:
-            self.decline(kernel, reason, operands)
+            self.decline(kernel, reason, spec.operands)
 
         return Selection(iter(chosen), refusal, declined)
-
-    def _described(self, call: Call, operands: Sequence[Any]) -> DescribedCall:
-        """A call as conditions see it."""
-        entry, operator = self.entry, self._signature()
-        values = arguments_of(call, operands, operator)
-        paths = [name for name in entry.operands if "." in name]
-        paths += [a.argument for a in entry.attributes if a.argument and "." in a.argument]
-        for path in paths:
-            root, _, attribute = path.partition(".")
-            values[path] = getattr(values[root], attribute)
-        return DescribedCall(
-            operands=[_seen(tensor) for tensor in operands if tensor is not None],
-            values={name: _seen(value) for name, value in values.items()},
-            kinds=operator.kinds | dict.fromkeys(paths, ANY),
-        )
 
     def decline(self, alternative: Kernel, reason: str, operands: Sequence[Any]) -> None:
         """Note that a call has another decomposition, and why."""
@@ -108,27 +92,15 @@ class Alternatives:
         taken = self.statistics.decompositions
         taken[name] = taken.get(name, 0) + 1
 
-    def plain_arguments(self, call: Call, count: int) -> dict[str, Any]:
-        """The arguments of a call that are not operands, by name. `count` is the number of
-        operands."""
-        found = arguments_of(call, [None] * count, self._signature())
-        return {name: value for name, value in found.items() if name not in self.entry.operands}
 
-    def _signature(self) -> Operator:
-        operator = callee_of(self.entry)
-        if operator is not None:
-            return operator
-        return describe_function(self.native, self.entry.functions[0])
-
-
-def arguments_of(call: Call, operands: Sequence[Any], operator: Operator) -> dict[str, Any]:
-    """The arguments of a call, by name."""
-    names = [argument.name for argument in operator.arguments]
-
-    def record(*positional: Any, **keywords: Any) -> dict[str, Any]:
-        return dict(zip(names, positional, strict=False)) | keywords
-
-    return call(record, *operands)  # type: ignore[no-any-return]
+def _described(spec: CallSpec) -> DescribedCall:
+    """A call as conditions of alternatives see it."""
+    form = spec.form
+    return DescribedCall(
+        operands=[_seen(tensor) for tensor in spec.operands if tensor is not None],
+        values={name: _seen(value) for name, value in spec.named().items()},
+        kinds=form.operator.kinds | dict.fromkeys(form.paths, ANY),
+    )
 
 
 def _seen(value: Any) -> Any:
@@ -169,7 +141,7 @@ def has_stock_bits(entry: Composite, alternative: Kernel) -> bool:
 
 
 def forward_of(
-    entry: Composite, decomposition: Decomposition, call: Call, *, saved: bool
+    entry: Composite, decomposition: Decomposition, spec: CallSpec, *, saved: bool
 ) -> Callable[..., list[Any]]:
     """An alternative's decomposition as a function of the operands.
 
@@ -181,7 +153,7 @@ def forward_of(
     count = len(entry.saved)
 
     def forward(*operands: Any) -> list[Any]:
-        returned = call(function, *operands)
+        returned = spec.call(function, *operands)
         flat = list(returned) if isinstance(returned, list | tuple) else [returned]
         if len(flat) <= count:
             names = ", ".join(name for name, _ in entry.saved)
@@ -213,7 +185,7 @@ def lower_alternative(
         MissingPackageError: jax is not installed.
     """
     if changed.decomposition.kind == "jax":
-        return lower_jax_function(changed, frontend, function, operands)
+        return lower_function(changed, frontend, function, operands)
 
     def of_tensors(*tensors: Any) -> Any:
         with torch.no_grad():
@@ -234,16 +206,12 @@ def lower_alternative(
 
 
 def backward_of(
-    backward: Decomposition,
-    gradients: Sequence[str],
-    values: Callable[..., Mapping[str, Any]],
-    wanted: Sequence[bool],
-) -> Callable[..., list[Any]]:
-    """An alternative's backward as a function of the derived backward's operands.
+    backward: Decomposition, gradients: Sequence[str], wanted: Sequence[bool]
+) -> Callable[[Mapping[str, Any]], list[Any]]:
+    """An alternative's backward as a function of all values that it can take, by name.
 
     Args:
         gradients: the operands whose gradients it returns.
-        values: from these operands to all values that it can take, by name.
         wanted: for each of `gradients`, whether somebody needs it. The others are None.
     """
     target = backward.target
@@ -251,8 +219,8 @@ def backward_of(
     function = find_function(target)
     parameters = backward_parameters(function, target)
 
-    def run(*operands: Any) -> list[Any]:
-        known = {**values(*operands), OUTPUT_MASK: tuple(wanted)}
+    def run(values: Mapping[str, Any]) -> list[Any]:
+        known = {**values, OUTPUT_MASK: tuple(wanted)}
         returned = function(**{name: known[name] for name in parameters if name in known})
         found = list(returned) if isinstance(returned, list | tuple) else [returned]
         if len(found) != len(gradients):

@@ -16,17 +16,18 @@ from typing import Any
 
 import torch
 
-from composites.attribute_types import UnsupportedValueError
+from composites.attribute_types import UnsupportedValueError, VaryingValueError
 from composites.errors import (
     CompositesWarning,
     InvalidCallError,
     LoweringError,
     UnsupportedCallError,
+    VaryingAttributeError,
 )
 from composites.intermediates import handled
 from composites.registry import model
 from composites.registry.model import Composite
-from composites.registry.operators import Operator, find_overload
+from composites.registry.operators import find_overload
 from lowering.dispatch.alternatives import (
     Alternatives,
     as_entry,
@@ -34,9 +35,10 @@ from lowering.dispatch.alternatives import (
     has_stock_bits,
     lower_alternative,
 )
-from lowering.dispatch.computations import TRANSIENT, NotNowError, remember
-from lowering.dispatch.decomposition import Call, Decomposer
-from lowering.dispatch.operand_lists import grouped, ungrouped
+from lowering.dispatch.call import CallForm, CallSpec
+from lowering.dispatch.computations import TRANSIENT, NotNowError, computed, remember
+from lowering.dispatch.decomposition import Decomposer
+from lowering.dispatch.operand_lists import ungrouped
 from lowering.dispatch.statistics import EntryStatistics, Fallback, written_operands
 from lowering.emission.types import TensorType
 from lowering.frontends.protocols import EmittedComposite, Frontend, Kernel, TracedFunction
@@ -49,8 +51,7 @@ log = logging.getLogger("composites")
 class EntryLowering:
     """The computations of one entry, for one set of active entries."""
 
-    entry: Composite
-    operator: Operator
+    form: CallForm
     frontend: Frontend
     decomposer: Decomposer
     alternatives: Alternatives
@@ -65,74 +66,43 @@ class EntryLowering:
     graph or falls back. Operands come first, in the composite's order."""
     _lowering: ThreadFlag = field(default_factory=ThreadFlag)
 
-    def holds(self, text: str, condition: Callable[[], Any]) -> bool:
-        """Whether a condition of the entry holds for a call."""
-        return condition_holds(self.entry, text, condition)
+    @property
+    def entry(self) -> Composite:
+        return self.form.entry
 
-    def lower(
-        self,
-        key: Hashable,
-        *,
-        operands: Sequence[Any],
-        call: Call,
-        unmet: str | None = None,
-        attributes: Callable[[], Mapping[str, str | None]] = dict,
-    ) -> Kernel:
+    def lower(self, spec: CallSpec) -> Kernel:
         """The kernel for calls with a new key; see `kernels`.
-
-        Args:
-            key: everything that the composite depends on.
-            operands: tensors in the composite's order, or lists of them; None for an absent
-                operand.
-            call: see `Call`. Tensors that are not operands may follow these.
-            unmet: the condition of the entry that the call does not meet; None if it meets all.
-            attributes: returns the attributes as MLIR text.
 
         Raises:
             LoweringError: the entry's own decomposition failed, or its results differ in type from
                 those of the operator.
         """
-        computation = self.computations.get(key)
-        if computation is None:
-            if self._lowering.active:
-                inside = Fallback(self.entry.qualified, "", "", is_missed=False)
-                return self._falling_back(inside, call)
-            try:
-                with self._lowering.raised():
-                    computation = self._new_computation(operands, call, unmet, attributes)
-            except NotNowError as error:
-                return self._falling_back(error.fallback, call)
-            remember(self.computations, key, computation)
-        if isinstance(computation, Fallback):
-            kernel = self._falling_back(computation, call)
+        computations, key = self.computations, spec.key
+        if self._lowering.active and key not in computations:
+            inside = Fallback(self.entry.qualified, "", "", is_missed=False)
+            return self._falling_back(inside, spec)
+        make = partial(self._new_computation, spec)
+        computation = computed(computations, key, self._lowering, make)
+        if not isinstance(computation, Fallback):
+            kernel = self._inserting(computation, spec)
         else:
-            kernel = self._inserting(computation, operands, call)
+            kernel = self._falling_back(computation, spec)
+            if key not in computations:  # the next call is tried again
+                return kernel
         remember(self.kernels, key, kernel)
         return kernel
 
-    def _new_computation(
-        self,
-        operands: Sequence[Any],
-        call: Call,
-        unmet: str | None,
-        attributes: Callable[[], Mapping[str, str | None]],
-    ) -> Any:
-        if any(isinstance(operand, list | tuple) for operand in operands):
-            operands, groups = ungrouped(operands)
-            call = grouped(groups, call)
-        if unmet is not None:
-            return self._fallback(unmet, operands)
-        return self._computation(operands, attributes, call)
-
-    def _inserting(self, computation: Any, operands: Sequence[Any], call: Call) -> Kernel:
+    def _inserting(self, computation: Any, spec: CallSpec) -> Kernel:
         """A kernel that inserts a computation, and returns results as the operator does."""
-        entry, operator, graph = self.entry, self.operator, self.frontend.graph
-        statistics, otherwise = self.statistics, self.otherwise
+        entry, operator, graph = self.entry, self.form.operator, self.frontend.graph
+        statistics, otherwise, kept = self.statistics, self.otherwise, spec.kept()
         # torch requires the form `namespace::name`; the name may contain dots.
         symbol = f"{entry.namespace}::{entry.composite}"
         is_one = len(entry.exposed(operator.results)) == 1 and not operator.returns_list
         insert = graph.insert if is_one else graph.insert_several
-        is_plain = len(operands) == len(operator.tensors) and all(map(torch.is_tensor, operands))
+        is_plain = len(spec.operands) == len(operator.tensors) and all(
+            map(torch.is_tensor, spec.operands)
+        )
 
         def insert_one(*tensors: Any) -> Any:  # most calls take this, so it does nothing else
             statistics.caught += 1
@@ -143,62 +113,41 @@ class EntryLowering:
             flat = tensors if is_plain else ungrouped(tensors)[0]
             results = insert(symbol, [t for t in flat if t is not None], computation)
             if entry.results:
-                results = entry.completed(results, partial(call, otherwise, *tensors))
+                results = entry.completed(results, partial(kept.call, otherwise, *tensors))
             if operator.returns_list:
                 return list(results)
             return tuple(results) if len(results) > 1 else results[0]
 
         return insert_one if is_one and is_plain and not entry.results else insert_any
 
-    def _falling_back(self, fallback: Fallback, call: Call) -> Kernel:
+    def _falling_back(self, fallback: Fallback, spec: CallSpec) -> Kernel:
         """A kernel that counts a call of the program and leaves it to `otherwise`."""
-        otherwise, graph = self.otherwise, self.frontend.graph
+        otherwise, graph, kept = self.otherwise, self.frontend.graph, spec.kept()
 
         def fall_back(*tensors: Any) -> Any:
             # The stock lowering of a call that another entry claims makes calls of its own.
             if not graph.is_decomposition:
                 fallback.count_call()
-            return call(otherwise, *tensors)
+            return kept.call(otherwise, *tensors)
 
         return fall_back
 
-    def _computation(
-        self,
-        operands: Sequence[torch.Tensor | None],
-        attributes: Callable[[], Mapping[str, str | None]],
-        call: Call,
-    ) -> Any:
-        def lowered_as(
-            entry: Composite, decompose: Callable[[], TracedFunction]
-        ) -> Lowered | Fallback:
-            def check(composite: EmittedComposite) -> None:
-                if entry.decomposition.kind != "native":
-                    self._check_results(entry, composite, operands, call)
-
-            return lower_composite(
-                entry,
-                self.statistics,
-                entry.composite_name,
-                self.frontend,
-                operands,
-                attributes,
-                decompose,
-                check,
-            )
-
-        shared = self.frontend.graph.is_shared
-        asked = self.alternatives.asked(call, operands, shared=shared)
+    def _new_computation(self, spec: CallSpec) -> Any:
+        """The composite of a call, or a Fallback."""
+        spec = spec.flat()
+        unmet = spec.unmet()
+        if unmet is not None:
+            return self._fallback(unmet, spec)
+        asked = self.alternatives.asked(spec, shared=self.frontend.graph.is_shared)
         for alternative in asked:
             if alternative.forward is None:
                 continue
-            changed = as_entry(self.entry, alternative, alternative.forward)
-            as_stock = has_stock_bits(self.entry, alternative)
-            lowered = lowered_as(changed, self._alternative(changed, call, operands, as_stock))
+            lowered = self._lowered(spec, alternative)
             if isinstance(lowered, Lowered):
                 self.alternatives.take(alternative)
                 return lowered.handle
             asked.decline(lowered.reason)
-        lowered = lowered_as(self.entry, lambda: self.decomposer.lower(call, operands))
+        lowered = self._lowered(spec, None)
         if isinstance(lowered, Fallback):
             return lowered
         self.alternatives.take(None)
@@ -206,60 +155,51 @@ class EntryLowering:
             return self._fallback(
                 "its decomposition draws random numbers, which an entry can only do with"
                 " `backward: derive`",
-                operands,
+                spec,
             )
         return lowered.handle
 
-    def _alternative(
-        self,
-        changed: Composite,
-        call: Call,
-        operands: Sequence[torch.Tensor | None],
-        as_stock: bool,
-    ) -> Callable[[], TracedFunction]:
-        function = forward_of(changed, changed.decomposition, call, saved=False)
-        return lambda: lower_alternative(
-            changed, self.frontend, function, operands, as_stock=as_stock
+    def _lowered(self, spec: CallSpec, alternative: model.Kernel | None) -> Lowered | Fallback:
+        """The composite with an alternative, or with the entry's own decomposition."""
+        entry, frontend = self.entry, self.frontend
+        decompose = partial(self.decomposer.lower, spec)
+        if alternative is not None:
+            as_stock = has_stock_bits(entry, alternative)
+            assert alternative.forward is not None
+            entry = as_entry(entry, alternative, alternative.forward)
+            function = forward_of(entry, entry.decomposition, spec, saved=False)
+            decompose = partial(
+                lower_alternative, entry, frontend, function, spec.operands, as_stock=as_stock
+            )
+        return lower_composite(
+            entry,
+            self.statistics,
+            entry.composite_name,
+            frontend,
+            spec.operands,
+            spec.attributes,
+            decompose,
+            None if entry.decomposition.kind == "native" else partial(self._check, entry, spec),
         )
 
-    def _fallback(self, reason: str, operands: Sequence[torch.Tensor | None]) -> Fallback:
-        return self.statistics.fallback(reason, written_operands(operands))
+    def _fallback(self, reason: str, spec: CallSpec) -> Fallback:
+        return self.statistics.fallback(reason, written_operands(spec.operands))
 
-    def _check_results(
-        self,
-        entry: Composite,
-        composite: EmittedComposite,
-        operands: Sequence[torch.Tensor | None],
-        call: Call,
-    ) -> None:
-        expected = _meta_results(self.operator, self.frontend, operands, call)
-        expected = expected if expected is None else tuple(self.entry.exposed(expected))
-        given = composite.results
+    def _check(self, entry: Composite, spec: CallSpec, composite: EmittedComposite) -> None:
+        """Check that a decomposition gives results of the operator's types."""
+        due = _meta_results(spec, self.frontend)
+        if due is None:
+            return
+        expected, given = tuple(entry.exposed(due)), composite.results
         # A result that the output mask leaves out can have any type.
-        if expected is not None and len(expected) == len(given):
+        if len(expected) == len(given):
             expected = tuple(e or ours for e, ours in zip(expected, given, strict=True))
-        if expected is not None and expected != given:
+        if expected != given:
             raise LoweringError(
                 f"{entry.location}: {entry.qualified}: decomposition"
                 f" {entry.decomposition} gives {_written(given)}, but"
-                f" {self.operator.qualified} gives {_written(expected)}"
+                f" {self.form.operator.qualified} gives {_written(expected)}"
             )
-
-
-def condition_holds(entry: Composite, text: str, condition: Callable[[], Any]) -> bool:
-    """Whether a condition of an entry holds for a call.
-
-    Raises:
-        LoweringError: the condition cannot be evaluated, such as `self.shape[1]` for a vector.
-    """
-    try:
-        return bool(condition())
-    except Exception as error:
-        raise LoweringError(
-            f"{entry.location}: {entry.qualified}: when: where: {text!r} cannot be evaluated for"
-            f" this call ({type(error).__name__}: {error}); begin it with a condition under which"
-            " it can be, as in `self.dim() == 2 and …`"
-        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +248,11 @@ def lower_composite(
         composite = frontend.graph.composite(name, entry.version, written, present, decomposition)
     except (LoweringError, InvalidCallError, KeyboardInterrupt):
         raise
+    except VaryingValueError as error:
+        raise VaryingAttributeError(
+            f"dynamic_shapes: an attribute of {entry.qualified} depends on a size that varies; turn"
+            f" that composite off, as in ops=['all', '-{entry.name}'], or keep the dimension fixed"
+        ) from error
     except Exception as error:
         declined = isinstance(error, UnsupportedValueError | UnsupportedCallError)
         if entry.decomposition.kind != "native" and not declined:
@@ -340,8 +285,7 @@ def lower_composite(
 
 
 def make_lowering(
-    entry: Composite,
-    operator: Operator,
+    form: CallForm,
     frontend: Frontend,
     stock: Kernel,
     otherwise: Kernel,
@@ -356,24 +300,22 @@ def make_lowering(
         otherwise: takes the calls that the entry does not claim.
         chosen: the alternatives that may take its calls.
     """
-    decomposer = Decomposer(entry, frontend, stock, operator.implicit_autograd)
-    alternatives = Alternatives(entry, chosen, stock, statistics)
+    decomposer = Decomposer(form.entry, frontend, stock, form.operator.implicit_autograd)
+    alternatives = Alternatives(form.entry, chosen, statistics)
     statistics.caches["backend"] = computations
     return EntryLowering(
-        entry, operator, frontend, decomposer, alternatives, otherwise, computations, statistics
+        form, frontend, decomposer, alternatives, otherwise, computations, statistics
     )
 
 
-def _meta_results(
-    operator: Operator, frontend: Frontend, operands: Sequence[torch.Tensor | None], call: Call
-) -> tuple[TensorType | None, ...] | None:
+def _meta_results(spec: CallSpec, frontend: Frontend) -> tuple[TensorType | None, ...] | None:
     """The operator's result types for a call, from its meta kernel; None if this fails.
 
     The type of a result is None if the call's output mask leaves it out.
     """
-    shapes = [None if t is None else torch.empty_like(t, device="meta") for t in operands]
+    shapes = [None if t is None else torch.empty_like(t, device="meta") for t in spec.operands]
     try:
-        results = call(find_overload(operator), *shapes)
+        results = spec.call(find_overload(spec.form.operator), *shapes)
     except Exception:  # no meta kernel, one with other arguments (mm.dtype in 2.9), or a bad call
         return None
     results = results if isinstance(results, list | tuple) else (results,)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from lowering.dispatch.statistics import Fallback
+from lowering.frontends.thread_flag import ThreadFlag
 
 MAX_COMPUTATIONS = 1024
 """Number of distinct calls that are cached for each entry. The cache is cleared if there are
@@ -32,6 +33,22 @@ def remember(computations: dict[Hashable, Any], key: Hashable, computation: Any)
     if len(computations) >= MAX_COMPUTATIONS:
         computations.clear()
     computations[key] = computation
+
+
+def computed(
+    computations: dict[Hashable, Any], key: Hashable, lowering: ThreadFlag, make: Callable[[], Any]
+) -> Any:
+    """The computation for the calls that have this key, or a Fallback. It is made if the cache has
+    none, while `lowering` is raised."""
+    computation = computations.get(key)
+    if computation is None:
+        try:
+            with lowering.raised():
+                computation = make()
+        except NotNowError as error:
+            return error.fallback
+        remember(computations, key, computation)
+    return computation
 
 
 TRANSIENT = (MemoryError, RecursionError, OSError, torch.OutOfMemoryError)

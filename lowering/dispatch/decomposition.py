@@ -15,12 +15,11 @@ from composites.errors import (
     UnsupportedCallError,
 )
 from composites.functions import find_function
-from composites.intermediates import recorded
 from composites.registry.model import Composite
 from composites.user_code import described
 from lowering import interrupts
+from lowering.dispatch.call import CallSpec
 from lowering.dispatch.guarded_self import UnlistedReadError
-from lowering.dispatch.saving import further_values
 from lowering.frontends.protocols import (
     Frontend,
     GraphRunError,
@@ -28,11 +27,6 @@ from lowering.frontends.protocols import (
     TracedFunction,
     WrittenOperandError,
 )
-
-Call = Callable[..., Any]
-"""`call(function, *operands)` calls a function that has the operator's signature. It passes the
-operands, given in the composite's order, and the call's other arguments. It is generated for each
-entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +40,8 @@ class Decomposer:
     stock_dispatches: bool
     """Whether the stock kernel is above PyTorch's decompositions and dispatches again."""
 
-    def lower(self, call: Call, operands: Sequence[Any]) -> TracedFunction:
-        """Trace the decomposition.
-
-        Args:
-            call: see `Call`.
-            operands: tensors in the composite's order; None for an absent operand.
+    def lower(self, spec: CallSpec) -> TracedFunction:
+        """Trace the decomposition of a call.
 
         Raises:
             LoweringError: the entry's own function failed. Errors of the stock lowering are not
@@ -59,59 +49,24 @@ class Decomposer:
             UnsupportedCallError: the entry's own function leaves the call to the stock lowering.
             InvalidCallError: the entry's own function rejects the call.
         """
-        kind, target = self.entry.decomposition.kind, self.entry.decomposition.target
-        if kind == "jax":
-            return lower_jax(self.entry, self.frontend, call, operands)
+        entry, target = self.entry, self.entry.decomposition.target
         function = self.stock if target is None else find_function(target)
-        return lower_function(
-            self.entry,
-            self.frontend,
-            lambda *tensors: self._results(call(function, *tensors)),
-            operands,
-            whole_dispatch=target is not None or self.stock_dispatches,
-        )
 
-    def _results(self, results: Any) -> Any:
-        if self.entry.decomposition.target is not None:
-            require_tensors(results if isinstance(results, list | tuple) else (results,))
-        return self.entry.exposed(results)
+        def results(*values: Any) -> Any:
+            found = spec.call(function, *values)
+            if entry.decomposition.kind == "torch":
+                require_tensors(found if isinstance(found, list | tuple) else (found,))
+            return entry.exposed(found)
+
+        whole = target is not None or self.stock_dispatches
+        return lower_function(entry, self.frontend, results, spec.operands, whole_dispatch=whole)
 
 
-def lower_jax(
-    entry: Composite,
-    frontend: Frontend,
-    call: Call,
-    operands: Sequence[Any],
-    *,
-    saved: bool = False,
-) -> TracedFunction:
-    """Trace an entry's JAX function.
-
-    Args:
-        saved: whether further results for a backward come last.
-
-    Raises:
-        LoweringError: the function failed.
-        MissingPackageError: jax is not installed.
-        UnsupportedCallError: the function leaves the call to the stock lowering.
-    """
-    jax = jax_frontend()
-    function = jax_function(entry, call)
-
-    def lowered(*arrays: Any) -> Any:
-        with recorded() as named:
-            results = function(*arrays)
-        extra = further_values(entry, call, arrays, named) if saved else []
-        return [*jax.leaves(results), *extra] if extra else results
-
-    return lower_jax_function(entry, frontend, lowered, operands)
-
-
-def jax_function(entry: Composite, call: Call) -> Callable[..., Any]:
+def jax_function(entry: Composite, spec: CallSpec) -> Callable[..., Any]:
     """The function of arrays that an entry's JAX decomposition is for one call."""
     assert entry.decomposition.target is not None
     function = find_function(entry.decomposition.target)
-    return lambda *arrays: entry.exposed(call(function, *arrays))
+    return lambda *arrays: entry.exposed(spec.call(function, *arrays))
 
 
 def jax_frontend() -> Any:
@@ -127,24 +82,6 @@ def jax_frontend() -> Any:
             f"a jax: decomposition needs jax ({error}); pip install jax"
         ) from error
     return jax
-
-
-def lower_jax_function(
-    entry: Composite, frontend: Frontend, function: Callable[..., Any], operands: Sequence[Any]
-) -> TracedFunction:
-    """Trace a function of arrays that runs an entry's decomposition.
-
-    Raises: see `lower_jax`.
-    """
-    jax_frontend()
-    types = [None if t is None else frontend.tensors.type_of(t) for t in operands]
-    try:
-        with interrupts.allowed():
-            return frontend.tracing.trace_arrays(function, types)
-    except (UnsupportedCallError, InvalidCallError, LoweringError):
-        raise
-    except (Exception, SystemExit) as error:
-        raise _failed(entry, frontend, operands, error) from error
 
 
 def keeps_stock_bits(entry: Composite) -> bool:
@@ -165,7 +102,8 @@ def lower_function(
     autocast: Any = None,
     as_stock: bool = False,
 ) -> TracedFunction:
-    """Trace a function of the operands that runs an entry's decomposition.
+    """Trace a function of the operands that runs an entry's decomposition: a function of arrays if
+    the decomposition is written in JAX, otherwise of tensors.
 
     Args:
         whole_dispatch, autocast: see `Tracing.trace`.
@@ -174,8 +112,16 @@ def lower_function(
     Raises:
         LoweringError: the entry's own function failed. Errors of the stock lowering are not
             wrapped.
+        MissingPackageError: jax is not installed, and the decomposition is written in it.
     """
+    is_jax = entry.decomposition.kind == "jax"
+    if is_jax:
+        jax_frontend()
     try:
+        if is_jax:
+            types = [None if t is None else frontend.tensors.type_of(t) for t in operands]
+            with interrupts.allowed():
+                return frontend.tracing.trace_arrays(function, types)
         return frontend.tracing.trace(
             function,
             operands,

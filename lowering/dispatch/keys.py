@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import torch
 
+from composites import torch_internals
 from composites.attribute_types import key_of
 
 
@@ -43,4 +44,5 @@ def value_key(value: Any) -> Any:
     if isinstance(value, list | tuple):
         items = tuple(value_key(item) for item in value)
         return UNKNOWN if UNKNOWN in items else items
-    return key_of(value) if isinstance(value, VALUES) else UNKNOWN
+    known = isinstance(value, VALUES) or torch_internals.is_key(value)
+    return key_of(value) if known else UNKNOWN

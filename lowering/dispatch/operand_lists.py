@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lowering.dispatch.decomposition import Call
-
 Groups = tuple[tuple[type, int] | None, ...]
 """For each operand of an entry: None for a tensor or an absent one; for a list its type and
 length."""
@@ -39,15 +37,6 @@ def regrouped(values: Sequence[Any], groups: Groups) -> Iterator[Any]:
         else:
             kind, length = group
             yield kind([next(rest) for _ in range(length)])
-
-
-def grouped(groups: Groups, call: Call) -> Call:
-    """A `call` that takes the composite's operands, of one that takes lists."""
-
-    def called(function: Any, *operands: Any) -> Any:
-        return call(function, *regrouped(operands, groups))
-
-    return called
 
 
 def operand_names(names: Sequence[str], groups: Groups) -> tuple[str, ...]:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from composites.errors import LoweringError
 from composites.functions import find_function
 from composites.intermediates import Named
 from composites.registry.model import Composite
+from lowering.dispatch.call import CallSpec
 
 
 def further_values(
     entry: Composite,
-    call: Callable[..., Any],
+    spec: CallSpec,
     operands: Sequence[Any],
     named: Sequence[Named],
 ) -> list[Any]:
     """The further results of the forward, in the order of `entry.saved`.
 
     Args:
-        call: see `lowering.dispatch.decomposition.Call`.
         named: what the decomposition named for these operands.
 
     Raises:
@@ -30,26 +30,9 @@ def further_values(
     return [
         _intermediate(entry, name, named)
         if target is None
-        else call(find_function(target), *operands)
+        else spec.call(find_function(target), *operands)
         for name, target in entry.saved
     ]
-
-
-def saved_intermediates(
-    entry: Composite, taken: Sequence[int], saved: Sequence[Any], first: int
-) -> dict[str, Any]:
-    """The intermediate values among what a derived backward takes, by name.
-
-    Args:
-        taken: the positions of `saved` among operands, results and further results.
-        first: the position of the first further result.
-    """
-    places = {n: place for place, n in enumerate(taken)}
-    return {
-        name: saved[places[n]]
-        for n, (name, target) in enumerate(entry.saved, first)
-        if target is None and n in places
-    }
 
 
 def _intermediate(entry: Composite, name: str, named: Sequence[Named]) -> Any:

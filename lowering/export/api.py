@@ -13,7 +13,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -23,7 +22,7 @@ from lowering import activation
 from lowering.export.dynamic_shapes import dynamic_arguments
 from lowering.export.optimizers import OptimizerFactory
 from lowering.export.program import Program
-from lowering.export.recording import record, record_at
+from lowering.export.recording import record
 from lowering.export.request import (
     ExportRequest,
     check_arguments,
@@ -33,12 +32,11 @@ from lowering.export.request import (
 )
 from lowering.export.shardings import Form
 from lowering.export.tracing import recording_of
-from lowering.export.varying_sizes import program_for_sizes
+from lowering.export.varying_sizes import record_for_sizes
 from lowering.frontends import chosen
 from lowering.stablehlo import (
     Pass,
     RefusedOperationError,
-    rename_decompositions,
     run_passes,
     target_passes,
 )
@@ -105,9 +103,9 @@ def export(
         dynamic_shapes: dimensions of arguments whose size varies, as torch.export takes them:
             `{"x": {0: torch.export.Dim("batch", max=64)}}`, or a tuple with one item for each
             argument. The program then has `?` in its types, and takes all sizes of these
-            `dimensions`. An `ExportedProgram` has its own. For inference only. The module is
-            recorded at several sizes; where a size may be 1, a program whose inputs have up to 1
-            GiB also runs once on the CPU, to see whether it holds there.
+            `dimensions`. An `ExportedProgram` has its own. It needs the frontend `fx`. Where a size
+            may be 1, a program whose inputs have up to 1 GiB also runs once on the CPU, to see
+            whether it holds there.
         frontend: what records the program: `xla` (torch_xla), or `fx` (PyTorch and JAX alone). By
             default torch_xla if it is installed. A process has one frontend.
 
@@ -123,7 +121,7 @@ def export(
     check_arguments(module, args, ops, passes, train=train, optimizer=optimizer)
     varying = dynamic_arguments(module, args, kwargs or {}, dynamic_shapes)
     if varying is not None:
-        check_may_vary(train, devices, target)
+        check_may_vary(devices, target)
     keeps = decompositions is not None or activation.has_chosen_decompositions()
     with (
         chosen.choosing(frontend),
@@ -145,12 +143,12 @@ def export(
         )
         if varying is None:
             return _program(request, [*passes, *for_target], keeps)
-        general = program_for_sizes(partial(record_at, request), varying)
+        recorded, dimensions = record_for_sizes(request, varying)
         return Program(
-            run_passes(general.module, [rename_decompositions, *passes]),
-            general.inputs,
-            general.outputs,
-            dimensions=general.dimensions,
+            run_passes(recorded.module, passes),
+            recorded.inputs,
+            recorded.outputs,
+            dimensions=dimensions,
             keeps_decompositions=keeps,
         )
 

@@ -37,6 +37,10 @@ class Dimension:
         """The sizes that it can have, for messages."""
         return f"{self.min} or more" if self.max is None else f"{self.min} to {self.max}"
 
+    def size_above(self, size: int) -> int:
+        """A size of at least 3 that is above another one, if it can have one."""
+        return self.max if self.max is not None and self.max < 3 else max(self.min, size + 1, 3)
+
     def check(self, size: Any) -> int:
         """A size as an integer.
 
@@ -51,6 +55,14 @@ class Dimension:
                 f" with other bounds, as in torch.export.Dim({self.name!r}, min=…, max=…)"
             )
         return size
+
+
+def shape_of(sizes: Sequence[Any]) -> Shape:
+    """Sizes as `Shape` writes them. Those that are no integers write themselves as expressions."""
+    return tuple(
+        size if isinstance(size, int) else text if is_expression(text := str(size)) else UNKNOWN
+        for size in sizes
+    )
 
 
 def is_expression(text: str) -> bool:

@@ -19,13 +19,6 @@ from composites.errors import ExportError, did_you_mean
 from composites.torch_internals import pytree
 from lowering.export.dimensions import Dimension
 
-SMALLEST_RECORDED = 3
-"""Smaller sizes are those of many other dimensions, and 1 is broadcast."""
-
-LARGE = 1024
-LARGEST_TRIED = 4096
-"""A size above this is not recorded, because constants of the program might grow with it."""
-
 Size = Callable[[Mapping[str, int]], int]
 """A size, from that of each dimension."""
 
@@ -79,73 +72,6 @@ def dynamic_arguments(
     for name, value, spec in _pairs(module, args, kwargs, dynamic_shapes):
         reader.read(name, value, spec)
     return reader.result()
-
-
-def recorded_sizes(dimensions: Sequence[Dimension]) -> list[dict[str, int]]:
-    """The sizes at which a program is recorded: three of each dimension.
-
-    In the first recording all have their own size. Then, one after the other, each has its smallest
-    one. The last recording, with other sizes of all, checks what the others show. Its sizes are
-    even where that is possible, because what a module does may depend on it.
-
-    Raises:
-        ExportError: a dimension has less than three sizes of at least 2.
-    """
-    used: set[int] = set()
-    small: dict[str, int] = {}
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
-    for dimension in dimensions:
-        lowest = max(dimension.min, 2)
-        highest = dimension.max if dimension.max is not None else lowest + 1000
-        if highest - lowest < 2:
-            raise ExportError(
-                f"{dimension.name} has less than three sizes of 2 or more between min="
-                f"{dimension.min} and max={dimension.max}; give it a larger range, or keep it fixed"
-            )
-        least = max(lowest, SMALLEST_RECORDED) if highest - lowest > 2 else lowest
-        small[dimension.name] = least
-        own = {least}
-        for sizes, fits in ((first, _is_prime), (last, _is_twice_a_prime)):
-            size = _chosen([n for n in range(least + 1, highest + 1) if n not in own], used, fits)
-            sizes[dimension.name] = size
-            own.add(size)
-        used |= own - {least}
-    single = [first | {name: size} for name, size in small.items()]
-    return [first, *single, last]
-
-
-def large_sizes(dimensions: Sequence[Dimension]) -> dict[str, int]:
-    """The largest sizes, or where there are none large ones that are no usual sizes."""
-    found: dict[str, int] = {}
-    for dimension in dimensions:
-        least = max(LARGE, dimension.min)
-        if dimension.max is not None and dimension.max <= LARGEST_TRIED:
-            found[dimension.name] = dimension.max
-        else:
-            primes = (n for n in range(least + 1, 2 * least + 100) if _is_prime(n))
-            found[dimension.name] = next(n for n in primes if n not in found.values())
-    return found
-
-
-def _chosen(sizes: Sequence[int], used: set[int], fits: Callable[[int], bool]) -> int:
-    """The first size that fits and that no other dimension has; where there is none, another
-    one."""
-    free = [size for size in sizes if size not in used]
-    for also in (fits, lambda size: size % 2 == 0, lambda size: True):
-        found = next(filter(also, free), None)
-        if found is not None:
-            return found
-    return sizes[-1]
-
-
-def _is_twice_a_prime(number: int) -> bool:
-    """Whether a number is 14, 22, 26, …: even, and not a usual size of other dimensions."""
-    return number > 10 and number % 2 == 0 and _is_prime(number // 2)
-
-
-def _is_prime(number: int) -> bool:
-    return number > 1 and all(number % factor for factor in range(2, int(number**0.5) + 1))
 
 
 class _Reader:
@@ -237,7 +163,7 @@ class _Reader:
         if root is dim:
             return itemgetter(name)
         derived: Any = dim
-        return lambda sizes: int(derived.fn(sizes[name]))
+        return lambda sizes: derived.fn(sizes[name])
 
 
 def _pairs(

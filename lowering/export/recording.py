@@ -8,7 +8,7 @@ an `ExportRequest`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from glob import escape
@@ -80,11 +80,6 @@ def record(request: ExportRequest, *, located: bool = False) -> Recorded:
     else:
         cleaning.append(annotation(inputs, outputs, request.mesh, request.sharding_form))
     return Recorded(run_passes(lowered.module, cleaning, verify=False), inputs, outputs)
-
-
-def record_at(request: ExportRequest, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Recorded:
-    """Record the module of a request with other arguments."""
-    return record(replace(request, args=args, kwargs=kwargs))
 
 
 def _traced(request: ExportRequest, module: torch.nn.Module) -> Traced:

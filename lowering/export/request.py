@@ -69,20 +69,18 @@ def check_arguments(
             )
 
 
-def check_may_vary(train: bool, devices: DeviceMesh | None, target: str | None) -> None:
+def check_may_vary(devices: DeviceMesh | None, target: str | None) -> None:
     """Raise for what cannot be exported with sizes that vary."""
-    for given, what, instead in (
-        (train, "a training step", "export one step for each size"),
-        (devices is not None, "a program for several devices", "export it at each size"),
-        (
-            target is not None,
-            f"a program for target={target!r}",
-            "leave out the target, and lower the program at a size: program.at(batch=…).save(…),"
-            f" then composites lower --target {target}",
-        ),
-    ):
-        if given:
-            raise ExportError(f"{what} cannot have dynamic shapes; {instead}")
+    if devices is not None:
+        raise ExportError(
+            "a program for several devices cannot have dynamic shapes; export it at each size"
+        )
+    if target is not None:
+        raise ExportError(
+            f"a program for target={target!r} cannot have dynamic shapes; leave out the target, and"
+            " lower the program at a size: program.at(batch=…).save(…), then composites lower"
+            f" --target {target}"
+        )
 
 
 def target_of(target: str | None, portable: bool) -> str | None:

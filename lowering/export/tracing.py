@@ -16,6 +16,7 @@ from composites.torch_internals import pytree
 from composites.user_code import place_of
 from lowering import interrupts
 from lowering.export.arrays import array
+from lowering.export.dimensions import shape_of
 from lowering.export.manifest import Value
 from lowering.export.optimizers import (
     OptimizerFactory,
@@ -84,9 +85,9 @@ class Traced:
             type_ = graph.parameters[index].type
             name = names[found[index]]
             kept = _bytes(name, self.kept[name]) if name in self.kept else None
-            values.append(Value(name, type_.shape, type_.element_type, kept=kept))
+            values.append(Value(name, shape_of(type_.shape), type_.element_type, kept=kept))
         results = tuple(
-            Value(output.name, type_.shape, type_.element_type, output.updates)
+            Value(output.name, shape_of(type_.shape), type_.element_type, output.updates)
             for output, type_ in zip(self.outputs, graph.results, strict=True)
         )
         return Lowered(order_inputs(graph.module, order), graph.clean, tuple(values), results)

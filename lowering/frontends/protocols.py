@@ -20,6 +20,10 @@ Kernel = Callable[..., Any]
 """A function with an operator's signature."""
 
 
+Bounds = Mapping[str, tuple[int, int | None]]
+"""The smallest and the largest size of each dimension, by name; None if there is no largest one."""
+
+
 class GraphRunError(RuntimeError):
     """Code that is traced tries to run the graph that is being built."""
 
@@ -48,8 +52,8 @@ class Tensors(Protocol):
             UnsupportedCallError: the frontend has no tensors of this dtype.
         """
 
-    def dtype(self, element_type: str) -> Any:
-        """The dtype of an element type."""
+    def described(self, type_: TensorType) -> tuple[Any, Any]:
+        """The shape and dtype that a tensor of a type has."""
 
     def keeps(self, type_: TensorType) -> bool:
         """Whether a result of this type has its dtype when a computation is inserted."""
@@ -308,6 +312,15 @@ class Recording(Protocol):
 
         Args:
             shared: whether several devices will share the program.
+        """
+
+    def symbolic(self, dimensions: Bounds) -> AbstractContextManager[Mapping[str, Any]]:
+        """A context in which a program is recorded whose sizes vary: the size of each dimension,
+        for shapes of placeholders. What is lowered in it has `?` for them.
+
+        Raises:
+            ExportError: the frontend has none, or what was recorded is another program at some
+                sizes.
         """
 
     def unchanged(self, tensors: Sequence[Any], placeholders: Sequence[Any]) -> list[bool]:

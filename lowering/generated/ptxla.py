@@ -6,7 +6,7 @@ A hook has the arguments of what it catches. Before them it takes the lowering o
 which it is bound as a method is to an object.
 """
 
-# ruff: noqa: B006, E501, E713, F401
+# ruff: noqa: B006, E501, F401
 from __future__ import annotations
 
 from typing import Any
@@ -15,18 +15,16 @@ import torch
 from torch import Tensor
 from torch.types import Number
 
-from composites import attribute_types as _attr
 from composites.attribute_types import key_of as _key_of
-from lowering.dispatch.autograd.function import Arguments as _Arguments
 from lowering.dispatch.autograd.function import CompositeFunction
 from lowering.dispatch.backend import EntryLowering
-from lowering.dispatch.guarded_self import guarded_self as _guarded_self
+from lowering.dispatch.call import CallSpec
 from lowering.dispatch.keys import owner_key as _owner_key
 from lowering.dispatch.keys import tensor_key as _tensor_key
 from lowering.dispatch.keys import value_key as _value_key
 
 # Arguments can have the names of these.
-_all, _tuple, _type = all, tuple, type
+_tuple, _type = tuple, type
 
 
 def gelu(_lowering: EntryLowering, self: Tensor, *, approximate: str = 'none') -> Any:
@@ -36,10 +34,7 @@ def gelu(_lowering: EntryLowering, self: Tensor, *, approximate: str = 'none') -
     """
     _key = (self.shape, self.dtype, approximate)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {'approximate': _attr.string(approximate)},
-        call=lambda _op, self: _op(self, approximate=approximate),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'approximate': approximate})
     )
     return _kernel(self)
 
@@ -51,10 +46,7 @@ def gelu_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor, *
     """
     _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, approximate)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, self),
-        attributes=lambda: {'approximate': _attr.string(approximate)},
-        call=lambda _op, grad_output, self: _op(grad_output, self, approximate=approximate),
+        CallSpec(_lowering.form, _key, operands=(grad_output, self), arguments={'approximate': approximate})
     )
     return _kernel(grad_output, self)
 
@@ -66,9 +58,7 @@ def silu(_lowering: EntryLowering, self: Tensor) -> Any:
     """
     _key = (self.shape, self.dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        call=lambda _op, self: _op(self),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={})
     )
     return _kernel(self)
 
@@ -80,9 +70,7 @@ def silu_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor) -
     """
     _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, self),
-        call=lambda _op, grad_output, self: _op(grad_output, self),
+        CallSpec(_lowering.form, _key, operands=(grad_output, self), arguments={})
     )
     return _kernel(grad_output, self)
 
@@ -94,9 +82,7 @@ def hardswish(_lowering: EntryLowering, self: Tensor) -> Any:
     """
     _key = (self.shape, self.dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        call=lambda _op, self: _op(self),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={})
     )
     return _kernel(self)
 
@@ -108,9 +94,7 @@ def hardswish_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tens
     """
     _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, self),
-        call=lambda _op, grad_output, self: _op(grad_output, self),
+        CallSpec(_lowering.form, _key, operands=(grad_output, self), arguments={})
     )
     return _kernel(grad_output, self)
 
@@ -122,9 +106,7 @@ def mish(_lowering: EntryLowering, self: Tensor) -> Any:
     """
     _key = (self.shape, self.dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        call=lambda _op, self: _op(self),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={})
     )
     return _kernel(self)
 
@@ -136,9 +118,7 @@ def mish_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor) -
     """
     _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, self),
-        call=lambda _op, grad_output, self: _op(grad_output, self),
+        CallSpec(_lowering.form, _key, operands=(grad_output, self), arguments={})
     )
     return _kernel(grad_output, self)
 
@@ -150,14 +130,7 @@ def elu(_lowering: EntryLowering, self: Tensor, alpha: Number = 1, scale: Number
     """
     _key = (self.shape, self.dtype, _key_of(alpha), _key_of(scale), _key_of(input_scale))
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {
-            'alpha': _attr.f32(alpha),
-            'scale': _attr.f32(scale),
-            'input_scale': _attr.f32(input_scale),
-        },
-        call=lambda _op, self: _op(self, alpha, scale, input_scale),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'alpha': alpha, 'scale': scale, 'input_scale': input_scale})
     )
     return _kernel(self)
 
@@ -169,15 +142,7 @@ def elu_backward(_lowering: EntryLowering, grad_output: Tensor, alpha: Number, s
     """
     _key = (grad_output.shape, grad_output.dtype, _key_of(alpha), _key_of(scale), _key_of(input_scale), is_result, self_or_result.shape, self_or_result.dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, self_or_result),
-        attributes=lambda: {
-            'alpha': _attr.f32(alpha),
-            'scale': _attr.f32(scale),
-            'input_scale': _attr.f32(input_scale),
-            'is_result': _attr.boolean(is_result),
-        },
-        call=lambda _op, grad_output, self_or_result: _op(grad_output, alpha, scale, input_scale, is_result, self_or_result),
+        CallSpec(_lowering.form, _key, operands=(grad_output, self_or_result), arguments={'alpha': alpha, 'scale': scale, 'input_scale': input_scale, 'is_result': is_result})
     )
     return _kernel(grad_output, self_or_result)
 
@@ -189,9 +154,7 @@ def hardsigmoid(_lowering: EntryLowering, self: Tensor) -> Any:
     """
     _key = (self.shape, self.dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        call=lambda _op, self: _op(self),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={})
     )
     return _kernel(self)
 
@@ -203,9 +166,7 @@ def hardsigmoid_backward(_lowering: EntryLowering, grad_output: Tensor, self: Te
     """
     _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, self),
-        call=lambda _op, grad_output, self: _op(grad_output, self),
+        CallSpec(_lowering.form, _key, operands=(grad_output, self), arguments={})
     )
     return _kernel(grad_output, self)
 
@@ -217,9 +178,7 @@ def log_sigmoid(_lowering: EntryLowering, self: Tensor) -> Any:
     """
     _key = (self.shape, self.dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        call=lambda _op, self: _op(self),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={})
     )
     return _kernel(self)
 
@@ -231,9 +190,7 @@ def log_sigmoid_backward(_lowering: EntryLowering, grad_output: Tensor, self: Te
     """
     _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, buffer.shape, buffer.dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, self, buffer),
-        call=lambda _op, grad_output, self, buffer: _op(grad_output, self, buffer),
+        CallSpec(_lowering.form, _key, operands=(grad_output, self, buffer), arguments={})
     )
     return _kernel(grad_output, self, buffer)
 
@@ -245,13 +202,7 @@ def softplus(_lowering: EntryLowering, self: Tensor, beta: Number = 1, threshold
     """
     _key = (self.shape, self.dtype, _key_of(beta), _key_of(threshold))
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {
-            'beta': _attr.f32(beta),
-            'threshold': _attr.f32(threshold),
-        },
-        call=lambda _op, self: _op(self, beta, threshold),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'beta': beta, 'threshold': threshold})
     )
     return _kernel(self)
 
@@ -263,13 +214,7 @@ def softplus_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tenso
     """
     _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _key_of(beta), _key_of(threshold))
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, self),
-        attributes=lambda: {
-            'beta': _attr.f32(beta),
-            'threshold': _attr.f32(threshold),
-        },
-        call=lambda _op, grad_output, self: _op(grad_output, self, beta, threshold),
+        CallSpec(_lowering.form, _key, operands=(grad_output, self), arguments={'beta': beta, 'threshold': threshold})
     )
     return _kernel(grad_output, self)
 
@@ -281,10 +226,7 @@ def leaky_relu(_lowering: EntryLowering, self: Tensor, negative_slope: Number = 
     """
     _key = (self.shape, self.dtype, _key_of(negative_slope))
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {'negative_slope': _attr.f32(negative_slope)},
-        call=lambda _op, self: _op(self, negative_slope),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'negative_slope': negative_slope})
     )
     return _kernel(self)
 
@@ -296,13 +238,7 @@ def leaky_relu_backward(_lowering: EntryLowering, grad_output: Tensor, self: Ten
     """
     _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _key_of(negative_slope), self_is_result)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, self),
-        attributes=lambda: {
-            'negative_slope': _attr.f32(negative_slope),
-            'self_is_result': _attr.boolean(self_is_result),
-        },
-        call=lambda _op, grad_output, self: _op(grad_output, self, negative_slope, self_is_result),
+        CallSpec(_lowering.form, _key, operands=(grad_output, self), arguments={'negative_slope': negative_slope, 'self_is_result': self_is_result})
     )
     return _kernel(grad_output, self)
 
@@ -314,13 +250,7 @@ def hardtanh(_lowering: EntryLowering, self: Tensor, min_val: Number = -1, max_v
     """
     _key = (self.shape, self.dtype, _key_of(min_val), _key_of(max_val))
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {
-            'min_val': _attr.f32(min_val),
-            'max_val': _attr.f32(max_val),
-        },
-        call=lambda _op, self: _op(self, min_val, max_val),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'min_val': min_val, 'max_val': max_val})
     )
     return _kernel(self)
 
@@ -332,13 +262,7 @@ def hardtanh_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tenso
     """
     _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _key_of(min_val), _key_of(max_val))
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, self),
-        attributes=lambda: {
-            'min_val': _attr.f32(min_val),
-            'max_val': _attr.f32(max_val),
-        },
-        call=lambda _op, grad_output, self: _op(grad_output, self, min_val, max_val),
+        CallSpec(_lowering.form, _key, operands=(grad_output, self), arguments={'min_val': min_val, 'max_val': max_val})
     )
     return _kernel(grad_output, self)
 
@@ -350,10 +274,7 @@ def glu(_lowering: EntryLowering, self: Tensor, dim: int = -1) -> Any:
     """
     _key = (self.shape, self.dtype, dim)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {'dim': _attr.i64(_attr.dim(dim, self.dim()))},
-        call=lambda _op, self: _op(self, dim),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'dim': dim})
     )
     return _kernel(self)
 
@@ -365,11 +286,7 @@ def glu_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor, di
     """
     _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, dim)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-        operands=(grad_output, self),
-        attributes=lambda: {'dim': _attr.i64(_attr.dim(dim, grad_output.dim()))},
-        call=lambda _op, grad_output, self: _op(grad_output, self, dim),
+        CallSpec(_lowering.form, _key, operands=(grad_output, self), arguments={'dim': dim})
     )
     return _kernel(grad_output, self)
 
@@ -381,10 +298,7 @@ def softmax(_lowering: EntryLowering, self: Tensor, dim: int, half_to_float: boo
     """
     _key = (self.shape, self.dtype, dim, half_to_float)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {'dim': _attr.i64(_attr.dim(dim, self.dim()))},
-        call=lambda _op, self: _op(self, dim, half_to_float),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'dim': dim, 'half_to_float': half_to_float})
     )
     return _kernel(self)
 
@@ -396,10 +310,7 @@ def softmax_backward(_lowering: EntryLowering, grad_output: Tensor, output: Tens
     """
     _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, output),
-        attributes=lambda: {'dim': _attr.i64(_attr.dim(dim, grad_output.dim()))},
-        call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
+        CallSpec(_lowering.form, _key, operands=(grad_output, output), arguments={'dim': dim, 'input_dtype': input_dtype})
     )
     return _kernel(grad_output, output)
 
@@ -411,10 +322,7 @@ def log_softmax(_lowering: EntryLowering, self: Tensor, dim: int, half_to_float:
     """
     _key = (self.shape, self.dtype, dim, half_to_float)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {'dim': _attr.i64(_attr.dim(dim, self.dim()))},
-        call=lambda _op, self: _op(self, dim, half_to_float),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'dim': dim, 'half_to_float': half_to_float})
     )
     return _kernel(self)
 
@@ -426,10 +334,7 @@ def log_softmax_backward(_lowering: EntryLowering, grad_output: Tensor, output: 
     """
     _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, output),
-        attributes=lambda: {'dim': _attr.i64(_attr.dim(dim, grad_output.dim()))},
-        call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
+        CallSpec(_lowering.form, _key, operands=(grad_output, output), arguments={'dim': dim, 'input_dtype': input_dtype})
     )
     return _kernel(grad_output, output)
 
@@ -441,14 +346,7 @@ def layer_norm(_lowering: EntryLowering, input: Tensor, normalized_shape: list[i
     """
     _key = (input.shape, input.dtype, _tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), eps)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
-        operands=(input, weight, bias),
-        attributes=lambda: {
-            'normalized_shape': _attr.i64_list(normalized_shape),
-            'eps': _attr.f32(eps),
-        },
-        call=lambda _op, input, weight, bias: _op(input, normalized_shape, weight, bias, eps),
+        CallSpec(_lowering.form, _key, operands=(input, weight, bias), arguments={'normalized_shape': normalized_shape, 'eps': eps})
     )
     return _kernel(input, weight, bias)
 
@@ -460,17 +358,7 @@ def group_norm(_lowering: EntryLowering, input: Tensor, weight: Tensor | None, b
     """
     _key = (input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), N, C, HxW, group, eps)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
-        operands=(input, weight, bias),
-        attributes=lambda: {
-            'N': _attr.i64(N),
-            'C': _attr.i64(C),
-            'HxW': _attr.i64(HxW),
-            'group': _attr.i64(group),
-            'eps': _attr.f32(eps),
-        },
-        call=lambda _op, input, weight, bias: _op(input, weight, bias, N, C, HxW, group, eps),
+        CallSpec(_lowering.form, _key, operands=(input, weight, bias), arguments={'N': N, 'C': C, 'HxW': HxW, 'group': group, 'eps': eps})
     )
     return _kernel(input, weight, bias)
 
@@ -482,11 +370,7 @@ def batch_norm_inference(_lowering: EntryLowering, input: Tensor, weight: Tensor
     """
     _key = (input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), training, momentum, eps)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else 'the operand running_mean is given, and bias is not' if not (bias is not None or running_mean is None) else 'the operand running_var is given, and running_mean is not' if not (running_mean is not None or running_var is None) else f'training is {training!r}; the entry takes False' if not (training in (False,)) else None),
-        operands=(input, weight, bias, running_mean, running_var),
-        attributes=lambda: {'eps': _attr.f32(eps)},
-        call=lambda _op, input, weight, bias, running_mean, running_var: _op(input, weight, bias, running_mean, running_var, training, momentum, eps),
+        CallSpec(_lowering.form, _key, operands=(input, weight, bias, running_mean, running_var), arguments={'training': training, 'momentum': momentum, 'eps': eps})
     )
     return _kernel(input, weight, bias, running_mean, running_var)
 
@@ -498,15 +382,7 @@ def batch_norm_backward(_lowering: EntryLowering, grad_out: Tensor, input: Tenso
     """
     _key = (grad_out.shape, grad_out.dtype, input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), None if save_mean is None else (save_mean.shape, save_mean.dtype), None if save_invstd is None else (save_invstd.shape, save_invstd.dtype), train, eps, _tuple(output_mask))
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the operand running_mean is given, and weight is not' if not (weight is not None or running_mean is None) else 'the operand running_var is given, and running_mean is not' if not (running_mean is not None or running_var is None) else 'the operand save_mean is given, and running_var is not' if not (running_var is not None or save_mean is None) else 'the operand save_invstd is given, and save_mean is not' if not (save_mean is not None or save_invstd is None) else None),
-        operands=(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd),
-        attributes=lambda: {
-            'train': _attr.boolean(train),
-            'eps': _attr.f32(eps),
-            'output_mask': _attr.boolean_list(output_mask),
-        },
-        call=lambda _op, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd: _op(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask),
+        CallSpec(_lowering.form, _key, operands=(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd), arguments={'train': train, 'eps': eps, 'output_mask': output_mask})
     )
     return _kernel(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd)
 
@@ -518,11 +394,7 @@ def weight_norm(_lowering: EntryLowering, v: Tensor, g: Tensor, dim: int = 0) ->
     """
     _key = (v.shape, v.dtype, g.shape, g.dtype, dim)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('`where: dim == 0 or dim == v.dim() - 1` does not hold' if not (dim == 0 or dim == v.dim() - 1) else None),
-        operands=(v, g),
-        attributes=lambda: {'dim': _attr.i64(dim)},
-        call=lambda _op, v, g: _op(v, g, dim),
+        CallSpec(_lowering.form, _key, operands=(v, g), arguments={'dim': dim})
     )
     return _kernel(v, g)
 
@@ -534,13 +406,7 @@ def rms_norm(_lowering: EntryLowering, input: Tensor, normalized_shape: list[int
     """
     _key = (input.shape, input.dtype, _tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), eps)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(input, weight),
-        attributes=lambda: {
-            'normalized_shape': _attr.i64_list(normalized_shape),
-            'eps': None if eps is None else _attr.f32(eps),
-        },
-        call=lambda _op, input, weight: _op(input, normalized_shape, weight, eps),
+        CallSpec(_lowering.form, _key, operands=(input, weight), arguments={'normalized_shape': normalized_shape, 'eps': eps})
     )
     return _kernel(input, weight)
 
@@ -552,11 +418,7 @@ def dropout(_lowering: EntryLowering, input: Tensor, p: float, train: bool) -> A
     """
     _key = (input.shape, input.dtype, p, train)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=(f'train is {train!r}; the entry takes True' if not (train in (True,)) else None),
-        operands=(input,),
-        attributes=lambda: {'p': _attr.f32(p)},
-        call=lambda _op, input: _op(input, p, train),
+        CallSpec(_lowering.form, _key, operands=(input,), arguments={'p': p, 'train': train})
     )
     return _kernel(input)
 
@@ -568,13 +430,7 @@ def nll_loss(_lowering: EntryLowering, self: Tensor, target: Tensor, weight: Ten
     """
     _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self, target, weight),
-        attributes=lambda: {
-            'reduction': _attr.i64(reduction),
-            'ignore_index': _attr.i64(ignore_index),
-        },
-        call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index),
+        CallSpec(_lowering.form, _key, operands=(self, target, weight), arguments={'reduction': reduction, 'ignore_index': ignore_index})
     )
     return _kernel(self, target, weight)
 
@@ -586,13 +442,7 @@ def nll_loss_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tenso
     """
     _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, total_weight.shape, total_weight.dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, self, target, weight, total_weight),
-        attributes=lambda: {
-            'reduction': _attr.i64(reduction),
-            'ignore_index': _attr.i64(ignore_index),
-        },
-        call=lambda _op, grad_output, self, target, weight, total_weight: _op(grad_output, self, target, weight, reduction, ignore_index, total_weight),
+        CallSpec(_lowering.form, _key, operands=(grad_output, self, target, weight, total_weight), arguments={'reduction': reduction, 'ignore_index': ignore_index})
     )
     return _kernel(grad_output, self, target, weight, total_weight)
 
@@ -604,13 +454,7 @@ def nll_loss2d(_lowering: EntryLowering, self: Tensor, target: Tensor, weight: T
     """
     _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self, target, weight),
-        attributes=lambda: {
-            'reduction': _attr.i64(reduction),
-            'ignore_index': _attr.i64(ignore_index),
-        },
-        call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index),
+        CallSpec(_lowering.form, _key, operands=(self, target, weight), arguments={'reduction': reduction, 'ignore_index': ignore_index})
     )
     return _kernel(self, target, weight)
 
@@ -622,13 +466,7 @@ def nll_loss2d_backward(_lowering: EntryLowering, grad_output: Tensor, self: Ten
     """
     _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, total_weight.shape, total_weight.dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, self, target, weight, total_weight),
-        attributes=lambda: {
-            'reduction': _attr.i64(reduction),
-            'ignore_index': _attr.i64(ignore_index),
-        },
-        call=lambda _op, grad_output, self, target, weight, total_weight: _op(grad_output, self, target, weight, reduction, ignore_index, total_weight),
+        CallSpec(_lowering.form, _key, operands=(grad_output, self, target, weight, total_weight), arguments={'reduction': reduction, 'ignore_index': ignore_index})
     )
     return _kernel(grad_output, self, target, weight, total_weight)
 
@@ -640,10 +478,7 @@ def mse_loss(_lowering: EntryLowering, self: Tensor, target: Tensor, reduction: 
     """
     _key = (self.shape, self.dtype, target.shape, target.dtype, reduction)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self, target),
-        attributes=lambda: {'reduction': _attr.i64(reduction)},
-        call=lambda _op, self, target: _op(self, target, reduction),
+        CallSpec(_lowering.form, _key, operands=(self, target), arguments={'reduction': reduction})
     )
     return _kernel(self, target)
 
@@ -655,10 +490,7 @@ def mse_loss_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tenso
     """
     _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, self, target),
-        attributes=lambda: {'reduction': _attr.i64(reduction)},
-        call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction),
+        CallSpec(_lowering.form, _key, operands=(grad_output, self, target), arguments={'reduction': reduction})
     )
     return _kernel(grad_output, self, target)
 
@@ -670,13 +502,7 @@ def smooth_l1_loss(_lowering: EntryLowering, self: Tensor, target: Tensor, reduc
     """
     _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, beta)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self, target),
-        attributes=lambda: {
-            'reduction': _attr.i64(reduction),
-            'beta': _attr.f32(beta),
-        },
-        call=lambda _op, self, target: _op(self, target, reduction, beta),
+        CallSpec(_lowering.form, _key, operands=(self, target), arguments={'reduction': reduction, 'beta': beta})
     )
     return _kernel(self, target)
 
@@ -688,13 +514,7 @@ def smooth_l1_loss_backward(_lowering: EntryLowering, grad_output: Tensor, self:
     """
     _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction, beta)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, self, target),
-        attributes=lambda: {
-            'reduction': _attr.i64(reduction),
-            'beta': _attr.f32(beta),
-        },
-        call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction, beta),
+        CallSpec(_lowering.form, _key, operands=(grad_output, self, target), arguments={'reduction': reduction, 'beta': beta})
     )
     return _kernel(grad_output, self, target)
 
@@ -706,14 +526,7 @@ def huber_loss(_lowering: EntryLowering, self: Tensor, target: Tensor, reduction
     """
     _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, delta)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of target is not one that the entry takes: float32, bfloat16, float16, float64' if not (target.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-        operands=(self, target),
-        attributes=lambda: {
-            'reduction': _attr.i64(reduction),
-            'delta': _attr.f32(delta),
-        },
-        call=lambda _op, self, target: _op(self, target, reduction, delta),
+        CallSpec(_lowering.form, _key, operands=(self, target), arguments={'reduction': reduction, 'delta': delta})
     )
     return _kernel(self, target)
 
@@ -725,14 +538,7 @@ def huber_loss_backward(_lowering: EntryLowering, grad_output: Tensor, self: Ten
     """
     _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction, delta)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of target is not one that the entry takes: float32, bfloat16, float16, float64' if not (target.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-        operands=(grad_output, self, target),
-        attributes=lambda: {
-            'reduction': _attr.i64(reduction),
-            'delta': _attr.f32(delta),
-        },
-        call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction, delta),
+        CallSpec(_lowering.form, _key, operands=(grad_output, self, target), arguments={'reduction': reduction, 'delta': delta})
     )
     return _kernel(grad_output, self, target)
 
@@ -744,10 +550,7 @@ def binary_cross_entropy(_lowering: EntryLowering, self: Tensor, target: Tensor,
     """
     _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self, target, weight),
-        attributes=lambda: {'reduction': _attr.i64(reduction)},
-        call=lambda _op, self, target, weight: _op(self, target, weight, reduction),
+        CallSpec(_lowering.form, _key, operands=(self, target, weight), arguments={'reduction': reduction})
     )
     return _kernel(self, target, weight)
 
@@ -759,10 +562,7 @@ def binary_cross_entropy_backward(_lowering: EntryLowering, grad_output: Tensor,
     """
     _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, self, target, weight),
-        attributes=lambda: {'reduction': _attr.i64(reduction)},
-        call=lambda _op, grad_output, self, target, weight: _op(grad_output, self, target, weight, reduction),
+        CallSpec(_lowering.form, _key, operands=(grad_output, self, target, weight), arguments={'reduction': reduction})
     )
     return _kernel(grad_output, self, target, weight)
 
@@ -774,11 +574,7 @@ def binary_cross_entropy_with_logits(_lowering: EntryLowering, self: Tensor, tar
     """
     _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), None if pos_weight is None else (pos_weight.shape, pos_weight.dtype), reduction)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the operand pos_weight is given, and weight is not' if not (weight is not None or pos_weight is None) else None),
-        operands=(self, target, weight, pos_weight),
-        attributes=lambda: {'reduction': _attr.i64(reduction)},
-        call=lambda _op, self, target, weight, pos_weight: _op(self, target, weight, pos_weight, reduction),
+        CallSpec(_lowering.form, _key, operands=(self, target, weight, pos_weight), arguments={'reduction': reduction})
     )
     return _kernel(self, target, weight, pos_weight)
 
@@ -790,13 +586,7 @@ def kl_div(_lowering: EntryLowering, self: Tensor, target: Tensor, reduction: in
     """
     _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, log_target)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self, target),
-        attributes=lambda: {
-            'reduction': _attr.i64(reduction),
-            'log_target': _attr.boolean(log_target),
-        },
-        call=lambda _op, self, target: _op(self, target, reduction, log_target=log_target),
+        CallSpec(_lowering.form, _key, operands=(self, target), arguments={'reduction': reduction, 'log_target': log_target})
     )
     return _kernel(self, target)
 
@@ -808,14 +598,7 @@ def cross_entropy_loss(_lowering: EntryLowering, self: Tensor, target: Tensor, w
     """
     _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, label_smoothing)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self, target, weight),
-        attributes=lambda: {
-            'reduction': _attr.i64(reduction),
-            'ignore_index': _attr.i64(ignore_index),
-            'label_smoothing': _attr.f32(label_smoothing),
-        },
-        call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index, label_smoothing),
+        CallSpec(_lowering.form, _key, operands=(self, target, weight), arguments={'reduction': reduction, 'ignore_index': ignore_index, 'label_smoothing': label_smoothing})
     )
     return _kernel(self, target, weight)
 
@@ -827,15 +610,7 @@ def scaled_dot_product_attention(_lowering: EntryLowering, query: Tensor, key: T
     """
     _key = (query.shape, query.dtype, key.shape, key.dtype, value.shape, value.dtype, None if attn_mask is None else (attn_mask.shape, attn_mask.dtype), dropout_p, is_causal, scale, enable_gqa)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(query, key, value, attn_mask),
-        attributes=lambda: {
-            'dropout_p': _attr.f32(dropout_p),
-            'is_causal': _attr.boolean(is_causal),
-            'scale': None if scale is None else _attr.f32(scale),
-            'enable_gqa': _attr.boolean(enable_gqa),
-        },
-        call=lambda _op, query, key, value, attn_mask: _op(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
+        CallSpec(_lowering.form, _key, operands=(query, key, value, attn_mask), arguments={'dropout_p': dropout_p, 'is_causal': is_causal, 'scale': scale, 'enable_gqa': enable_gqa})
     )
     return _kernel(query, key, value, attn_mask)
 
@@ -847,9 +622,7 @@ def embedding(_lowering: EntryLowering, weight: Tensor, indices: Tensor, padding
     """
     _key = (weight.shape, weight.dtype, indices.shape, indices.dtype, padding_idx, scale_grad_by_freq, sparse)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(weight, indices),
-        call=lambda _op, weight, indices: _op(weight, indices, padding_idx, scale_grad_by_freq, sparse),
+        CallSpec(_lowering.form, _key, operands=(weight, indices), arguments={'padding_idx': padding_idx, 'scale_grad_by_freq': scale_grad_by_freq, 'sparse': sparse})
     )
     return _kernel(weight, indices)
 
@@ -861,14 +634,7 @@ def embedding_dense_backward(_lowering: EntryLowering, grad_output: Tensor, indi
     """
     _key = (grad_output.shape, grad_output.dtype, indices.shape, indices.dtype, num_weights, padding_idx, scale_grad_by_freq)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, indices),
-        attributes=lambda: {
-            'num_weights': _attr.i64(num_weights),
-            'padding_idx': _attr.i64(padding_idx),
-            'scale_grad_by_freq': _attr.boolean(scale_grad_by_freq),
-        },
-        call=lambda _op, grad_output, indices: _op(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq),
+        CallSpec(_lowering.form, _key, operands=(grad_output, indices), arguments={'num_weights': num_weights, 'padding_idx': padding_idx, 'scale_grad_by_freq': scale_grad_by_freq})
     )
     return _kernel(grad_output, indices)
 
@@ -880,15 +646,7 @@ def scatter_reduce(_lowering: EntryLowering, self: Tensor, dim: int, index: Tens
     """
     _key = (self.shape, self.dtype, dim, index.shape, index.dtype, src.shape, src.dtype, reduce, include_self)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=(f"reduce is {reduce!r}; the entry takes 'sum' or 'prod' or 'amax' or 'amin'" if not (reduce in ('sum', 'prod', 'amax', 'amin')) else f'include_self is {include_self!r}; the entry takes True' if not (include_self in (True,)) else None),
-        operands=(self, index, src),
-        attributes=lambda: {
-            'dim': _attr.i64(_attr.dim(dim, self.dim())),
-            'reduce': _attr.string(reduce),
-            'include_self': _attr.boolean(include_self),
-        },
-        call=lambda _op, self, index, src: _op(self, dim, index, src, reduce, include_self=include_self),
+        CallSpec(_lowering.form, _key, operands=(self, index, src), arguments={'dim': dim, 'reduce': reduce, 'include_self': include_self})
     )
     return _kernel(self, index, src)
 
@@ -900,15 +658,7 @@ def topk(_lowering: EntryLowering, self: Tensor, k: int, dim: int = -1, largest:
     """
     _key = (self.shape, self.dtype, k, dim, largest, sorted)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {
-            'k': _attr.i64(k),
-            'dim': _attr.i64(_attr.dim(dim, self.dim())),
-            'largest': _attr.boolean(largest),
-            'sorted': _attr.boolean(sorted),
-        },
-        call=lambda _op, self: _op(self, k, dim, largest, sorted),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'k': k, 'dim': dim, 'largest': largest, 'sorted': sorted})
     )
     return _kernel(self)
 
@@ -920,13 +670,7 @@ def argmax(_lowering: EntryLowering, self: Tensor, dim: int | None = None, keepd
     """
     _key = (self.shape, self.dtype, dim, keepdim)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {
-            'dim': None if dim is None else _attr.i64(_attr.dim(dim, self.dim())),
-            'keepdim': _attr.boolean(keepdim),
-        },
-        call=lambda _op, self: _op(self, dim, keepdim),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'dim': dim, 'keepdim': keepdim})
     )
     return _kernel(self)
 
@@ -938,14 +682,7 @@ def sort(_lowering: EntryLowering, self: Tensor, dim: int = -1, descending: bool
     """
     _key = (self.shape, self.dtype, dim, descending)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {
-            'stable': _attr.boolean(False),
-            'dim': _attr.i64(_attr.dim(dim, self.dim())),
-            'descending': _attr.boolean(descending),
-        },
-        call=lambda _op, self: _op(self, dim, descending),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'dim': dim, 'descending': descending})
     )
     return _kernel(self)
 
@@ -957,15 +694,7 @@ def stable_sort(_lowering: EntryLowering, self: Tensor, *, stable: bool | None, 
     """
     _key = (self.shape, self.dtype, stable, dim, descending)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=(f'stable is {stable!r}; the entry takes True' if not (stable in (True,)) else None),
-        operands=(self,),
-        attributes=lambda: {
-            'stable': _attr.boolean(True),
-            'dim': _attr.i64(_attr.dim(dim, self.dim())),
-            'descending': _attr.boolean(descending),
-        },
-        call=lambda _op, self: _op(self, stable=stable, dim=dim, descending=descending),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'stable': stable, 'dim': dim, 'descending': descending})
     )
     return _kernel(self)
 
@@ -977,14 +706,7 @@ def cumsum(_lowering: EntryLowering, self: Tensor, dim: int, *, dtype: torch.dty
     """
     _key = (self.shape, self.dtype, dim, dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('`where: dtype is not None or self.dtype not in (i1, ui8, i8, i16, i32)` does not hold' if not (dtype is not None or self.dtype not in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32)) else None),
-        operands=(self,),
-        attributes=lambda: {
-            'dim': _attr.i64(_attr.dim(dim, self.dim())),
-            'dtype': None if dtype is None else _attr.string(_attr.element_type(dtype)),
-        },
-        call=lambda _op, self: _op(self, dim, dtype=dtype),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'dim': dim, 'dtype': dtype})
     )
     return _kernel(self)
 
@@ -996,14 +718,7 @@ def var(_lowering: EntryLowering, self: Tensor, dim: list[int] | None = None, *,
     """
     _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), _key_of(correction), keepdim)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {
-            'dim': None if dim is None else _attr.i64_list(_attr.dims(dim, self.dim())),
-            'correction': None if correction is None else _attr.f32(correction),
-            'keepdim': _attr.boolean(keepdim),
-        },
-        call=lambda _op, self: _op(self, dim, correction=correction, keepdim=keepdim),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'dim': dim, 'correction': correction, 'keepdim': keepdim})
     )
     return _kernel(self)
 
@@ -1015,14 +730,7 @@ def std(_lowering: EntryLowering, self: Tensor, dim: list[int] | None = None, *,
     """
     _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), _key_of(correction), keepdim)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {
-            'dim': None if dim is None else _attr.i64_list(_attr.dims(dim, self.dim())),
-            'correction': None if correction is None else _attr.f32(correction),
-            'keepdim': _attr.boolean(keepdim),
-        },
-        call=lambda _op, self: _op(self, dim, correction=correction, keepdim=keepdim),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'dim': dim, 'correction': correction, 'keepdim': keepdim})
     )
     return _kernel(self)
 
@@ -1034,14 +742,7 @@ def var_mean(_lowering: EntryLowering, self: Tensor, dim: list[int] | None = Non
     """
     _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), _key_of(correction), keepdim)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {
-            'dim': None if dim is None else _attr.i64_list(_attr.dims(dim, self.dim())),
-            'correction': None if correction is None else _attr.f32(correction),
-            'keepdim': _attr.boolean(keepdim),
-        },
-        call=lambda _op, self: _op(self, dim, correction=correction, keepdim=keepdim),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'dim': dim, 'correction': correction, 'keepdim': keepdim})
     )
     return _kernel(self)
 
@@ -1053,17 +754,7 @@ def avg_pool2d(_lowering: EntryLowering, self: Tensor, kernel_size: list[int], s
     """
     _key = (self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), ceil_mode, count_include_pad, divisor_override)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {
-            'kernel_size': _attr.i64_list(kernel_size),
-            'stride': _attr.i64_list(stride),
-            'padding': _attr.i64_list(padding),
-            'ceil_mode': _attr.boolean(ceil_mode),
-            'count_include_pad': _attr.boolean(count_include_pad),
-            'divisor_override': None if divisor_override is None else _attr.i64(divisor_override),
-        },
-        call=lambda _op, self: _op(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'kernel_size': kernel_size, 'stride': stride, 'padding': padding, 'ceil_mode': ceil_mode, 'count_include_pad': count_include_pad, 'divisor_override': divisor_override})
     )
     return _kernel(self)
 
@@ -1075,17 +766,7 @@ def avg_pool2d_backward(_lowering: EntryLowering, grad_output: Tensor, self: Ten
     """
     _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), ceil_mode, count_include_pad, divisor_override)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, self),
-        attributes=lambda: {
-            'kernel_size': _attr.i64_list(kernel_size),
-            'stride': _attr.i64_list(stride),
-            'padding': _attr.i64_list(padding),
-            'ceil_mode': _attr.boolean(ceil_mode),
-            'count_include_pad': _attr.boolean(count_include_pad),
-            'divisor_override': None if divisor_override is None else _attr.i64(divisor_override),
-        },
-        call=lambda _op, grad_output, self: _op(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+        CallSpec(_lowering.form, _key, operands=(grad_output, self), arguments={'kernel_size': kernel_size, 'stride': stride, 'padding': padding, 'ceil_mode': ceil_mode, 'count_include_pad': count_include_pad, 'divisor_override': divisor_override})
     )
     return _kernel(grad_output, self)
 
@@ -1097,16 +778,7 @@ def max_pool2d(_lowering: EntryLowering, self: Tensor, kernel_size: list[int], s
     """
     _key = (self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), _tuple(dilation), ceil_mode)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {
-            'kernel_size': _attr.i64_list(kernel_size),
-            'stride': _attr.i64_list(stride),
-            'padding': _attr.i64_list(padding),
-            'dilation': _attr.i64_list(dilation),
-            'ceil_mode': _attr.boolean(ceil_mode),
-        },
-        call=lambda _op, self: _op(self, kernel_size, stride, padding, dilation, ceil_mode),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'kernel_size': kernel_size, 'stride': stride, 'padding': padding, 'dilation': dilation, 'ceil_mode': ceil_mode})
     )
     return _kernel(self)
 
@@ -1118,14 +790,7 @@ def upsample_nearest2d(_lowering: EntryLowering, self: Tensor, output_size: list
     """
     _key = (self.shape, self.dtype, _tuple(output_size), scales_h, scales_w)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {
-            'output_size': _attr.i64_list(output_size),
-            'scales_h': None if scales_h is None else _attr.f32(scales_h),
-            'scales_w': None if scales_w is None else _attr.f32(scales_w),
-        },
-        call=lambda _op, self: _op(self, output_size, scales_h, scales_w),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'output_size': output_size, 'scales_h': scales_h, 'scales_w': scales_w})
     )
     return _kernel(self)
 
@@ -1137,16 +802,7 @@ def upsample_nearest2d_backward(_lowering: EntryLowering, grad_output: Tensor, o
     """
     _key = (grad_output.shape, grad_output.dtype, _tuple(output_size), _tuple(input_size), scales_h, scales_w)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-        operands=(grad_output,),
-        attributes=lambda: {
-            'output_size': _attr.i64_list(output_size),
-            'input_size': _attr.i64_list(input_size),
-            'scales_h': None if scales_h is None else _attr.f32(scales_h),
-            'scales_w': None if scales_w is None else _attr.f32(scales_w),
-        },
-        call=lambda _op, grad_output: _op(grad_output, output_size, input_size, scales_h, scales_w),
+        CallSpec(_lowering.form, _key, operands=(grad_output,), arguments={'output_size': output_size, 'input_size': input_size, 'scales_h': scales_h, 'scales_w': scales_w})
     )
     return _kernel(grad_output)
 
@@ -1158,15 +814,7 @@ def upsample_bilinear2d(_lowering: EntryLowering, self: Tensor, output_size: lis
     """
     _key = (self.shape, self.dtype, _tuple(output_size), align_corners, scales_h, scales_w)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {
-            'output_size': _attr.i64_list(output_size),
-            'align_corners': _attr.boolean(align_corners),
-            'scales_h': None if scales_h is None else _attr.f32(scales_h),
-            'scales_w': None if scales_w is None else _attr.f32(scales_w),
-        },
-        call=lambda _op, self: _op(self, output_size, align_corners, scales_h, scales_w),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'output_size': output_size, 'align_corners': align_corners, 'scales_h': scales_h, 'scales_w': scales_w})
     )
     return _kernel(self)
 
@@ -1178,17 +826,7 @@ def upsample_bilinear2d_backward(_lowering: EntryLowering, grad_output: Tensor, 
     """
     _key = (grad_output.shape, grad_output.dtype, _tuple(output_size), _tuple(input_size), align_corners, scales_h, scales_w)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-        operands=(grad_output,),
-        attributes=lambda: {
-            'output_size': _attr.i64_list(output_size),
-            'input_size': _attr.i64_list(input_size),
-            'align_corners': _attr.boolean(align_corners),
-            'scales_h': None if scales_h is None else _attr.f32(scales_h),
-            'scales_w': None if scales_w is None else _attr.f32(scales_w),
-        },
-        call=lambda _op, grad_output: _op(grad_output, output_size, input_size, align_corners, scales_h, scales_w),
+        CallSpec(_lowering.form, _key, operands=(grad_output,), arguments={'output_size': output_size, 'input_size': input_size, 'align_corners': align_corners, 'scales_h': scales_h, 'scales_w': scales_w})
     )
     return _kernel(grad_output)
 
@@ -1200,16 +838,7 @@ def upsample_bicubic2d(_lowering: EntryLowering, self: Tensor, output_size: list
     """
     _key = (self.shape, self.dtype, _tuple(output_size), align_corners, scales_h, scales_w)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-        operands=(self,),
-        attributes=lambda: {
-            'output_size': _attr.i64_list(output_size),
-            'align_corners': _attr.boolean(align_corners),
-            'scales_h': None if scales_h is None else _attr.f32(scales_h),
-            'scales_w': None if scales_w is None else _attr.f32(scales_w),
-        },
-        call=lambda _op, self: _op(self, output_size, align_corners, scales_h, scales_w),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'output_size': output_size, 'align_corners': align_corners, 'scales_h': scales_h, 'scales_w': scales_w})
     )
     return _kernel(self)
 
@@ -1221,17 +850,7 @@ def upsample_bicubic2d_backward(_lowering: EntryLowering, grad_output: Tensor, o
     """
     _key = (grad_output.shape, grad_output.dtype, _tuple(output_size), _tuple(input_size), align_corners, scales_h, scales_w)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-        operands=(grad_output,),
-        attributes=lambda: {
-            'output_size': _attr.i64_list(output_size),
-            'input_size': _attr.i64_list(input_size),
-            'align_corners': _attr.boolean(align_corners),
-            'scales_h': None if scales_h is None else _attr.f32(scales_h),
-            'scales_w': None if scales_w is None else _attr.f32(scales_w),
-        },
-        call=lambda _op, grad_output: _op(grad_output, output_size, input_size, align_corners, scales_h, scales_w),
+        CallSpec(_lowering.form, _key, operands=(grad_output,), arguments={'output_size': output_size, 'input_size': input_size, 'align_corners': align_corners, 'scales_h': scales_h, 'scales_w': scales_w})
     )
     return _kernel(grad_output)
 
@@ -1243,15 +862,7 @@ def grid_sampler_2d(_lowering: EntryLowering, input: Tensor, grid: Tensor, inter
     """
     _key = (input.shape, input.dtype, grid.shape, grid.dtype, interpolation_mode, padding_mode, align_corners)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the dtype of input is not one that the entry takes: float32, bfloat16, float16, float64' if not (input.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of grid is not one that the entry takes: float32, bfloat16, float16, float64' if not (grid.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-        operands=(input, grid),
-        attributes=lambda: {
-            'interpolation_mode': _attr.i64(interpolation_mode),
-            'padding_mode': _attr.i64(padding_mode),
-            'align_corners': _attr.boolean(align_corners),
-        },
-        call=lambda _op, input, grid: _op(input, grid, interpolation_mode, padding_mode, align_corners),
+        CallSpec(_lowering.form, _key, operands=(input, grid), arguments={'interpolation_mode': interpolation_mode, 'padding_mode': padding_mode, 'align_corners': align_corners})
     )
     return _kernel(input, grid)
 
@@ -1263,16 +874,7 @@ def grid_sampler_2d_backward(_lowering: EntryLowering, grad_output: Tensor, inpu
     """
     _key = (grad_output.shape, grad_output.dtype, input.shape, input.dtype, grid.shape, grid.dtype, interpolation_mode, padding_mode, align_corners, _tuple(output_mask))
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of input is not one that the entry takes: float32, bfloat16, float16, float64' if not (input.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of grid is not one that the entry takes: float32, bfloat16, float16, float64' if not (grid.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-        operands=(grad_output, input, grid),
-        attributes=lambda: {
-            'interpolation_mode': _attr.i64(interpolation_mode),
-            'padding_mode': _attr.i64(padding_mode),
-            'align_corners': _attr.boolean(align_corners),
-            'output_mask': _attr.boolean_list(output_mask),
-        },
-        call=lambda _op, grad_output, input, grid: _op(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask),
+        CallSpec(_lowering.form, _key, operands=(grad_output, input, grid), arguments={'interpolation_mode': interpolation_mode, 'padding_mode': padding_mode, 'align_corners': align_corners, 'output_mask': output_mask})
     )
     return _kernel(grad_output, input, grid)
 
@@ -1284,10 +886,7 @@ def gru_cell(_lowering: EntryLowering, input: Tensor, hx: Tensor, w_ih: Tensor, 
     """
     _key = (input.shape, input.dtype, hx.shape, hx.dtype, w_ih.shape, w_ih.dtype, w_hh.shape, w_hh.dtype, None if b_ih is None else (b_ih.shape, b_ih.dtype), None if b_hh is None else (b_hh.shape, b_hh.dtype))
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
-        operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
-        call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh),
+        CallSpec(_lowering.form, _key, operands=(input, hx, w_ih, w_hh, b_ih, b_hh), arguments={})
     )
     return _kernel(input, hx, w_ih, w_hh, b_ih, b_hh)
 
@@ -1299,15 +898,7 @@ def fft_r2c(_lowering: EntryLowering, self: Tensor, dim: list[int], normalizatio
     """
     _key = (self.shape, self.dtype, _tuple(dim), normalization, onesided)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the dtype of self is not one that the entry takes: float32, float64' if not (self.dtype in (torch.float32, torch.float64)) else None),
-        operands=(self,),
-        attributes=lambda: {
-            'dim': _attr.i64_list(dim),
-            'normalization': _attr.i64(normalization),
-            'onesided': _attr.boolean(onesided),
-        },
-        call=lambda _op, self: _op(self, dim, normalization, onesided),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'dim': dim, 'normalization': normalization, 'onesided': onesided})
     )
     return _kernel(self)
 
@@ -1319,15 +910,7 @@ def fft_c2c(_lowering: EntryLowering, self: Tensor, dim: list[int], normalizatio
     """
     _key = (self.shape, self.dtype, _tuple(dim), normalization, forward)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the dtype of self is not one that the entry takes: complex64, complex128' if not (self.dtype in (torch.complex64, torch.complex128)) else None),
-        operands=(self,),
-        attributes=lambda: {
-            'dim': _attr.i64_list(dim),
-            'normalization': _attr.i64(normalization),
-            'forward': _attr.boolean(forward),
-        },
-        call=lambda _op, self: _op(self, dim, normalization, forward),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'dim': dim, 'normalization': normalization, 'forward': forward})
     )
     return _kernel(self)
 
@@ -1339,15 +922,7 @@ def fft_c2r(_lowering: EntryLowering, self: Tensor, dim: list[int], normalizatio
     """
     _key = (self.shape, self.dtype, _tuple(dim), normalization, last_dim_size)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the dtype of self is not one that the entry takes: complex64, complex128' if not (self.dtype in (torch.complex64, torch.complex128)) else None),
-        operands=(self,),
-        attributes=lambda: {
-            'dim': _attr.i64_list(dim),
-            'normalization': _attr.i64(normalization),
-            'last_dim_size': _attr.i64(last_dim_size),
-        },
-        call=lambda _op, self: _op(self, dim, normalization, last_dim_size),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'dim': dim, 'normalization': normalization, 'last_dim_size': last_dim_size})
     )
     return _kernel(self)
 
@@ -1359,10 +934,7 @@ def mm(_lowering: EntryLowering, self: Tensor, mat2: Tensor, out_dtype: torch.dt
     """
     _key = (self.shape, self.dtype, mat2.shape, mat2.dtype, out_dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self, mat2),
-        attributes=lambda: {'out_dtype': _attr.string(_attr.element_type(out_dtype))},
-        call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
+        CallSpec(_lowering.form, _key, operands=(self, mat2), arguments={'out_dtype': out_dtype})
     )
     return _kernel(self, mat2)
 
@@ -1374,10 +946,7 @@ def bmm(_lowering: EntryLowering, self: Tensor, mat2: Tensor, out_dtype: torch.d
     """
     _key = (self.shape, self.dtype, mat2.shape, mat2.dtype, out_dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self, mat2),
-        attributes=lambda: {'out_dtype': _attr.string(_attr.element_type(out_dtype))},
-        call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
+        CallSpec(_lowering.form, _key, operands=(self, mat2), arguments={'out_dtype': out_dtype})
     )
     return _kernel(self, mat2)
 
@@ -1389,11 +958,7 @@ def matmul_accumulate(_lowering: EntryLowering, self: Tensor, mat1: Tensor, mat2
     """
     _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, _key_of(beta), _key_of(alpha))
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=(f'beta is {beta!r}; the entry takes 1' if not (beta in (1,)) else f'alpha is {alpha!r}; the entry takes 1' if not (alpha in (1,)) else '`where: self.dtype == out_dtype and mat1.dtype != out_dtype` does not hold' if not (self.dtype == out_dtype and mat1.dtype != out_dtype) else '`where: self.dim() == 2 and mat1.dim() == 2 and mat2.dim() == 2` does not hold' if not (self.dim() == 2 and mat1.dim() == 2 and (mat2.dim() == 2)) else '`where: self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]` does not hold' if not (self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]) else None),
-        operands=(self, mat1, mat2),
-        attributes=lambda: {'out_dtype': _attr.string(_attr.element_type(out_dtype))},
-        call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
+        CallSpec(_lowering.form, _key, operands=(self, mat1, mat2), arguments={'out_dtype': out_dtype, 'beta': beta, 'alpha': alpha})
     )
     return _kernel(self, mat1, mat2)
 
@@ -1405,14 +970,7 @@ def addmm(_lowering: EntryLowering, self: Tensor, mat1: Tensor, mat2: Tensor, ou
     """
     _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, _key_of(beta), _key_of(alpha))
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self, mat1, mat2),
-        attributes=lambda: {
-            'out_dtype': _attr.string(_attr.element_type(out_dtype)),
-            'beta': _attr.f32(beta),
-            'alpha': _attr.f32(alpha),
-        },
-        call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
+        CallSpec(_lowering.form, _key, operands=(self, mat1, mat2), arguments={'out_dtype': out_dtype, 'beta': beta, 'alpha': alpha})
     )
     return _kernel(self, mat1, mat2)
 
@@ -1424,14 +982,7 @@ def baddbmm(_lowering: EntryLowering, self: Tensor, batch1: Tensor, batch2: Tens
     """
     _key = (self.shape, self.dtype, batch1.shape, batch1.dtype, batch2.shape, batch2.dtype, out_dtype, _key_of(beta), _key_of(alpha))
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self, batch1, batch2),
-        attributes=lambda: {
-            'out_dtype': _attr.string(_attr.element_type(out_dtype)),
-            'beta': _attr.f32(beta),
-            'alpha': _attr.f32(alpha),
-        },
-        call=lambda _op, self, batch1, batch2: _op(self, batch1, batch2, out_dtype, beta=beta, alpha=alpha),
+        CallSpec(_lowering.form, _key, operands=(self, batch1, batch2), arguments={'out_dtype': out_dtype, 'beta': beta, 'alpha': alpha})
     )
     return _kernel(self, batch1, batch2)
 
@@ -1441,11 +992,12 @@ def silu_backward_at_autograd(_composite: CompositeFunction, _keys: Any, grad_ou
 
     aten::silu_backward(Tensor grad_output, Tensor self) -> Tensor
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(grad_output), _tensor_key(self)),
         operands=(grad_output, self),
-        call=lambda _op, grad_output, self: _op(grad_output, self),
-        otherwise=lambda: _composite.otherwise(_keys, grad_output, self),
+        arguments={},
+        keys=(_keys,),
     ))
 
 
@@ -1454,11 +1006,12 @@ def mish_backward_at_autograd(_composite: CompositeFunction, _keys: Any, grad_ou
 
     aten::mish_backward(Tensor grad_output, Tensor self) -> Tensor
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(grad_output), _tensor_key(self)),
         operands=(grad_output, self),
-        call=lambda _op, grad_output, self: _op(grad_output, self),
-        otherwise=lambda: _composite.otherwise(_keys, grad_output, self),
+        arguments={},
+        keys=(_keys,),
     ))
 
 
@@ -1467,16 +1020,12 @@ def layer_norm_at_autograd(_composite: CompositeFunction, _keys: Any, input: Ten
 
     aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input), _value_key(normalized_shape), _tensor_key(weight), _tensor_key(bias), _value_key(eps)),
         operands=(input, weight, bias),
-        unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
-        attributes=lambda: {
-            'normalized_shape': _attr.i64_list(normalized_shape),
-            'eps': _attr.f32(eps),
-        },
-        call=lambda _op, input, weight, bias: _op(input, normalized_shape, weight, bias, eps),
-        otherwise=lambda: _composite.otherwise(_keys, input, normalized_shape, weight, bias, eps),
+        arguments={'normalized_shape': normalized_shape, 'eps': eps},
+        keys=(_keys,),
     ))
 
 
@@ -1485,19 +1034,12 @@ def group_norm_at_autograd(_composite: CompositeFunction, _keys: Any, input: Ten
 
     aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _value_key(N), _value_key(C), _value_key(HxW), _value_key(group), _value_key(eps)),
         operands=(input, weight, bias),
-        unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
-        attributes=lambda: {
-            'N': _attr.i64(N),
-            'C': _attr.i64(C),
-            'HxW': _attr.i64(HxW),
-            'group': _attr.i64(group),
-            'eps': _attr.f32(eps),
-        },
-        call=lambda _op, input, weight, bias: _op(input, weight, bias, N, C, HxW, group, eps),
-        otherwise=lambda: _composite.otherwise(_keys, input, weight, bias, N, C, HxW, group, eps),
+        arguments={'N': N, 'C': C, 'HxW': HxW, 'group': group, 'eps': eps},
+        keys=(_keys,),
     ))
 
 
@@ -1506,13 +1048,12 @@ def weight_norm_at_autograd(_composite: CompositeFunction, _keys: Any, v: Tensor
 
     aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(v), _tensor_key(g), _value_key(dim)),
         operands=(v, g),
-        unmet=lambda: ('`where: dim == 0 or dim == v.dim() - 1` does not hold' if not (dim == 0 or dim == v.dim() - 1) else None),
-        attributes=lambda: {'dim': _attr.i64(dim)},
-        call=lambda _op, v, g: _op(v, g, dim),
-        otherwise=lambda: _composite.otherwise(_keys, v, g, dim),
+        arguments={'dim': dim},
+        keys=(_keys,),
     ))
 
 
@@ -1521,15 +1062,12 @@ def rms_norm_at_autograd(_composite: CompositeFunction, _keys: Any, input: Tenso
 
     aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input), _value_key(normalized_shape), _tensor_key(weight), _value_key(eps)),
         operands=(input, weight),
-        attributes=lambda: {
-            'normalized_shape': _attr.i64_list(normalized_shape),
-            'eps': None if eps is None else _attr.f32(eps),
-        },
-        call=lambda _op, input, weight: _op(input, normalized_shape, weight, eps),
-        otherwise=lambda: _composite.otherwise(_keys, input, normalized_shape, weight, eps),
+        arguments={'normalized_shape': normalized_shape, 'eps': eps},
+        keys=(_keys,),
     ))
 
 
@@ -1538,13 +1076,12 @@ def dropout_at_autograd(_composite: CompositeFunction, _keys: Any, input: Tensor
 
     aten::dropout(Tensor input, float p, bool train) -> Tensor
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input), _value_key(p), _value_key(train)),
         operands=(input,),
-        unmet=lambda: (f'train is {train!r}; the entry takes True' if not (train in (True,)) else None),
-        attributes=lambda: {'p': _attr.f32(p)},
-        call=lambda _op, input: _op(input, p, train),
-        otherwise=lambda: _composite.otherwise(_keys, input, p, train),
+        arguments={'p': p, 'train': train},
+        keys=(_keys,),
     ))
 
 
@@ -1553,15 +1090,12 @@ def kl_div_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, 
 
     aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(self), _tensor_key(target), _value_key(reduction), _value_key(log_target)),
         operands=(self, target),
-        attributes=lambda: {
-            'reduction': _attr.i64(reduction),
-            'log_target': _attr.boolean(log_target),
-        },
-        call=lambda _op, self, target: _op(self, target, reduction, log_target=log_target),
-        otherwise=lambda: _composite.otherwise(_keys, self, target, reduction, log_target=log_target),
+        arguments={'reduction': reduction, 'log_target': log_target},
+        keys=(_keys,),
     ))
 
 
@@ -1570,16 +1104,12 @@ def cross_entropy_loss_at_autograd(_composite: CompositeFunction, _keys: Any, se
 
     aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(self), _tensor_key(target), _tensor_key(weight), _value_key(reduction), _value_key(ignore_index), _value_key(label_smoothing)),
         operands=(self, target, weight),
-        attributes=lambda: {
-            'reduction': _attr.i64(reduction),
-            'ignore_index': _attr.i64(ignore_index),
-            'label_smoothing': _attr.f32(label_smoothing),
-        },
-        call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index, label_smoothing),
-        otherwise=lambda: _composite.otherwise(_keys, self, target, weight, reduction, ignore_index, label_smoothing),
+        arguments={'reduction': reduction, 'ignore_index': ignore_index, 'label_smoothing': label_smoothing},
+        keys=(_keys,),
     ))
 
 
@@ -1588,17 +1118,12 @@ def scaled_dot_product_attention_at_autograd(_composite: CompositeFunction, _key
 
     aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attn_mask), _value_key(dropout_p), _value_key(is_causal), _value_key(scale), _value_key(enable_gqa)),
         operands=(query, key, value, attn_mask),
-        attributes=lambda: {
-            'dropout_p': _attr.f32(dropout_p),
-            'is_causal': _attr.boolean(is_causal),
-            'scale': None if scale is None else _attr.f32(scale),
-            'enable_gqa': _attr.boolean(enable_gqa),
-        },
-        call=lambda _op, query, key, value, attn_mask: _op(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
-        otherwise=lambda: _composite.otherwise(_keys, query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
+        arguments={'dropout_p': dropout_p, 'is_causal': is_causal, 'scale': scale, 'enable_gqa': enable_gqa},
+        keys=(_keys,),
     ))
 
 
@@ -1607,18 +1132,12 @@ def max_pool2d_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tens
 
     aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(self), _value_key(kernel_size), _value_key(stride), _value_key(padding), _value_key(dilation), _value_key(ceil_mode)),
         operands=(self,),
-        attributes=lambda: {
-            'kernel_size': _attr.i64_list(kernel_size),
-            'stride': _attr.i64_list(stride),
-            'padding': _attr.i64_list(padding),
-            'dilation': _attr.i64_list(dilation),
-            'ceil_mode': _attr.boolean(ceil_mode),
-        },
-        call=lambda _op, self: _op(self, kernel_size, stride, padding, dilation, ceil_mode),
-        otherwise=lambda: _composite.otherwise(_keys, self, kernel_size, stride, padding, dilation, ceil_mode),
+        arguments={'kernel_size': kernel_size, 'stride': stride, 'padding': padding, 'dilation': dilation, 'ceil_mode': ceil_mode},
+        keys=(_keys,),
     ))
 
 
@@ -1627,12 +1146,12 @@ def gru_cell_at_autograd(_composite: CompositeFunction, _keys: Any, input: Tenso
 
     aten::gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input), _tensor_key(hx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh)),
         operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
-        unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
-        call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh),
-        otherwise=lambda: _composite.otherwise(_keys, input, hx, w_ih, w_hh, b_ih, b_hh),
+        arguments={},
+        keys=(_keys,),
     ))
 
 
@@ -1641,17 +1160,12 @@ def fft_c2r_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor,
 
     aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(self), _value_key(dim), _value_key(normalization), _value_key(last_dim_size)),
         operands=(self,),
-        unmet=lambda: ('the dtype of self is not one that the entry takes: complex64, complex128' if not (self.dtype in (torch.complex64, torch.complex128)) else None),
-        attributes=lambda: {
-            'dim': _attr.i64_list(dim),
-            'normalization': _attr.i64(normalization),
-            'last_dim_size': _attr.i64(last_dim_size),
-        },
-        call=lambda _op, self: _op(self, dim, normalization, last_dim_size),
-        otherwise=lambda: _composite.otherwise(_keys, self, dim, normalization, last_dim_size),
+        arguments={'dim': dim, 'normalization': normalization, 'last_dim_size': last_dim_size},
+        keys=(_keys,),
     ))
 
 
@@ -1660,12 +1174,12 @@ def mm_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, mat2
 
     aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(self), _tensor_key(mat2), _value_key(out_dtype)),
         operands=(self, mat2),
-        attributes=lambda: {'out_dtype': _attr.string(_attr.element_type(out_dtype))},
-        call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
-        otherwise=lambda: _composite.otherwise(_keys, self, mat2, out_dtype),
+        arguments={'out_dtype': out_dtype},
+        keys=(_keys,),
     ))
 
 
@@ -1674,12 +1188,12 @@ def bmm_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, mat
 
     aten::bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(self), _tensor_key(mat2), _value_key(out_dtype)),
         operands=(self, mat2),
-        attributes=lambda: {'out_dtype': _attr.string(_attr.element_type(out_dtype))},
-        call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
-        otherwise=lambda: _composite.otherwise(_keys, self, mat2, out_dtype),
+        arguments={'out_dtype': out_dtype},
+        keys=(_keys,),
     ))
 
 
@@ -1688,13 +1202,12 @@ def matmul_accumulate_at_autograd(_composite: CompositeFunction, _keys: Any, sel
 
     aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(self), _tensor_key(mat1), _tensor_key(mat2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
         operands=(self, mat1, mat2),
-        unmet=lambda: (f'beta is {beta!r}; the entry takes 1' if not (beta in (1,)) else f'alpha is {alpha!r}; the entry takes 1' if not (alpha in (1,)) else '`where: self.dtype == out_dtype and mat1.dtype != out_dtype` does not hold' if not (self.dtype == out_dtype and mat1.dtype != out_dtype) else '`where: self.dim() == 2 and mat1.dim() == 2 and mat2.dim() == 2` does not hold' if not (self.dim() == 2 and mat1.dim() == 2 and (mat2.dim() == 2)) else '`where: self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]` does not hold' if not (self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]) else None),
-        attributes=lambda: {'out_dtype': _attr.string(_attr.element_type(out_dtype))},
-        call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
-        otherwise=lambda: _composite.otherwise(_keys, self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
+        arguments={'out_dtype': out_dtype, 'beta': beta, 'alpha': alpha},
+        keys=(_keys,),
     ))
 
 
@@ -1703,16 +1216,12 @@ def addmm_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, m
 
     aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(self), _tensor_key(mat1), _tensor_key(mat2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
         operands=(self, mat1, mat2),
-        attributes=lambda: {
-            'out_dtype': _attr.string(_attr.element_type(out_dtype)),
-            'beta': _attr.f32(beta),
-            'alpha': _attr.f32(alpha),
-        },
-        call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
-        otherwise=lambda: _composite.otherwise(_keys, self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
+        arguments={'out_dtype': out_dtype, 'beta': beta, 'alpha': alpha},
+        keys=(_keys,),
     ))
 
 
@@ -1721,16 +1230,12 @@ def baddbmm_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor,
 
     aten::baddbmm.dtype(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(self), _tensor_key(batch1), _tensor_key(batch2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
         operands=(self, batch1, batch2),
-        attributes=lambda: {
-            'out_dtype': _attr.string(_attr.element_type(out_dtype)),
-            'beta': _attr.f32(beta),
-            'alpha': _attr.f32(alpha),
-        },
-        call=lambda _op, self, batch1, batch2: _op(self, batch1, batch2, out_dtype, beta=beta, alpha=alpha),
-        otherwise=lambda: _composite.otherwise(_keys, self, batch1, batch2, out_dtype, beta=beta, alpha=alpha),
+        arguments={'out_dtype': out_dtype, 'beta': beta, 'alpha': alpha},
+        keys=(_keys,),
     ))
 
 
@@ -1739,12 +1244,11 @@ def new_gelu_function(_composite: CompositeFunction, input: Tensor) -> Any:
 
     composites.operators.activations:new_gelu(input: 'Tensor') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input),),
         operands=(input,),
-        attributes=lambda: {'approximate': _attr.string('tanh')},
-        call=lambda _op, input: _op(input),
-        otherwise=lambda: _composite.otherwise(input),
+        arguments={},
     ))
 
 
@@ -1753,12 +1257,11 @@ def fast_gelu_function(_composite: CompositeFunction, input: Tensor) -> Any:
 
     composites.operators.activations:fast_gelu(input: 'Tensor') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input),),
         operands=(input,),
-        attributes=lambda: {'approximate': _attr.string('tanh')},
-        call=lambda _op, input: _op(input),
-        otherwise=lambda: _composite.otherwise(input),
+        arguments={},
     ))
 
 
@@ -1767,12 +1270,11 @@ def bloom_gelu_function(_composite: CompositeFunction, input: Tensor) -> Any:
 
     composites.operators.activations:bloom_gelu(input: 'Tensor') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input),),
         operands=(input,),
-        attributes=lambda: {'approximate': _attr.string('tanh')},
-        call=lambda _op, input: _op(input),
-        otherwise=lambda: _composite.otherwise(input),
+        arguments={},
     ))
 
 
@@ -1781,12 +1283,11 @@ def bloom_gelu_backward_function(_composite: CompositeFunction, grad_output: Ten
 
     composites.operators.activations:bloom_gelu_backward(grad_output: 'Tensor', input: 'Tensor') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(grad_output), _tensor_key(input)),
         operands=(grad_output, input),
-        attributes=lambda: {'approximate': _attr.string('tanh')},
-        call=lambda _op, grad_output, input: _op(grad_output, input),
-        otherwise=lambda: _composite.otherwise(grad_output, input),
+        arguments={},
     ))
 
 
@@ -1795,11 +1296,11 @@ def quick_gelu_function(_composite: CompositeFunction, input: Tensor) -> Any:
 
     composites.operators.activations:quick_gelu(input: 'Tensor') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input),),
         operands=(input,),
-        call=lambda _op, input: _op(input),
-        otherwise=lambda: _composite.otherwise(input),
+        arguments={},
     ))
 
 
@@ -1808,11 +1309,11 @@ def relu_squared_function(_composite: CompositeFunction, input: Tensor) -> Any:
 
     composites.operators.activations:relu_squared(input: 'Tensor') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input),),
         operands=(input,),
-        call=lambda _op, input: _op(input),
-        otherwise=lambda: _composite.otherwise(input),
+        arguments={},
     ))
 
 
@@ -1821,11 +1322,11 @@ def swiglu_function(_composite: CompositeFunction, gate: Tensor, up: Tensor) -> 
 
     composites.operators.gates:swiglu(gate: 'Tensor', up: 'Tensor') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(gate), _tensor_key(up)),
         operands=(gate, up),
-        call=lambda _op, gate, up: _op(gate, up),
-        otherwise=lambda: _composite.otherwise(gate, up),
+        arguments={},
     ))
 
 
@@ -1834,16 +1335,11 @@ def batch_norm_training_function(_composite: CompositeFunction, input: Tensor, r
 
     composites.operators.norms:batch_norm_training(input: 'Tensor', running_mean: 'Tensor', running_var: 'Tensor', weight: 'Tensor | None', bias: 'Tensor | None', *, momentum: 'float', eps: 'float') -> 'tuple[Tensor, Tensor, Tensor]'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input), _tensor_key(running_mean), _tensor_key(running_var), _tensor_key(weight), _tensor_key(bias), _value_key(momentum), _value_key(eps)),
         operands=(input, running_mean, running_var, weight, bias),
-        unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
-        attributes=lambda: {
-            'momentum': _attr.f32(momentum),
-            'eps': _attr.f32(eps),
-        },
-        call=lambda _op, input, running_mean, running_var, weight, bias: _op(input, running_mean, running_var, weight, bias, momentum=momentum, eps=eps),
-        otherwise=lambda: _composite.otherwise(input, running_mean, running_var, weight, bias, momentum=momentum, eps=eps),
+        arguments={'momentum': momentum, 'eps': eps},
     ))
 
 
@@ -1852,13 +1348,11 @@ def instance_norm_function(_composite: CompositeFunction, input: Tensor, weight:
 
     composites.operators.norms:instance_norm(input: 'Tensor', weight: 'Tensor | None', bias: 'Tensor | None', *, eps: 'float') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _value_key(eps)),
         operands=(input, weight, bias),
-        unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
-        attributes=lambda: {'eps': _attr.f32(eps)},
-        call=lambda _op, input, weight, bias: _op(input, weight, bias, eps=eps),
-        otherwise=lambda: _composite.otherwise(input, weight, bias, eps=eps),
+        arguments={'eps': eps},
     ))
 
 
@@ -1867,15 +1361,11 @@ def llama_rms_norm_function(_composite: CompositeFunction, input: Tensor, weight
 
     composites.operators.norms:llama_rms_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
         operands=(input, weight),
-        attributes=lambda: {
-            'normalized_shape': _attr.i64_list(normalized_shape),
-            'eps': _attr.f32(eps),
-        },
-        call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
-        otherwise=lambda: _composite.otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
+        arguments={'normalized_shape': normalized_shape, 'eps': eps},
     ))
 
 
@@ -1884,15 +1374,11 @@ def t5_rms_norm_function(_composite: CompositeFunction, input: Tensor, weight: T
 
     composites.operators.norms:t5_rms_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
         operands=(input, weight),
-        attributes=lambda: {
-            'normalized_shape': _attr.i64_list(normalized_shape),
-            'eps': _attr.f32(eps),
-        },
-        call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
-        otherwise=lambda: _composite.otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
+        arguments={'normalized_shape': normalized_shape, 'eps': eps},
     ))
 
 
@@ -1901,15 +1387,11 @@ def olmo2_rms_norm_function(_composite: CompositeFunction, input: Tensor, weight
 
     composites.operators.norms:olmo2_rms_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
         operands=(input, weight),
-        attributes=lambda: {
-            'normalized_shape': _attr.i64_list(normalized_shape),
-            'eps': _attr.f32(eps),
-        },
-        call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
-        otherwise=lambda: _composite.otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
+        arguments={'normalized_shape': normalized_shape, 'eps': eps},
     ))
 
 
@@ -1918,15 +1400,11 @@ def gemma_rms_norm_function(_composite: CompositeFunction, input: Tensor, weight
 
     composites.operators.norms:gemma_rms_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
         operands=(input, weight),
-        attributes=lambda: {
-            'normalized_shape': _attr.i64_list(normalized_shape),
-            'eps': _attr.f32(eps),
-        },
-        call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
-        otherwise=lambda: _composite.otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
+        arguments={'normalized_shape': normalized_shape, 'eps': eps},
     ))
 
 
@@ -1935,15 +1413,11 @@ def weightless_rms_norm_function(_composite: CompositeFunction, input: Tensor, *
 
     composites.operators.norms:weightless_rms_norm(input: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input), _value_key(normalized_shape), _value_key(eps)),
         operands=(input,),
-        attributes=lambda: {
-            'normalized_shape': _attr.i64_list(normalized_shape),
-            'eps': _attr.f32(eps),
-        },
-        call=lambda _op, input: _op(input, normalized_shape=normalized_shape, eps=eps),
-        otherwise=lambda: _composite.otherwise(input, normalized_shape=normalized_shape, eps=eps),
+        arguments={'normalized_shape': normalized_shape, 'eps': eps},
     ))
 
 
@@ -1952,15 +1426,11 @@ def rms_norm_gated_function(_composite: CompositeFunction, input: Tensor, weight
 
     composites.operators.norms:rms_norm_gated(input: 'Tensor', weight: 'Tensor', gate: 'Tensor | None' = None, *, group_size: 'int', eps: 'float') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input), _tensor_key(weight), _tensor_key(gate), _value_key(group_size), _value_key(eps)),
         operands=(input, weight, gate),
-        attributes=lambda: {
-            'group_size': _attr.i64(group_size),
-            'eps': _attr.f32(eps),
-        },
-        call=lambda _op, input, weight, gate: _op(input, weight, gate, group_size=group_size, eps=eps),
-        otherwise=lambda: _composite.otherwise(input, weight, gate, group_size=group_size, eps=eps),
+        arguments={'group_size': group_size, 'eps': eps},
     ))
 
 
@@ -1969,15 +1439,11 @@ def cohere_layer_norm_function(_composite: CompositeFunction, input: Tensor, wei
 
     composites.operators.norms:cohere_layer_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
         operands=(input, weight),
-        attributes=lambda: {
-            'normalized_shape': _attr.i64_list(normalized_shape),
-            'eps': _attr.f32(eps),
-        },
-        call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
-        otherwise=lambda: _composite.otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
+        arguments={'normalized_shape': normalized_shape, 'eps': eps},
     ))
 
 
@@ -1986,11 +1452,11 @@ def frozen_batch_norm_function(_composite: CompositeFunction, input: Tensor, wei
 
     composites.operators.norms:frozen_batch_norm(input: 'Tensor', weight: 'Tensor', bias: 'Tensor', running_mean: 'Tensor', running_var: 'Tensor') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _tensor_key(running_mean), _tensor_key(running_var)),
         operands=(input, weight, bias, running_mean, running_var),
-        call=lambda _op, input, weight, bias, running_mean, running_var: _op(input, weight, bias, running_mean, running_var),
-        otherwise=lambda: _composite.otherwise(input, weight, bias, running_mean, running_var),
+        arguments={},
     ))
 
 
@@ -1999,12 +1465,11 @@ def drop_path_function(_composite: CompositeFunction, hidden_states: Tensor, *, 
 
     composites.operators.dropping:drop_path(hidden_states: 'Tensor', *, drop_prob: 'float') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(hidden_states), _value_key(drop_prob)),
         operands=(hidden_states,),
-        attributes=lambda: {'drop_prob': _attr.f32(drop_prob)},
-        call=lambda _op, hidden_states: _op(hidden_states, drop_prob=drop_prob),
-        otherwise=lambda: _composite.otherwise(hidden_states, drop_prob=drop_prob),
+        arguments={'drop_prob': drop_prob},
     ))
 
 
@@ -2013,15 +1478,11 @@ def eager_attention_function(_composite: CompositeFunction, query: Tensor, key: 
 
     composites.operators.attention:eager_attention(query: 'Tensor', key: 'Tensor', value: 'Tensor', attention_mask: 'Tensor | None' = None, *, scaling: 'float', softcap: 'float | None' = None) -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attention_mask), _value_key(scaling), _value_key(softcap)),
         operands=(query, key, value, attention_mask),
-        attributes=lambda: {
-            'scaling': _attr.f32(scaling),
-            'softcap': None if softcap is None else _attr.f32(softcap),
-        },
-        call=lambda _op, query, key, value, attention_mask: _op(query, key, value, attention_mask, scaling=scaling, softcap=softcap),
-        otherwise=lambda: _composite.otherwise(query, key, value, attention_mask, scaling=scaling, softcap=softcap),
+        arguments={'scaling': scaling, 'softcap': softcap},
     ))
 
 
@@ -2030,12 +1491,11 @@ def attention_with_sinks_function(_composite: CompositeFunction, query: Tensor, 
 
     composites.operators.attention:attention_with_sinks(query: 'Tensor', key: 'Tensor', value: 'Tensor', sinks: 'Tensor', attention_mask: 'Tensor | None' = None, *, scaling: 'float') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(sinks), _tensor_key(attention_mask), _value_key(scaling)),
         operands=(query, key, value, sinks, attention_mask),
-        attributes=lambda: {'scaling': _attr.f32(scaling)},
-        call=lambda _op, query, key, value, sinks, attention_mask: _op(query, key, value, sinks, attention_mask, scaling=scaling),
-        otherwise=lambda: _composite.otherwise(query, key, value, sinks, attention_mask, scaling=scaling),
+        arguments={'scaling': scaling},
     ))
 
 
@@ -2044,15 +1504,11 @@ def scaled_attention_function(_composite: CompositeFunction, query: Tensor, key:
 
     composites.operators.attention:scaled_attention(query: 'Tensor', key: 'Tensor', value: 'Tensor', attention_mask: 'Tensor | None' = None, *, scale_attn: 'float', mask_first: 'bool') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attention_mask), _value_key(scale_attn), _value_key(mask_first)),
         operands=(query, key, value, attention_mask),
-        attributes=lambda: {
-            'scale_attn': _attr.f32(scale_attn),
-            'mask_first': _attr.boolean(mask_first),
-        },
-        call=lambda _op, query, key, value, attention_mask: _op(query, key, value, attention_mask, scale_attn=scale_attn, mask_first=mask_first),
-        otherwise=lambda: _composite.otherwise(query, key, value, attention_mask, scale_attn=scale_attn, mask_first=mask_first),
+        arguments={'scale_attn': scale_attn, 'mask_first': mask_first},
     ))
 
 
@@ -2061,12 +1517,11 @@ def relative_position_bias_function(_composite: CompositeFunction, relative_posi
 
     composites.operators.attention:relative_position_bias(relative_position_bias_table: 'Tensor', relative_position_index: 'Tensor', *, window_area: 'int') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(relative_position_bias_table), _tensor_key(relative_position_index), _value_key(window_area)),
         operands=(relative_position_bias_table, relative_position_index),
-        attributes=lambda: {'window_area': _attr.i64(window_area)},
-        call=lambda _op, relative_position_bias_table, relative_position_index: _op(relative_position_bias_table, relative_position_index, window_area=window_area),
-        otherwise=lambda: _composite.otherwise(relative_position_bias_table, relative_position_index, window_area=window_area),
+        arguments={'window_area': window_area},
     ))
 
 
@@ -2075,17 +1530,11 @@ def embedding_bag_function(_composite: CompositeFunction, weight: Tensor, input:
 
     composites.operators.embedding_bag:embedding_bag(weight: 'Tensor', input: 'Tensor', offsets: 'Tensor | None' = None, per_sample_weights: 'Tensor | None' = None, *, mode: 'str', include_last_offset: 'bool', padding_idx: 'int | None') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(weight), _tensor_key(input), _tensor_key(offsets), _tensor_key(per_sample_weights), _value_key(mode), _value_key(include_last_offset), _value_key(padding_idx)),
         operands=(weight, input, offsets, per_sample_weights),
-        unmet=lambda: ('the operand per_sample_weights is given, and offsets is not' if not (offsets is not None or per_sample_weights is None) else None),
-        attributes=lambda: {
-            'mode': _attr.string(mode),
-            'include_last_offset': _attr.boolean(include_last_offset),
-            'padding_idx': None if padding_idx is None else _attr.i64(padding_idx),
-        },
-        call=lambda _op, weight, input, offsets, per_sample_weights: _op(weight, input, offsets, per_sample_weights, mode=mode, include_last_offset=include_last_offset, padding_idx=padding_idx),
-        otherwise=lambda: _composite.otherwise(weight, input, offsets, per_sample_weights, mode=mode, include_last_offset=include_last_offset, padding_idx=padding_idx),
+        arguments={'mode': mode, 'include_last_offset': include_last_offset, 'padding_idx': padding_idx},
     ))
 
 
@@ -2094,12 +1543,11 @@ def index_function(_composite: CompositeFunction, self: Tensor, index: Tensor, *
 
     composites.operators.indexing:index(self: 'Tensor', index: 'Tensor', *, dim: 'int') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(self), _tensor_key(index), _value_key(dim)),
         operands=(self, index),
-        attributes=lambda: {'dim': _attr.i64(dim)},
-        call=lambda _op, self, index: _op(self, index, dim=dim),
-        otherwise=lambda: _composite.otherwise(self, index, dim=dim),
+        arguments={'dim': dim},
     ))
 
 
@@ -2108,12 +1556,11 @@ def lstm_cell_function(_composite: CompositeFunction, input: Tensor, hx: Tensor,
 
     composites.operators.recurrent:lstm_cell(input: 'Tensor', hx: 'Tensor', cx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None) -> 'tuple[Tensor, Tensor]'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input), _tensor_key(hx), _tensor_key(cx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh)),
         operands=(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
-        unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
-        call=lambda _op, input, hx, cx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
-        otherwise=lambda: _composite.otherwise(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
+        arguments={},
     ))
 
 
@@ -2122,12 +1569,11 @@ def scanned_gru_cell_function(_composite: CompositeFunction, input: Tensor, hx: 
 
     composites.operators.recurrent:scanned_gru_cell(input: 'Tensor', hx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None) -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input), _tensor_key(hx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh)),
         operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
-        unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
-        call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh),
-        otherwise=lambda: _composite.otherwise(input, hx, w_ih, w_hh, b_ih, b_hh),
+        arguments={},
     ))
 
 
@@ -2136,13 +1582,11 @@ def lstm_function(_composite: CompositeFunction, input: Tensor, hx: Tensor, cx: 
 
     composites.operators.recurrent:lstm(input: 'Tensor', hx: 'Tensor', cx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None, *, reverse: 'bool') -> 'LstmResults'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input), _tensor_key(hx), _tensor_key(cx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh), _value_key(reverse)),
         operands=(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
-        unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
-        attributes=lambda: {'reverse': _attr.boolean(reverse)},
-        call=lambda _op, input, hx, cx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, cx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
-        otherwise=lambda: _composite.otherwise(input, hx, cx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
+        arguments={'reverse': reverse},
     ))
 
 
@@ -2151,13 +1595,11 @@ def gru_function(_composite: CompositeFunction, input: Tensor, hx: Tensor, w_ih:
 
     composites.operators.recurrent:gru(input: 'Tensor', hx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None, *, reverse: 'bool') -> 'tuple[Tensor, Tensor]'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(input), _tensor_key(hx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh), _value_key(reverse)),
         operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
-        unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
-        attributes=lambda: {'reverse': _attr.boolean(reverse)},
-        call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
-        otherwise=lambda: _composite.otherwise(input, hx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
+        arguments={'reverse': reverse},
     ))
 
 
@@ -2166,12 +1608,11 @@ def causal_conv1d_function(_composite: CompositeFunction, hidden_states: Tensor,
 
     composites.operators.scans:causal_conv1d(hidden_states: 'Tensor', weight: 'Tensor', bias: 'Tensor | None' = None, *, activation: 'str | None' = None) -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(hidden_states), _tensor_key(weight), _tensor_key(bias), _value_key(activation)),
         operands=(hidden_states, weight, bias),
-        attributes=lambda: {'activation': None if activation is None else _attr.string(activation)},
-        call=lambda _op, hidden_states, weight, bias: _op(hidden_states, weight, bias, activation=activation),
-        otherwise=lambda: _composite.otherwise(hidden_states, weight, bias, activation=activation),
+        arguments={'activation': activation},
     ))
 
 
@@ -2180,13 +1621,11 @@ def selective_scan_function(_composite: CompositeFunction, hidden_states: Tensor
 
     composites.operators.scans:selective_scan(hidden_states: 'Tensor', dt: 'Tensor', A: 'Tensor', B: 'Tensor', C: 'Tensor', D: 'Tensor | None' = None, z: 'Tensor | None' = None, delta_bias: 'Tensor | None' = None, *, delta_softplus: 'bool' = False) -> 'tuple[Tensor, Tensor]'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(hidden_states), _tensor_key(dt), _tensor_key(A), _tensor_key(B), _tensor_key(C), _tensor_key(D), _tensor_key(z), _tensor_key(delta_bias), _value_key(delta_softplus)),
         operands=(hidden_states, dt, A, B, C, D, z, delta_bias),
-        unmet=lambda: ('the operand z is given, and D is not' if not (D is not None or z is None) else 'the operand delta_bias is given, and z is not' if not (z is not None or delta_bias is None) else None),
-        attributes=lambda: {'delta_softplus': _attr.boolean(delta_softplus)},
-        call=lambda _op, hidden_states, dt, A, B, C, D, z, delta_bias: _op(hidden_states, dt, A, B, C, D, z, delta_bias, delta_softplus=delta_softplus),
-        otherwise=lambda: _composite.otherwise(hidden_states, dt, A, B, C, D, z, delta_bias, delta_softplus=delta_softplus),
+        arguments={'delta_softplus': delta_softplus},
     ))
 
 
@@ -2195,17 +1634,11 @@ def chunk_scan_function(_composite: CompositeFunction, hidden_states: Tensor, dt
 
     composites.operators.scans:chunk_scan(hidden_states: 'Tensor', dt: 'Tensor', A: 'Tensor', B: 'Tensor', C: 'Tensor', D: 'Tensor | None' = None, dt_bias: 'Tensor | None' = None, initial_states: 'Tensor | None' = None, *, chunk_size: 'int', dt_softplus: 'bool', dt_limit: 'Sequence[float]') -> 'tuple[Tensor, Tensor]'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(hidden_states), _tensor_key(dt), _tensor_key(A), _tensor_key(B), _tensor_key(C), _tensor_key(D), _tensor_key(dt_bias), _tensor_key(initial_states), _value_key(chunk_size), _value_key(dt_softplus), _value_key(dt_limit)),
         operands=(hidden_states, dt, A, B, C, D, dt_bias, initial_states),
-        unmet=lambda: ('the operand dt_bias is given, and D is not' if not (D is not None or dt_bias is None) else 'the operand initial_states is given, and dt_bias is not' if not (dt_bias is not None or initial_states is None) else None),
-        attributes=lambda: {
-            'chunk_size': _attr.i64(chunk_size),
-            'dt_softplus': _attr.boolean(dt_softplus),
-            'dt_limit': _attr.f32_list(dt_limit),
-        },
-        call=lambda _op, hidden_states, dt, A, B, C, D, dt_bias, initial_states: _op(hidden_states, dt, A, B, C, D, dt_bias, initial_states, chunk_size=chunk_size, dt_softplus=dt_softplus, dt_limit=dt_limit),
-        otherwise=lambda: _composite.otherwise(hidden_states, dt, A, B, C, D, dt_bias, initial_states, chunk_size=chunk_size, dt_softplus=dt_softplus, dt_limit=dt_limit),
+        arguments={'chunk_size': chunk_size, 'dt_softplus': dt_softplus, 'dt_limit': dt_limit},
     ))
 
 
@@ -2214,11 +1647,11 @@ def rnn_scan_function(_composite: CompositeFunction, hidden_states: Tensor, recu
 
     composites.operators.scans:rnn_scan(hidden_states: 'Tensor', recurrent_gate: 'Tensor', reset: 'Tensor', recurrent_states: 'Tensor | None' = None) -> 'tuple[Tensor, Tensor]'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(hidden_states), _tensor_key(recurrent_gate), _tensor_key(reset), _tensor_key(recurrent_states)),
         operands=(hidden_states, recurrent_gate, reset, recurrent_states),
-        call=lambda _op, hidden_states, recurrent_gate, reset, recurrent_states: _op(hidden_states, recurrent_gate, reset, recurrent_states),
-        otherwise=lambda: _composite.otherwise(hidden_states, recurrent_gate, reset, recurrent_states),
+        arguments={},
     ))
 
 
@@ -2227,11 +1660,11 @@ def wkv_function(_composite: CompositeFunction, time_decay: Tensor, time_first: 
 
     composites.operators.scans:wkv(time_decay: 'Tensor', time_first: 'Tensor', key: 'Tensor', value: 'Tensor') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(time_decay), _tensor_key(time_first), _tensor_key(key), _tensor_key(value)),
         operands=(time_decay, time_first, key, value),
-        call=lambda _op, time_decay, time_first, key, value: _op(time_decay, time_first, key, value),
-        otherwise=lambda: _composite.otherwise(time_decay, time_first, key, value),
+        arguments={},
     ))
 
 
@@ -2240,15 +1673,11 @@ def top_k_routing_function(_composite: CompositeFunction, router_logits: Tensor,
 
     composites.operators.experts:top_k_routing(router_logits: 'Tensor', *, top_k: 'int', norm_topk_prob: 'bool') -> 'tuple[Tensor, Tensor]'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(router_logits), _value_key(top_k), _value_key(norm_topk_prob)),
         operands=(router_logits,),
-        attributes=lambda: {
-            'top_k': _attr.i64(top_k),
-            'norm_topk_prob': _attr.boolean(norm_topk_prob),
-        },
-        call=lambda _op, router_logits: _op(router_logits, top_k=top_k, norm_topk_prob=norm_topk_prob),
-        otherwise=lambda: _composite.otherwise(router_logits, top_k=top_k, norm_topk_prob=norm_topk_prob),
+        arguments={'top_k': top_k, 'norm_topk_prob': norm_topk_prob},
     ))
 
 
@@ -2257,12 +1686,11 @@ def experts_function(_composite: CompositeFunction, hidden_states: Tensor, top_k
 
     composites.operators.experts:experts(hidden_states: 'Tensor', top_k_index: 'Tensor', top_k_weights: 'Tensor', gate_up_proj: 'Tensor', down_proj: 'Tensor', *, activation: 'str') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(hidden_states), _tensor_key(top_k_index), _tensor_key(top_k_weights), _tensor_key(gate_up_proj), _tensor_key(down_proj), _value_key(activation)),
         operands=(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj),
-        attributes=lambda: {'activation': _attr.string(activation)},
-        call=lambda _op, hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj: _op(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj, activation=activation),
-        otherwise=lambda: _composite.otherwise(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj, activation=activation),
+        arguments={'activation': activation},
     ))
 
 
@@ -2271,15 +1699,11 @@ def gpt_oss_experts_function(_composite: CompositeFunction, hidden_states: Tenso
 
     composites.operators.experts:gpt_oss_experts(hidden_states: 'Tensor', top_k_index: 'Tensor', top_k_weights: 'Tensor', gate_up_proj: 'Tensor', gate_up_proj_bias: 'Tensor', down_proj: 'Tensor', down_proj_bias: 'Tensor', *, alpha: 'float', limit: 'float') -> 'Tensor'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(hidden_states), _tensor_key(top_k_index), _tensor_key(top_k_weights), _tensor_key(gate_up_proj), _tensor_key(gate_up_proj_bias), _tensor_key(down_proj), _tensor_key(down_proj_bias), _value_key(alpha), _value_key(limit)),
         operands=(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias),
-        attributes=lambda: {
-            'alpha': _attr.f32(alpha),
-            'limit': _attr.f32(limit),
-        },
-        call=lambda _op, hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias: _op(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias, alpha=alpha, limit=limit),
-        otherwise=lambda: _composite.otherwise(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias, alpha=alpha, limit=limit),
+        arguments={'alpha': alpha, 'limit': limit},
     ))
 
 
@@ -2288,18 +1712,11 @@ def adamw_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, e
 
     composites.operators.optimizers:adam_update(param: 'Tensor', grad: 'Tensor', exp_avg: 'Tensor', exp_avg_sq: 'Tensor', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', max_exp_avg_sq: 'Tensor | None' = None, *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool', capturable: 'bool' = False) -> 'list[Tensor]'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize), _value_key(capturable)),
         operands=(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq),
-        attributes=lambda: {
-            'beta1': _attr.f32(beta1),
-            'beta2': _attr.f32(beta2),
-            'eps': _attr.f32(eps),
-            'weight_decay': _attr.f32(weight_decay),
-            'maximize': _attr.boolean(maximize),
-        },
-        call=lambda _op, param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq: _op(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable),
-        otherwise=lambda: _composite.otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable),
+        arguments={'beta1': beta1, 'beta2': beta2, 'eps': eps, 'weight_decay': weight_decay, 'maximize': maximize, 'capturable': capturable},
     ))
 
 
@@ -2308,18 +1725,11 @@ def adam_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, ex
 
     composites.operators.optimizers:adam_update(param: 'Tensor', grad: 'Tensor', exp_avg: 'Tensor', exp_avg_sq: 'Tensor', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', max_exp_avg_sq: 'Tensor | None' = None, *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool', capturable: 'bool' = False) -> 'list[Tensor]'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize), _value_key(capturable)),
         operands=(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq),
-        attributes=lambda: {
-            'beta1': _attr.f32(beta1),
-            'beta2': _attr.f32(beta2),
-            'eps': _attr.f32(eps),
-            'weight_decay': _attr.f32(weight_decay),
-            'maximize': _attr.boolean(maximize),
-        },
-        call=lambda _op, param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq: _op(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable),
-        otherwise=lambda: _composite.otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable),
+        arguments={'beta1': beta1, 'beta2': beta2, 'eps': eps, 'weight_decay': weight_decay, 'maximize': maximize, 'capturable': capturable},
     ))
 
 
@@ -2328,18 +1738,11 @@ def sgd_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, lr:
 
     composites.operators.optimizers:sgd_update(param: 'Tensor', grad: 'Tensor', lr: 'Tensor', momentum_buffer: 'Tensor | None' = None, *, momentum: 'float', dampening: 'float', weight_decay: 'float', nesterov: 'bool', maximize: 'bool') -> 'list[Tensor]'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(param), _tensor_key(grad), _tensor_key(lr), _tensor_key(momentum_buffer), _value_key(momentum), _value_key(dampening), _value_key(weight_decay), _value_key(nesterov), _value_key(maximize)),
         operands=(param, grad, lr, momentum_buffer),
-        attributes=lambda: {
-            'momentum': _attr.f32(momentum),
-            'dampening': _attr.f32(dampening),
-            'weight_decay': _attr.f32(weight_decay),
-            'nesterov': _attr.boolean(nesterov),
-            'maximize': _attr.boolean(maximize),
-        },
-        call=lambda _op, param, grad, lr, momentum_buffer: _op(param, grad, lr, momentum_buffer, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize),
-        otherwise=lambda: _composite.otherwise(param, grad, lr, momentum_buffer, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize),
+        arguments={'momentum': momentum, 'dampening': dampening, 'weight_decay': weight_decay, 'nesterov': nesterov, 'maximize': maximize},
     ))
 
 
@@ -2348,15 +1751,11 @@ def lion_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, ex
 
     composites.operators.optimizers:lion_update(param: 'Tensor', grad: 'Tensor', exp_avg: 'Tensor', lr: 'Tensor', decay: 'Tensor', *, beta1: 'float', beta2: 'float') -> 'list[Tensor]'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(lr), _tensor_key(decay), _value_key(beta1), _value_key(beta2)),
         operands=(param, grad, exp_avg, lr, decay),
-        attributes=lambda: {
-            'beta1': _attr.f32(beta1),
-            'beta2': _attr.f32(beta2),
-        },
-        call=lambda _op, param, grad, exp_avg, lr, decay: _op(param, grad, exp_avg, lr, decay, beta1=beta1, beta2=beta2),
-        otherwise=lambda: _composite.otherwise(param, grad, exp_avg, lr, decay, beta1=beta1, beta2=beta2),
+        arguments={'beta1': beta1, 'beta2': beta2},
     ))
 
 
@@ -2365,17 +1764,11 @@ def adafactor_function(_composite: CompositeFunction, param: Tensor, grad: Tenso
 
     composites.operators.adafactor:adafactor_update(param: 'Tensor', grad: 'Tensor', rho: 'Tensor', one_minus_beta2: 'Tensor', decay: 'Tensor', row_var: 'Tensor', col_var: 'Tensor | None' = None, *, d: 'float', eps1: 'float', eps2: 'float', maximize: 'bool') -> 'list[Tensor]'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(param), _tensor_key(grad), _tensor_key(rho), _tensor_key(one_minus_beta2), _tensor_key(decay), _tensor_key(row_var), _tensor_key(col_var), _value_key(d), _value_key(eps1), _value_key(eps2), _value_key(maximize)),
         operands=(param, grad, rho, one_minus_beta2, decay, row_var, col_var),
-        attributes=lambda: {
-            'd': _attr.f32(d),
-            'eps1': _attr.f32(eps1),
-            'eps2': _attr.f32(eps2),
-            'maximize': _attr.boolean(maximize),
-        },
-        call=lambda _op, param, grad, rho, one_minus_beta2, decay, row_var, col_var: _op(param, grad, rho, one_minus_beta2, decay, row_var, col_var, d=d, eps1=eps1, eps2=eps2, maximize=maximize),
-        otherwise=lambda: _composite.otherwise(param, grad, rho, one_minus_beta2, decay, row_var, col_var, d=d, eps1=eps1, eps2=eps2, maximize=maximize),
+        arguments={'d': d, 'eps1': eps1, 'eps2': eps2, 'maximize': maximize},
     ))
 
 
@@ -2384,18 +1777,11 @@ def muon_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, mo
 
     composites.operators.muon:muon_update(param: 'Tensor', grad: 'Tensor', momentum_buffer: 'Tensor', step_size: 'Tensor', decay: 'Tensor', *, momentum: 'float', nesterov: 'bool', ns_coefficients: 'Sequence[float]', ns_steps: 'int', eps: 'float') -> 'list[Tensor]'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(param), _tensor_key(grad), _tensor_key(momentum_buffer), _tensor_key(step_size), _tensor_key(decay), _value_key(momentum), _value_key(nesterov), _value_key(ns_coefficients), _value_key(ns_steps), _value_key(eps)),
         operands=(param, grad, momentum_buffer, step_size, decay),
-        attributes=lambda: {
-            'momentum': _attr.f32(momentum),
-            'nesterov': _attr.boolean(nesterov),
-            'ns_coefficients': _attr.f32_list(ns_coefficients),
-            'ns_steps': _attr.i64(ns_steps),
-            'eps': _attr.f32(eps),
-        },
-        call=lambda _op, param, grad, momentum_buffer, step_size, decay: _op(param, grad, momentum_buffer, step_size, decay, momentum=momentum, nesterov=nesterov, ns_coefficients=ns_coefficients, ns_steps=ns_steps, eps=eps),
-        otherwise=lambda: _composite.otherwise(param, grad, momentum_buffer, step_size, decay, momentum=momentum, nesterov=nesterov, ns_coefficients=ns_coefficients, ns_steps=ns_steps, eps=eps),
+        arguments={'momentum': momentum, 'nesterov': nesterov, 'ns_coefficients': ns_coefficients, 'ns_steps': ns_steps, 'eps': eps},
     ))
 
 
@@ -2404,19 +1790,11 @@ def fused_adamw_function(_composite: CompositeFunction, params: list[Tensor], gr
 
     composites.operators.fused_adam:fused_adam_update(params: 'list[Tensor]', grads: 'list[Tensor]', exp_avgs: 'list[Tensor]', exp_avg_sqs: 'list[Tensor]', max_exp_avg_sqs: 'list[Tensor]', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool') -> 'list[Tensor]'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(params), _tensor_key(grads), _tensor_key(exp_avgs), _tensor_key(exp_avg_sqs), _tensor_key(max_exp_avg_sqs), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize)),
         operands=(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
-        attributes=lambda: {
-            'beta1': _attr.f32(beta1),
-            'beta2': _attr.f32(beta2),
-            'eps': _attr.f32(eps),
-            'weight_decay': _attr.f32(weight_decay),
-            'maximize': _attr.boolean(maximize),
-            'operand_segment_sizes': _attr.segment_sizes(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
-        },
-        call=lambda _op, params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay: _op(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
-        otherwise=lambda: _composite.otherwise(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+        arguments={'beta1': beta1, 'beta2': beta2, 'eps': eps, 'weight_decay': weight_decay, 'maximize': maximize},
     ))
 
 
@@ -2425,19 +1803,11 @@ def fused_adam_function(_composite: CompositeFunction, params: list[Tensor], gra
 
     composites.operators.fused_adam:fused_adam_update(params: 'list[Tensor]', grads: 'list[Tensor]', exp_avgs: 'list[Tensor]', exp_avg_sqs: 'list[Tensor]', max_exp_avg_sqs: 'list[Tensor]', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool') -> 'list[Tensor]'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(params), _tensor_key(grads), _tensor_key(exp_avgs), _tensor_key(exp_avg_sqs), _tensor_key(max_exp_avg_sqs), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize)),
         operands=(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
-        attributes=lambda: {
-            'beta1': _attr.f32(beta1),
-            'beta2': _attr.f32(beta2),
-            'eps': _attr.f32(eps),
-            'weight_decay': _attr.f32(weight_decay),
-            'maximize': _attr.boolean(maximize),
-            'operand_segment_sizes': _attr.segment_sizes(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
-        },
-        call=lambda _op, params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay: _op(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
-        otherwise=lambda: _composite.otherwise(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+        arguments={'beta1': beta1, 'beta2': beta2, 'eps': eps, 'weight_decay': weight_decay, 'maximize': maximize},
     ))
 
 
@@ -2446,12 +1816,11 @@ def clip_grad_norm_function(_composite: CompositeFunction, grads: list[Tensor], 
 
     composites.operators.clipping:clip_grad_norm(grads: 'list[Tensor]', max_norm: 'Tensor', *, norm_type: 'float') -> 'list[Tensor]'
     """
-    return _composite(_Arguments(
+    return _composite(CallSpec(
+        _composite.definition.form,
         key=(_tensor_key(grads), _tensor_key(max_norm), _value_key(norm_type)),
         operands=(grads, max_norm),
-        attributes=lambda: {'norm_type': _attr.f32(norm_type)},
-        call=lambda _op, grads, max_norm: _op(grads, max_norm, norm_type=norm_type),
-        otherwise=lambda: _composite.otherwise(grads, max_norm, norm_type=norm_type),
+        arguments={'norm_type': norm_type},
     ))
 
 

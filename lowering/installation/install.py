@@ -43,12 +43,13 @@ from composites.registry.operators import (
     find_overload,
     find_variants,
 )
-from composites.registry.signatures import describe_function
+from composites.registry.signatures import callee_of, describe_function
 from lowering.codegen import loader, source
 from lowering.copies.search import Copy, Search, is_in
 from lowering.dispatch.autograd.definition import Definition, ExplicitBackward
 from lowering.dispatch.autograd.function import CompositeFunction, OwnOperator
 from lowering.dispatch.backend import make_lowering
+from lowering.dispatch.call import CallForm
 from lowering.dispatch.computations import Computations
 from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.dynamo.functions import Replacement, traced_function
@@ -277,7 +278,9 @@ class _Installer:
                 else:
                     hook = self._hooks(claim).AUTOGRAD_HOOKS[self._key(claim)]
                     own = owns[claim.identity]
-                    kernel = MethodType(hook, self._composite(claim, stock, kernel, own))
+                    kernel = MethodType(
+                        hook, self._composite(CallForm(claim, operator), stock, kernel, own)
+                    )
             kernel = self._for_tensors(
                 operator, _entry_of(claims[0]), kernel, stock.call_boxed, keys=1
             )
@@ -315,7 +318,7 @@ class _Installer:
         stock = self.frontend.dispatching.stock_kernel(operator, key)
         own = self._own_operator(operator, entry)
         hook = self._hooks(entry).AUTOGRAD_HOOKS[self._key(entry)]
-        kernel = MethodType(hook, self._composite(entry, stock, _decline, own))
+        kernel = MethodType(hook, self._composite(CallForm(entry, operator), stock, _decline, own))
         return written_into(claim.variant, kernel, otherwise)
 
     def _own_operator(self, operator: Operator, entry: Composite) -> OwnOperator | None:
@@ -383,7 +386,8 @@ class _Installer:
             else:
                 registry = self.registries[claim.identity]
                 hook = _function_hook(claim, original, target, registry)
-                composite = self._composite(claim, original, called)
+                form = CallForm(claim, describe_function(original, target))
+                composite = self._composite(form, original, called)
                 taken: Kernel = MethodType(hook, composite)
                 node = MethodType(hook, replace(composite, otherwise=original))
                 owns = self.frontend.tensors.owns
@@ -471,15 +475,17 @@ class _Installer:
         target = entry.decomposition.target
         assert target is not None
         hook = self._hooks(entry).FUNCTION_HOOKS[self._key(entry)]
-        return MethodType(hook, self._composite(entry, find_function(target), otherwise))
+        callee = callee_of(entry)
+        assert callee is not None
+        form = CallForm(entry, callee)
+        return MethodType(hook, self._composite(form, find_function(target), otherwise))
 
     def _lowered(
         self, entry: Composite, operator: Operator, stock: Kernel, otherwise: Kernel
     ) -> Kernel:
         """A kernel at the backend. Calls that the entry does not claim go to `otherwise`."""
         lowering = make_lowering(
-            entry,
-            operator,
+            CallForm(entry, operator),
             self.frontend,
             stock,
             otherwise,
@@ -491,18 +497,19 @@ class _Installer:
 
     def _composite(
         self,
-        entry: Composite,
+        form: CallForm,
         native: Kernel,
         otherwise: Kernel,
         operator: OwnOperator | None = None,
     ) -> CompositeFunction:
+        entry = form.entry
         backward = source.explicit_backward(entry, self.registries[entry.identity])
         explicit = None if backward is None else self._backward(backward)
         of = partial(self.computations.of, entry, native)
         statistics, forward, derived = self.statistics.of(entry), of("forward"), of("backward")
         statistics.caches |= {"forward": forward, "derived backward": derived}
         chosen = self.chosen.get(entry.identity, ())
-        definition = Definition(entry, self.frontend, statistics, native, explicit, derived, chosen)
+        definition = Definition(form, self.frontend, statistics, native, explicit, derived, chosen)
         return CompositeFunction(definition, self.compiled_calls, otherwise, operator, forward)
 
     def _backward(self, entry: Composite) -> ExplicitBackward:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +16,8 @@ from composites.attribute_types import UnsupportedValueError
 from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
 from composites.registry.operators import find_operator, find_overload
 from composites.user_code import described
-from lowering.dispatch.autograd.definition import local_name, refuse_unsaved, result_name
-from lowering.dispatch.operand_lists import operand_names, regrouped
+from lowering.dispatch.backward import BackwardSpec, named_values, taken_by_derived
+from lowering.dispatch.call import CallSpec
 from lowering.dispatch.reads import Key
 from lowering.frontends.aten_in_jax import is_symbolic
 from lowering.frontends.jax.composite_call import (
@@ -31,10 +31,11 @@ from lowering.frontends.jax.composite_call import (
 from lowering.frontends.jax.internals import vary_alike
 from lowering.jax_entries import meaning
 from lowering.jax_entries.arguments import Slot, rebuilt
-from lowering.jax_entries.capturing import Captured, capture
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.lock_free_property import lock_free_property
 from lowering.jax_entries.traced import depends_on, is_same
+
+Made = TypeVar("Made")
 
 Invoke = Callable[[Definition, Mapping[str, Any]], Any]
 """Calls another entry, with its arguments by name."""
@@ -55,15 +56,22 @@ class Call:
     invoke: Invoke
     reads: Key = ()
     """What a function under the decorator reads from outside."""
-    _backwards: dict[Any, Any] = field(default_factory=dict)
-    _many: dict[Any, Any] = field(default_factory=dict)
-    """What `batched` and `moved` return, so that equal calls of many share a decomposition."""
+    _made: dict[Any, Any] = field(default_factory=dict)
+    """What methods have made, so that equal calls share a decomposition; see `_once`."""
 
-    # ---- what the hook says ----
+    def _once(self, make: Callable[..., Any], *arguments: Any) -> Any:
+        """What a method makes of these arguments."""
+        key = (make.__name__, *arguments)
+        if key not in self._made:
+            self._made[key] = make(*arguments)
+        return self._made[key]
+
+    # ---- how the entry reads it ----
 
     @lock_free_property
-    def _captured(self) -> tuple[Captured, tuple[int | None, ...]]:
-        """The call as the hook passes it on, and for each operand its number among the arrays."""
+    def _read(self) -> tuple[CallSpec, tuple[int | None, ...]]:
+        """The call as its entry reads it, with stand-ins for the arrays, and for each operand its
+        number among the arrays."""
         numbers: dict[int, int] = {}
         tensors = []
         for number, type_ in enumerate(self.arrays):
@@ -75,28 +83,24 @@ class Call:
                 return rebuilt(value, [tensor(item) for item in value])
             return tensors[value.number] if isinstance(value, Slot) else value
 
-        signature = self.definition.signature
-        keyword_only = {a.name for a in signature.arguments if a.keyword_only}
-        hook, keyed = self.definition.hook
-        found = capture(
-            self.definition.entry,
-            hook,
-            keyed,
-            [tensor(v) for name, v in self.values.items() if name not in keyword_only],
-            {name: tensor(v) for name, v in self.values.items() if name in keyword_only},
-        )
-        places = tuple(None if t is None else numbers.get(id(t)) for t in found.operands)
-        return found, places
+        named = {name: tensor(value) for name, value in self.values.items()}
+        spec = CallSpec.of(self.definition.form, named).flat()
+        places = tuple(None if t is None else numbers.get(id(t)) for t in spec.operands)
+        return spec, places
+
+    @property
+    def spec(self) -> CallSpec:
+        return self._read[0]
 
     @property
     def order(self) -> tuple[int, ...]:
         """For each operand that is present, its number among the arrays."""
-        return tuple(place for place in self._captured[1] if place is not None)
+        return tuple(place for place in self._read[1] if place is not None)
 
     @property
     def _types(self) -> tuple[Any | None, ...]:
         """The type of each operand; None for an absent one."""
-        return tuple(None if n is None else self.arrays[n] for n in self._captured[1])
+        return tuple(None if n is None else self.arrays[n] for n in self._read[1])
 
     @property
     def _present(self) -> list[Any]:
@@ -105,12 +109,13 @@ class Call:
     @lock_free_property
     def unmet(self) -> str | None:
         """Why the call is no composite; None if it is one."""
-        captured, places = self._captured
-        missing = zip(captured.operands, places, strict=True)
+        spec, places = self._read
+        missing = zip(spec.operands, places, strict=True)
         if any(operand is not None and place is None for operand, place in missing):
             return "an operand is no array"
-        if captured.unmet is not None:
-            return captured.unmet
+        unmet = spec.unmet()
+        if unmet is not None:
+            return unmet
         if self.definition.entry.when.where and any(map(is_symbolic, self.arrays)):
             return "a condition cannot be evaluated for sizes that are symbols"
         try:
@@ -121,15 +126,13 @@ class Call:
 
     @lock_free_property
     def _attributes(self) -> Mapping[str, str | None]:
-        return dict(self._captured[0].attributes())
+        return self.spec.attributes()
 
     # ---- the forward ----
 
     @lock_free_property
     def _meaning(self) -> tuple[Any, Any]:
-        return self._lowered(  # type: ignore[no-any-return]
-            lambda: meaning.forward(self.definition, self._captured[0], self._types, saved=False)
-        )
+        return self._lowered(meaning.forward, self.definition, self.spec, self._types, saved=False)
 
     @property
     def is_claimed(self) -> bool:
@@ -139,7 +142,7 @@ class Call:
     def decomposed(self, operands: Sequence[Any]) -> Any:
         """The results of the decomposition itself, as the caller gets them."""
         function, structure = self._meaning
-        return structure(self._lowered(lambda: function(*operands)))
+        return structure(self._lowered(function, *operands))
 
     def composite(self, operands: Sequence[Any]) -> Any:
         """The results of the composite, as the caller gets them."""
@@ -160,17 +163,17 @@ class Call:
         if not self.definition.entry.saved:
             return self.kind
         function, _ = self._lowered(
-            lambda: meaning.forward(self.definition, self._captured[0], self._types, saved=True)
+            meaning.forward, self.definition, self.spec, self._types, saved=True
         )
         return replace(self._kind(function), rules=None)
 
     def _kind(self, function: Callable[..., Any]) -> Kind:
         entry = self.definition.entry
-        jaxpr = self._lowered(lambda: trace(function, self._present))
+        jaxpr = self._lowered(trace, function, self._present)
         return Kind(entry.composite_name, entry.version, texts(self._attributes), jaxpr, self)
 
-    def _lowered(self, make: Callable[[], Any]) -> Any:
-        """What `make` returns.
+    def _lowered(self, make: Callable[..., Made], /, *arguments: Any, **keywords: Any) -> Made:
+        """What a function returns that traces or runs the decomposition.
 
         Raises:
             LoweringError: the decomposition fails for these arguments, or would read other values
@@ -180,7 +183,7 @@ class Call:
         if reads is not None:
             reads.check(self.reads, f"{entry.location}: {entry.qualified}")
         try:
-            return make()
+            return make(*arguments, **keywords)
         except (LoweringError, InvalidCallError):
             raise
         except UnsupportedCallError as error:
@@ -206,7 +209,7 @@ class Call:
         if not backward.entry.gradients:
             return self.kind
         known = frozenset(backward.entry.gradients)
-        asked = compress(self._names_of_operands(), self._whole(wanted))
+        asked = compress(self.spec.names(), self._whole(wanted))
         return self.kind if known.issuperset(asked) else None
 
     def pull_back(self, given: Cotangents) -> list[Any]:
@@ -241,15 +244,14 @@ class Call:
         backward = self.definition.backward
         if backward is not None and backward.entry.gradients:
             return ()
-        key = ("results", wanted)
-        if key not in self._backwards:
-            found = self._lowered(
-                lambda: meaning.differentiable(
-                    self.definition, self._captured[0], self._types, self._whole(wanted)
-                )
-            )
-            self._backwards[key] = tuple(n for n, has_one in enumerate(found) if not has_one)
-        return self._backwards[key]  # type: ignore[no-any-return]
+        return self._once(self._constant_in_pytorch, wanted)  # type: ignore[no-any-return]
+
+    def _constant_in_pytorch(self, wanted: tuple[bool, ...]) -> tuple[int, ...]:
+        whole = self._whole(wanted)
+        found = self._lowered(
+            meaning.differentiable, self.definition, self.spec, self._types, whole
+        )
+        return tuple(n for n, has_one in enumerate(found) if not has_one)
 
     def _transposed(self, given: Cotangents) -> list[Any]:
         """The gradient of the decomposition, where PyTorch takes a result for a constant that the
@@ -277,10 +279,7 @@ class Call:
         saved: tuple[Any | None, ...],
     ) -> Kind:
         """The derived backward, a composite of its own."""
-        key = (grads, wanted, saved)
-        if key not in self._backwards:
-            self._backwards[key] = self._make_backward(grads, wanted, saved)
-        return self._backwards[key]  # type: ignore[no-any-return]
+        return self._once(self._make_backward, grads, wanted, saved)  # type: ignore[no-any-return]
 
     def _make_backward(
         self,
@@ -288,14 +287,25 @@ class Call:
         wanted: tuple[bool, ...],
         saved: tuple[Any | None, ...],
     ) -> Kind:
-        taken, whole = self._taken(len(grads)), self._whole(wanted)
-        function = self._lowered(
-            lambda: meaning.backward(
-                self.definition, self._captured[0], self._types, grads, saved, taken, whole
-            )
-        )
-        self._check_saved(grads, taken, saved, whole)
+        derived = self._backward_spec(grads, wanted)
+        operands = [*(grad for grad in grads if grad is not None), *saved]
+        function = self._lowered(meaning.backward, self.definition, derived, operands)
+        if derived.unsaved:
+            unsaved = [self._types[n] for n in derived.unsaved]
+            whole = self._lowered(meaning.backward, self.definition, derived, operands, unsaved)
+            types = [type_ for type_ in (*operands, *unsaved) if type_ is not None]
+            read = reads(self._lowered(trace, whole, types))
+            derived.refuse_unsaved(read[len(read) - len(unsaved) :])
         return self._backward_of(function, grads, wanted, saved)
+
+    def _backward_spec(self, grads: Sequence[Any | None], wanted: tuple[bool, ...]) -> BackwardSpec:
+        return BackwardSpec(
+            self.spec,
+            self._types,
+            present=tuple(grad is not None for grad in grads),
+            wanted=self._whole(wanted),
+            taken=self._taken(len(grads)),
+        )
 
     def _backward_of(
         self,
@@ -312,56 +322,13 @@ class Call:
             entry.backward_name,
             entry.version,
             texts({**self._attributes, "output_mask": mask}),
-            self._lowered(lambda: trace(function, present)),
+            self._lowered(trace, function, present),
             DerivedBackward(self, grads, wanted, saved),
         )
 
-    def _check_saved(
-        self,
-        grads: tuple[Any | None, ...],
-        taken: Sequence[int],
-        saved: Sequence[Any | None],
-        wanted: tuple[bool, ...],
-    ) -> None:
-        """Check that the derived backward reads no operand that `saves` leaves out.
-
-        Raises:
-            LoweringError: it does, and its gradients would be wrong.
-        """
-        types = self._types
-        is_taken = [n in taken for n in range(len(types))]
-        if all(there or t is None for there, t in zip(is_taken, types, strict=True)):
-            return
-        # The backward as if it took all operands.
-        others = {n: t for n, t in zip(taken, saved, strict=True) if n >= len(types)}
-        given = [*types, *others.values()]
-        function = self._lowered(
-            lambda: meaning.backward(
-                self.definition,
-                self._captured[0],
-                types,
-                grads,
-                given,
-                [*range(len(types)), *others],
-                wanted,
-            )
-        )
-        present = [[t for t in listed if t is not None] for listed in (grads, given)]
-        jaxpr = self._lowered(lambda: trace(function, [*present[0], *present[1]]))
-        read = iter(reads(jaxpr)[len(present[0]) :])
-        is_read = [type_ is not None and next(read) for type_ in types]
-        refuse_unsaved(self.definition.entry, self._names_of_operands(), is_taken, is_read)
-
     def _taken(self, results: int) -> tuple[int, ...]:
-        """The positions of what `saves` lists among operands, results and further results."""
-        entry = self.definition.entry
-        names = [
-            *self._names_of_operands(),
-            *(result_name(n, ".") for n in range(results)),
-            *(name for name, _ in entry.saved),
-        ]
-        saves = entry.operands if entry.saves is None else entry.saves
-        return tuple(n for n, name in enumerate(names) if name in saves)
+        """See `taken_by_derived`."""
+        return taken_by_derived(self.spec, results)
 
     def axes_of(self, saved: Sequence[int | None], results: int) -> tuple[int | None, ...]:
         """The axes of the operands that are present, from those of what the backward takes. An
@@ -373,10 +340,6 @@ class Call:
             if type_ is not None
         )
 
-    def _names_of_operands(self) -> tuple[str, ...]:
-        entry, groups = self.definition.entry, self._captured[0].groups
-        return entry.operands if groups is None else operand_names(entry.operands, groups)
-
     def _whole(self, wanted: Sequence[bool]) -> tuple[bool, ...]:
         """`wanted`, with absent operands."""
         rest = iter(wanted)
@@ -384,18 +347,13 @@ class Call:
 
     def _explicit(self, backward: Definition, given: Cotangents) -> list[Any]:
         """The gradients of an entry without an operator."""
-        entry, captured = self.definition.entry, self._captured[0]
-        values = list(meaning.spread(given.operands, self._types))
-        grouped = values if captured.groups is None else regrouped(values, captured.groups)
-        named = dict(captured.values)
-        named |= {local_name(n): v for n, v in zip(entry.operands, grouped, strict=True)}
-        named |= {result_name(n): value for n, value in enumerate(given.results)}
-        named |= {f"grad_output_{n}" if n else "grad_output": g for n, g in enumerate(given.grads)}
+        operands = list(meaning.spread(given.operands, self._types))
+        named = named_values(self.spec, operands, given.results, (), given.grads)
         parameters = [argument.name for argument in backward.signature.arguments]
         found = self.invoke(backward, {n: named[n] for n in parameters if n in named})
         listed = found if isinstance(found, list | tuple) else (found,)
         by_name = dict(zip(backward.entry.gradients, listed, strict=True))
-        names = self._names_of_operands()
+        names = self.spec.names()
         return [by_name[name] for name in compress(names, self._whole(given.wanted))]
 
     def _of_operator(self, backward: Definition, given: Cotangents) -> list[Any]:
@@ -410,40 +368,36 @@ class Call:
             named = dict(zip(names, arguments, strict=False)) | keywords
             return self.invoke(backward, named)
 
-        return self._lowered(  # type: ignore[no-any-return]
-            lambda: after.run([*given.present, *given.operands], given.results, claim)
-        )
+        arrays = [*given.present, *given.operands]
+        return self._lowered(after.run, arrays, given.results, claim)
 
     def operator_after(
         self, backward: Definition, grads: tuple[Any | None, ...], wanted: tuple[bool, ...]
     ) -> meaning.OperatorBackward:
         """What PyTorch's autograd does after the operator of this entry."""
-        assert backward.entry.op is not None
-        operator = find_overload(find_operator(backward.entry.op))
-        key = (grads, wanted)
-        if key not in self._backwards:
-            self._backwards[key] = self._lowered(
-                lambda: meaning.OperatorBackward(
-                    self.definition.function
-                    if self.definition.entry.decomposition.target is None
-                    else find_overload(self.definition.signature),
-                    self._captured[0],
-                    self._types,
-                    grads,
-                    self._whole(wanted),
-                    operator,
-                )
-            )
-        return self._backwards[key]  # type: ignore[no-any-return]
+        return self._once(self._operator_after, backward, grads, wanted)  # type: ignore[no-any-return]
+
+    def _operator_after(
+        self, backward: Definition, grads: tuple[Any | None, ...], wanted: tuple[bool, ...]
+    ) -> meaning.OperatorBackward:
+        definition, op = self.definition, backward.entry.op
+        assert op is not None
+        own = definition.entry.decomposition.target is not None
+        return self._lowered(
+            meaning.OperatorBackward,
+            find_overload(definition.signature) if own else definition.function,
+            self.spec,
+            self._types,
+            grads,
+            self._whole(wanted),
+            find_overload(find_operator(op)),
+        )
 
     # ---- Rules: vmap ----
 
     def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
         """See `Rules`. The first dimension of the operands with an axis counts the calls."""
-        key = ("batched", size, axes)
-        if key not in self._many:
-            self._many[key] = self._make_batched(size, axes)
-        return self._many[key]  # type: ignore[no-any-return]
+        return self._once(self._make_batched, size, axes)  # type: ignore[no-any-return]
 
     def _make_batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
         def moved(chosen: tuple[int | None, ...]) -> Kind | None:
@@ -455,10 +409,7 @@ class Call:
     def moved(self, size: int, axes: tuple[int | None, ...]) -> Call | None:
         """The call with one more dimension at the front of these operands. None if there is no
         such call."""
-        key = ("moved", size, axes)
-        if key not in self._many:
-            self._many[key] = self._make_moved(size, axes)
-        return self._many[key]  # type: ignore[no-any-return]
+        return self._once(self._make_moved, size, axes)  # type: ignore[no-any-return]
 
     def _make_moved(self, size: int, axes: tuple[int | None, ...]) -> Call | None:
         numbers = {number for number, axis in zip(self.order, axes, strict=True) if axis == 0}

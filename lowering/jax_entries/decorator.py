@@ -31,7 +31,7 @@ from lowering.frontends.aten_in_jax import torch_dtype
 from lowering.frontends.jax.internals import is_sharded
 from lowering.jax_entries.arguments import Slot, rebuilt
 from lowering.jax_entries.calls import Call, written
-from lowering.jax_entries.definition import Definition, Hooks
+from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.functions import EntryFunction
 from lowering.jax_entries.statistics import statistics
 
@@ -91,9 +91,9 @@ def composite(
             return kind(decorate(decorated.__func__))
         entry = _entry(decorated, name, operands, attributes, version, saves, intermediates)
         registry = Registry(entry.location.file, entry.namespace, (entry,))
-        definition = Definition(entry, registry, Hooks(), own=decorated)
+        definition = Definition(entry, registry, own=decorated)
         try:
-            definition.hook  # noqa: B018
+            definition.form  # noqa: B018
         except AllowlistError as error:
             raise _refused(entry, str(error.__cause__ or error)) from error
         of_arrays = _OwnFunction(definition)

@@ -1,4 +1,4 @@
-"""What an entry is in JAX: its arguments, its hook, and the function that it means."""
+"""What an entry is in JAX: its arguments, and the function that it means."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Registry
 from composites.registry.operators import Operator, find_operator, find_overload
 from composites.registry.signatures import describe_function
-from lowering.codegen.loader import load_function_hook, load_hooks
+from lowering.codegen.loader import naming
+from lowering.codegen.source import check_arguments
+from lowering.dispatch.call import CallForm
 from lowering.dispatch.reads import Key, Reads
-from lowering.frontends.protocols import Kernel
 from lowering.jax_entries.lock_free_property import lock_free_property
 
 
@@ -24,7 +25,6 @@ class Definition:
 
     entry: Composite
     registry: Registry
-    hooks: Hooks
     own: Callable[..., Any] | None = None
     """The function under `@composites.jax.composite`; None for an entry that names a function."""
 
@@ -89,50 +89,25 @@ class Definition:
         return self.entry.decomposition.kind == "jax"
 
     @lock_free_property
-    def hook(self) -> tuple[Kernel, bool]:
-        """The entry's hook, and whether it takes dispatch keys first."""
-        return self.hooks.of(self)
+    def form(self) -> CallForm:
+        """How the entry reads a call.
+
+        Raises:
+            AllowlistError: the entry does not fit the operator or function.
+        """
+        with naming(self.entry):
+            check_arguments(self.entry, self.signature)
+        return CallForm(self.entry, self.signature)
 
     @lock_free_property
     def backward(self) -> Definition | None:
         """The entry that is the backward of this one, unless it is derived."""
         found = self.registry.backward_of(self.entry)
-        return None if found is None else Definition(found, self.registry, self.hooks)
-
-
-class Hooks:
-    """The generated hooks of registries, loaded on first use."""
-
-    def __init__(self) -> None:
-        self._modules: dict[str, Any] = {}
-
-    def of(self, definition: Definition) -> tuple[Kernel, bool]:
-        """See `Definition.hook`."""
-        entry, registry = definition.entry, definition.registry
-        key = registry.key(entry)
-        if entry.op is None and entry.adapt is None and not entry.gradients:
-            target = entry.functions[0]
-            return load_function_hook(entry, definition.described, target, registry), False
-        module = self._module(registry)
-        if key in module.AUTOGRAD_HOOKS and entry.adapt is None:
-            return module.AUTOGRAD_HOOKS[key], True
-        if key in module.BACKEND_HOOKS and entry.adapt is None:
-            return module.BACKEND_HOOKS[key], False
-        return module.FUNCTION_HOOKS[key], False
-
-    def _module(self, registry: Registry) -> Any:
-        if registry.source not in self._modules:
-            if registry.builtin:
-                from lowering.generated import ptxla as module
-            else:
-                module = load_hooks(registry)
-            self._modules[registry.source] = module
-        return self._modules[registry.source]
+        return None if found is None else Definition(found, self.registry)
 
 
 def definitions(catalog: Catalog) -> Iterator[Definition]:
     """All entries of a catalog. Those of vendors come first."""
-    hooks = Hooks()
     for registry in catalog.registries:
         for entry in catalog.highest(registry.composites):
-            yield Definition(entry, registry, hooks)
+            yield Definition(entry, registry)

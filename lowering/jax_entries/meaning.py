@@ -11,13 +11,14 @@ import jax
 import jax.numpy as jnp
 import torch
 
-from composites.intermediates import handled, recorded
+from composites.intermediates import recorded
 from composites.torch_internals import pytree
-from lowering.dispatch.autograd.gradients import gradients_of, replacement
-from lowering.dispatch.saving import further_values, saved_intermediates
+from lowering.dispatch.autograd import gradients
+from lowering.dispatch.backward import BackwardSpec
+from lowering.dispatch.call import CallSpec
+from lowering.dispatch.saving import further_values
 from lowering.frontends import aten_in_jax
 from lowering.frontends import jax as jax_functions
-from lowering.jax_entries.capturing import Captured
 from lowering.jax_entries.definition import Definition
 
 Arrays = Callable[..., list[Any]]
@@ -40,7 +41,7 @@ class Structure:
 
 
 def forward(
-    definition: Definition, captured: Captured, types: Sequence[Any | None], *, saved: bool
+    definition: Definition, spec: CallSpec, types: Sequence[Any | None], *, saved: bool
 ) -> tuple[Arrays, Structure]:
     """The decomposition for operands of these types, and how a call returns its results.
 
@@ -48,20 +49,20 @@ def forward(
         types: of the operands, in the composite's order; None for an absent one.
         saved: whether further results of `saves` follow.
     """
-    entry, call = definition.entry, captured.call
+    entry = definition.entry
     found: list[Structure] = []
 
     def whole(*operands: Any) -> Any:
         with recorded() as named:
-            results = entry.exposed(call(definition.function, *operands))
-        extra = further_values(entry, call, operands, named) if saved else []
+            results = entry.exposed(spec.call(definition.function, *operands))
+        extra = further_values(entry, spec, operands, named) if saved else []
         if definition.is_jax:
-            flat, spec = jax.tree.flatten(results)
-            found[:] = [Structure((True,) * len(flat), partial(jax.tree.unflatten, spec))]
+            flat, tree = jax.tree.flatten(results)
+            found[:] = [Structure((True,) * len(flat), partial(jax.tree.unflatten, tree))]
         else:
-            flat, spec = pytree.tree_flatten(results)
+            flat, structure = pytree.tree_flatten(results)
             present = tuple(isinstance(result, torch.Tensor) for result in flat)
-            found[:] = [Structure(present, partial(pytree.tree_unflatten, treespec=spec))]
+            found[:] = [Structure(present, partial(pytree.tree_unflatten, treespec=structure))]
         return [*flat, *extra]
 
     if definition.is_jax:
@@ -76,17 +77,15 @@ def forward(
     return lambda *arrays: aten_in_jax.evaluate(graph, arrays), found[0]
 
 
-def further_results(
-    definition: Definition, captured: Captured, types: Sequence[Any | None]
-) -> Arrays:
+def further_results(definition: Definition, spec: CallSpec, types: Sequence[Any | None]) -> Arrays:
     """What a backward takes besides operands and results."""
-    entry, call = definition.entry, captured.call
+    entry = definition.entry
 
     def of_operands(*operands: Any) -> list[Any]:
         with recorded() as named:
             if any(target is None for _, target in entry.saved):
-                call(definition.function, *operands)
-        return further_values(entry, call, operands, named)
+                spec.call(definition.function, *operands)
+        return further_values(entry, spec, operands, named)
 
     if definition.is_jax:
         return lambda *arrays: of_operands(*spread(arrays, types))
@@ -97,70 +96,43 @@ def further_results(
 
 def backward(
     definition: Definition,
-    captured: Captured,
-    types: Sequence[Any | None],
-    grads: Sequence[Any | None],
-    saved: Sequence[Any | None],
-    taken: Sequence[int],
-    wanted: Sequence[bool],
+    derived: BackwardSpec,
+    operands: Sequence[Any | None],
+    unsaved: Sequence[Any] = (),
 ) -> Arrays:
     """The gradient of the decomposition, for `backward: derive`.
 
     Args:
-        types: of the forward's operands.
-        grads: types of the gradients of its results; None for one that is zero.
-        saved: types of what the backward takes besides.
-        taken: the positions of `saved` among operands, results and further results of the forward.
-            Of an operand that is not among them, only the type matters.
-        wanted: for each operand of the forward, whether its gradient is a result.
+        operands: types of the backward's operands.
+        unsaved: types of the forward's operands that were not saved, if they come last.
     """
-    function, call, entry = definition.function, captured.call, definition.entry
-    count = sum(grad is not None for grad in grads)
-    places = [taken.index(n) if n in taken else None for n in range(len(types))]
-    first = len(types) + len(grads)
+    count, types = len(operands), [*operands, *unsaved]
 
-    def split(values: Sequence[Any], blank: Callable[[Any], Any]) -> tuple[list[Any], list[Any]]:
-        rest, kept = iter(values[:count]), values[count:]
-        inputs = [
-            kept[place] if place is not None else None if type_ is None else blank(type_)
-            for place, type_ in zip(places, types, strict=True)
-        ]
-        return inputs, [None if grad is None else next(rest) for grad in grads]
+    def run(*values: Any) -> Any:
+        return definition.entry.exposed(derived.spec.call(definition.function, *values))
 
-    def run(*operands: Any) -> Any:
-        return entry.exposed(call(function, *operands))
+    def pull(values: Sequence[Any], blank: Callable[[Any], Any], framework: Any) -> list[Any]:
+        others = iter(values[count:])
+        made = (lambda _: next(others)) if unsaved else blank
+        return derived.pull(run, values[:count], made, framework)
 
-    def named(kept: Sequence[Any]) -> dict[str, Any]:
-        return saved_intermediates(entry, taken, kept, first)
-
-    operands = [*(grad for grad in grads if grad is not None), *saved]
     if definition.is_jax:
-
-        def of_arrays(*arrays: Any) -> list[Any]:
-            inputs, given = split(
-                list(spread(arrays, operands)), lambda type_: jnp.zeros(type_.shape, type_.dtype)
-            )
-            with handled(jax_functions.replacement(named(list(spread(arrays, operands))[count:]))):
-                return jax_functions.gradients_of(run, inputs, wanted, given)
-
-        return of_arrays
-
-    def of_tensors(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
-        inputs, given = split(
-            tensors,
-            lambda type_: torch.zeros(type_.shape, dtype=aten_in_jax.torch_dtype(type_.dtype)),
-        )
-        with handled(replacement(named(tensors[count:]))):
-            found = gradients_of(run, inputs, wanted, given, create_graph=False)
-        return [gradient for gradient in found if gradient is not None]
-
-    graph = aten_in_jax.record(of_tensors, operands)
+        return lambda *arrays: pull(list(spread(arrays, types)), _zeros, jax_functions)
+    graph = aten_in_jax.record(lambda *tensors: pull(tensors, _zero_tensor, gradients), types)
     return lambda *arrays: aten_in_jax.evaluate(graph, arrays)
+
+
+def _zeros(type_: Any) -> Any:
+    return jnp.zeros(type_.shape, type_.dtype)
+
+
+def _zero_tensor(type_: Any) -> torch.Tensor:
+    return torch.zeros(type_.shape, dtype=aten_in_jax.torch_dtype(type_.dtype))
 
 
 def differentiable(
     definition: Definition,
-    captured: Captured,
+    spec: CallSpec,
     types: Sequence[Any | None],
     wanted: Sequence[bool],
 ) -> tuple[bool, ...]:
@@ -175,7 +147,7 @@ def differentiable(
                 t if t is None else t.detach().requires_grad_(asked)
                 for t, asked in zip(operands, wanted, strict=True)
             ]
-            results = definition.entry.exposed(captured.call(definition.function, *leaves))
+            results = definition.entry.exposed(spec.call(definition.function, *leaves))
         found[:] = [result.requires_grad for result in pytree.tree_leaves(results)]
         return [result.detach() for result in pytree.tree_leaves(results)]
 
@@ -190,25 +162,19 @@ class OperatorBackward:
     def __init__(
         self,
         operator: Any,
-        captured: Captured,
+        spec: CallSpec,
         types: Sequence[Any | None],
         grads: Sequence[Any | None],
         wanted: Sequence[bool],
         backward: Any,
     ) -> None:
-        count = sum(grad is not None for grad in grads)
+        present = tuple(grad is not None for grad in grads)
+        every = tuple(range(len(types)))
+        derived = BackwardSpec(spec, types, present, tuple(wanted), every)
 
         def of_tensors(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
-            rest = iter(tensors[:count])
-            given = [None if grad is None else next(rest) for grad in grads]
-            found = gradients_of(
-                lambda *operands: captured.call(operator, *operands),
-                tensors[count:],
-                wanted,
-                given,
-                create_graph=False,
-            )
-            return [gradient for gradient in found if gradient is not None]
+            run = partial(spec.call, operator)
+            return derived.pull(run, tensors, _zero_tensor, gradients, replaces=False)
 
         self.backward = backward
         self._operator = operator

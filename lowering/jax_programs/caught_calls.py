@@ -30,6 +30,7 @@ from lowering.jax_entries.arguments import signature_of, taken_apart
 from lowering.jax_entries.calls import (
     BackwardRules,
     Call,
+    Made,
     has_meaning,
     strong,
     strong_or_none,
@@ -51,9 +52,9 @@ class _PlainCall(Call):
     """A call whose decomposition has no composites inside. That of an entry may call the function
     that the entry catches."""
 
-    def _lowered(self, make: Callable[[], Any]) -> Any:
+    def _lowered(self, make: Callable[..., Made], /, *arguments: Any, **keywords: Any) -> Made:
         with without_composites():
-            return super()._lowered(make)
+            return super()._lowered(make, *arguments, **keywords)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -103,9 +104,7 @@ class CaughtCall(_PlainCall):
     def _saving(self) -> Kind:
         if not self.definition.entry.saved:
             return self.kind
-        further = self._lowered(
-            lambda: meaning.further_results(self.definition, self._captured[0], self._types)
-        )
+        further = self._lowered(meaning.further_results, self.definition, self.spec, self._types)
 
         def function(*arrays: Any) -> list[Any]:
             with without_composites():
@@ -144,9 +143,7 @@ class CaughtCall(_PlainCall):
         for n, type_ in zip(self._taken(len(grads)), saved, strict=True):
             if type_ is not None:
                 sources.append(self._source(n, len(grads)))
-        function = self._lowered(
-            lambda: pulled_back(self.function, self._present, grads, wanted, sources)
-        )
+        function = self._lowered(pulled_back, self.function, self._present, grads, wanted, sources)
         return replace(self._backward_of(function, grads, wanted, saved), uncompiled=function)
 
     def _source(self, number: int, results: int) -> Source:
@@ -170,13 +167,13 @@ class CaughtCall(_PlainCall):
                 else.
         """
         key = ("operator", grads, wanted)
-        if key not in self._backwards:
+        if key not in self._made:
             try:
                 with without_composites():
-                    self._backwards[key] = self._make_operator_backward(grads, wanted)
+                    self._made[key] = self._make_operator_backward(grads, wanted)
             except NotExpressible:
-                self._backwards[key] = None
-        found = self._backwards[key]
+                self._made[key] = None
+        found = self._made[key]
         if found is None:
             raise NotExpressible("the entry's backward is no part of JAX's derivative")
         return found  # type: ignore[no-any-return]
@@ -193,15 +190,13 @@ class CaughtCall(_PlainCall):
         if call.unmet is not None or len(call.order) != len(arrays):
             raise NotExpressible("the entry's backward is no part of JAX's derivative")
         sources = tuple(places[n] for n in call.order)
-        function = self._lowered(
-            lambda: pulled_back(self.function, self._present, grads, wanted, sources)
-        )
+        function = self._lowered(pulled_back, self.function, self._present, grads, wanted, sources)
         present = [types[n] for n in call.order]
         kind = Kind(
             backward.entry.composite_name,
             backward.entry.version,
             texts(call._attributes),
-            self._lowered(lambda: trace(function, present)),
+            self._lowered(trace, function, present),
             _OperatorBackward(self, grads, wanted, sources),
             function,
         )

@@ -30,15 +30,22 @@ if chosen.chosen() != "fx":
     )
 chosen.import_package()  # turns on what XLA_COMPOSITE_OP names, before Dynamo traces anything
 
-from lowering.frontends.fx.autocast import autocast  # noqa: E402
+from lowering.frontends.fx.autocast import autocast, casts_of  # noqa: E402
 from lowering.frontends.fx.device import device  # noqa: E402
 from lowering.frontends.fx.recorder import device_offered  # noqa: E402
 from lowering.frontends.fx.tensors import LIVE_BACKENDS  # noqa: E402
 from lowering.live.executable import LiveProgram  # noqa: E402
 from lowering.live.traced_graph import device_type_of, on_traced_device  # noqa: E402
 
-_UNSUPPORTED = (NoKernelError, ValueReadError, ForeignDataError, UnsupportedCallError)
-"""Errors of graphs that cannot become programs. PyTorch runs these graphs instead."""
+_UNSUPPORTED = (
+    NoKernelError,
+    ValueReadError,
+    ForeignDataError,
+    UnsupportedCallError,
+    NotImplementedError,
+)
+"""Errors of graphs that cannot become programs. PyTorch runs these graphs instead. PyTorch raises
+`NotImplementedError` for an operator without a kernel for tensors that have no values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,7 @@ def composites(
     try:
         with (
             device_offered(),
+            casts_of(device_type),
             autocast(_autocast_dtype(device_type)),
             torch_internals.made_on_cpu(),
         ):
@@ -109,7 +117,7 @@ def composites(
         if torch_internals.is_full_graph():
             raise
         warnings.warn(
-            f"a graph of torch.compile runs in eager PyTorch: {str(error).splitlines()[0]}",
+            f"a graph of torch.compile runs in eager PyTorch: {_reason(error)}",
             CompositesWarning,
             stacklevel=2,
         )
@@ -122,6 +130,14 @@ def composites(
         return function(*(read() for read in traced.attributes), *taken)
 
     return call
+
+
+def _reason(error: Exception) -> str:
+    """The first sentence of an error, and the call in the graph that raised it, as torch.fx writes
+    it below."""
+    first, *rest = str(error).splitlines()
+    called = (line for line in rest if line.startswith("While executing "))
+    return "; ".join([first.partition(". ")[0], *called])
 
 
 def _autocast_dtype(device_type: str) -> torch.dtype | None:

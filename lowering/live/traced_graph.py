@@ -43,11 +43,11 @@ def on_traced_device(
     own = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))  # Dynamo goes on with its graph
     for part in own.modules():
         if isinstance(part, torch.fx.GraphModule):
-            _move(part, device_type)
+            _move(part, device_type, is_outermost=part is own)
     return _with_attributes_as_inputs(own, _put_numbers(own, inputs))
 
 
-def _move(part: torch.fx.GraphModule, device_type: str) -> None:
+def _move(part: torch.fx.GraphModule, device_type: str, is_outermost: bool) -> None:
     makers = torch_internals.device_constructors()
 
     def moved(value: Any) -> Any:
@@ -59,7 +59,7 @@ def _move(part: torch.fx.GraphModule, device_type: str) -> None:
             torch.device, moved, (tuple(node.args), dict(node.kwargs))
         )
         if node.target is torch.tensor and not node.all_input_nodes:
-            _make_now(part, node)
+            _make_now(part, node, is_outermost)
         elif node.op == "call_function" and node.target in makers:
             asked = node.kwargs.get("device")
             is_default = asked is None and device_type == "cpu"
@@ -80,16 +80,38 @@ def _is_type(value: Any, device_type: str) -> bool:
     return isinstance(value, str) and torch.device(value).type == device_type
 
 
-def _make_now(part: torch.fx.GraphModule, node: torch.fx.Node) -> None:
-    """Make a tensor of numbers now: fake tensors compute with small constants, which takes memory
-    that the device of traced tensors does not have."""
-    name = f"_constant_{len(list(part.buffers(recurse=False)))}"
-    values: Any = torch.tensor
-    part.register_buffer(name, values(*node.args, **{**node.kwargs, "device": "cpu"}))
-    with part.graph.inserting_before(node):  # each call has a tensor of its own, to write to
-        made = part.graph.call_method("clone", (part.graph.get_attr(name),))
+def _make_now(part: torch.fx.GraphModule, node: torch.fx.Node, is_outermost: bool) -> None:
+    """Write a tensor of numbers in another way: fake tensors compute with small constants, which
+    takes memory that the device of traced tensors does not have.
+
+    Each call has a tensor of its own, to write to. Several numbers become an input of the outermost
+    graph, and are stacked in the graphs of functions that its operators take.
+    """
+    make: Any = torch.tensor
+    values = make(*node.args, **{**node.kwargs, "device": "cpu"})
+    numbers = values.flatten().tolist()
+    with part.graph.inserting_before(node):
+        if len(numbers) == 1:
+            made = _filled(part, values.shape, numbers[0], values.dtype)
+        elif is_outermost:
+            name = f"_constant_{len(list(part.buffers(recurse=False)))}"
+            part.register_buffer(name, values)
+            made = part.graph.call_method("clone", (part.graph.get_attr(name),))
+        elif numbers:
+            single = [_filled(part, (), number, values.dtype) for number in numbers]
+            stacked = part.graph.call_function(torch.stack, (single,))
+            made = part.graph.call_method("reshape", (stacked, values.shape))
+        else:
+            made = _filled(part, values.shape, 0, values.dtype)
         node.replace_all_uses_with(made)
     part.graph.erase_node(node)
+
+
+def _filled(
+    part: torch.fx.GraphModule, shape: Sequence[int], number: complex, dtype: torch.dtype
+) -> torch.fx.Node:
+    keywords: dict[str, Any] = {"dtype": dtype, "device": device()}
+    return part.graph.call_function(torch.full, (shape, number), keywords)
 
 
 def _put_numbers(own: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[int, ...]:

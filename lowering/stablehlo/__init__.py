@@ -29,14 +29,12 @@ It has three non-goals:
 - *A stable view of MLIR.* What `Module.ir` offers is jaxlib's, and changes with it.
 """
 
+from .comparison.agreement import program_difference
 from .comparison.chart import comparison_chart
 from .comparison.compare import compare
 from .comparison.page import comparison_page
 from .comparison.results import ComparedCall, Comparison
 from .comparison.table import comparison_table
-from .dynamic_sizes.agreement import program_difference, type_difference
-from .dynamic_sizes.generalize import Generalized, Recording, generalize
-from .dynamic_sizes.refine import refine
 from .errors import (
     AttributeConversionError,
     BindError,
@@ -126,6 +124,7 @@ from .passes.widen_dots import widen_dots
 from .passes.widen_unsigned_comparisons import OPTIONS as WIDEN_UNSIGNED_COMPARISONS_OPTIONS
 from .passes.widen_unsigned_comparisons import widen_unsigned_comparisons
 from .pipeline import Pass, run_passes
+from .refine import refine
 from .run import Executable, compile_module, run
 from .targets import TARGETS, Target, target_passes
 
@@ -167,7 +166,6 @@ __all__ = [
     "CrashError",
     "DynamicSizeError",
     "Executable",
-    "Generalized",
     "Limits",
     "Linear",
     "MissingJaxError",
@@ -176,7 +174,6 @@ __all__ = [
     "ParseError",
     "Pass",
     "PassError",
-    "Recording",
     "RefusedOperationError",
     "Report",
     "RunError",
@@ -214,7 +211,6 @@ __all__ = [
     "flatten_calls",
     "flatten_scatter_indices",
     "fold_data_movement",
-    "generalize",
     "html_page",
     "inspect",
     "jax_function",
@@ -241,7 +237,6 @@ __all__ = [
     "strip_leftovers",
     "target_passes",
     "to_custom_call",
-    "type_difference",
     "unmerge_batch_dimensions",
     "unshare_decompositions",
     "use_booleans",

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
@@ -116,12 +116,14 @@ class Statistics(nn.Module):
         return self.norm(x)
 
 
-def test_buffers_are_written() -> None:
+@pytest.mark.parametrize("names", [(), ("all",)])
+def test_buffers_are_written(names: Sequence[str]) -> None:
     eager, live = made(Statistics), made(Statistics)
-    run = compiled(live)
     x = torch.linspace(-1, 2, 24).reshape(6, 4)
-    for _ in range(3):
-        torch.testing.assert_close(run(x), eager(x))
+    with composites.enabled(*names):
+        run = compiled(live)
+        for _ in range(3):
+            torch.testing.assert_close(run(x), eager(x))
     for name, value in eager.state_dict().items():
         torch.testing.assert_close(live.state_dict()[name], value)
 
@@ -196,6 +198,33 @@ def written_alias(x: Tensor, y: Tensor) -> Tensor:
 
 
 @pytest.mark.filterwarnings("ignore:a graph of torch.compile runs in eager")
+class Clamped(torch.autograd.Function):
+    """A function with a gradient of its own, whose graphs are inside an operator of the graph."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return torch.minimum(x, torch.tensor(0.5)) + torch.tensor([1.0, 2.0])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        scaled = gradient * torch.tensor([3.0, 4.0])
+        return torch.where(x < 0.5, scaled, torch.tensor(0, dtype=x.dtype))
+
+
+def test_a_function_with_a_gradient_of_its_own() -> None:
+    x = torch.linspace(-1, 1, 6).reshape(3, 2).requires_grad_()
+    result, expected = compiled(Clamped.apply)(x), Clamped.apply(x)
+    torch.testing.assert_close(result, expected)
+    for mine, theirs in zip(
+        torch.autograd.grad(result.exp().sum(), x),
+        torch.autograd.grad(expected.exp().sum(), x),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, theirs)
+
+
 def test_inputs_that_share_memory() -> None:
     run = compiled(written_alias)
     for _ in range(2):
@@ -304,6 +333,34 @@ def test_autocast() -> None:
         assert not torch.is_autocast_enabled("cpu")
 
 
+def cast_on_the_cpu(x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+    """Calls that autocast treats in other ways on the CPU than on CUDA, and the same."""
+    with torch.autocast("cpu", torch.bfloat16):
+        narrow = F.linear(x, weight)
+        return (
+            narrow,
+            torch.einsum("ij,kj->ik", x, weight),
+            narrow.softmax(-1),
+            narrow.exp(),
+            narrow.sum(),
+            narrow.prod(),
+            F.layer_norm(narrow, (4,)),
+            F.mse_loss(narrow, x),
+            F.binary_cross_entropy(narrow.sigmoid(), narrow.detach().sigmoid()),
+            torch.cat([narrow, x]),
+            torch.stack([narrow, narrow]),
+            torch.addcmul(x, narrow, narrow),
+        )
+
+
+def test_autocast_of_the_cpu_gives_the_dtypes_of_eager_pytorch() -> None:
+    torch.manual_seed(0)
+    x, weight = torch.randn(4, 4), torch.randn(4, 4)
+    results, expected = compiled(cast_on_the_cpu)(x, weight), cast_on_the_cpu(x, weight)
+    assert [t.dtype for t in results] == [t.dtype for t in expected]
+    torch.testing.assert_close(results, expected, rtol=2e-2, atol=2e-2)
+
+
 @pytest.mark.parametrize("use_reentrant", [False, True])
 def test_checkpoints(use_reentrant: bool) -> None:
     def call(model: nn.Sequential, x: Tensor) -> Tensor:
@@ -375,6 +432,15 @@ def test_an_operator_without_a_rule_runs_in_eager_pytorch() -> None:
         torch.testing.assert_close(compiled(call)(x), call(x))
     with pytest.raises(Exception, match="linalg_eig has no rule in JAX"):
         compiled(call, fullgraph=True)(x)
+
+
+def test_an_operator_that_needs_values_runs_in_eager_pytorch() -> None:
+    def call(x: Tensor) -> Tensor:
+        return torch.histogramdd(x, [3, 3]).hist
+
+    x = torch.rand(5, 2)
+    with pytest.warns(composites.errors.CompositesWarning, match="runs in eager PyTorch"):
+        torch.testing.assert_close(compiled(call)(x), call(x))
 
 
 def test_mistakes() -> None:

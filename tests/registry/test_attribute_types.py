@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import torch
+
 from composites import attribute_types
 from composites.attribute_types import (
     TABLE,
@@ -10,8 +12,9 @@ from composites.attribute_types import (
     attribute_type,
     types_of_argument,
 )
+from composites.registry.operators import find_operator
 from composites.registry.validation import parse_registry
-from lowering.codegen.source import generate
+from lowering.dispatch.call import CallForm, CallSpec
 
 PAGE = Path(__file__).parents[2] / "docs" / "registry.md"
 # As a schema writes them; see composites.registry.operators.
@@ -102,10 +105,17 @@ composites:
 """
 
 
-def test_hooks_write_arrays() -> None:
-    registry = parse_registry(ENTRY, "acme.yaml")
-    source = generate(registry, "acme.yaml")
-    assert "_attr.array(_attr.i32)(_attr.dims(dim, self.dim()))" in source
-    assert "_attr.mlir_type(_attr.element_type(dtype))" in source
-    assert "_attr.array(_attr.array(_attr.i64_list))((((1,), ()), ()))" in source
-    assert "_attr.array(_attr.string)(('A', 'B'))" in source
+def test_attributes_of_a_call() -> None:
+    (entry,) = parse_registry(ENTRY, "acme.yaml").composites
+    operator = find_operator("aten::mean.dim")
+    x = torch.zeros(2, 3, 4)
+    arguments = {"self": x, "dim": [-1, 0], "keepdim": False, "dtype": torch.bfloat16}
+    assert CallSpec.of(CallForm(entry, operator), arguments).attributes() == {
+        "dims": "[2 : i32, 0 : i32]",
+        "kind": "bf16",
+        "nested": "[[dense<[1]> : tensor<1xi64>, dense<> : tensor<0xi64>], []]",
+        "names": '["A", "B"]',
+    }
+    absent = CallSpec.of(CallForm(entry, operator), {**arguments, "dim": None, "dtype": None})
+    assert absent.attributes()["dims"] is None
+    assert absent.attributes()["kind"] is None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,57 +12,24 @@ import torch
 from composites import torch_internals
 from composites.errors import LoweringError, UnsupportedCallError
 from composites.intermediates import recorded
-from composites.registry.model import Composite, Kernel
+from composites.registry.model import Kernel
 from composites.torch_internals import TreeSpec, pytree
 from lowering.dispatch.alternatives import as_entry, forward_of, has_stock_bits, lower_alternative
-from lowering.dispatch.autograd.definition import Definition, Operands, local_name, result_name
+from lowering.dispatch.autograd.definition import Definition, Operands
 from lowering.dispatch.autograd.gradients import leaves_of
 from lowering.dispatch.backend import Lowered, lower_composite
-from lowering.dispatch.decomposition import Call, lower_function, lower_jax, require_tensors
+from lowering.dispatch.backward import local_name, names_of_values, taken_by_derived
+from lowering.dispatch.call import CallSpec
+from lowering.dispatch.decomposition import (
+    jax_frontend,
+    jax_function,
+    lower_function,
+    require_tensors,
+)
 from lowering.dispatch.differentiable import TensorMeta
-from lowering.dispatch.operand_lists import Groups, grouped, operand_names, ungrouped
 from lowering.dispatch.saving import further_values
 from lowering.dispatch.statistics import Fallback
-from lowering.frontends.protocols import Frontend, Seed, TracedFunction
-
-Attributes = Callable[[], Mapping[str, str | None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """One call, as a generated hook passes it on."""
-
-    key: tuple[Hashable, ...]
-    """Everything that the composite depends on."""
-    operands: Sequence[Any]
-    """In the composite's order; None for an absent operand. A hook passes lists of tensors as they
-    are, and `flat` takes them apart."""
-    call: Call
-    """Calls a function of the same signature with other tensors as operands. It must not hold a
-    tensor."""
-    otherwise: Callable[[], Any]
-    """Runs the stock operator or function."""
-    unmet: Callable[[], str | None] = lambda: None
-    """Returns the condition of the entry that the call does not meet; None if it meets all."""
-    attributes: Attributes = dict
-    """Returns the attributes as MLIR text."""
-    values: Callable[[], Mapping[str, Any]] = dict
-    """Returns the arguments that are not operands, by name, for an explicit backward."""
-    groups: Groups | None = None
-    """What was a list among the operands; None if nothing was."""
-
-    @property
-    def is_flat(self) -> bool:
-        return not any(isinstance(operand, list | tuple) for operand in self.operands)
-
-    def flat(self) -> Arguments:
-        """The same call, with each tensor of a list as an operand."""
-        operands, groups = ungrouped(self.operands)
-        return replace(self, operands=operands, call=grouped(groups, self.call), groups=groups)
-
-    def names(self, entry: Composite) -> tuple[str, ...]:
-        """The name of each operand. All tensors of a list have the list's."""
-        return _names_of_operands(entry, self.groups)
+from lowering.frontends.protocols import Frontend, Seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +42,7 @@ class Computation:
     backward."""
     types: tuple[TensorMeta, ...]
     """Shape and dtype of all results."""
-    names: tuple[str, ...]
-    """The name of each operand. All tensors of a list have the list's."""
-    groups: Groups | None
-    """What was a list among the operands; None if nothing was."""
+    operands: int
     structure: TreeSpec
     """How the function returns its results."""
     same_as: tuple[int, ...]
@@ -88,8 +53,7 @@ class Computation:
     """For each result, the operands that get a gradient from its gradient. An operand that no
     result depends on has none, as in PyTorch, where zeros would make an optimizer change it."""
     taken: tuple[int, ...]
-    """What the derived backward takes: positions among operands, results and additional saved
-    tensors."""
+    """What the derived backward takes; see `taken_by_derived`."""
     kept: tuple[int, ...]
     """The positions of the tensors that autograd saves."""
     draws: int
@@ -108,7 +72,7 @@ class Computation:
         """
         pairs = zip(grads, self.reached, strict=True)
         reached = frozenset().union(*(of for grad, of in pairs if grad is not None))
-        return [number in reached for number in range(len(self.names))]
+        return [number in reached for number in range(self.operands)]
 
     def insert(
         self, definition: Definition, operands: Operands, seed: Seed | None
@@ -131,25 +95,25 @@ def can_differentiate(
 
 
 def lower_forward(
-    definition: Definition, arguments: Arguments, wanted: tuple[bool, ...] | None
+    definition: Definition, spec: CallSpec, wanted: tuple[bool, ...] | None
 ) -> Computation | Fallback:
     """The computation of a call's forward, or why it falls back to the stock lowering.
 
     Args:
         wanted: for each operand, whether it needs a gradient; None if no operand does.
     """
-    stock = _lower_stock(definition, arguments, wanted)
+    stock = _lower_stock(definition, spec, wanted)
     if not definition.chosen or isinstance(stock, Fallback):
         return stock
     alternatives = definition.alternatives
     shared = definition.frontend.graph.is_shared
-    asked = alternatives.asked(arguments.call, arguments.operands, shared=shared)
+    asked = alternatives.asked(spec, shared=shared)
     for alternative in asked:
         # Whether a number is drawn must not depend on the decomposition.
         changed = (
             "the entry's decomposition draws random numbers"
             if stock.draws
-            else _with_alternative(stock, alternative, definition, arguments, wanted)
+            else _with_alternative(stock, alternative, definition, spec, wanted)
         )
         if isinstance(changed, Computation):
             alternatives.take(alternative)
@@ -163,7 +127,7 @@ def _with_alternative(
     stock: Computation,
     alternative: Kernel,
     definition: Definition,
-    arguments: Arguments,
+    spec: CallSpec,
     wanted: tuple[bool, ...] | None,
 ) -> Computation | str:
     """A computation with an alternative in the place of the entry's decomposition, or why it cannot
@@ -179,17 +143,18 @@ def _with_alternative(
     if alternative.forward is None or saves_nothing:
         return replace(stock, alternative=alternative)
     autocast = frontend.tracing.autocast_dtype()
-    decomposition, operands = alternative.forward, arguments.operands
+    decomposition, operands = alternative.forward, spec.operands
     changed = as_entry(entry, alternative, decomposition)
-    function = forward_of(entry, decomposition, arguments.call, saved=wanted is not None)
+    function = forward_of(entry, decomposition, spec, saved=wanted is not None)
     lowered = lower_composite(
         changed,
         definition.statistics,
         entry.composite_name,
         frontend,
         operands,
-        arguments.attributes,
-        lambda: lower_alternative(
+        spec.attributes,
+        partial(
+            lower_alternative,
             changed,
             frontend,
             function,
@@ -214,10 +179,7 @@ def _with_alternative(
 
 
 def _metas(lowered: Lowered, frontend: Frontend) -> tuple[TensorMeta, ...]:
-    return tuple(
-        (torch.Size(type_.shape), frontend.tensors.dtype(type_.element_type))
-        for type_ in lowered.results
-    )
+    return tuple(map(frontend.tensors.described, lowered.results))
 
 
 def _written(types: Sequence[TensorMeta]) -> str:
@@ -225,7 +187,7 @@ def _written(types: Sequence[TensorMeta]) -> str:
 
 
 def _lower_stock(
-    definition: Definition, arguments: Arguments, wanted: tuple[bool, ...] | None
+    definition: Definition, spec: CallSpec, wanted: tuple[bool, ...] | None
 ) -> Computation | Fallback:
     """The computation with the entry's own decomposition."""
     entry, frontend = definition.entry, definition.frontend
@@ -238,8 +200,8 @@ def _lower_stock(
             if tensor is not None:
                 tensor.requires_grad_(leaf)
         with torch.set_grad_enabled(enabled), recorded() as named:
-            outputs = definition.run(arguments.call, autocast, *tensors)
-        flat, spec = pytree.tree_flatten(outputs)
+            outputs = definition.run(spec, autocast, *tensors)
+        flat, structure = pytree.tree_flatten(outputs)
         require_tensors(flat)
         if any(_shares_memory(result, tensors) for result in flat):
             raise UnsupportedCallError("a result is an operand, or a view of one")
@@ -247,86 +209,71 @@ def _lower_stock(
         same_as = [identities.index(identity) for identity in identities]
         differentiable = tuple(result.requires_grad for result in flat)
         reached = tuple(leaves_of(result, tensors) for result in flat)
-        traced[:] = [(spec, same_as, differentiable, reached)]
-        extra = further_values(entry, arguments.call, tensors, named) if wanted else []
+        traced[:] = [(structure, same_as, differentiable, reached)]
+        extra = further_values(entry, spec, tensors, named) if wanted else []
         require_tensors(extra)
         return [result.detach() for result in (*flat, *extra)]
 
-    def decompose() -> TracedFunction:
-        if entry.decomposition.kind == "jax":
-            saved = wanted is not None
-            return lower_jax(entry, frontend, arguments.call, arguments.operands, saved=saved)
-        return lower_function(entry, frontend, forward, arguments.operands, autocast=autocast)
+    def of_arrays(*arrays: Any) -> list[Any]:
+        with recorded() as named:
+            results = jax_function(entry, spec)(*arrays)
+        extra = further_values(entry, spec, arrays, named) if wanted else []
+        return [*jax_frontend().leaves(results), *extra]
 
     lowered = lower_composite(
         entry,
         definition.statistics,
         entry.composite_name,
         frontend,
-        arguments.operands,
-        arguments.attributes,
-        decompose,
+        spec.operands,
+        spec.attributes,
+        partial(
+            lower_function,
+            entry,
+            frontend,
+            of_arrays if entry.decomposition.kind == "jax" else forward,
+            spec.operands,
+            autocast=autocast,
+        ),
     )
     if isinstance(lowered, Fallback):
         return lowered
     types = _metas(lowered, frontend)
     if traced:
-        spec, same_as, differentiable, reached = traced[0]
+        structure, same_as, differentiable, reached = traced[0]
     else:  # autograd does not see a JAX function
         has_backward = definition.backward is not None or entry.derives
         count = len(types) - (len(entry.saved) if wanted else 0)
-        spec, same_as = _structure(count), list(range(count))
+        structure, same_as = _structure(count), list(range(count))
         differentiable = tuple(
             has_backward and wanted is not None and (dtype.is_floating_point or dtype.is_complex)
             for _, dtype in types[:count]
         )
     if not traced or definition.backward is not None:  # whose gradients are those that it lists
-        reached = (frozenset(range(len(arguments.operands))),) * len(differentiable)
-    results = spec.num_leaves
-    names = arguments.names(entry)
+        reached = (frozenset(range(len(spec.operands))),) * len(differentiable)
+    results = structure.num_leaves
     return Computation(
         handle=lowered.handle,
+        operands=len(spec.operands),
         results=results,
         types=types,
-        names=names,
-        groups=arguments.groups,
-        structure=spec,
+        structure=structure,
         same_as=tuple(same_as),
         differentiable=differentiable,
         reached=reached,
-        taken=_taken(definition, names, results),
-        kept=_kept(definition, names, results),
+        taken=taken_by_derived(spec, results),
+        kept=_kept(definition, spec, results),
         draws=lowered.draws,
         attributes=lowered.attributes,
     )
 
 
-def _names_of_operands(entry: Composite, groups: Groups | None) -> tuple[str, ...]:
-    return entry.operands if groups is None else operand_names(entry.operands, groups)
-
-
-def _names(entry: Composite, operands: Sequence[str], results: int) -> list[str]:
-    """Operands, results and additional saved tensors, by their names in `saves`."""
-    return [
-        *operands,
-        *(result_name(n, ".") for n in range(results)),
-        *(name for name, _ in entry.saved),
-    ]
-
-
-def _taken(definition: Definition, operands: Sequence[str], results: int) -> tuple[int, ...]:
-    """The positions of what `saves` lists; all operands if there is no `saves`."""
-    entry = definition.entry
-    saves = entry.operands if entry.saves is None else entry.saves
-    return tuple(n for n, name in enumerate(_names(entry, operands, results)) if name in saves)
-
-
-def _kept(definition: Definition, operands: Sequence[str], results: int) -> tuple[int, ...]:
-    """The positions of what autograd saves: `_taken`, and the parameters of an explicit
-    backward."""
+def _kept(definition: Definition, spec: CallSpec, results: int) -> tuple[int, ...]:
+    """The positions of what autograd saves: what a derived backward takes, and the parameters of an
+    explicit one."""
     named = () if definition.backward is None else definition.backward.parameters
-    taken = _taken(definition, operands, results)
-    names = enumerate(_names(definition.entry, operands, results))
+    taken = taken_by_derived(spec, results)
+    names = enumerate(names_of_values(spec, results))
     return tuple(n for n, name in names if n in taken or local_name(name) in named)
 
 

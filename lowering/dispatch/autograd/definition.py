@@ -10,12 +10,11 @@ from typing import Any
 import torch
 
 from composites import torch_internals
-from composites.errors import LoweringError
 from composites.functions import find_function
 from composites.registry import model
 from composites.registry.model import Composite
 from lowering.dispatch.alternatives import Alternatives
-from lowering.dispatch.decomposition import Call
+from lowering.dispatch.call import CallForm, CallSpec
 from lowering.dispatch.reads import Key, Reads
 from lowering.dispatch.statistics import EntryStatistics
 from lowering.frontends.protocols import Frontend, Kernel, Seed
@@ -52,7 +51,7 @@ class ExplicitBackward:
 class Definition:
     """An entry in one frontend, for one set of active entries."""
 
-    entry: Composite
+    form: CallForm
     frontend: Frontend
     statistics: EntryStatistics
     native: Kernel
@@ -69,8 +68,12 @@ class Definition:
     then go to the stock kernel or the original function."""
 
     @property
+    def entry(self) -> Composite:
+        return self.form.entry
+
+    @property
     def function(self) -> Kernel:
-        """The composite's meaning, as a function of tensors for the hook's `call`."""
+        """The composite's meaning, as a function of tensors for `CallSpec.call`."""
         decomposition = self.entry.decomposition
         if decomposition.target is None or decomposition.kind == "jax":
             return self.native
@@ -78,7 +81,7 @@ class Definition:
 
     @property
     def alternatives(self) -> Alternatives:
-        return Alternatives(self.entry, self.chosen, self.native, self.statistics)
+        return Alternatives(self.entry, self.chosen, self.statistics)
 
     def watching_mode(self) -> str | None:
         """Why a call that runs belongs to the stock lowering: a dispatch mode of the program, such
@@ -91,7 +94,8 @@ class Definition:
     @property
     def symbol(self) -> str:
         """Name of the node in the frontend's graph. torch requires the form `namespace::name`."""
-        return f"{self.entry.namespace}::{self.entry.composite}"
+        entry = self.form.entry
+        return f"{entry.namespace}::{entry.composite}"
 
     def read_now(self, key: Sequence[Hashable]) -> Key:
         """The values that the function reads from outside; `key` is the key of the arguments."""
@@ -111,10 +115,12 @@ class Definition:
         """Why the function cannot be a composite, if it changes what it reads."""
         return None if self.reads is None else self.reads.refuse_written(before, _owner(key))
 
-    def run(self, call: Call, autocast: torch.dtype | None, *operands: torch.Tensor | None) -> Any:
+    def run(
+        self, spec: CallSpec, autocast: torch.dtype | None, *operands: torch.Tensor | None
+    ) -> Any:
         """Run the composite's meaning on other operands, with the autocast of the original call."""
         with self.frontend.tracing.autocast(autocast):
-            return self.entry.exposed(call(self.function, *operands))
+            return self.entry.exposed(spec.call(self.function, *operands))
 
     def insert(
         self, symbol: str, operands: Operands, seed: Seed | None, handle: Any, *, results: int
@@ -132,41 +138,3 @@ class Definition:
 def _owner(key: Sequence[Hashable]) -> type | None:
     """The class of the object whose method is called."""
     return key[0] if key and isinstance(key[0], type) else None
-
-
-def result_name(number: int, separator: str = "_") -> str:
-    """`result`, `result.1`, …: the names of a forward's results in `saves`."""
-    return f"result{separator}{number}" if number else "result"
-
-
-def local_name(operand: str) -> str:
-    """The Python name of an operand that may be a path."""
-    return operand.replace(".", "_")
-
-
-def refuse_unsaved(
-    entry: Composite,
-    names: Sequence[str],
-    is_taken: Sequence[bool],
-    is_read: Sequence[bool],
-) -> None:
-    """Check that a derived backward reads no operand that `saves` leaves out.
-
-    Args:
-        names: of the operands of the forward.
-        is_taken: for each operand, whether the backward takes it.
-        is_read: for each operand, whether a gradient depends on its value.
-
-    Raises:
-        LoweringError: it does, and its gradients would be wrong.
-    """
-    lost = dict.fromkeys(
-        name
-        for name, taken, read in zip(names, is_taken, is_read, strict=True)
-        if read and not taken
-    )
-    if lost:
-        raise LoweringError(
-            f"{entry.location}: {entry.qualified}: the backward reads {', '.join(lost)}, which"
-            " `saves` leaves out; add it to `saves`"
-        )

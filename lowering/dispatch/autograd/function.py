@@ -8,7 +8,7 @@ separate entry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,7 +19,6 @@ from composites import torch_internals
 from composites.torch_internals import pytree
 from lowering import interrupts
 from lowering.dispatch.autograd.computation import (
-    Arguments,
     Computation,
     can_differentiate,
     lower_forward,
@@ -27,18 +26,15 @@ from lowering.dispatch.autograd.computation import (
 from lowering.dispatch.autograd.definition import Definition, Operands
 from lowering.dispatch.autograd.gradients import gradients_of
 from lowering.dispatch.autograd.step import Step
-from lowering.dispatch.backend import condition_holds
-from lowering.dispatch.computations import NotNowError, remember
-from lowering.dispatch.decomposition import Call
+from lowering.dispatch.call import CallSpec
+from lowering.dispatch.computations import computed
 from lowering.dispatch.differentiable import PLAIN, Differentiable
 from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.keys import UNKNOWN
 from lowering.dispatch.operand_lists import ungrouped
-from lowering.dispatch.reads import refusal
+from lowering.dispatch.reads import Key, refusal
 from lowering.dispatch.statistics import Fallback, written_operands
 from lowering.frontends.protocols import Kernel, Seed
-
-__all__ = ["Arguments", "CompositeFunction", "OwnOperator"]
 
 _UNKNOWN = (
     "an argument is neither a number, a string, a dtype, None nor a list of these; no composite can"
@@ -72,166 +68,160 @@ class CompositeFunction:
     forward: dict[Hashable, Any] = field(default_factory=dict)
     """From the key of a call to its computation, or a Fallback."""
 
-    def __call__(self, arguments: Arguments) -> Any:
+    def __call__(self, spec: CallSpec) -> Any:
         """Run a call as a composite if possible. Otherwise fall back to the stock lowering."""
-        definition, operands = self.definition, arguments.operands
+        definition, operands = self.definition, spec.operands
         owns = definition.frontend.tensors.owns
         if definition.lowering.active:
-            return arguments.otherwise()
+            return spec.otherwise(self.otherwise)
         if torch_internals.is_transformed():
-            return self._stock(arguments, "it is inside a transform of torch.func")
+            return self._stock(spec, "it is inside a transform of torch.func")
         if not all(t is None or (type(t) in PLAIN and owns(t)) for t in operands):
-            if arguments.is_flat:
-                return self._compiled(arguments)
-            return self._of_lists(arguments)
+            if spec.is_flat:
+                return self._compiled(spec)
+            return self._of_lists(spec)
         mode = definition.watching_mode()
         if mode is not None:
-            return self._stock(arguments, mode)
-        computation = self._computation(arguments, _wanted(operands))
+            return self._stock(spec, mode)
+        computation = self._computation(spec, _wanted(operands))
         if isinstance(computation, Fallback):
             computation.count_call()
-            return arguments.otherwise()
+            return spec.otherwise(self.otherwise)
         definition.statistics.caught += 1
         random_numbers = definition.frontend.random_numbers
         seed = random_numbers.seed() if computation.draws and random_numbers else None
         if any(computation.differentiable):
-            step = self._step(arguments, computation, seed)
+            step = self._step(spec, computation, seed)
             results = _differentiable(step, step, operands)
         else:
             results = computation.insert(definition, operands, seed)
         if seed is not None and random_numbers is not None:
             random_numbers.advance(computation.draws)
-        return self._returned(results, arguments, computation)
+        return self._returned(results, spec, computation)
 
-    def _of_lists(self, arguments: Arguments) -> Any:
+    def _of_lists(self, spec: CallSpec) -> Any:
         """Run a call with lists of tensors, each of which becomes an operand."""
-        if any(key is UNKNOWN for key in arguments.key):
+        if any(key is UNKNOWN for key in spec.key):
             owned = self.definition.frontend.tensors.owns
-            values = ungrouped(arguments.operands)[0]
+            values = ungrouped(spec.operands)[0]
             if any(isinstance(t, torch.Tensor) and owned(t) for t in values):
-                return self._stock(arguments, _UNKNOWN)
-            return arguments.otherwise()
-        flat = arguments.flat()
+                return self._stock(spec, _UNKNOWN)
+            return spec.otherwise(self.otherwise)
+        flat = spec.flat()
         if not any(isinstance(operand, torch.Tensor) for operand in flat.operands):
-            return arguments.otherwise()
+            return spec.otherwise(self.otherwise)
         return self(flat)
 
-    def holds(self, text: str, condition: Callable[[], Any]) -> bool:
-        """Whether a condition of the entry holds for a call."""
-        return condition_holds(self.definition.entry, text, condition)
-
-    def _step(self, arguments: Arguments, computation: Computation, seed: Seed | None) -> Step:
+    def _step(self, spec: CallSpec, computation: Computation, seed: Seed | None) -> Step:
         return Step(
             definition=self.definition,
-            key=arguments.key,
-            reads=self.definition.read_now(arguments.key),
-            call=arguments.call,
-            values=arguments.values() if self.definition.backward else {},
+            reads=self.definition.read_now(spec.key),
+            spec=spec.kept(),
             computation=computation,
             seed=seed,
-            types=tuple(t if t is None else (t.shape, t.dtype) for t in arguments.operands),
+            types=tuple(t if t is None else (t.shape, t.dtype) for t in spec.operands),
             autocast=self.definition.frontend.tracing.autocast_dtype(),
         )
 
     def _returned(
-        self, results: Sequence[torch.Tensor], arguments: Arguments, computation: Computation
+        self, results: Sequence[torch.Tensor], spec: CallSpec, computation: Computation
     ) -> Any:
         """The results as the operator or function returns them."""
         entry = self.definition.entry
         if entry.results:
-            return tuple(entry.completed(results, arguments.otherwise))
+            return tuple(entry.completed(results, partial(spec.otherwise, self.otherwise)))
         identical = [results[number] for number in computation.same_as]
         return pytree.tree_unflatten(identical, computation.structure)
 
-    def _compiled(self, arguments: Arguments) -> Any:
+    def _compiled(self, spec: CallSpec) -> Any:
         """Handle a call with torch.compile's tensors: it becomes one of this project's own
         operators."""
-        definition, operands = self.definition, arguments.operands
+        definition, operands = self.definition, spec.operands
         owns = definition.frontend.tensors.owns
         if not all(t is None or (_is_traced(t) and owns(t)) for t in operands):
             if not any(isinstance(t, torch.Tensor) and owns(t) for t in operands):
-                return arguments.otherwise()  # a call on another device
-            return self._stock(arguments, self._unusable(arguments))
+                return spec.otherwise(self.otherwise)  # a call on another device
+            return self._stock(spec, self._unusable(spec))
         wanted = _wanted(operands)
         fixed = all(t is None or _has_fixed_shape(t) for t in operands)
         # When the graph runs, the autocast under which it was traced is off.
         autocast = definition.frontend.tracing.autocast_dtype()
         operator = self.operator if autocast is None else None
         if fixed and (wanted is not None or operator is None):
-            computation = self._computation(arguments, wanted)
+            computation = self._computation(spec, wanted)
             if isinstance(computation, Fallback):
                 computation.count_call()
-                return arguments.otherwise()
+                return spec.otherwise(self.otherwise)
             if computation.draws:
-                return self._stock(arguments, "torch.compile, and it draws random numbers")
+                return self._stock(spec, "torch.compile, and it draws random numbers")
             definition.statistics.caught += 1
-            step = self._step(arguments, computation, None)
-            key = (definition.entry.version, definition.chosen, self._key(arguments, wanted))
+            step = self._step(spec, computation, None)
+            key = (definition.entry.version, definition.chosen, self._key(spec, wanted))
             call = self.compiled_calls.add(definition.entry.qualified, key, step)
             if any(computation.differentiable):
                 results = _differentiable(call, step, operands)
             else:
                 results = list(call.forward(operands))
-            return self._returned(results, arguments, computation)
+            return self._returned(results, spec, computation)
         if operator is None:
-            return self._stock(arguments, "torch.compile with dynamic shapes")
-        unmet = arguments.unmet()
+            return self._stock(spec, "torch.compile with dynamic shapes")
+        unmet = spec.unmet()
         if unmet is not None:
-            return self._stock(arguments, unmet)
+            return self._stock(spec, unmet)
         if wanted is None:
             definition.statistics.caught += 1
-            return arguments.call(operator.call, *operands)
+            return spec.call(operator.call, *operands)
         # With dynamic shapes the backward consists of stock operators, which run the forward once
         # more. This is only worth its time if the composite's meaning is not the stock lowering.
         if definition.entry.decomposition.target is None or operator.draws:
-            return self._stock(arguments, "torch.compile with dynamic shapes, and gradients")
+            return self._stock(spec, "torch.compile with dynamic shapes, and gradients")
         definition.statistics.caught += 1
-        return _Recomputed.apply(self, arguments.call, *operands)  # type: ignore[no-untyped-call]
+        return _Recomputed.apply(self, spec.kept(), *operands)  # type: ignore[no-untyped-call]
 
-    def _key(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    def _key(self, spec: CallSpec, wanted: tuple[bool, ...] | None) -> tuple[Any, ...]:
         frontend = self.definition.frontend
         autocast = frontend.tracing.autocast_dtype()
-        read = self.definition.read_now(arguments.key)
-        return (arguments.key, wanted, autocast, frontend.graph.target, read)
+        read = self.definition.read_now(spec.key)
+        return (spec.key, wanted, autocast, frontend.graph.target, read)
 
-    def _computation(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> Any:
+    def _computation(self, spec: CallSpec, wanted: tuple[bool, ...] | None) -> Any:
         """The computation of a call, or a `Fallback`. `wanted` is the result of `_wanted`."""
-        key = self._key(arguments, wanted)
+        key = self._key(spec, wanted)
         computation = self.forward.get(key)
         if computation is None:
-            definition = self.definition
-            try:
-                with definition.lowering.raised():
-                    reason = self._unmet(arguments, wanted)
-                    if reason is None:
-                        computation = lower_forward(definition, arguments, wanted)
-                        reason = definition.refuse_written(arguments.key, key[-1])
-                    if reason is not None:
-                        computation = self._fallback(reason, arguments.operands)
-            except NotNowError as error:
-                return error.fallback
-            remember(self.forward, key, computation)
+            make = partial(self._new_computation, spec, wanted, key[-1])
+            computation = computed(self.forward, key, self.definition.lowering, make)
         return computation
 
-    def _unmet(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> str | None:
+    def _new_computation(
+        self, spec: CallSpec, wanted: tuple[bool, ...] | None, reads: Key
+    ) -> Computation | Fallback:
+        unmet = self._unmet(spec, wanted)
+        if unmet is not None:
+            return self._fallback(unmet, spec.operands)
+        computation = lower_forward(self.definition, spec, wanted)
+        written = self.definition.refuse_written(spec.key, reads)
+        return computation if written is None else self._fallback(written, spec.operands)
+
+    def _unmet(self, spec: CallSpec, wanted: tuple[bool, ...] | None) -> str | None:
         """Why a call cannot be the composite; None if it can be."""
-        if UNKNOWN in arguments.key:
+        if UNKNOWN in spec.key:
             return _UNKNOWN
-        unmet = refusal(self.definition.read_now(arguments.key)) or arguments.unmet()
+        unmet = refusal(self.definition.read_now(spec.key)) or spec.unmet()
         if unmet is not None:
             return unmet
-        names = arguments.names(self.definition.entry)
+        names = spec.names()
         if wanted is not None and not can_differentiate(self.definition, names, wanted):
             pairs = zip(names, wanted, strict=True)
             asked = ", ".join(dict.fromkeys(name for name, is_wanted in pairs if is_wanted))
             return f"the entry has no backward for the gradients that are asked for ({asked})"
         return None
 
-    def _unusable(self, arguments: Arguments) -> str:
+    def _unusable(self, spec: CallSpec) -> str:
         """Why an operand is not one of the backend."""
         owns = self.definition.frontend.tensors.owns
-        names = arguments.names(self.definition.entry)
-        for name, value in zip(names, arguments.operands, strict=True):
+        names = spec.names()
+        for name, value in zip(names, spec.operands, strict=True):
             if value is None or (_is_traced(value) and owns(value)):
                 continue
             if not isinstance(value, torch.Tensor):
@@ -244,10 +234,10 @@ class CompositeFunction:
     def _fallback(self, reason: str, operands: Operands) -> Fallback:
         return self.definition.statistics.fallback(reason, written_operands(operands))
 
-    def _stock(self, arguments: Arguments, reason: str) -> Any:
+    def _stock(self, spec: CallSpec, reason: str) -> Any:
         """Count the call, and run the stock operator or function."""
-        self._fallback(reason, arguments.operands).count_call()
-        return arguments.otherwise()
+        self._fallback(reason, spec.operands).count_call()
+        return spec.otherwise(self.otherwise)
 
 
 def _differentiable(call: Differentiable, step: Step, operands: Operands) -> Sequence[torch.Tensor]:
@@ -315,21 +305,21 @@ class _Recomputed(torch.autograd.Function):
     def forward(
         ctx: Any,
         composite: CompositeFunction,
-        call: Call,
+        spec: CallSpec,
         *operands: torch.Tensor | None,
     ) -> Any:
         assert composite.operator is not None
-        ctx.composite, ctx.call = composite, call
+        ctx.composite, ctx.spec = composite, spec
         ctx.save_for_backward(*operands)
         ctx.set_materialize_grads(False)
-        return call(composite.operator.call, *operands)
+        return spec.call(composite.operator.call, *operands)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
         composite: CompositeFunction = ctx.composite
         with composite.definition.lowering.raised(), interrupts.allowed():
             found = gradients_of(
-                partial(composite.definition.run, ctx.call, None),
+                partial(composite.definition.run, ctx.spec, None),
                 ctx.saved_tensors,
                 tuple(ctx.needs_input_grad[2:]),
                 grads,

@@ -19,7 +19,7 @@ def gradients_of(
     wanted: Sequence[bool],
     grads: Sequence[torch.Tensor | None],
     *,
-    create_graph: bool,
+    create_graph: bool = False,
 ) -> Gradients:
     """Run a function and pull gradients of its results back to its operands.
 

@@ -7,16 +7,16 @@ gradients are those of the stock lowering.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
 from composites import attribute_types, torch_internals
 from composites.errors import LoweringError
-from composites.intermediates import Handler, handled
 from composites.registry.model import Decomposition, Kernel
 from lowering import interrupts
 from lowering.dispatch.alternatives import (
@@ -26,36 +26,25 @@ from lowering.dispatch.alternatives import (
     has_stock_bits,
     lower_alternative,
 )
+from lowering.dispatch.autograd import gradients
 from lowering.dispatch.autograd.computation import Computation
-from lowering.dispatch.autograd.definition import (
-    Definition,
-    Operands,
-    local_name,
-    refuse_unsaved,
-    result_name,
-)
-from lowering.dispatch.autograd.gradients import gradients_of, replacement
+from lowering.dispatch.autograd.definition import Definition, Operands
+from lowering.dispatch.autograd.gradients import gradients_of
 from lowering.dispatch.backend import Lowered, lower_composite
-from lowering.dispatch.computations import NotNowError, remember
+from lowering.dispatch.backward import BackwardSpec, named_values
+from lowering.dispatch.call import CallSpec
+from lowering.dispatch.computations import computed
 from lowering.dispatch.decomposition import (
-    Call,
     jax_frontend,
     jax_function,
     lower_function,
-    lower_jax_function,
 )
 from lowering.dispatch.differentiable import PLAIN, Gradients, TensorMeta
-from lowering.dispatch.operand_lists import Groups, regrouped
+from lowering.dispatch.operand_lists import Groups
 from lowering.dispatch.reads import Key
-from lowering.dispatch.saving import saved_intermediates
 from lowering.dispatch.statistics import Fallback, written_operands
 from lowering.emission.types import TensorType
 from lowering.frontends.protocols import EmittedComposite, Frontend, Seed, TracedFunction
-
-Pull = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
-"""From a forward's operands and the gradients of its results to those of the operands."""
-Replacing = Callable[[Mapping[str, Any]], Handler]
-"""From values by name to what puts them in the places of those that a decomposition names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +52,10 @@ class Step:
     """A call, without the tensors that autograd saves; see `TypedCall`."""
 
     definition: Definition
-    key: Sequence[Hashable]
+    spec: CallSpec
+    """Without tensors."""
     reads: Key
     """What the function read from outside."""
-    call: Call
-    values: Mapping[str, Any]
-    """The arguments that are not operands, by name, for an explicit backward."""
     computation: Computation
     seed: Seed | None
     types: tuple[TensorMeta | None, ...]
@@ -87,22 +74,16 @@ class Step:
     def backward(self, grads: Operands, kept: Operands, output_mask: Sequence[bool]) -> Gradients:
         """See `Differentiable`."""
         computation = self.computation
-        found = dict(zip(computation.kept, kept, strict=True))
-        count = len(self.types)
-        results = count + computation.results
-        last = results + len(self.definition.entry.saved)
-        taken = computation.taken
-        backward = _Backward(
-            step=self,
-            grads=grads,
+        derived = BackwardSpec(
+            self.spec,
+            self.types,
+            present=tuple(grad is not None for grad in grads),
             wanted=tuple(output_mask),
-            operands=[found.get(n) for n in range(count)],
-            results=[found.get(n) for n in range(count, results)],
-            extra=[found.get(n) for n in range(results, last)],
-            saved=[found[n] for n in taken],
-            places=tuple(taken.index(n) if n in taken else None for n in range(count)),
+            taken=computation.taken,
         )
-        return backward.gradients()
+        return _Backward(
+            self, derived, grads, dict(zip(computation.kept, kept, strict=True))
+        ).gradients()
 
     def run(self, *operands: torch.Tensor | None) -> Any:
         """Run the composite's meaning.
@@ -110,8 +91,8 @@ class Step:
         Raises:
             LoweringError: the function would read other values from outside than it did.
         """
-        self.definition.check_reads(self.key, self.reads)
-        return self.definition.run(self.call, self.autocast, *operands)
+        self.definition.check_reads(self.spec.key, self.reads)
+        return self.definition.run(self.spec, self.autocast, *operands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +100,19 @@ class _Backward:
     """The backward of a step: gradients of its results, and the tensors that autograd saved."""
 
     step: Step
+    derived: BackwardSpec
     grads: Operands
-    wanted: tuple[bool, ...]
-    operands: Operands
-    results: Operands
-    extra: Operands
-    saved: Operands
-    """The operands of the derived backward that follow the gradients."""
-    places: tuple[int | None, ...]
-    """For each operand of the forward, its position in `saved`."""
+    kept: Mapping[int, torch.Tensor | None]
+    """By position among operands, results and further results of the forward."""
+
+    @property
+    def wanted(self) -> tuple[bool, ...]:
+        return self.derived.wanted
+
+    @property
+    def operands(self) -> Operands:
+        """Those of the forward that were saved."""
+        return [self.kept.get(n) for n in range(len(self.step.types))]
 
     def gradients(self) -> Gradients:
         """The gradients of the call's operands; None where no gradient is needed."""
@@ -156,35 +141,28 @@ class _Backward:
         explicit = definition.backward
         if explicit is None:
             return self._derived()
-        groups = self.step.computation.groups
+        groups = self.step.spec.groups
         listed = explicit.entry.gradients
         one_list = (
             groups is not None
             and len(listed) == 1
             and groups[definition.entry.operands.index(listed[0])] is not None
         )
-        results = explicit(self._names(), one_list=one_list)
+        results = explicit(self._named(), one_list=one_list)
         if results is None:  # the hook of the backward has counted the call
             return self._stock(None)
-        by_name = dict(zip(listed, results, strict=True))
-        found = [by_name.get(name) for name in definition.entry.operands]
-        if groups is not None:
-            found = _of_lists(found, groups, definition)
+        found = self._of_operands(dict(zip(listed, results, strict=True)))
         return [g if wanted else None for g, wanted in zip(found, self.wanted, strict=True)]
 
-    def _names(self) -> dict[str, Any]:
+    def _named(self) -> dict[str, Any]:
         """The values that an explicit backward can take, by name."""
-        entry = self.step.definition.entry
-        found = dict(self.step.values)
-        groups = self.step.computation.groups
-        values = self.operands if groups is None else regrouped(self.operands, groups)
-        operands = zip(entry.operands, values, strict=True)
-        extra = zip(entry.saved, self.extra, strict=True)
-        found |= {local_name(name): tensor for name, tensor in operands}
-        found |= {result_name(n): t for n, t in enumerate(self.results)}
-        found |= {name: tensor for (name, _), tensor in extra}
-        found |= {f"grad_output_{n}" if n else "grad_output": g for n, g in enumerate(self.grads)}
-        return found
+        first = len(self.step.types)
+        last = first + self.step.computation.results
+        further = range(last, last + len(self.step.definition.entry.saved))
+        results = [self.kept.get(n) for n in range(first, last)]
+        return named_values(
+            self.step.spec, self.operands, results, [self.kept.get(n) for n in further], self.grads
+        )
 
     def _stock(self, reason: str | None) -> Gradients:
         """Compute the gradients with the stock lowering, so that they can be differentiated again.
@@ -237,7 +215,7 @@ class _Backward:
         lost = dict.fromkeys(
             name
             for name, tensor, type_ in zip(
-                self.step.computation.names, self.operands, types, strict=True
+                self.step.spec.names(), self.operands, types, strict=True
             )
             if tensor is None and type_ is not None
         )
@@ -251,22 +229,18 @@ class _Backward:
     def _derived(self) -> Gradients:
         step, definition = self.step, self.step.definition
         given = [grad for grad in self.grads if grad is not None]
-        present = tuple(grad is not None for grad in self.grads)
         types = tuple((grad.shape, grad.dtype) for grad in given)
         autocast = definition.frontend.tracing.autocast_dtype()  # usually off in a backward
         autocasts = (step.autocast, autocast)
-        read = (step.key, step.reads)
-        key = (read, present, types, self.wanted, autocasts, definition.frontend.graph.target)
-        operands = [*given, *self.saved]
-        lowered = definition.derived.get(key)
-        if lowered is None:
-            try:
-                with definition.lowering.raised():
-                    lowered = self._lower(operands)
-            except NotNowError as error:
-                error.fallback.count_call()
-                return self._stock(None)
-            remember(definition.derived, key, lowered)
+        read = (step.spec.key, step.reads)
+        key = (
+            *(read, self.derived.present, types, self.wanted, autocasts),
+            definition.frontend.graph.target,
+        )
+        operands = [*given, *(self.kept[n] for n in self.derived.taken)]
+        lowered = computed(
+            definition.derived, key, definition.lowering, partial(self._lower, operands)
+        )
         if isinstance(lowered, Fallback):
             lowered.count_call()
             return self._stock(None)
@@ -276,128 +250,82 @@ class _Backward:
         results = iter(inserted)
         return [next(results) if wanted else None for wanted in self.wanted]
 
-    def _lower(self, operands: Operands) -> Any:
-        """The derived backward as a computation, or a Fallback."""
-        step, definition = self.step, self.step.definition
-        entry, frontend = definition.entry, definition.frontend
-        wanted, places = self.wanted, self.places
-        count = len(operands) - len(self.saved)
-        present = [grad is not None for grad in self.grads]
-        computation = step.computation
-        first = len(step.types) + computation.results
-
-        # What was not saved is given too, to see that nothing reads it.
-        unsaved = [
-            _meta(type_) for place, type_ in zip(places, step.types, strict=True) if place is None
-        ]
-
-        def of_tensors(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
-            def pull(inputs: Operands, grads: Operands) -> Gradients:
-                return gradients_of(step.run, inputs, wanted, grads, create_graph=False)
-
-            return backward(pull, replacement, *tensors)
-
-        def of_arrays(*arrays: Any) -> list[Any]:
-            jax, run = jax_frontend(), jax_function(entry, step.call)
-
-            def pull(inputs: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
-                return jax.gradients_of(run, inputs, wanted, grads)  # type: ignore[no-any-return]
-
-            return backward(pull, jax.replacement, *arrays)
-
-        def backward(pull: Pull, replacing: Replacing, *values: Any) -> list[Any]:
-            grads = iter(values[:count])
-            saved, others = values[count : len(operands)], iter(values[len(operands) :])
-            inputs = [saved[place] if place is not None else next(others) for place in places]
-            with handled(replacing(saved_intermediates(entry, computation.taken, saved, first))):
-                found = pull(inputs, [next(grads) if there else None for there in present])
-            return [grad for grad in found if grad is not None]
-
-        def attributes() -> Mapping[str, str | None]:
-            return {
-                **step.computation.attributes,
-                "output_mask": attribute_types.boolean_list(wanted),
-            }
-
-        lowered = self._alternative(operands, attributes)
-        if lowered is not None:
-            return lowered
-
-        def trace(given: Operands, zeros: Sequence[Any] = ()) -> TracedFunction:
-            if entry.decomposition.kind == "jax":
-                return lower_jax_function(
-                    entry, frontend, lambda *arrays: of_arrays(*arrays, *zeros), given
-                )
-            autocast = frontend.tracing.autocast_dtype()
-
-            def with_zeros(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
-                device = next(t.device for t in tensors if t is not None)
-                return of_tensors(
-                    *tensors,
-                    *(t if t is None else torch.zeros_like(t, device=device) for t in zeros),
-                )
-
-            return lower_function(entry, frontend, with_zeros, given, autocast=autocast)
-
-        def decompose() -> TracedFunction:
-            whole = trace([*operands, *unsaved])
-            extra = sum(tensor is not None for tensor in unsaved)
-            if not extra:
-                return whole
-            reads = whole.reads()
-            self._refuse_unsaved(reads[len(reads) - extra :])
-            shorter = whole.without_last(extra)
-            if shorter is not None:
-                return shorter
-            # They are parameters, and no result depends on them: any values will do.
-            if entry.decomposition.kind == "jax":
-                types = [None if t is None else frontend.tensors.type_of(t) for t in unsaved]
-                jax = jax_frontend()
-                return trace(operands, [None if t is None else jax.blank(t) for t in types])
-            return trace(operands, unsaved)
-
+    def _lower(self, operands: Operands) -> Lowered | Fallback:
+        """The derived backward as a computation."""
+        alternative = self.step.computation.alternative
+        definition = self.step.definition
+        if alternative is not None:
+            lowered = self._alternative(alternative, operands)
+            if isinstance(lowered, Lowered):
+                definition.alternatives.take(alternative, backward=True)
+                return lowered
+            definition.alternatives.decline(alternative, lowered, operands)
+            definition.alternatives.take(None, backward=True)
         return lower_composite(
-            entry,
+            definition.entry,
             definition.statistics,
-            entry.backward_name,
-            frontend,
+            definition.entry.backward_name,
+            definition.frontend,
             operands,
-            attributes,
-            decompose,
+            self._attributes,
+            partial(self._decompose, operands),
         )
 
-    def _refuse_unsaved(self, is_read: Iterable[bool]) -> None:
-        """Check that the derived backward reads no operand that was not saved.
+    def _attributes(self) -> Mapping[str, str | None]:
+        mask = attribute_types.boolean_list(self.wanted)
+        return {**self.step.computation.attributes, "output_mask": mask}
 
-        Args:
-            is_read: for each present operand that was not saved.
-        """
-        rest = iter(is_read)
-        step = self.step
-        pairs = zip(self.places, step.types, strict=True)
-        unsaved = [place is None and type_ is not None for place, type_ in pairs]
-        refuse_unsaved(
-            step.definition.entry,
-            step.computation.names,
-            [not lost for lost in unsaved],
-            [lost and next(rest) for lost in unsaved],
-        )
+    def _decompose(self, operands: Operands) -> TracedFunction:
+        """The gradient of the forward's decomposition."""
+        # What was not saved is given too, to see that nothing reads it.
+        unsaved = [_meta(self.step.types[n]) for n in self.derived.unsaved]
+        whole = self._traced([*operands, *unsaved], len(operands))
+        if not unsaved:
+            return whole
+        reads = whole.reads()
+        self.derived.refuse_unsaved(reads[len(reads) - len(unsaved) :])
+        shorter = whole.without_last(len(unsaved))
+        # No result depends on the value of an operand that was not saved.
+        return self._traced(operands, len(operands)) if shorter is None else shorter
 
-    def _alternative(
-        self, operands: Operands, attributes: Callable[[], Mapping[str, str | None]]
-    ) -> Any:
-        """The derived backward as the alternative that took the call computes it; None if it does
+    def _traced(self, operands: Operands, count: int) -> TracedFunction:
+        """The derived backward, with operands that were not saved after the first `count`."""
+        step, derived = self.step, self.derived
+        entry, frontend = step.definition.entry, step.definition.frontend
+        is_jax = entry.decomposition.kind == "jax"
+        run, framework = step.run, gradients
+        if is_jax:
+            run, framework = jax_function(entry, step.spec), jax_frontend()
+
+        def backward(*values: Any) -> list[Any]:
+            others = iter(values[count:])
+            blank = self._blank(values, is_jax)
+            return derived.pull(
+                run,
+                values[:count],
+                blank if len(values) == count else lambda type_: next(others),
+                framework,
+            )
+
+        autocast = frontend.tracing.autocast_dtype()
+        return lower_function(entry, frontend, backward, operands, autocast=autocast)
+
+    def _blank(self, values: Sequence[Any], is_jax: bool) -> Callable[[TensorMeta], Any]:
+        """What makes values of which only the type matters, like those that are given."""
+        frontend = self.step.definition.frontend
+        if is_jax:
+            return lambda type_: jax_frontend().blank(frontend.tensors.type_of(_meta(type_)))
+        device = next(value.device for value in values if value is not None)
+        return lambda type_: _blank(type_, device, wanted=False)
+
+    def _alternative(self, alternative: Kernel, operands: Operands) -> Lowered | str:
+        """The derived backward as the alternative that took the call computes it, or why it does
         not."""
-        step, definition = self.step, self.step.definition
+        definition = self.step.definition
         entry, frontend = definition.entry, definition.frontend
-        alternative = step.computation.alternative
-        if alternative is None:
-            return None
         function = self._backward_of(alternative)
         if isinstance(function, str):
-            definition.alternatives.decline(alternative, function, operands)
-            definition.alternatives.take(None, backward=True)
-            return None
+            return function
         decomposition = alternative.backward or alternative.forward
         assert decomposition is not None
         changed = as_entry(entry, alternative, decomposition)
@@ -407,8 +335,9 @@ class _Backward:
             entry.backward_name,
             frontend,
             operands,
-            attributes,
-            lambda: lower_alternative(
+            self._attributes,
+            partial(
+                lower_alternative,
                 changed,
                 frontend,
                 function,
@@ -416,91 +345,51 @@ class _Backward:
                 frontend.tracing.autocast_dtype(),
                 as_stock=has_stock_bits(entry, alternative),
             ),
-            lambda composite: self._check_gradients(alternative, composite),
+            partial(self._check_gradients, alternative),
         )
-        if isinstance(lowered, Lowered):
-            definition.alternatives.take(alternative, backward=True)
-            return lowered
-        definition.alternatives.decline(alternative, lowered.reason, operands)
-        definition.alternatives.take(None, backward=True)
-        return None
+        return lowered.reason if isinstance(lowered, Fallback) else lowered
 
     def _backward_of(self, alternative: Kernel) -> Callable[..., list[Any]] | str:
         """An alternative's backward as a function of the derived backward's operands, or why it
         cannot have these gradients."""
-        step, entry = self.step, self.step.definition.entry
         if alternative.derives:
             assert alternative.forward is not None
             return self._derived_from(alternative.forward)
         if alternative.backward is None:
             return "it has no backward, so the backward is that of the entry"
-        asked = {name for name, w in zip(step.computation.names, self.wanted, strict=True) if w}
+        asked = {name for name, w in zip(self.step.spec.names(), self.wanted, strict=True) if w}
         unknown = sorted(asked - set(alternative.gradients))
         if unknown:
             return f"it has no gradient of {', '.join(unknown)}"
         mask = [name in asked for name in alternative.gradients]
-        run = backward_of(alternative.backward, alternative.gradients, self._values, mask)
+        run = backward_of(alternative.backward, alternative.gradients, mask)
 
         def gradients(*tensors: Any) -> list[Any]:
-            by_name = dict(zip(alternative.gradients, run(*tensors), strict=True))
-            found = [by_name.get(name) for name in entry.operands]
-            if step.computation.groups is not None:
-                found = _of_lists(found, step.computation.groups, step.definition)
-            return [g for g, wanted in zip(found, self.wanted, strict=True) if wanted]
+            found = run(self.derived.named(tensors))
+            by_name = dict(zip(alternative.gradients, found, strict=True))
+            of_each = self._of_operands(by_name)
+            return [g for g, wanted in zip(of_each, self.wanted, strict=True) if wanted]
 
         return gradients
+
+    def _of_operands(self, by_name: Mapping[str, Any]) -> list[Any]:
+        """The gradient of each operand, of gradients by name."""
+        groups = self.step.spec.groups
+        found = [by_name.get(name) for name in self.step.definition.entry.operands]
+        return found if groups is None else _of_lists(found, groups, self.step.definition)
 
     def _derived_from(self, decomposition: Decomposition) -> Callable[..., list[Any]]:
         """The gradient of an alternative's decomposition."""
-        step, wanted = self.step, self.wanted
-        entry, frontend = step.definition.entry, step.definition.frontend
-        forward = forward_of(entry, decomposition, step.call, saved=False)
-        present = [grad is not None for grad in self.grads]
-        count = sum(present)
+        step, is_jax = self.step, decomposition.kind == "jax"
+        forward = forward_of(step.definition.entry, decomposition, step.spec, saved=False)
+        framework = jax_frontend() if is_jax else gradients
 
-        def gradients(*tensors: Any) -> list[Any]:
-            grads, saved = iter(tensors[:count]), tensors[count:]
-            given = [next(grads) if there else None for there in present]
+        def pulled(*values: Any) -> list[Any]:
+            blank = self._blank(values, is_jax)
+            with step.definition.frontend.tracing.autocast(step.autocast):
+                return self.derived.pull(forward, values, blank, framework, replaces=False)
 
-            def operand(place: int | None, type_: TensorMeta | None) -> Any:
-                if place is not None:
-                    return saved[place]
-                if decomposition.kind == "jax":
-                    found = _type_of(type_, frontend)
-                    return None if found is None else jax_frontend().blank(found)
-                device = next(t.device for t in tensors if t is not None)
-                return _blank(type_, device, wanted=False)
-
-            inputs = [operand(*pair) for pair in zip(self.places, step.types, strict=True)]
-            if decomposition.kind == "jax":
-                return jax_frontend().gradients_of(forward, inputs, wanted, given)  # type: ignore[no-any-return]
-            with frontend.tracing.autocast(step.autocast):
-                found = gradients_of(forward, inputs, wanted, given, create_graph=False)
-            return [gradient for gradient in found if gradient is not None]
-
-        return gradients
-
-    def _values(self, *tensors: Any) -> dict[str, Any]:
-        """The values that an alternative's backward can take, by name."""
-        step, entry = self.step, self.step.definition.entry
-        computation = step.computation
-        count = sum(grad is not None for grad in self.grads)
-        grads, found = (
-            iter(tensors[:count]),
-            dict(zip(computation.taken, tensors[count:], strict=True)),
-        )
-        given = [next(grads) if grad is not None else None for grad in self.grads]
-        operands: Sequence[Any] = [found.get(n) for n in range(len(step.types))]
-        if computation.groups is not None:
-            operands = list(regrouped(operands, computation.groups))
-        values = step.definition.alternatives.plain_arguments(step.call, len(step.types))
-        values |= {local_name(n): t for n, t in zip(entry.operands, operands, strict=True)}
-        first = len(step.types)
-        values |= {result_name(n): found.get(first + n) for n in range(computation.results)}
-        first += computation.results
-        values |= {name: found.get(first + n) for n, (name, _) in enumerate(entry.saved)}
-        values |= {f"grad_output_{n}" if n else "grad_output": g for n, g in enumerate(given)}
-        return values
+        return pulled
 
     def _check_gradients(self, alternative: Kernel, composite: EmittedComposite) -> None:
         """Check the types of what an alternative's backward returns.

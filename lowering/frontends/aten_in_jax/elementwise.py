@@ -10,13 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 from jax import lax
+from jax.export import is_symbolic_dim
 
 from lowering.frontends.aten_in_jax.dtypes import common_dtype, jax_dtype, opmath_dtype
 from lowering.frontends.aten_in_jax.table import RULES, overload, rule, rule_without_dtype
 
 
 def as_type(value: Any, dtype: Any) -> Any:
-    """An array or a number in a dtype. A number stays a literal of the program."""
+    """An array, a number or a symbolic size in a dtype. A number stays a literal of the
+    program."""
+    if is_symbolic_dim(value):
+        value = jnp.asarray(value)
     if hasattr(value, "ndim"):
         return value if value.dtype == dtype else value.astype(dtype)
     return np.asarray(value).astype(dtype)[()]

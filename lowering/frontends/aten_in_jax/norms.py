@@ -1,9 +1,9 @@
 """Decompositions of norms, in PyTorch.
 
 Those of PyTorch compute mean and variance by `aten::var_mean`, which is a composite of its own. A
-norm is one composite, with nothing inside that a compiler would have to look for. In batch norm,
-the moving average of the variance takes the biased variance, as the contract of
-`ptxla.batch_norm_training` says, so that a program is the same with composites and without.
+norm is one composite, with nothing inside that a compiler would have to look for. The unbiased
+variance of batch norm's moving average is computed from the biased one in the order of
+`composites.operators.norms.train_batch_norm`, so that composites have the same bits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from composites.operators.norms import affine, last_dimensions, of_channels
+from composites.operators.norms import (
+    affine,
+    biased_share,
+    centered_statistics,
+    channel_statistics,
+    last_dimensions,
+    moving_average,
+    of_channels,
+)
 from composites.operators.opmath import opmath_type
 from lowering.frontends.aten_in_jax.table import overload
 
@@ -27,7 +35,8 @@ def native_layer_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """See aten::native_layer_norm: the result, and mean and reciprocal deviation."""
     dims = last_dimensions(input, normalized_shape)
-    centered, mean, reciprocal = _centered(input.to(opmath_type(input.dtype)), dims, eps)
+    centered, mean, variance = centered_statistics(input.to(opmath_type(input.dtype)), dims)
+    reciprocal = torch.rsqrt(variance + eps)
     result = affine(centered * reciprocal, weight, bias)
     return result.to(input.dtype), mean, reciprocal
 
@@ -44,7 +53,8 @@ def native_group_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """See aten::native_group_norm: the result, and mean and reciprocal deviation of each group."""
     wide = input.to(opmath_type(input.dtype)).reshape(N, group, C // group * HxW)
-    centered, mean, reciprocal = _centered(wide, [2], eps)
+    centered, mean, variance = centered_statistics(wide, [2])
+    reciprocal = torch.rsqrt(variance + eps)
     result = (centered * reciprocal).reshape(input.shape)
     parameters = of_channels(weight, input), of_channels(bias, input)
     result = affine(result, *parameters).to(input.dtype)
@@ -63,25 +73,26 @@ def native_batch_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """See aten::native_batch_norm: the result, and mean and reciprocal deviation of the batch. In
     training it writes to the moving averages."""
-    wide = input.to(opmath_type(input.dtype))
     parameters = of_channels(weight, input), of_channels(bias, input)
     if not training:
         assert running_mean is not None
         assert running_var is not None
+        wide = input.to(opmath_type(input.dtype))
         reciprocal = torch.rsqrt(running_var.to(wide.dtype) + eps)
         centered = wide - of_channels(running_mean, input)
         result = affine(centered * of_channels(reciprocal, input), *parameters)
         nothing = wide.new_zeros(0)
         return result.to(input.dtype), nothing, nothing
-    dims = [0, *range(2, input.dim())]
-    centered, mean, reciprocal = _centered(wide, dims, eps)
-    result = affine(centered * reciprocal, *parameters)
+    centered, mean, variance = channel_statistics(input)
+    reciprocal = torch.rsqrt(variance + eps)
+    result = affine(centered * reciprocal, *parameters).to(input.dtype)
     if running_mean is not None:
-        running_mean.copy_((1 - momentum) * running_mean + momentum * mean.flatten())
+        running_mean.copy_(moving_average(running_mean, mean.flatten(), momentum))
     if running_var is not None:
-        variance = (centered * centered).mean(dims)
-        running_var.copy_((1 - momentum) * running_var + momentum * variance)
-    return result.to(input.dtype), mean.flatten(), reciprocal.flatten()
+        share = biased_share(input)
+        average = moving_average(running_var * share, variance.flatten(), momentum)
+        running_var.copy_(average / share)
+    return result, mean.flatten(), reciprocal.flatten()
 
 
 def batch_norm_in_one_type(
@@ -90,14 +101,6 @@ def batch_norm_in_one_type(
     """`native_batch_norm` with statistics in the input's type, as torch_xla has them."""
     result, mean, reciprocal = native_batch_norm(input, *arguments)  # type: ignore[arg-type]
     return result, mean.to(input.dtype), reciprocal.to(input.dtype)
-
-
-def _centered(input: Tensor, dims: list[int], eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """The input less its mean, the mean, and the reciprocal of the deviation."""
-    mean = input.mean(dims, keepdim=True)
-    centered = input - mean
-    variance = (centered * centered).mean(dims, keepdim=True)
-    return centered, mean, torch.rsqrt(variance + eps)
 
 
 OF_GRAPHS: Mapping[object, Callable[..., object]] = {

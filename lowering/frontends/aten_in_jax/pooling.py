@@ -56,7 +56,7 @@ class _Window:
             strict=True,
         ):  # fmt: skip
             needed = (n - 1) * s + d * (k - 1) + 1
-            widths.append((p, max(needed - size - p, 0), 0))
+            widths.append((p, jax.core.max_dim(needed - size - p, 0), 0))
         return lax.pad(x, as_type(value, x.dtype), widths)
 
     def parts(self, padded: Any) -> Iterator[Any]:
@@ -142,7 +142,7 @@ def _average(
         for size, k, s, n in zip(
             inside.sizes, window.kernel, window.stride, window.results, strict=True
         ):
-            widths.append((0, max((n - 1) * s + k - size, 0), 0))
+            widths.append((0, jax.core.max_dim((n - 1) * s + k - size, 0), 0))
         ones = lax.pad(ones, as_type(0, wide), widths)
         return total / sum(window.parts(ones))
     return total / sum(window.parts(window.padded(ones, 0)))

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
+from jax.export import is_symbolic_dim
 
 from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
 from lowering.frontends.aten_in_jax.elementwise import as_type
@@ -107,13 +108,29 @@ def _std(dtype: Any, /, *arguments: Any, **keywords: Any) -> Any:
     return jnp.sqrt(_moments(None, *arguments, **keywords)[0])
 
 
-def _scan(function: Callable[..., Any]) -> Rule:
-    """A scan in the type of its result."""
-    return lambda dtype, /, x, dim, **_: function(as_type(x, dtype), dim)
+def _scan(function: Callable[..., Any], whole: Callable[..., Any], neutral: int) -> Rule:
+    """A scan in the type of its result. Where the size is a symbol, JAX's scans are windows whose
+    size StableHLO's passes do not refine, so all positions are compared with each other.
+
+    Args:
+        whole: reduces a dimension as the scan does.
+        neutral: what does not change a result of it.
+    """
+
+    def scan(dtype: Any, /, x: Any, dim: int, **_: Any) -> Any:
+        values, axis = as_type(x, dtype), dim % max(x.ndim, 1)
+        if not (x.ndim and is_symbolic_dim(x.shape[axis])):
+            return function(values, dim)
+        last = jnp.moveaxis(values, axis, -1)[..., None, :]
+        places = jnp.arange(x.shape[axis])
+        seen = jnp.where(places <= places[:, None], last, jnp.asarray(neutral, dtype))
+        return jnp.moveaxis(whole(seen, -1), -1, axis)
+
+    return scan
 
 
-rule("aten::cumsum")(_scan(jnp.cumsum))
-rule("aten::cumprod")(_scan(jnp.cumprod))
+rule("aten::cumsum")(_scan(jnp.cumsum, jnp.sum, 0))
+rule("aten::cumprod")(_scan(jnp.cumprod, jnp.prod, 1))
 
 
 def _running(function: Any, dtypes: Any, /, x: Any, dim: int) -> tuple[Any, Any]:

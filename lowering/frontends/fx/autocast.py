@@ -1,13 +1,15 @@
 """Autocast on the device of traced tensors.
 
-PyTorch leaves it to a backend which operators `torch.autocast` casts. These are the lists that it
-has for CUDA ("Autocast Op Reference" in its documentation).
+PyTorch leaves it to a backend which operators `torch.autocast` casts. Exports, and live programs of
+devices with their own memory, have the lists of CUDA; live programs of the CPU have those of the
+CPU ("Autocast Op Reference" in PyTorch's documentation).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from functools import cache, partial
 from typing import Any
 
@@ -33,6 +35,17 @@ TO_LOWER_PRECISION = (
     "lstm_cell", "matmul", "mm", "mv", "prelu", "rnn_relu_cell", "rnn_tanh_cell",
     "scaled_dot_product_attention",
 )  # fmt: skip
+
+ON_THE_CPU_TO_LOWER_PRECISION = (
+    "_addmm_activation", "_convolution.deprecated", "_native_multi_head_attention", "addbmm",
+    "addmm", "baddbmm", "bmm", "conv1d", "conv1d.padding", "conv2d", "conv2d.padding", "conv3d",
+    "conv3d.padding", "conv_tbc", "conv_transpose1d", "conv_transpose2d.input",
+    "conv_transpose3d.input", "linalg_vecdot", "linear", "matmul", "mm", "prelu",
+    "scaled_dot_product_attention",
+)  # fmt: skip
+
+ON_THE_CPU_TO_WIDEST = ("cat", "index_copy", "stack")
+"""On the CPU, all other operators for which PyTorch has a kernel of autocast compute in f32."""
 
 TO_FLOAT32 = (
     "_upsample_bicubic2d_aa", "_upsample_bilinear2d_aa", "_upsample_nearest_exact1d",
@@ -173,24 +186,49 @@ def _unsafe(*_: Any, **__: Any) -> Any:
     )
 
 
-def _kernels() -> dict[str, Kernel]:
+def _kernels_of_cuda() -> dict[str, Kernel]:
     """By operator of aten."""
-
-    def below(name: str) -> Redispatch:
-        return _below(overload(f"aten::{name}"))
-
     made: dict[str, Kernel] = {"binary_cross_entropy": _unsafe}
     for names, kernel in (
         (TO_LOWER_PRECISION, _lower_precision),
         (TO_FLOAT32, _float32),
         (TO_WIDEST, _widest),
     ):
-        made |= {name: partial(kernel, below(name)) for name in names}
+        made |= {name: partial(kernel, _stock(name)) for name in names}
     for name, position in WITH_FLOAT32_RESULT.items():
-        made[name] = partial(_float32_result, below(name), position)
+        made[name] = partial(_float32_result, _stock(name), position)
     for name, other in WITH_DTYPE.items():
-        made[name] = partial(_with_dtype, below(other), below(name))
+        made[name] = partial(_with_dtype, _stock(other), _stock(name))
     return made
+
+
+def _kernels_of_cpu() -> dict[str, Kernel]:
+    """By operator of aten."""
+    names = torch_internals.operators_with_kernel("AutocastCPU") - {"mkldnn_rnn_layer"}
+    made: dict[str, Kernel] = {name: partial(_float32, _stock(name)) for name in names}
+    for name in names & set(ON_THE_CPU_TO_LOWER_PRECISION):
+        made[name] = partial(_lower_precision, _stock(name))
+    for name in names & set(ON_THE_CPU_TO_WIDEST):
+        made[name] = partial(_widest, _stock(name))
+    return made
+
+
+def _stock(name: str) -> Redispatch:
+    return _below(overload(f"aten::{name}"))
+
+
+_CASTS_OF: ContextVar[str] = ContextVar("_CASTS_OF", default="cuda")
+"""The type of device whose lists are used: `cpu` or `cuda`."""
+
+
+@contextmanager
+def casts_of(device_type: str) -> Iterator[None]:
+    """A context in which autocast casts what PyTorch casts on a type of device."""
+    token = _CASTS_OF.set("cpu" if device_type == "cpu" else "cuda")
+    try:
+        yield
+    finally:
+        _CASTS_OF.reset(token)
 
 
 @cache
@@ -198,6 +236,15 @@ def define_casts() -> tuple[torch.library.Library, ...]:
     """Register the kernels that cast. They stay for the life of the process."""
     others, library = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
     others.fallback(torch.library.fallthrough_kernel, AUTOCAST_KEY)
-    for name, kernel in _kernels().items():
-        library.impl(name, kernel, AUTOCAST_KEY)
+    kernels = {"cpu": _kernels_of_cpu(), "cuda": _kernels_of_cuda()}
+    after = torch_internals.keys_after(torch_internals.parse_key(AUTOCAST_KEY))
+
+    def call(name: str, keys: Any, *arguments: Any, **keywords: Any) -> Any:
+        kernel = kernels[_CASTS_OF.get()].get(name)
+        if kernel is None:  # autocast stays on for what the operator calls
+            return overload(f"aten::{name}").redispatch(keys & after, *arguments, **keywords)
+        return kernel(*arguments, **keywords)
+
+    for name in {**kernels["cpu"], **kernels["cuda"]}:
+        library.impl(name, partial(call, name), AUTOCAST_KEY, with_keyset=True)
     return others, library

@@ -30,6 +30,7 @@ from lowering.frontends.errors import (
 )
 from lowering.frontends.fx import lists, recurrent
 from lowering.frontends.fx.device import device
+from lowering.frontends.fx.sizes import as_expressions, describing
 from lowering.frontends.fx.sources import keep_source
 from lowering.frontends.protocols import Kernel
 from lowering.frontends.tensor_types import layout_refusal
@@ -200,6 +201,7 @@ def node(
         operator: the name of what is called, if the function is not the operator itself.
     """
     given, named = pytree.tree_map_only(torch.Tensor, _node_of, (tuple(arguments), dict(keywords)))
+    given, named = as_expressions((given, named))
     made = _described(current_graph().call_function(target, given, named), described)
     keep_source(made, operator)
     if isinstance(described, torch.Tensor):
@@ -402,7 +404,8 @@ _OF_MEMORY = frozenset(["device", "layout", "pin_memory", "memory_format", "non_
 def _describe(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """What a call returns, on the device `meta`."""
     given, named = pytree.tree_map(_on_meta, (tuple(arguments), dict(keywords)))
-    return func(*given, **named)
+    with describing():
+        return func(*given, **named)
 
 
 def _on_meta(value: Any) -> Any:

@@ -9,12 +9,15 @@ from typing import Any
 
 import torch
 
+from composites.errors import UnsupportedCallError
 from lowering.emission.types import TensorType
 from lowering.frontends.aten_in_jax.dtypes import torch_dtype
 from lowering.frontends.aten_in_jax.table import RULES
 from lowering.frontends.fx import capture
 from lowering.frontends.fx.decomposition import FxDecomposition
+from lowering.frontends.fx.sizes import in_pytorch, vary
 from lowering.frontends.jax.composite_call import Kind, bind
+from lowering.frontends.jax.internals import has_own_sizes, results_for
 from lowering.frontends.protocols import EmittedComposite
 from lowering.frontends.tensor_types import DTYPE_OF, ELEMENT_TYPE_OF
 from lowering.frontends.thread_flag import ThreadFlag
@@ -69,8 +72,13 @@ class FxGraph:
         """See `lowering.frontends.protocols.Graph`."""
         written = tuple((key, text) for key, text in attributes.items() if text is not None)
         with enable_x64():  # a kind is lowered under the settings that it was made with
-            kind = Kind(name, version, written, decomposition.jaxpr)
-            results = tuple(_type_of(aval) for aval in decomposition.jaxpr.out_avals)
+            if vary() and not has_own_sizes(decomposition.jaxpr):
+                raise UnsupportedCallError("it depends on a size that no operand has")
+            kind = Kind(name, version, written, decomposition.jaxpr, symbolic_too=True)
+            results = tuple(
+                TensorType(ELEMENT_TYPE_OF[torch_dtype(aval.dtype)], tuple(aval.shape))
+                for aval in results_for(decomposition.jaxpr, [type_.shape for type_ in operands])
+            )
         return EmittedComposite(FxComposite(kind, results), results)
 
     @staticmethod
@@ -80,7 +88,7 @@ class FxGraph:
         """See `lowering.frontends.protocols.Graph`."""
         traced = [capture.traced(operand) for operand in operands]
         described = [
-            torch.empty(type_.shape, dtype=DTYPE_OF[type_.element_type], device="meta")
+            torch.empty(in_pytorch(type_.shape), dtype=DTYPE_OF[type_.element_type], device="meta")
             for type_ in composite.results
         ]
         results = capture.node(call_composite, (traced, composite.kind), {}, described, symbol)
@@ -106,7 +114,3 @@ def call_composite(dtypes: Any, /, operands: Sequence[Any], kind: Kind) -> list[
 
 
 RULES[call_composite] = call_composite
-
-
-def _type_of(aval: Any) -> TensorType:
-    return TensorType(ELEMENT_TYPE_OF[torch_dtype(aval.dtype)], tuple(aval.shape))

@@ -18,6 +18,7 @@ from lowering.frontends.aten_in_jax.table import LINEAR_ALGEBRA
 from lowering.frontends.fx import sources
 from lowering.frontends.fx.capture import TracedTensor
 from lowering.frontends.fx.regions import Body, reached_nodes
+from lowering.frontends.fx.sizes import in_jax
 from lowering.frontends.jax.all_platforms import for_all_platforms
 
 _LITERAL = 16
@@ -91,7 +92,7 @@ def _evaluate(
             for argument in node.args
         ]
         with sources.scope(numbers[node]) if node in numbers else nullcontext():
-            values[node] = _result(node, tuple(arguments), dict(keywords))
+            values[node] = _result(node, in_jax(tuple(arguments)), in_jax(dict(keywords)))
 
 
 def _function(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -17,10 +17,11 @@ from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.fx.graph import FxGraph
 from lowering.frontends.fx.lower import ForeignInputError, array_function
 from lowering.frontends.fx.random import drawing_from, states_offered
+from lowering.frontends.fx.sizes import symbolic
 from lowering.frontends.fx.stablehlo import program
 from lowering.frontends.fx.tensors import FxTensors
 from lowering.frontends.jax import lower_to_stablehlo
-from lowering.frontends.protocols import GraphParameter, LoweredGraph
+from lowering.frontends.protocols import Bounds, GraphParameter, LoweredGraph
 
 
 @contextmanager
@@ -70,6 +71,11 @@ class FxRecording:
             self._seed = capture.placeholder(blank)
             with drawing_from(self._seed), capture.errors_at_end():
                 yield
+
+    @contextmanager
+    def symbolic(self, dimensions: Bounds) -> Iterator[Mapping[str, Any]]:
+        with capture.LOCK, symbolic(dimensions) as sizes:
+            yield sizes
 
     def unchanged(
         self, tensors: Sequence[torch.Tensor], placeholders: Sequence[torch.Tensor]

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from lowering.emission.types import TensorType
+from lowering.frontends.fx import sizes
 from lowering.frontends.jax import lower_to_stablehlo
 from lowering.stablehlo import (
     Module,
@@ -38,7 +39,7 @@ _PASSES = (
 
 def program(function: Callable[..., list[Any]], operands: Sequence[TensorType]) -> Module:
     """The StableHLO of a function, which but for names has nothing for `clean` to do."""
-    module = lower_to_stablehlo(function, operands)
+    module = lower_to_stablehlo(function, operands, symbolic=sizes.vary())
     # The lines of rules, which JAX notes, mean nothing to the reader of the program.
     bindings.run_pipeline(module.ir, "builtin.module(strip-debuginfo)")
     return run_passes(module, _PASSES, verify=False)

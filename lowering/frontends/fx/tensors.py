@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from composites import torch_internals
 from lowering.emission.types import TensorType
 from lowering.frontends.fx import capture
 from lowering.frontends.fx.device import DEVICE_TYPE
+from lowering.frontends.fx.sizes import in_jax, in_pytorch
 from lowering.frontends.tensor_types import DTYPE_OF, tensor_type
 
 LIVE_BACKENDS: list[Callable[..., Any]] = []
@@ -37,11 +39,12 @@ class FxTensors:
 
     @staticmethod
     def type_of(tensor: torch.Tensor) -> TensorType:
-        return tensor_type(tensor, "StableHLO")
+        type_ = tensor_type(tensor, "StableHLO")
+        return replace(type_, shape=in_jax(type_.shape))
 
     @staticmethod
-    def dtype(element_type: str) -> torch.dtype:
-        return DTYPE_OF[element_type]
+    def described(type_: TensorType) -> tuple[torch.Size, torch.dtype]:
+        return torch.Size(in_pytorch(type_.shape)), DTYPE_OF[type_.element_type]
 
     @staticmethod
     def keeps(type_: TensorType) -> bool:
@@ -56,9 +59,16 @@ class FxTensors:
         return capture.functional(traced_placeholder(like))
 
 
-def traced_placeholder(like: torch.Tensor) -> capture.TracedTensor:
-    """A placeholder as calls below functionalization have it."""
+def traced_placeholder(
+    like: torch.Tensor, shape: Sequence[Any] | None = None
+) -> capture.TracedTensor:
+    """A placeholder as calls below functionalization have it.
+
+    Args:
+        shape: that of the placeholder, if it is another one.
+    """
     FxTensors.type_of(like)
     # Parameters of the program have no strides.
-    described = torch.empty(tuple(like.shape), dtype=like.dtype, device="meta")
+    size = tuple(like.shape if shape is None else shape)
+    described = torch.empty(size, dtype=like.dtype, device="meta")
     return capture.placeholder(described)

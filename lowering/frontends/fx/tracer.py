@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from lowering.frontends.fx.decomposition import FxDecomposition, decomposition
 from lowering.frontends.fx.graph import FxGraph
 from lowering.frontends.fx.lower import array_function
 from lowering.frontends.fx.random import drawing_from
+from lowering.frontends.fx.sizes import in_jax, in_pytorch, of_own
 from lowering.frontends.fx.tensors import FxTensors, traced_placeholder
 from lowering.frontends.written import refuse_writes
 
@@ -57,12 +59,21 @@ class FxTracing:
     def trace_arrays(
         self, function: Callable[..., Any], operands: Sequence[TensorType | None]
     ) -> FxDecomposition:
-        return decomposition(function, operands, draws=0)
+        shapes = of_own([None if t is None else in_pytorch(t.shape) for t in operands])
+        types = [
+            t if t is None or shape is None else replace(t, shape=in_jax(shape))
+            for t, shape in zip(operands, shapes, strict=True)
+        ]
+        return decomposition(function, types, draws=0)
 
     def _traced(
         self, function: Callable[..., Any], operands: Sequence[Any], whole_dispatch: bool
     ) -> FxDecomposition:
-        inputs = [None if t is None else traced_placeholder(t) for t in operands]
+        shapes = of_own([None if t is None else t.shape for t in operands])
+        inputs = [
+            None if t is None else traced_placeholder(t, shape)
+            for t, shape in zip(operands, shapes, strict=True)
+        ]
         tensors = [t if t is None or not whole_dispatch else capture.functional(t) for t in inputs]
         blank = torch.empty((), dtype=torch.int64, device="meta")
         seed = capture.placeholder(blank)

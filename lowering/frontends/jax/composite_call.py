@@ -34,6 +34,7 @@ from lowering.frontends.jax.internals import (
     is_empty,
     is_sharded,
     parse_attributes_of,
+    results_for,
     results_read,
     run_equation,
     transposed,
@@ -194,6 +195,9 @@ class Kind:
     laid_out: tuple[Kind, Layout] | None = None
     """The composite itself, if it has arrays in another form than the call. JAX adds up the
     gradients of the caller's arrays, so that transposing them first would change sums."""
+    symbolic_too: bool = False
+    """Whether it is a composite in a module with symbolic sizes too. JAX (0.12) writes such a
+    module and cannot run it: its refinement of shapes does not enter composites."""
     _compiled: dict[Any, Callable[..., Any]] = field(default_factory=dict, init=False, repr=False)
     """What runs outside of `jax.jit`. It is kept here, so that it ends with the kind."""
     settings: Settings = field(default_factory=Settings.now)
@@ -376,17 +380,17 @@ _call_p = Primitive("composite_call")
 _call_p.multiple_results = True
 
 
-def _composite(*operands: Any, kind: Kind) -> list[Any]:
+def _composite(*operands: Any, kind: Kind, jaxpr: Any) -> list[Any]:
     if kind.laid_out is not None:
         inner, layout = kind.laid_out
-        results = _composite(*layout.into(operands, layout.operands), kind=inner)
+        results = _composite(*layout.into(operands, layout.operands), kind=inner, jaxpr=inner.jaxpr)
         return layout.out_of(results, layout.results)
     attributes = [(name, AttributeText(text)) for name, text in kind.attributes]
-    return bind_composite(kind.name, kind.version, attributes, kind.jaxpr, operands)
+    return bind_composite(kind.name, kind.version, attributes, jaxpr, operands)
 
 
 def _abstract_call(*operands: Any, kind: Kind) -> Any:
-    return varying_as(kind.jaxpr.out_avals, operands)
+    return varying_as(results_for(kind.jaxpr, [x.shape for x in operands]), operands)
 
 
 @_as_called
@@ -479,7 +483,7 @@ def _is_symbolic(array: Any) -> bool:
 
 @_as_called
 def _lower_call(context: Any, *operands: Any, kind: Kind) -> Any:
-    free = without_symbols(context, kind.jaxpr)
+    free = without_symbols(context, kind.jaxpr, symbolic_too=kind.symbolic_too)
     if free is None:
         warnings.warn(
             f"{kind.name} is no composite in this module: JAX cannot have one there of symbolic"
@@ -487,13 +491,10 @@ def _lower_call(context: Any, *operands: Any, kind: Kind) -> Any:
             CompositesWarning,
             stacklevel=2,
         )
-    function = _decomposed if free is None else _composite
-    lower = mlir.lower_fun(function, multiple_results=True)
-    return lower(context if free is None else free, *operands, kind=kind)
-
-
-def _decomposed(*operands: Any, kind: Kind) -> list[Any]:
-    return kind.decomposition(*operands)
+        return mlir.lower_fun(kind.decomposition, multiple_results=True)(context, *operands)
+    inner, jaxpr = free
+    composite = partial(_composite, kind=kind, jaxpr=jaxpr)
+    return mlir.lower_fun(composite, multiple_results=True)(inner, *operands)
 
 
 _call_p.def_abstract_eval(_abstract_call)

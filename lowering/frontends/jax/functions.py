@@ -15,10 +15,11 @@ import numpy as np
 from composites.intermediates import Handler
 from lowering.emission.types import DecompositionHlo, TensorType
 from lowering.frontends.jax.composite_call import trace
+from lowering.frontends.jax.internals import sized
 from lowering.stablehlo import Module, bindings
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.run import enable_x64
-from lowering.stablehlo.symbols import functions
+from lowering.stablehlo.symbols import functions, keep_arguments
 
 optimization_barrier = jax.lax.optimization_barrier
 
@@ -114,12 +115,22 @@ def lower_to_hlo(
     return DecompositionHlo(computation.as_serialized_hlo_module_proto(), tuple(range(present)))
 
 
-def lower_to_stablehlo(function: Callable[..., Any], operands: Sequence[TensorType]) -> Module:
+def lower_to_stablehlo(
+    function: Callable[..., Any], operands: Sequence[TensorType], *, symbolic: bool = False
+) -> Module:
     """Lower a function of arrays to StableHLO, without JAX's notes about its own calls. Parameter N
-    is operand N."""
+    is operand N.
+
+    Args:
+        symbolic: whether sizes may be symbols, which are `?` in the module.
+
+    Raises:
+        UnsupportedCallError: a symbol is not the size of a dimension of an operand.
+    """
+    types = _described(operands)
     with enable_x64():
-        lowered = jax.jit(function, keep_unused=True).lower(*_described(operands))
-        module = lowered.compiler_ir(dialect="stablehlo")
+        lowered = jax.jit(sized(function, types) if symbolic else function, keep_unused=True)
+        module = lowered.lower(*types).compiler_ir(dialect="stablehlo")
     copy = bindings.copy_into(bindings.new_context(), module)
     for key in ("mhlo.num_partitions", "mhlo.num_replicas"):
         del copy.operation.attributes[key]
@@ -127,6 +138,9 @@ def lower_to_stablehlo(function: Callable[..., Any], operands: Sequence[TensorTy
     for key in ("arg_attrs", "res_attrs", "sym_visibility"):
         if key in main.attributes:
             del main.attributes[key]
+    # JAX puts symbolic sizes before the operands, and nothing reads them.
+    count = len(main.attributes["function_type"].value.inputs)
+    keep_arguments(main, range(count - len(operands), count))
     return Module(copy)
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
 from jax._src.config import trace_context
-from jax._src.core import NamedAxisEffect, jaxprs_in_params
+from jax._src.core import NamedAxisEffect, evaluate_shape, jaxprs_in_params
 from jax._src.effects import ordered_effects
+from jax._src.export.shape_poly import dimension_size_p
 from jax._src.interpreters import ad as differentiation
 from jax._src.interpreters import partial_eval
 from jax._src.interpreters.mlir import (
@@ -25,8 +27,12 @@ from jax._src.interpreters.mlir import (
 from jax._src.lax.lax import _composite_lowering, composite_p
 from jax._src.lax.linalg import eigh_p as eigenvalues_p
 from jax._src.lib import _jax
+from jax.export import is_symbolic_dim
+from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import mlir
 from jax.sharding import NamedSharding, PartitionSpec
+
+from composites.errors import UnsupportedCallError
 
 __all__ = ["eigenvalues_p"]
 
@@ -175,31 +181,146 @@ def transposed(
     return list(found)
 
 
-def without_symbols(context: Any, jaxpr: Any) -> Any | None:
-    """The context in which a composite with this decomposition is lowered; None if there is none.
+def without_symbols(context: Any, jaxpr: Any, *, symbolic_too: bool) -> tuple[Any, Any] | None:
+    """The context in which a composite with this decomposition is lowered, and the decomposition to
+    lower there; None if there is none.
 
     JAX (0.7.1 to 0.12) gives each function of a module with symbolic sizes these sizes as further
-    operands, so that no composite has the operands of its decomposition. A module for several
-    platforms has the platform's index as one. Where a decomposition is lowered alike for all of
-    them, it is in a context without that one, with functions of its own.
+    operands, so that no composite has the operands of its decomposition. Here a decomposition
+    computes them from the shapes of its operands. A module for several platforms has the platform's
+    index as one. Where a decomposition is lowered alike for all of them, it is in a context without
+    that one, with functions of its own.
     """
     module = context.module_context
-    if not module.shape_poly_state.dim_vars:
-        return context
-    if module.shape_poly_state.dim_vars != ("_platform_index",) or _differs(jaxpr.jaxpr, module):
+    symbols = module.shape_poly_state.dim_vars
+    if not symbols:
+        return context, jaxpr
+    if symbols[0] == "_platform_index" and _differs(jaxpr.jaxpr, module):
+        return None
+    if symbols != ("_platform_index",) and not symbolic_too:
+        return None
+    own = _with_sizes(jaxpr)
+    if own is None:
         return None
     # Kept with the functions of the module, which end with it.
-    if _ALIKE not in module.cached_primitive_lowerings:
-        module.cached_primitive_lowerings[_ALIKE] = module.replace(
-            shape_poly_state=ShapePolyLoweringState((), None),
-            lowering_cache={},
-            cached_primitive_lowerings={},
+    if _FREE not in module.cached_primitive_lowerings:
+        module.cached_primitive_lowerings[_FREE] = _with_symbols(module, ())
+    free = module.cached_primitive_lowerings[_FREE]
+    return context.replace(module_context=free, dim_var_values=()), own
+
+
+_FREE = "composites: without symbols"
+
+
+def _with_symbols(module: Any, symbols: tuple[str, ...]) -> Any:
+    """The context of a module whose functions take these symbolic sizes."""
+    return module.replace(
+        shape_poly_state=ShapePolyLoweringState(symbols, None),
+        lowering_cache={},
+        cached_primitive_lowerings={},
+    )
+
+
+@lru_cache(maxsize=1024)
+def _with_sizes(jaxpr: Any) -> Any | None:
+    """A decomposition that computes its symbolic sizes from its operands; None if one is not alone
+    the size of a dimension, as `b` is in `f32[b, 2*s]`."""
+    symbols = symbols_of(jaxpr)
+    if not symbols:
+        return jaxpr
+    places = {
+        str(size): (place, axis)
+        for place, aval in enumerate(jaxpr.in_avals)
+        for axis, size in enumerate(aval.shape)
+    }
+    if not symbols <= places.keys():
+        return None
+    sizes = tuple((name, *places[name]) for name in sorted(symbols))
+    types = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in jaxpr.in_avals]
+    return jax.make_jaxpr(partial(_sized_p.bind, jaxpr=jaxpr, sizes=sizes))(*types)
+
+
+def sized(function: Callable[..., Any], types: Sequence[Any]) -> Callable[..., Any]:
+    """A function that computes its symbolic sizes from its operands.
+
+    Raises:
+        UnsupportedCallError: one is not alone the size of a dimension.
+    """
+    traced = jax.make_jaxpr(function)(*types)
+    own = _with_sizes(traced)
+    if own is None:
+        alone = {str(size) for type_ in types for size in type_.shape}
+        raise UnsupportedCallError(
+            "dynamic_shapes: the program reads no argument with the dimension"
+            f" {min(symbols_of(traced) - alone)}, so it cannot know its size; keep it fixed"
         )
-    alike = module.cached_primitive_lowerings[_ALIKE]
-    return context.replace(module_context=alike, dim_var_values=())
+    return jaxpr_as_fun(own)  # type: ignore[no-any-return]
 
 
-_ALIKE = "composites: for all platforms alike"
+_sized_p = Primitive("sized_decomposition")
+"""A decomposition, and for each of its symbolic sizes the operand and the dimension that has it."""
+_sized_p.multiple_results = True
+
+
+def _lower_sized(context: Any, *operands: Any, jaxpr: Any, sizes: Any) -> Any:
+    def values(*arrays: Any) -> list[Any]:
+        return [dimension_size_p.bind(arrays[place], dimension=axis) for _, place, axis in sizes]
+
+    found = mlir.lower_fun(values, multiple_results=True)(context, *operands)
+    module = _with_symbols(context.module_context, tuple(name for name, *_ in sizes))
+    inner = context.replace(module_context=module, dim_var_values=tuple(found), tokens_out=None)
+    return mlir.lower_fun(jaxpr_as_fun(jaxpr), multiple_results=True)(inner, *operands)
+
+
+_sized_p.def_abstract_eval(lambda *operands, jaxpr, sizes: jaxpr.out_avals)
+mlir.register_lowering(_sized_p, _lower_sized)
+
+
+def has_own_sizes(jaxpr: Any) -> bool:
+    """Whether each symbolic size of a closed jaxpr is alone the size of a dimension of an
+    operand."""
+    return _with_sizes(jaxpr) is not None
+
+
+def results_for(jaxpr: Any, shapes: Sequence[Sequence[Any]]) -> list[Any]:
+    """The types of the results of a closed jaxpr for operands of these shapes. They may be other
+    ones than its own where these have symbols."""
+    symbols = {
+        str(size): actual
+        for aval, shape in zip(jaxpr.in_avals, shapes, strict=True)
+        for size, actual in zip(aval.shape, shape, strict=True)
+        if is_symbolic_dim(size)
+    }
+    if not symbols:
+        return list(jaxpr.out_avals)
+    return [
+        aval.update(shape=tuple(evaluate_shape(aval.shape, symbols, *symbols.values())))
+        for aval in jaxpr.out_avals
+    ]
+
+
+def symbols_of(jaxpr: Any) -> set[str]:
+    """The symbolic sizes on which a closed jaxpr depends."""
+    found: set[str] = set()
+
+    def add(value: Any) -> None:
+        match value:
+            case tuple() | list():
+                for item in value:
+                    add(item)
+            case ClosedJaxpr() | Jaxpr():
+                inner = getattr(value, "jaxpr", value)
+                add([atom.aval for atom in (*inner.invars, *inner.outvars)])
+                for equation in inner.eqns:
+                    add([atom.aval for atom in equation.outvars])
+                    add(list(equation.params.values()))
+            case _ if is_symbolic_dim(value):
+                found.update(value._get_vars())
+            case _:
+                add(getattr(value, "shape", ()))
+
+    add(jaxpr)
+    return found
 
 
 def _differs(jaxpr: Any, module: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch_xla
 
+from composites.errors import ExportError
 from lowering.emission import hlo_proto
 from lowering.emission.builder import insertable
 from lowering.emission.linking import link
@@ -21,7 +22,7 @@ from lowering.frontends.errors import (
     check_constant,
     other_device,
 )
-from lowering.frontends.protocols import GraphParameter, LoweredGraph
+from lowering.frontends.protocols import Bounds, GraphParameter, LoweredGraph
 from lowering.frontends.torch_xla.contexts import lowered
 from lowering.frontends.torch_xla.graph import XlaGraph
 from lowering.frontends.torch_xla.labels import XlaLabels
@@ -92,6 +93,12 @@ class XlaRecording:
             if explained is None:
                 raise
             raise explained from error
+
+    def symbolic(self, dimensions: Bounds) -> AbstractContextManager[Mapping[str, Any]]:
+        raise ExportError(
+            "dynamic_shapes: graphs of torch_xla have fixed sizes; pass frontend='fx', in a process"
+            " that has not used torch_xla's"
+        )
 
     def unchanged(
         self, tensors: Sequence[torch.Tensor], placeholders: Sequence[torch.Tensor]

@@ -39,8 +39,8 @@ class XlaTensors:
         return tensor_type(tensor, "torch_xla")
 
     @staticmethod
-    def dtype(element_type: str) -> torch.dtype:
-        return DTYPE_OF[element_type]
+    def described(type_: TensorType) -> tuple[torch.Size, torch.dtype]:
+        return torch.Size(type_.shape), DTYPE_OF[type_.element_type]
 
     @staticmethod
     def keeps(type_: TensorType) -> bool:

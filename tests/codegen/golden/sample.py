@@ -6,7 +6,7 @@ A hook has the arguments of what it catches. Before them it takes the lowering o
 which it is bound as a method is to an object.
 """
 
-# ruff: noqa: B006, E501, E713, F401
+# ruff: noqa: B006, E501, F401
 from __future__ import annotations
 
 from typing import Any
@@ -15,18 +15,16 @@ import torch
 from torch import Tensor
 from torch.types import Number
 
-from composites import attribute_types as _attr
 from composites.attribute_types import key_of as _key_of
-from lowering.dispatch.autograd.function import Arguments as _Arguments
 from lowering.dispatch.autograd.function import CompositeFunction
 from lowering.dispatch.backend import EntryLowering
-from lowering.dispatch.guarded_self import guarded_self as _guarded_self
+from lowering.dispatch.call import CallSpec
 from lowering.dispatch.keys import owner_key as _owner_key
 from lowering.dispatch.keys import tensor_key as _tensor_key
 from lowering.dispatch.keys import value_key as _value_key
 
 # Arguments can have the names of these.
-_all, _tuple, _type = all, tuple, type
+_tuple, _type = tuple, type
 
 
 def gelu_tanh(_lowering: EntryLowering, self: Tensor, *, approximate: str = 'none') -> Any:
@@ -36,14 +34,7 @@ def gelu_tanh(_lowering: EntryLowering, self: Tensor, *, approximate: str = 'non
     """
     _key = (self.shape, self.dtype, approximate)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=(f"approximate is {approximate!r}; the entry takes 'tanh'" if not (approximate in ('tanh',)) else 'the rank of self is not 2 or 3' if not (self.dim() in (2, 3)) else 'the dtype of self is not one that the entry takes: float32, bfloat16' if not (self.dtype in (torch.float32, torch.bfloat16)) else None),
-        operands=(self,),
-        attributes=lambda: {
-            'approximate': _attr.string(approximate),
-            'flavour': _attr.string('fast'),
-        },
-        call=lambda _op, self: _op(self, approximate=approximate),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'approximate': approximate})
     )
     return _kernel(self)
 
@@ -55,10 +46,7 @@ def mean(_lowering: EntryLowering, self: Tensor, dim: list[int] | None, keepdim:
     """
     _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), keepdim, dtype)
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(self,),
-        attributes=lambda: {'dims': None if dim is None else _attr.i64_list(_attr.dims(dim, self.dim()))},
-        call=lambda _op, self: _op(self, dim, keepdim, dtype=dtype),
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'dim': dim, 'keepdim': keepdim, 'dtype': dtype})
     )
     return _kernel(self)
 
@@ -70,13 +58,7 @@ def addmm(_lowering: EntryLowering, self: Tensor, mat1: Tensor, mat2: Tensor, *,
     """
     _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, _key_of(beta), _key_of(alpha))
     _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(mat1, mat2, self),
-        attributes=lambda: {
-            'beta': _attr.f32(beta),
-            'alpha': _attr.f64(alpha),
-        },
-        call=lambda _op, mat1, mat2, self: _op(self, mat1, mat2, beta=beta, alpha=alpha),
+        CallSpec(_lowering.form, _key, operands=(mat1, mat2, self), arguments={'beta': beta, 'alpha': alpha})
     )
     return _kernel(mat1, mat2, self)
 

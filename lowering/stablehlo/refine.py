@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import bindings
-from ..bindings import (
+from . import bindings
+from .bindings import (
     IrModule,
     IrOperation,
     attributes,
@@ -23,18 +23,17 @@ from ..bindings import (
     find_operations,
     ir,
 )
-from ..composites import composite_name
-from ..errors import DynamicSizeError, VerificationError
-from ..insertion import inserted, replace_operation
-from ..module import Module
-from ..passes.drop_unused_functions import drop_unused_functions
-from ..passes.flatten_calls import flatten_calls
-from ..passes.rename_decompositions import rename_decompositions
-from ..passes.share_decompositions import share_decompositions
-from ..passes.unshare_decompositions import unshare_decompositions
-from ..pipeline import run_passes
-from ..run import function_types
-from ..symbols import CALL, COMPOSITE, functions, target
+from .composites import composite_name
+from .errors import DynamicSizeError, VerificationError
+from .insertion import inserted, replace_operation
+from .module import Module
+from .passes.drop_unused_functions import drop_unused_functions
+from .passes.flatten_calls import flatten_calls
+from .passes.rename_decompositions import rename_decompositions
+from .passes.share_decompositions import share_decompositions
+from .passes.unshare_decompositions import unshare_decompositions
+from .pipeline import run_passes
+from .symbols import CALL, COMPOSITE, target
 
 _BARRIER = "stablehlo.optimization_barrier"
 
@@ -68,12 +67,6 @@ def refine(module: Module, inputs: Sequence[str]) -> Module:
     )
     cleaned.verify()
     return cleaned
-
-
-def is_dynamic(module: Module) -> bool:
-    """Whether an input of `@main` has a dimension whose size varies."""
-    main = functions(module.ir).get("main")
-    return main is not None and any("?" in type_ for type_ in function_types(main)[0])
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,12 @@
-"""Whether two programs are the same: by their types, or by the numbers that they give."""
+"""Whether two programs give the same numbers."""
 
-from ..bindings import IrModule, IrOperation
-from ..comparison.difference import default_tolerance, error
-from ..comparison.inputs import make_inputs
-from ..composites import composites_of, signature
+from ..bindings import IrModule
 from ..dtypes import byte_size
 from ..module import Module
 from ..run import compile_module, function_types
 from ..symbols import body, functions
+from .difference import default_tolerance, error
+from .inputs import make_inputs
 
 LARGEST_INPUTS = 2**30
 """Programs with more bytes of inputs are not run to compare them."""
@@ -35,24 +34,6 @@ def program_difference(one: Module, other: Module) -> str | None:
     # The result with the least precise type decides; integers and booleans are the same.
     allowed = _TOLERANCE * default_tolerance([*types[0], *types[1]])
     return f"it gives other numbers (error {off:.1e})" if off > allowed else None
-
-
-def type_difference(one: Module, other: Module) -> str | None:
-    """How the composites of two programs, their attributes and types, and the types of inputs and
-    outputs differ; None if they do not."""
-    types, others = (function_types(functions(m.ir)["main"]) for m in (one, other))
-    for kind, first, second in zip(("inputs", "outputs"), types, others, strict=True):
-        if first != second:
-            return f"{kind} of {', '.join(first)}, and not {', '.join(second)}"
-    calls, expected = ({_call(c) for c in composites_of(m.ir)} for m in (one, other))
-    if calls == expected:
-        return None
-    return f"it has the composite {min(calls ^ expected)}"
-
-
-def _call(composite: IrOperation) -> str:
-    found = signature(composite)
-    return f"{found} {found.attributes or ''}@{found.version}"
 
 
 def _input_bytes(module: IrModule) -> int:

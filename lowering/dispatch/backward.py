@@ -1,0 +1,154 @@
+"""The backward of a call: what it saves, takes and returns.
+
+PyTorch's autograd (`lowering.dispatch.autograd`) and JAX programs (`lowering.jax_entries`) make
+composites of it. Values are tensors or arrays here, as those of the decomposition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from composites.errors import LoweringError
+from composites.intermediates import handled
+from lowering.dispatch.call import CallSpec
+from lowering.dispatch.operand_lists import regrouped
+
+
+def result_name(number: int, separator: str = "_") -> str:
+    """`result`, `result.1`, …: the names of a forward's results in `saves`."""
+    return f"result{separator}{number}" if number else "result"
+
+
+def local_name(operand: str) -> str:
+    """The Python name of an operand that may be a path."""
+    return operand.replace(".", "_")
+
+
+def names_of_values(spec: CallSpec, results: int) -> list[str]:
+    """The operands of a forward, its results, and its further results, by their names in
+    `saves`."""
+    saved = (name for name, _ in spec.form.entry.saved)
+    return [*spec.names(), *(result_name(n, ".") for n in range(results)), *saved]
+
+
+def taken_by_derived(spec: CallSpec, results: int) -> tuple[int, ...]:
+    """What a derived backward takes: positions in `names_of_values`. They are what `saves` lists,
+    or all operands."""
+    entry = spec.form.entry
+    saves = entry.operands if entry.saves is None else entry.saves
+    return tuple(n for n, name in enumerate(names_of_values(spec, results)) if name in saves)
+
+
+def named_values(
+    spec: CallSpec,
+    operands: Sequence[Any],
+    results: Sequence[Any],
+    further: Sequence[Any],
+    grads: Sequence[Any],
+) -> dict[str, Any]:
+    """What an explicit backward can take, by the names of its parameters."""
+    entry = spec.form.entry
+    grouped = operands if spec.groups is None else regrouped(operands, spec.groups)
+    return {
+        **spec.arguments,
+        **{local_name(name): value for name, value in zip(entry.operands, grouped, strict=True)},
+        **{result_name(n): value for n, value in enumerate(results)},
+        **{name: value for (name, _), value in zip(entry.saved, further, strict=False)},
+        **{f"grad_output_{n}" if n else "grad_output": grad for n, grad in enumerate(grads)},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class BackwardSpec:
+    """A derived backward. Its operands are gradients of the forward's results, followed by what was
+    saved; its results are gradients of the forward's operands."""
+
+    spec: CallSpec
+    """The forward, without tensors."""
+    types: Sequence[Any | None]
+    """Of the forward's operands; None for an absent one."""
+    present: tuple[bool, ...]
+    """For each result of the forward, whether the backward takes a gradient of it."""
+    wanted: tuple[bool, ...]
+    """For each operand of the forward, whether the backward returns its gradient."""
+    taken: tuple[int, ...]
+    """See `taken_by_derived`. Of an operand that is not among them, only the type matters."""
+
+    @property
+    def unsaved(self) -> list[int]:
+        """The operands of the forward, by number, that are present and not saved."""
+        numbers = enumerate(self.types)
+        return [n for n, type_ in numbers if type_ is not None and n not in self.taken]
+
+    def split(self, values: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
+        """Of the backward's operands: the gradients, None where there is none, and what was saved,
+        by position."""
+        rest = iter(values)
+        grads = [next(rest) if is_there else None for is_there in self.present]
+        return grads, dict(zip(self.taken, rest, strict=True))
+
+    def pull(
+        self,
+        run: Callable[..., Any],
+        values: Sequence[Any],
+        blank: Callable[[Any], Any],
+        framework: Any,
+        *,
+        replaces: bool = True,
+    ) -> list[Any]:
+        """The gradients that are wanted, of a function of the forward's operands.
+
+        Args:
+            values: the backward's operands.
+            blank: makes a value of a type, for an operand that was not saved.
+            framework: has `gradients_of` and `replacement`, of tensors or of arrays.
+            replaces: whether the function goes on with intermediate values that were saved.
+        """
+        grads, saved = self.split(values)
+        inputs = [
+            saved[n] if n in saved else None if type_ is None else blank(type_)
+            for n, type_ in enumerate(self.types)
+        ]
+        first = len(self.types) + len(self.present)
+        intermediates = {
+            name: saved[n]
+            for n, (name, target) in enumerate(self.spec.form.entry.saved, first)
+            if target is None and n in saved and replaces
+        }
+        with handled(framework.replacement(intermediates) if replaces else None):
+            found = framework.gradients_of(run, inputs, self.wanted, grads)
+        return [gradient for gradient in found if gradient is not None]
+
+    def named(self, values: Sequence[Any]) -> dict[str, Any]:
+        """The backward's operands, and the call's arguments, by name."""
+        grads, saved = self.split(values)
+        count = len(self.types)
+        first = count + len(self.present)
+        return named_values(
+            self.spec,
+            [saved.get(n) for n in range(count)],
+            [saved.get(n) for n in range(count, first)],
+            [saved.get(first + n) for n in range(len(self.spec.form.entry.saved))],
+            grads,
+        )
+
+    def refuse_unsaved(self, is_read: Iterable[bool]) -> None:
+        """Check that the gradients depend on the value of no operand that was not saved.
+
+        Args:
+            is_read: for each of `unsaved`, whether they do.
+
+        Raises:
+            LoweringError: they do, and would be wrong.
+        """
+        names = self.spec.names()
+        numbers = zip(self.unsaved, is_read, strict=True)
+        lost = dict.fromkeys(names[number] for number, read in numbers if read)
+        if lost:
+            entry = self.spec.form.entry
+            raise LoweringError(
+                f"{entry.location}: {entry.qualified}: the backward reads {', '.join(lost)}, which"
+                " `saves` leaves out; add it to `saves`"
+            )

@@ -1,0 +1,214 @@
+"""A call of what an entry catches, in plain values, as generated hooks pass it on.
+
+Hooks make a `CallSpec`, and every step of a lowering reads it: whether the entry claims the call,
+the attributes of its composite, and the decomposition, which is called with other tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple, Self
+
+from composites import attribute_types
+from composites.registry.model import Attribute, Composite
+from composites.registry.operand_lists import has_segment_sizes, may_have_segment_sizes
+from composites.registry.operators import Operator
+from lowering.codegen.conditions import Condition, conditions_of
+from lowering.codegen.paths import is_owner, local, paths_of
+from lowering.dispatch.guarded_self import guarded_self
+from lowering.dispatch.operand_lists import Groups, operand_names, regrouped, ungrouped
+
+
+@dataclass(frozen=True, eq=False)
+class CallForm:
+    """What all calls of an entry have in common."""
+
+    entry: Composite
+    operator: Operator
+    """What the entry catches, or a Python function, described like an operator."""
+
+    @cached_property
+    def tensors(self) -> tuple[str, ...]:
+        """The composite's operands, then the other tensors."""
+        return (*self.entry.operands, *self.other_tensors)
+
+    @cached_property
+    def other_tensors(self) -> tuple[str, ...]:
+        """The tensors that are None in calls that the entry takes."""
+        tensors = (argument.name for argument in self.operator.tensors)
+        return tuple(name for name in tensors if name not in self.entry.operands)
+
+    @cached_property
+    def paths(self) -> tuple[str, ...]:
+        """What the entry reads from objects among the arguments."""
+        return tuple(paths_of(self.entry, self.operator))
+
+    @cached_property
+    def conditions(self) -> tuple[Condition, ...]:
+        return tuple(conditions_of(self.entry, self.operator))
+
+    @cached_property
+    def _positional(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self.operator.arguments if not a.keyword_only)
+
+    @cached_property
+    def _keywords(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self.operator.arguments if a.keyword_only)
+
+    @cached_property
+    def _owners(self) -> Mapping[str, tuple[str, ...]]:
+        """The objects from which the entry reads, and the attributes that it lists of each."""
+        named = (*self.entry.operands, *(a.argument or "" for a in self.entry.attributes))
+        split = [path.partition(".") for path in (*named, *dict(self.entry.when.values))]
+        return {
+            a.name: tuple(attribute for root, dot, attribute in split if dot and root == a.name)
+            for a in self.operator.arguments
+            if is_owner(a, self.entry, self.paths)
+        }
+
+    def passed(self, function: Callable[..., Any], named: Mapping[str, Any]) -> Any:
+        """Call a function with arguments by name, passed as the operator takes them."""
+        return function(
+            *[named[name] for name in self._positional],
+            **{name: named[name] for name in self._keywords},
+        )
+
+    def guarded(self, named: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Arguments with other objects in place of those from which the entry reads: with the
+        operands among their attributes, and without what the entry does not list."""
+        if not self._owners:
+            return named
+        guards = {}
+        for owner, listed in self._owners.items():
+            paths = {name: f"{owner}.{name}" for name in listed}
+            tensors = {n: named[path] for n, path in paths.items() if path in self.entry.operands}
+            guards[owner] = guarded_self(named[owner], listed, tensors)
+        return {**named, **guards}
+
+
+class CallSpec(NamedTuple):
+    """One call. It is a named tuple, because each call that autograd sees makes two."""
+
+    form: CallForm
+    key: tuple[Hashable, ...]
+    """Everything that the composite depends on."""
+    operands: Sequence[Any]
+    """In the composite's order; None for an absent operand. A hook passes lists of tensors as they
+    are, and `flat` takes them apart."""
+    arguments: Mapping[str, Any]
+    """The arguments that are not operands, by name."""
+    keys: tuple[Any, ...] = ()
+    """Dispatch keys, which a stock kernel above the backend takes first."""
+    groups: Groups | None = None
+    """What was a list among the operands; None if nothing was."""
+
+    @classmethod
+    def of(cls, form: CallForm, named: Mapping[str, Any]) -> Self:
+        """A call without a key, of all arguments by name."""
+        taken = form.entry.operands
+        operands = tuple(_read(named, name) for name in taken)
+        return cls(form, (), operands, {n: v for n, v in named.items() if n not in taken})
+
+    def call(self, function: Callable[..., Any], *tensors: Any) -> Any:
+        """Call a function that has the operator's signature with other tensors.
+
+        Args:
+            tensors: the operands. After them, tensors may follow that are none; see
+                `CallForm.tensors`.
+        """
+        return self.form.passed(function, self.form.guarded(self._named(tensors)))
+
+    def otherwise(self, function: Callable[..., Any]) -> Any:
+        """Call the stock kernel or the original function with the same arguments."""
+        if self.keys:
+            function = partial(function, *self.keys)
+        return self.form.passed(function, self._named(self.operands))
+
+    def named(self) -> dict[str, Any]:
+        """All that conditions and attributes can be about, by name. A list of tensors is one
+        value."""
+        named = self._named(self.operands)
+        return named | {path: _read(named, path) for path in self.form.paths}
+
+    def unmet(self) -> str | None:
+        """The first condition of the entry that the call does not meet; None if it meets all.
+
+        Raises:
+            LoweringError: one cannot be evaluated for the call.
+        """
+        if not self.form.conditions:
+            return None
+        values = {local(name): value for name, value in self.named().items()}
+        reasons = (c.unmet(self.form.entry, values) for c in self.form.conditions)
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def attributes(self) -> dict[str, str | None]:
+        """The composite's attributes as MLIR text; None for one that is left out.
+
+        Raises:
+            UnsupportedValueError: a value cannot be written.
+        """
+        entry, operator, values = self.form.entry, self.form.operator, self.named()
+        written = {a.name: self._written(a, values) for a in entry.attributes}
+        operands = [values[name] for name in entry.operands]
+        if has_segment_sizes(entry, operator):
+            written[attribute_types.SEGMENT_SIZES] = attribute_types.segment_sizes(*operands)
+        elif may_have_segment_sizes(entry, operator):
+            sizes = attribute_types.segment_sizes_of_lists(*operands)
+            written[attribute_types.SEGMENT_SIZES] = sizes
+        return written
+
+    def _written(self, attribute: Attribute, values: Mapping[str, Any]) -> str | None:
+        type_ = attribute_types.attribute_type(attribute.type) if attribute.type else None
+        write = attribute_types.by_value if type_ is None else type_.write
+        if attribute.argument is None:
+            return write(attribute.value)
+        value = values[attribute.argument]
+        if value is None and attribute.optional:
+            return None
+        argument = self.form.operator.argument(attribute.argument)
+        if attribute.normalize:
+            rank = attribute_types.rank(values[self.form.entry.operands[0]])
+            many = type_ is not None and type_.is_list
+            value = (attribute_types.dims if many else attribute_types.dim)(value, rank)
+        elif argument is not None and argument.kind == "dtype":
+            value = attribute_types.element_type(value)
+        return write(value)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether no operand is a list."""
+        return not any(isinstance(operand, list | tuple) for operand in self.operands)
+
+    def flat(self) -> CallSpec:
+        """The same call, with each tensor of a list as an operand."""
+        if self.is_flat:
+            return self
+        operands, groups = ungrouped(self.operands)
+        return self._replace(operands=operands, groups=groups)
+
+    def names(self) -> tuple[str, ...]:
+        """The name of each operand. All tensors of a list have the list's."""
+        names = self.form.entry.operands
+        return names if self.groups is None else operand_names(names, self.groups)
+
+    def kept(self) -> CallSpec:
+        """The call without its tensors, to be kept longer than it runs."""
+        arguments, others = self.arguments, self.form.other_tensors
+        if others:
+            arguments = {**arguments, **dict.fromkeys(others)}
+        return CallSpec(self.form, self.key, (), arguments, (), self.groups)
+
+    def _named(self, tensors: Sequence[Any]) -> dict[str, Any]:
+        given = tensors if self.groups is None else regrouped(tensors, self.groups)
+        return {**self.arguments, **dict(zip(self.form.tensors, given, strict=False))}
+
+
+def _read(named: Mapping[str, Any], path: str) -> Any:
+    """An argument, or an attribute of one."""
+    if path in named:
+        return named[path]
+    root, _, attribute = path.partition(".")
+    return getattr(named[root], attribute)

@@ -1,0 +1,273 @@
+"""Sizes that vary while a program is recorded: PyTorch's symbols, and JAX's that they become.
+
+    the dimension batch  ->  SymInt s0, of which PyTorch computes shapes such as (2*s0, 8)
+                         ->  `batch` of `jax.export`, of which the recorded calls have (2*batch, 8)
+
+PyTorch decides with an example size what a symbol does not tell it, and keeps each decision as a
+guard. A program with a guard that does not hold for all sizes is refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import torch
+
+from composites import torch_internals
+from composites.errors import CompositesError, ExportError
+from composites.torch_internals import SizeSymbols, pytree
+from composites.user_code import place_of
+from lowering.frontends.protocols import Bounds
+
+
+@dataclass(slots=True, eq=False)
+class _Sizes:
+    """The symbols of one program."""
+
+    symbols: SizeSymbols
+    scope: Any
+    """JAX's scope of the symbols."""
+    bounds: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+    """The smallest and the largest size, by the name of JAX's symbol."""
+    of_pytorch: dict[str, Any] = field(default_factory=dict)
+    """PyTorch's sizes, by the name of JAX's symbol."""
+    of_jax: dict[str, Any] = field(default_factory=dict)
+    """JAX's symbols, by the name of PyTorch's symbol."""
+    written: dict[str, str] = field(default_factory=dict)
+    """What symbols stand for, by name, for messages."""
+
+    def add(
+        self, name: str, example: int, least: int, largest: int | None, written: str = ""
+    ) -> torch.SymInt:
+        size = self.symbols.add(name, example, least, largest)
+        self.written[name] = written or name
+        (symbol,) = jax.export.symbolic_shape(f"{name},", scope=self.scope)
+        self.bounds[name] = (least, largest)
+        self.of_pytorch[name] = size
+        self.of_jax[torch_internals.text_of_size(size)] = symbol
+        return size
+
+    def named(self, text: str) -> str:
+        """A text about PyTorch's symbols with the names of JAX's."""
+        return _renamed(text, {symbol: str(name) for symbol, name in self.of_jax.items()})
+
+    def check(self) -> None:
+        """Check what PyTorch has decided with the example sizes.
+
+        Raises:
+            ExportError: it does not hold at some sizes.
+        """
+        for guard in self.symbols.guards:
+            text = self.named(guard.text)
+            failing = _failing_sizes(text, self.bounds)
+            if failing is not None:
+                at = ", ".join(f"{self.written[name]}={size}" for name, size in failing.items())
+                raise ExportError(
+                    f"dynamic_shapes: {guard.place}the program holds only where"
+                    f" {_renamed(text, self.written)}, and not at {at}; {_ADVICE}"
+                )
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    for name, other in names.items():
+        text = re.sub(rf"\b{name}\b", other, text)
+    return text
+
+
+def _failing_sizes(condition: str, bounds: Mapping[str, tuple[int, int | None]]) -> Any:
+    """Sizes within bounds at which a condition does not hold; None if there are none among the
+    small ones, those near numbers in the condition and their products, and the largest."""
+    code = compile(condition, "<condition>", "eval")
+    names = [name for name in bounds if name in code.co_names]
+    numbers = {int(number) for number in re.findall(r"\b\d+\b", condition)} | {1}
+    near = {a * b + step for a in numbers for b in numbers for step in (-1, 0, 1)}
+    tried = []
+    for name in names:
+        least, most = bounds[name]
+        largest = _LARGE if most is None else most
+        sizes = {*range(least, least + 2 * _SMALL // len(names)), *near, largest}
+        tried.append(sorted(size for size in sizes if least <= size <= largest))
+    for chosen in itertools.product(*tried):
+        values = dict(zip(names, chosen, strict=True))
+        if not eval(code, {"math": math, "max": max, "min": min}, values):
+            return values
+    return None
+
+
+_SMALL, _LARGE = 32, 2**31
+"""How many small sizes are tried, and the largest one where there are no bounds."""
+
+_ADVICE = (
+    "use one Dim for dimensions that are equal, give bounds of the sizes that it takes, as in"
+    " Dim('seq', min=8, max=512), or keep the dimension fixed"
+)
+
+_CURRENT: list[_Sizes] = []
+"""The symbols of the program that is recorded, if it has some."""
+
+
+@contextmanager
+def symbolic(dimensions: Bounds) -> Iterator[Mapping[str, torch.SymInt]]:
+    """See `lowering.frontends.protocols.Recording`."""
+    bounds = [f"{name} >= {least}" for name, (least, _) in dimensions.items()]
+    bounds += [f"{name} <= {most}" for name, (_, most) in dimensions.items() if most is not None]
+    sizes = _Sizes(SizeSymbols(), jax.export.SymbolicScope(bounds))
+    used: set[int] = set()
+    for name, (least, most) in dimensions.items():
+        used.add(example := _example(least, most, used))
+        sizes.add(name, example, least, most)
+    made = dict(sizes.of_pytorch)
+    _CURRENT.append(sizes)
+    try:
+        with torch_internals.hashable_sizes(), torch_internals.python_kernels():
+            yield made
+    except CompositesError:
+        raise
+    except Exception as error:
+        raise ExportError(
+            f"dynamic_shapes: {place_of(error)}the module fails where sizes vary:"
+            f" {type(error).__name__}: {_renamed(sizes.named(str(error)), sizes.written)};"
+            f" {_ADVICE}"
+        ) from error
+    finally:
+        _CURRENT.pop()
+    sizes.check()
+
+
+def _example(least: int, most: int | None, used: set[int]) -> int:
+    """A size that no other dimension of a program is likely to have."""
+    largest = 2 * max(least, 1000)
+    largest = largest if most is None else min(most, largest)
+    sizes = [size for size in range(largest, least - 1, -1) if size not in used]
+    return next(filter(_is_prime, sizes), sizes[0] if sizes else largest)
+
+
+def _is_prime(number: int) -> bool:
+    return number > 1 and all(number % factor for factor in range(2, math.isqrt(number) + 1))
+
+
+def vary() -> bool:
+    """Whether sizes vary in what is recorded."""
+    return bool(_CURRENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A number that is computed from sizes, as an argument of a recorded call."""
+
+    text: str
+
+
+def as_expressions(arguments: Any) -> Any:
+    """Arguments in which sizes are expressions, in any nesting. Other values stay."""
+    return pytree.tree_map(_as_expression, arguments) if _CURRENT else arguments
+
+
+def _as_expression(value: Any) -> Any:
+    if not isinstance(value, torch.SymInt | torch.SymFloat):
+        return value
+    return Expression(torch_internals.text_of_size(value))
+
+
+def in_jax(value: Any) -> Any:
+    """Sizes and expressions in any nesting as JAX has them. Other values stay."""
+    return pytree.tree_map(_in_jax, value) if _CURRENT else value
+
+
+def _in_jax(value: Any) -> Any:
+    value = _as_expression(value)
+    if not isinstance(value, Expression):
+        return value
+    return _evaluated(value.text, _CURRENT[-1].of_jax)
+
+
+def describing() -> AbstractContextManager[Any]:
+    """A context in which operators compute the shapes of their results with symbols, too."""
+    return torch_internals.python_kernels() if _CURRENT else nullcontext()
+
+
+def in_pytorch(shape: Sequence[Any]) -> tuple[Any, ...]:
+    """A shape of JAX as PyTorch has it."""
+    if not _CURRENT:
+        return tuple(shape)
+    of_pytorch = _CURRENT[-1].of_pytorch
+    return tuple(
+        size if isinstance(size, int) else _evaluated(str(size).replace("^", "**"), of_pytorch)
+        for size in shape
+    )
+
+
+def of_own(shapes: Sequence[Sequence[Any] | None]) -> list[tuple[Any, ...] | None]:
+    """Shapes in which each size is one that a function knows from these shapes: a symbol that is
+    alone a size, an expression of such symbols, or a new symbol in the place of one of others."""
+    if not _CURRENT:
+        return [None if shape is None else tuple(shape) for shape in shapes]
+    alone = {str(in_jax(s)) for shape in shapes if shape is not None for s in shape}
+    new: dict[str, torch.SymInt] = {}
+
+    def own(size: Any) -> Any:
+        if not isinstance(size, torch.SymInt):
+            return size
+        dimension = in_jax(size)
+        if isinstance(dimension, int) or _names_in(dimension) <= alone:
+            return size
+        if str(dimension) not in new:
+            new[str(dimension)] = _new(size, str(dimension))
+        return new[str(dimension)]
+
+    return [None if shape is None else tuple(map(own, shape)) for shape in shapes]
+
+
+def _new(like: torch.SymInt, written: str) -> torch.SymInt:
+    sizes = _CURRENT[-1]
+    name = next(n for k in itertools.count() if (n := f"size{k}") not in sizes.of_pytorch)
+    least, most = torch_internals.bounds_of(like)
+    return sizes.add(name, torch_internals.example_of(like), max(least, 2), most, written)
+
+
+def _names_in(dimension: Any) -> set[str]:
+    return {str(name) for name in dimension._get_vars()}
+
+
+def _evaluated(text: str, names: Mapping[str, Any]) -> Any:
+    """The value of an expression, as PyTorch and JAX write those of sizes."""
+    return eval(text, {"__builtins__": {}, **_FUNCTIONS}, dict(names))
+
+
+def _largest(*sizes: Any) -> Any:
+    if any(isinstance(size, torch.SymInt) for size in sizes):
+        return torch.sym_max(*sizes)  # type: ignore[no-untyped-call]
+    return jax.core.max_dim(*sizes)
+
+
+def _smallest(*sizes: Any) -> Any:
+    if any(isinstance(size, torch.SymInt) for size in sizes):
+        return torch.sym_min(*sizes)  # type: ignore[no-untyped-call]
+    return jax.core.min_dim(*sizes)
+
+
+def _float(size: Any) -> Any:
+    return 1.0 * jnp.asarray(size)
+
+
+_FUNCTIONS = {
+    "abs": jnp.abs,
+    "float": _float,
+    "floordiv": operator.floordiv,
+    "math": SimpleNamespace(ceil=jnp.ceil, floor=jnp.floor, sqrt=jnp.sqrt, trunc=jnp.trunc),
+    "max": _largest,
+    "min": _smallest,
+    "mod": operator.mod,
+    "torch": SimpleNamespace(_sym_sqrt=jnp.sqrt, sym_float=_float),
+}
+"""What the expressions call."""
