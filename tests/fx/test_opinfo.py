@@ -337,9 +337,9 @@ OTHERS = {
     )
 }  # fmt: skip
 """Functions that end in several operators."""
-REFUSED = {"aten::index_put", "aten::polygamma"}
-"""Operators that have no form in JAX for some of their samples; see test_operators.py."""
-ROUGH = {"aten::erfinv": 2}
+REFUSED = {"aten::index_put", "aten::polygamma", "aten::to"}
+"""Some of their samples have no form in JAX, or leave the device; see test_operators.py."""
+ROUGH = {"aten::erfinv": 3}
 """How many times as many roundings a result may have."""
 NAMES = sorted((RULED | OTHERS) - REFUSED)
 PARTS = 8

@@ -51,8 +51,9 @@ class Case:
             return tensor.to(self.dtype).to(device, dtype or self.dtype)
 
         leaves = [placed(tensor).requires_grad_() for tensor in (query, key, value)]
+        query, key, value = leaves
         mask = None if mask is None else placed(mask)
-        result = F.scaled_dot_product_attention(*leaves, mask, **self.options)
+        result = F.scaled_dot_product_attention(query, key, value, mask, **self.options)
         gradients = torch.autograd.grad(result, leaves, placed(grad))
         return [t.detach().cpu().double() for t in (result, *gradients)]
 

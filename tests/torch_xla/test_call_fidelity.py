@@ -203,12 +203,15 @@ def test_double_backward_that_has_no_derivative_fails_as_in_stock(
 ) -> None:
     """Other second derivatives are in test_modes.py and test_autograd_composites.py."""
 
-    def second() -> dict[str, torch.Tensor]:
-        leaf, direction = X().requires_grad_(), G().requires_grad_()
-        (first,) = torch.autograd.grad(F.hardswish(leaf), leaf, direction, create_graph=True)
-        return {"second": torch.autograd.grad(first, leaf, G())[0]}
+    def derivatives() -> dict[str, torch.Tensor]:
+        leaf = X().requires_grad_()
+        derivative = F.hardswish(leaf)
+        for order in (1, 2, 3):
+            direction = values(4, 6, seed=order).requires_grad_()
+            (derivative,) = torch.autograd.grad(derivative, leaf, direction, create_graph=True)
+        return {"third": derivative}
 
-    comparison = same_as_stock({"hardswish": second}, emits=(), raises=["hardswish"])
+    comparison = same_as_stock({"hardswish": derivatives}, emits=(), raises=["hardswish"])
     assert "not have been used in the graph" in comparison.ours.raised["hardswish"].message
 
 

@@ -3,6 +3,7 @@
 import copy
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ def left_as_found() -> Iterator[None]:
     composites.disable()  # the helper turns on what it needs
 
 
-SIZES = {
+SIZES: dict[str, Any] = {
     "vocab_size": 96,
     "hidden_size": 64,
     "intermediate_size": 96,
@@ -38,7 +39,10 @@ def llama() -> nn.Module:
 
 def bert() -> nn.Module:
     """With biases, and a decoder that shares its weight with the embedding."""
-    without_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    without_dropout: dict[str, Any] = {
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    }
     return BertForMaskedLM(BertConfig(**SIZES, **without_dropout))
 
 
