@@ -7,6 +7,7 @@ their graphs, which run where they differ. The exhaustive run executes all.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -18,12 +19,13 @@ from composites_testing.subjects import Subjects
 from torch_xla.experimental.eager import eager_mode_context
 
 import composites
+from composites.element_types import PYTORCH_NAMES
 from composites.registry.catalog import load_catalog
 from lowering.sample_calls import NoCalls, Sample, example_calls
 from lowering.verification.opinfo import samples_of
 from lowering.verification.results import Verdict
 from lowering.verification.runs import evaluate
-from lowering.verification.samples import DATABASE, GENERATED, Samples, sources
+from lowering.verification.samples import DATABASE, GENERATED, NAMED, Samples, chosen, sources
 from lowering.verification.targets import Target, targets_of
 from lowering.verification.verify import verify
 
@@ -89,17 +91,23 @@ def computed(sample: Sample, mode: Mode) -> Mapping[str, Any]:
 
 
 def samples(target: Target, dtype: str, most: int) -> tuple[Sample, ...]:
-    """Those of the best source. Other types than floats have those of the database alone, and
-    backwards have direct calls of their operators: the samples of forwards have gradients."""
-    if dtype not in FLOATS and target.samples is not None:
-        return ()
+    """Those of the best source. Backwards have direct calls of their operators: the samples of
+    forwards have gradients. Other types than floats have the database's alone."""
     most = MANY if target.entry.name in OF_MANY else most
-    found = [s for s in sources(target, dtype, most) if isinstance(s, Samples)]
-    if target.is_backward:
-        found = [source for source in found if source.source == GENERATED]
     if dtype not in FLOATS:
-        found = [source for source in found if source.source == DATABASE]
-    return found[0].samples if found else ()
+        return of_database(target, getattr(torch, PYTORCH_NAMES[dtype]), most)
+    kinds = (GENERATED,) if target.is_backward else (NAMED, DATABASE, GENERATED)
+    for source in sources(target, dtype, most):
+        if isinstance(source, Samples) and source.source in kinds:
+            return source.samples
+    return ()
+
+
+def of_database(target: Target, dtype: torch.dtype, most: int) -> tuple[Sample, ...]:
+    if target.is_backward or target.samples is not None:
+        return ()
+    found = samples_of(target.entry.op or "", dtype, gradients=False)
+    return chosen([replace(s, text=f"sample {n}") for n, s in enumerate(found)], most)
 
 
 def table(name: str, dtype: str, most: int, modes: Sequence[Mode]) -> Subjects:
