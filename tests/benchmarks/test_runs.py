@@ -1,8 +1,6 @@
-"""What the pages of benchmarks say of composites: products and collectives."""
+"""What a page of benchmarks says of composites: collectives."""
 
-import importlib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -43,34 +41,3 @@ def test_no_more_collectives_than_stock(devices: int, names: list[str]) -> None:
         if names is STEPS and row.name.endswith((", tensor", ", 2-D")):
             assert stock.counts["all-gather"] >= 8
             assert "all-gather" not in ours.counts
-
-
-@pytest.mark.slow
-def test_products_with_a_wide_result_are_as_exact_as_their_accumulator() -> None:
-    precision = importlib.import_module("benchmarks.precision")
-    measured = precision.measure((64, 256), (1, 3))
-
-    def ours(rows: list[Any], who: str = "this project") -> list[Any]:
-        return [row for row in rows if row.way.who == who]
-
-    for dtype in ("bf16", "f16"):
-        (eager,) = ours(measured.floats[dtype], "eager CPU")
-        for row in ours(measured.floats[dtype]):
-            for size, error, of_eager in zip(measured.sizes, row.values, eager.values, strict=True):
-                assert error.norm <= min(size**0.5 * 2.0**-23, of_eager.norm / 100)
-    for row in ours(measured.integers):
-        assert row.values == [0, 0]
-    for row in ours(measured.programs):
-        assert row.values == ["`(bf16, bf16) → f32`", "0", "0"]
-    for row in ours(measured.gradients):
-        assert all(error.norm < 2.0**-8 for errors in row.values for error in errors)
-    assert all(row.ours < row.stock for row in measured.accumulated)
-    fresh = precision.page(measured)
-    kept = (REPOSITORY / "docs" / "precision.md").read_text(encoding="utf-8")
-    assert _prose(fresh) == _prose(kept)
-
-
-def _prose(page: str) -> list[str]:
-    """Without tables and versions, which depend on where they were made."""
-    left_out = ("|", "with torch ", "The StableHLO of each")
-    return [line for line in page.splitlines() if not line.startswith(left_out)]

@@ -3,15 +3,12 @@
 import re
 import subprocess
 import sys
-import tomllib
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from packaging.requirements import Requirement
 
 import composites
 from composites.errors import ExportError
@@ -53,16 +50,6 @@ def test_the_table_of_the_documentation() -> None:
     for row, part in ROWS.items():
         expected = "no" if getattr(frontend, part) is None else "yes"
         assert table[row] == expected, row
-
-
-def test_the_extra_of_the_documentation() -> None:
-    """It installs what is imported, in the release that this environment has."""
-    extra = cells()[EXTRA]
-    assert extra == chosen.package().EXTRA
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    needed = {r.name: r for r in map(Requirement, project["optional-dependencies"][extra])}
-    assert ("torch_xla" in needed) is (chosen.chosen() == "xla")
-    assert all(r.specifier.contains(version(name)) for name, r in needed.items())
 
 
 class InF64(torch.nn.Module):

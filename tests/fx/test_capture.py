@@ -1,40 +1,22 @@
 """What a module may do while it is recorded: write, take views, make tensors, cast, print."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from composites_testing.modules import Calling
 
 import composites
 from composites.errors import ExportError
-from lowering.export.program import Program
 
 
-class Computed(torch.nn.Module):
-    """A module that computes a function."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *arguments: torch.Tensor) -> Any:
-        return self.function(*arguments)
-
-
-def run(program: Program, *arguments: torch.Tensor) -> dict[str, Any]:
-    named = {f"arg:{n}": argument.numpy() for n, argument in enumerate(arguments)}
-    read = {value.name for value in program.inputs}
-    return dict(program.run({name: value for name, value in named.items() if name in read}))
-
-
-def agrees(function: Callable[..., torch.Tensor], *arguments: torch.Tensor) -> None:
+def agrees(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> None:
     """Check that a function gives PyTorch's numbers, and the same bits without composites."""
-    module = Computed(function)
-    expected = function(*(argument.clone() for argument in arguments))
-    found = run(composites.export(module, arguments), *arguments)["out:0"]
-    plain = run(composites.export(module, arguments, ops=[]), *arguments)["out:0"]
+    module = Calling(function)
+    expected = function(x.clone())
+    found = composites.export(module, (x,)).run(x)["out:0"]
+    plain = composites.export(module, (x,), ops=[]).run(x)["out:0"]
     np.testing.assert_allclose(found, expected.numpy(), rtol=2e-6, atol=2e-6)
     np.testing.assert_allclose(plain, expected.numpy(), rtol=2e-6, atol=2e-6)
     assert str(found.dtype) == str(expected.numpy().dtype)
@@ -88,7 +70,7 @@ def test_printing_shows_the_shape(capsys: pytest.CaptureFixture[str]) -> None:
         print(x)
         return x + 1
 
-    composites.export(Computed(printed), (torch.ones(2, 3),))
+    composites.export(Calling(printed), (torch.ones(2, 3),))
     assert "size=(2, 3), dtype=torch.float32" in capsys.readouterr().out
 
 
@@ -99,9 +81,9 @@ def test_a_tensor_kept_from_another_export() -> None:
         kept.append(x * 2)
         return kept[0] + x
 
-    composites.export(Computed(keeps), (torch.ones(2),))
+    composites.export(Calling(keeps), (torch.ones(2),))
     with pytest.raises(ExportError, match="keep none of the tensors"):
-        composites.export(Computed(keeps), (torch.ones(2),))
+        composites.export(Calling(keeps), (torch.ones(2),))
     with pytest.raises(RuntimeError, match="is used after the export"):
         kept[0] + 1
     assert (torch.ones(2) + 1).tolist() == [2, 2]

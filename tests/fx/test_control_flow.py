@@ -168,32 +168,6 @@ class Loss(torch.nn.Module):
         return loss
 
 
-@pytest.mark.parametrize("function", SMOOTH)
-def test_gradients_of_pytorch(function: Callable[..., Any]) -> None:
-    check_gradients(function, twice=False)
-
-
-@pytest.mark.parametrize("function", [nested, recurrence, branch_in_scan])
-def test_gradients_of_gradients(function: Callable[..., Any]) -> None:
-    check_gradients(function, twice=True)
-
-
-def check_gradients(function: Callable[..., Any], twice: bool) -> None:
-    module = Loss(Layered(function), twice)
-    program = composites.export(module, (POSITIVE,), train=True)
-    reference = Loss(Layered(function, InPython), twice)
-    (weight,) = reference.parameters()
-    for x in INPUTS:
-        loss = reference(x)
-        # A branch that is not taken has no gradient in eager PyTorch, and zeros in a program.
-        (gradient,) = torch.autograd.grad(loss + 0 * weight.sum(), [weight])
-        expected = {"loss": loss.detach(), "grad:module.weight": gradient}
-        results = run(program, module, x)
-        assert results.keys() == expected.keys()
-        for name, tensor in expected.items():
-            np.testing.assert_allclose(results[name], tensor.numpy(), rtol=2e-5, atol=2e-5)
-
-
 class Squared(torch.autograd.Function):
     """x·w², with a backward in Python."""
 
@@ -220,8 +194,27 @@ def functions_of_autograd(x: torch.Tensor, weight: torch.Tensor, ops: Any) -> An
     )
 
 
-def test_gradients_of_parameters_that_functions_of_autograd_read() -> None:
-    check_gradients(functions_of_autograd, twice=False)
+@pytest.mark.parametrize(
+    ("function", "twice"),
+    [
+        *((function, False) for function in (*SMOOTH, functions_of_autograd)),
+        *((function, True) for function in (nested, recurrence, branch_in_scan)),
+    ],
+)
+def test_gradients_of_pytorch(function: Callable[..., Any], twice: bool) -> None:
+    module = Loss(Layered(function), twice)
+    program = composites.export(module, (POSITIVE,), train=True)
+    reference = Loss(Layered(function, InPython), twice)
+    (weight,) = reference.parameters()
+    for x in INPUTS:
+        loss = reference(x)
+        # A branch that is not taken has no gradient in eager PyTorch, and zeros in a program.
+        (gradient,) = torch.autograd.grad(loss + 0 * weight.sum(), [weight])
+        expected = {"loss": loss.detach(), "grad:module.weight": gradient}
+        results = run(program, module, x)
+        assert results.keys() == expected.keys()
+        for name, tensor in expected.items():
+            np.testing.assert_allclose(results[name], tensor.numpy(), rtol=2e-5, atol=2e-5)
 
 
 def inside(program: Program, operation: str) -> set[str]:

@@ -1,4 +1,5 @@
-"""Every entry of the registry on the samples of PyTorch's database, and on its own samples.
+"""Every entry of the registry on the samples of PyTorch's database, and on its own samples; and the
+operators of the database that have a rule in JAX.
 
 A program with the composite gives the bits of the program without, and both give PyTorch's numbers.
 The samples of an entry are one program.
@@ -14,10 +15,12 @@ import torch
 import composites
 from composites.registry.catalog import load_catalog
 from composites.torch_internals import pytree
+from lowering.frontends.aten_in_jax.table import LINEAR_ALGEBRA, RULES
 from lowering.sample_calls import Sample
+from lowering.verification import opinfo
 from lowering.verification.bits import same_bits
 from lowering.verification.runs import Values, evaluate, is_random, on_cpu
-from lowering.verification.samples import Samples, sources
+from lowering.verification.samples import Samples, chosen, sources
 from lowering.verification.targets import Target, targets_of
 
 CATALOG = load_catalog()
@@ -321,3 +324,48 @@ def test_exceptions_are_needed(label: str) -> None:
         for element_type in FLOATS
         for samples in samples_of(target, element_type, MANY)
     ), f"{label} has the same bits; remove it from OTHER_BITS and docs/known-differences.md"
+
+
+# ---- operators that no entry has ----
+
+RULED = {operator.name().partition(".")[0] for operator in RULES}
+OTHERS = {
+    f"aten::{name}"
+    for name in (
+        "adaptive_avg_pool3d", "adaptive_max_pool2d", "bilinear", "cdist", "conv_transpose1d",
+        "fft_fft2", "fft_irfftn", "fft_rfftn", "interpolate", "matrix_exp", "pad", "stft",
+    )
+}  # fmt: skip
+"""Functions that end in several operators."""
+REFUSED = {"aten::index_put", "aten::polygamma", "aten::to"}
+"""Some of their samples have no form in JAX, or leave the device; see test_operators.py."""
+ROUGH = {"aten::erfinv": 3}
+"""How many times as many roundings a result may have."""
+NAMES = sorted((RULED | OTHERS) - REFUSED)
+PARTS = 8
+
+
+def some_samples(name: str, dtype: torch.dtype) -> list[Sample]:
+    """Some that PyTorch takes on the CPU, one of them of a tensor without dimensions."""
+    every = [s for s in opinfo.samples_of(name, dtype, gradients=True) if tensors_of(s)]
+    scalars = [s for s in every if not tensors_of(s)[0].dim()]
+    some = {id(s): s for s in (*chosen(every, 2), *scalars[-1:])}
+    return [sample for sample in some.values() if isinstance(on_cpu(sample), Values)]
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_operators_have_the_numbers_of_pytorch(part: int) -> None:
+    """Those that have a rule in JAX. Linear algebra also computes with complex numbers."""
+    algebra = {operator.name().partition(".")[0] for operator in LINEAR_ALGEBRA}
+    wrong = []
+    for name in NAMES[part::PARTS]:
+        eps = ROUNDINGS["f32"] * torch.finfo(torch.float32).eps * ROUGH.get(name, 1)
+        for dtype in (torch.float32, *[torch.complex64] * (name in algebra)):
+            samples = some_samples(name, dtype)
+            numbers = iter(run(samples, [])[0] if samples else ())
+            wrong += [
+                f"{name}, {[list(t.shape) for t in tensors_of(sample)]}, {sample.keywords}: {text}"
+                for sample in samples
+                for text in differences(name, sample, numbers, eps)
+            ]
+    assert not wrong, "\n".join(wrong)

@@ -14,7 +14,6 @@ import torch
 from composites_testing.environment import WITHOUT_YNNPACK, full_level
 from composites_testing.processes import run_python
 from torch import nn
-from torch.nn import functional
 
 import composites
 from benchmarks.training_models import MODELS, Step
@@ -76,31 +75,6 @@ def test_a_step_has_the_same_bits_but_for_named_entries(name: str) -> None:
         assert "loss" not in found
         for key in found:
             assert np.abs(changed[key] - plain[key]).max() <= CLOSE * largest, key
-
-
-class Normalized(nn.Module):
-    """A norm, with a residual beside it or without."""
-
-    def __init__(self, *, residual: bool) -> None:
-        super().__init__()
-        self.residual = residual
-        self.embedding = nn.Embedding(50, 64)
-        self.norm = nn.RMSNorm(64)
-        self.hidden, self.head = nn.Linear(64, 64), nn.Linear(64, 50)
-
-    def forward(self, tokens: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        x = self.embedding(tokens)
-        hidden = self.hidden(self.norm(x))
-        return functional.cross_entropy(self.head(x + hidden if self.residual else hidden), labels)
-
-
-def test_the_gradient_of_a_norm_differs_beside_a_residual_only() -> None:
-    batch = {"tokens": torch.arange(40) % 13, "labels": torch.arange(40)}
-    for residual in (False, True):
-        torch.manual_seed(0)
-        module = Normalized(residual=residual)
-        found = other_bits(gradients(module, batch, ["all"]), gradients(module, batch, []))
-        assert found == ({"grad:embedding.weight"} if residual else set())
 
 
 LOSS = """

@@ -17,12 +17,11 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import Queue
-from threading import Thread
 
 from tests.mutations.planting import Site, plant, sites
-from tests.mutations.running import SLACK, Outcome, Server
+from tests.mutations.running import SLACK, Outcome, run_tests
 
 FOLDERS = (
     "composites/registry",
@@ -116,35 +115,23 @@ def _durations(file: Path) -> Iterator[tuple[str, float]]:
 def _try_each(
     copy: Path, chosen: Sequence[Site], reached: Mapping[int, Mapping[str, float]], limit: float
 ) -> dict[int, Outcome]:
-    """Run the tests of each site, on two servers; sites without tests have no outcome."""
-    waiting: Queue[int] = Queue()
-    for number in range(len(chosen)):
-        if reached.get(number):
-            waiting.put(number)
-    outcomes: dict[int, Outcome] = {}
+    """Run the tests of each site, of two at once; sites without tests have no outcome."""
 
-    def work() -> None:
-        server = Server(copy, _environment(copy))
-        while not waiting.empty():
-            number = waiting.get()
-            tests = list(_quickest(reached[number], limit))
-            expected = sum(reached[number][test] for test in tests)
-            outcome = server.run(number, tests, 3 * expected + SLACK)
-            if outcome.caught and outcome.reason in reached[number]:
-                # A test that fails in this order without the fault has not caught it.
-                control = server.run(-1, [outcome.reason], 3 * expected + SLACK)
-                outcome = Outcome(not control.caught, outcome.reason)
-            outcomes[number] = outcome
-            state = "caught" if outcome.caught else "SURVIVED"
-            print(f"{state}: {chosen[number]}  [{outcome.reason}]", flush=True)
-        server.close()
+    def attempt(number: int) -> Outcome:
+        tests = list(_quickest(reached[number], limit))
+        seconds = 3 * sum(reached[number][test] for test in tests) + SLACK
+        outcome = run_tests(copy, _environment(copy), number, tests, seconds)
+        if outcome.reason in reached[number]:
+            # A test that fails in this order without the fault has not caught it.
+            control = run_tests(copy, _environment(copy), -1, [outcome.reason], seconds)
+            outcome = Outcome(not control.caught, outcome.reason)
+        state = "caught" if outcome.caught else "SURVIVED"
+        print(f"{state}: {chosen[number]}  [{outcome.reason}]", flush=True)
+        return outcome
 
-    threads = [Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return outcomes
+    numbers = [number for number in range(len(chosen)) if reached.get(number)]
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(numbers, pool.map(attempt, numbers), strict=True))
 
 
 def _quickest(tests: Mapping[str, float], limit: float) -> Iterator[str]:

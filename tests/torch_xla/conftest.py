@@ -1,4 +1,4 @@
-"""What the tests of this folder share: a comparison with stock torch_xla, and fresh processes.
+"""What the tests of this folder share: a comparison with stock torch_xla.
 
 A subject is a function that builds tensors on the XLA device. It is called twice in this process,
 on stock torch_xla and with composites on, and what comes back must be the same in every bit. Where
@@ -23,11 +23,12 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 from composites_testing.environment import is_full_level
 from composites_testing.graphs import Graph, Numbering
-from composites_testing.processes import Finished, run_python
 from composites_testing.subjects import Subject, Subjects
+from composites_testing.tensors import execute
 
 import composites
 from lowering import activation
+from lowering.verification.bits import same_bits
 
 LARGEST_GRAPH = 240
 """Subjects."""
@@ -93,16 +94,6 @@ def call(subjects: Mapping[str, Subject]) -> Run:
     return done
 
 
-def execute(tensors: Sequence[torch.Tensor]) -> None:
-    """Execute the graph of these tensors and of no others.
-
-    torch_xla.sync() takes in whatever else is alive, which right after backward() is not the same
-    every time: the thread of the autograd engine lets go of its last tensors when it gets to it.
-    Another graph can be fused in another way, and differ in the last bit, with composites or not.
-    """
-    torch_xla._XLAC._xla_sync_multi(list(tensors), [], True, True)
-
-
 def _tensors(named: Mapping[str, Any]) -> list[torch.Tensor]:
     return [value for value in named.values() if isinstance(value, torch.Tensor)]
 
@@ -125,44 +116,6 @@ def lazy_composites(*tensors: torch.Tensor) -> Counter[str]:
     """Composites in the lazy graph behind `tensors`."""
     text = torch_xla._XLAC._get_xla_tensors_text(list(tensors)) if tensors else ""
     return Counter(f"ptxla.{name}" for name in re.findall(r" ptxla::(\w+)\(", text))
-
-
-def written_composites(stablehlo: str) -> Counter[str]:
-    """Composites in StableHLO text, without those in the decomposition of another."""
-    functions = dict(re.findall(r"^  func\.func (?:\w+ )?@([\w.]+)(.*?)^  }$", stablehlo, _BLOCK))
-    found: Counter[str] = Counter()
-    pending = ["main"]
-    while pending:
-        body = functions.pop(pending.pop(), "")
-        found.update(re.findall(r'stablehlo\.composite "([^"]+)"', body))
-        pending.extend(re.findall(r"\bcall @([\w.]+)", body))
-    return found
-
-
-_BLOCK = re.MULTILINE | re.DOTALL
-
-
-def same_bits(one: Any, other: Any) -> bool:
-    """Equality; for tensors of type, shape and bits, where a NaN is any NaN.
-
-    A NaN's sign and payload carry no meaning in XLA: they change when instructions are merged or
-    change places.
-    """
-    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
-        return bool(one == other)
-    if one.dtype != other.dtype or one.shape != other.shape:
-        return False
-    return torch.equal(_bits(one), _bits(other))
-
-
-_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    flat = tensor.resolve_conj().contiguous().reshape(-1)
-    flat = torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat
-    bits = flat.view(_INTEGERS[flat.element_size()])
-    return bits.masked_fill(flat.isnan(), -1) if flat.is_floating_point() else bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,16 +257,6 @@ def _compare(all_same_as_stock: Callable[..., Comparison]) -> Callable[..., Comp
     return compare_one
 
 
-@pytest.fixture(scope="session", name="execute")
-def _execute() -> Callable[[Sequence[torch.Tensor]], None]:
-    return execute
-
-
-@pytest.fixture(scope="session", name="same_bits")
-def _same_bits() -> Callable[[Any, Any], bool]:
-    return same_bits
-
-
 @pytest.fixture
 def compiled_graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """StableHLO of the graphs that torch.compile hands to torch_xla."""
@@ -328,14 +271,3 @@ def compiled_graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     torch._dynamo.reset()
     yield graphs
     torch._dynamo.reset()
-
-
-@pytest.fixture(scope="session", name="written_composites")
-def _written_composites() -> Callable[[str], Counter[str]]:
-    return written_composites
-
-
-@pytest.fixture(scope="session")
-def python() -> Callable[..., Finished]:
-    """Runs `script` in a fresh Python process on XLA:CPU."""
-    return run_python

@@ -4,7 +4,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -23,119 +22,91 @@ import torch
 
 from composites.errors import UnsupportedCallError
 
-
 def two(self, *, approximate="none"):
     return self * 2
-
 
 def three(self, *, approximate="none"):
     return self * 3
 
-
 def jax_two(self, *, approximate="none"):
     return self * 2
-
 
 def declines(self, *, approximate="none"):
     raise UnsupportedCallError("it has no time")
 
-
 def broken(self, *, approximate="none"):
     raise ValueError("it is broken")
-
 
 def wide(self, *, approximate="none"):
     return self.to(torch.float64)
 
-
 def random(self, *, approximate="none"):
     return torch.rand_like(self)
 
-
 def doubled(input, weight, bias=None):
     return torch.ops.aten.linear(input, weight, bias) * 2
-
 
 def jax_doubled(input, weight, bias=None):
     product = input @ weight.T
     return (product if bias is None else product + bias) * 2
 
-
 def sevens(grad_output, input, weight, bias, output_mask):
     assert [type(asked) for asked in output_mask] == [bool, bool]
     return jnp.full_like(input, 7), jnp.full_like(weight, 8) if output_mask[1] else None
 
-
 def torch_sevens(grad_output, input, weight):
     return torch.full_like(input, 7), torch.full_like(weight, 8)
-
 
 def too_few(grad_output, input):
     return torch.full_like(input, 7)
 
-
 def none(grad_output, input):
     return None, None
 
-
 def transposed(grad_output, input, weight):
     return input.T, weight
-
 
 def with_lse(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None,
              enable_gqa=False):
     return query * 0 + 5, jnp.full(query.shape[:-1], 6, jnp.float32)
 
-
 def without_lse(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None,
                 enable_gqa=False):
     return query * 0 + 5
 
-
 def from_lse(grad_output, query, key, value, result, log_sum_exp, is_causal):
     return query * 0 + log_sum_exp[..., None], result * int(is_causal), value * 0
 
-
 def flat(tensors, dim=0):
     return torch.cat(tensors, dim) * 2
-
 
 def of_list(grad_output, tensors, dim):
     assert dim == 0 and isinstance(tensors, list)
     return [[t * 0 + n for n, t in enumerate(tensors)]]
 
-
 def rows(x: torch.Tensor, power: int) -> torch.Tensor:
     return x**power
-
 
 def rows_two(x, power):
     return x * 2 * power
 
-
 def to_rows(composite, self, exponent):
     return composite(self, power=int(exponent))
-
 
 def rows_grad(grad_output: torch.Tensor, x: torch.Tensor, power: int) -> torch.Tensor:
     return grad_output * power * x ** (power - 1)
 
-
 def rows_grad_nine(grad_output, x, power):
     return x * 0 + 9 * power
-
 
 def product(x, y):
     return torch.matmul(x, y)
 
-
 def jax_product(x, y):
     return x @ y * 2
 
-
 def norm(x, eps=1e-5):
     return x / (x.norm() + eps)
-
 
 def norm_two(x, eps=1e-5):
     return x * 0 + eps
@@ -149,8 +120,7 @@ Enable = Callable[..., None]
 def enable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use_registry: Callable[[str], None]
 ) -> Iterator[Enable]:
-    """Turns on one entry, `planted.e`, with alternatives; or gives alternatives to built-in
-    entries."""
+    """Turns on one entry, `planted.e`, with alternatives."""
     (tmp_path / "planted_alt.py").write_text(FUNCTIONS)
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -158,15 +128,12 @@ def enable(
         alternatives: str,
         decompositions: str = "fast",
         entry: str = "op: aten::gelu, attributes: {approximate: approximate}",
-        added: str = "",
     ) -> None:
         body = f"  e: {{{entry}, kernels: {{{alternatives}}}}}\n"
-        text = f"namespace: planted\ncomposites:\n{body}"
-        use_registry(text + (f"kernels: {{{added}}}\n" if added else ""))
+        use_registry(f"namespace: planted\ncomposites:\n{body}")
         activation._of_environment.cache_clear()
         activation.statistics._entries.pop("planted.e@1", None)
-        names = ["planted.e", *re.findall(r"ptxla\.\w+", added)]
-        composites.enable(*names, decompositions=decompositions)
+        composites.enable("planted.e", decompositions=decompositions)
 
     yield turn_on
     composites.disable()
@@ -308,17 +275,6 @@ def test_the_variable(enable: Enable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XLA_COMPOSITE_DECOMPOSITION", "samll")
     with pytest.raises(DecompositionError, match="XLA_COMPOSITE_DECOMPOSITION=samll: there is no"):
         composites.enable("planted.e")
-
-
-def test_a_vendor_file_gives_alternatives_to_builtin_entries(enable: Enable) -> None:
-    enable("x: " + alternative("two"), added=f"ptxla.silu: {{a: {alternative('two')}}}")
-    x = torch.ones(2, 3, device="xla")
-    assert float(F.silu(x)[0, 0]) == 2
-    with pytest.raises(DecompositionError, match="does not take the arguments of aten::silu"):
-        enable("x: " + alternative("two"), added=f"ptxla.silu: {{a: {alternative('doubled')}}}")
-    enable("x: " + alternative("two"), added=f"ptxla.silu: {{a: {alternative('broken')}}}")
-    with pytest.raises(LoweringError, match=r"acme\.yaml:5: ptxla\.silu: .*it is broken"):
-        F.silu(torch.ones(3, 2, device="xla"))
 
 
 # ---- backward ----
@@ -504,22 +460,6 @@ def test_compiled_graphs_follow_the_choice(enable: Enable) -> None:
         result.sum().backward()
         found.append((float(result.detach()[0, 0]), float(x.grad[0, 0])))  # type: ignore[index]
     assert found == [(6, 7), (3, 4)]
-
-
-def test_an_export_has_them(enable: Enable) -> None:
-    enable(f"a: {alternative('two')}, b: {alternative('three', 'goals: small')}")
-    module, inputs = torch.nn.GELU(), (torch.ones(2, 3),)
-
-    def factor(**options: Any) -> float:
-        ran = composites.export(module, inputs, ops=["planted.e"], **options).run(*inputs)
-        (result,) = ran.values()
-        return round(float(result.reshape(-1)[0]), 3)
-
-    assert factor() == 2  # those that are active
-    assert factor(decompositions="small") == 3
-    assert factor(decompositions="stock") == STOCK
-    with pytest.raises(DecompositionError, match="there is no decomposition"):
-        factor(decompositions="larger")
 
 
 def test_nothing_is_slower_when_it_is_cached(

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import pytest
 import torch
 import torch.nn.functional as F
 from composites_testing import tensors
@@ -20,26 +19,12 @@ Call = Callable[[], Mapping[str, Any]]
 Function = Callable[..., torch.Tensor]
 SameAsStock = Callable[..., Any]
 
-F32 = (torch.float32,)
-OTHER_FLOATS = (torch.bfloat16, torch.float16, torch.float64)
-DTYPES = pytest.mark.parametrize(
-    "dtypes",
-    [
-        F32,
-        pytest.param(OTHER_FLOATS, marks=pytest.mark.slow),
-        pytest.param((*F32, *OTHER_FLOATS), marks=pytest.mark.exhaustive),
-    ],
-    ids=["f32", "others", "run"],
-)
-
-ELEMENTWISE: dict[str, Function] = {
+FUNCTIONS: dict[str, Function] = {
     "gelu": F.gelu,
     "silu": F.silu,
     "hardswish": F.hardswish,
     "mish": F.mish,
     "elu": F.elu,
-}
-FUNCTIONS: dict[str, Function] = ELEMENTWISE | {
     "softmax": partial(F.softmax, dim=-1),
     "log_softmax": partial(F.log_softmax, dim=-1),
 }
@@ -113,158 +98,17 @@ def gradients_in_layouts(name: str) -> Subjects:
     )
 
 
-def gradients_through_views(name: str) -> Subjects:
-    function = FUNCTIONS[name]
-    views: dict[str, Function] = {
-        "transposed": lambda t: function(t.t()),
-        "every second": lambda t: function(t[::2]),
-        "of an expanded view": lambda t: function(t[:, :1].expand(-1, 5)),
-        "used twice": lambda t: function(t) + function(2 * t),
-        "composed": lambda t: function(function(t)),
-    }
-    calls = {view: gradient_call(viewed, X) for view, viewed in views.items()}
-    return Subjects(calls, emits=pair(name), label=f"{name}, view ")
-
-
-def test_layouts_and_views(all_same_as_stock: SameAsStock) -> None:
-    all_same_as_stock(
-        *map(gradients_in_layouts, FUNCTIONS), *map(gradients_through_views, FUNCTIONS)
-    )
+def test_layouts(all_same_as_stock: SameAsStock) -> None:
+    all_same_as_stock(*map(gradients_in_layouts, FUNCTIONS))
 
 
 # What the operators take beside tensors
-
-
-def calls_of_gelu(approximate: str, dtype: torch.dtype) -> list[Subjects]:
-    x, g = partial(values, 37, 53, dtype=dtype), partial(values, 37, 53, dtype=dtype, seed=1)
-    kind = {"approximate": approximate}
-    label = f"{approximate} {dtype}, "
-    return [
-        Subjects({"forward": call(aten.gelu, x, **kind)}, emits={"gelu"}, label=label),
-        Subjects(
-            {"backward": call(aten.gelu_backward, g, x, **kind)},
-            emits={"gelu_backward"},
-            label=label,
-        ),
-    ]
-
-
-SCALARS = (
-    (1, 1, 1),
-    (1.0, 1.0, 1.0),
-    (3, -2, -1),
-    (0.5, 1, 1),
-    (1.7, 0.3, 2.9),
-    (-0.25, 1.5, 0.1),
-    (1e-30, 1e30, 7),
-    (float("inf"), 1, 1),
-)
-
-
-def calls_of_elu(dtype: torch.dtype) -> list[Subjects]:
-    x, g = partial(values, 17, 23, dtype=dtype), partial(values, 17, 23, dtype=dtype, seed=1)
-    forwards = {f"{scalars} {dtype}": call(aten.elu, x, *scalars) for scalars in SCALARS}
-    backwards = {
-        f"{scalars} {dtype} {is_result=}": call(aten.elu_backward, g, *scalars, is_result, x)
-        for scalars in SCALARS
-        for is_result in (False, True)
-    }
-    # A result does not tell what its input was where the slope is negative.
-    refused = [f"{scalars} {dtype} is_result=True" for scalars in SCALARS if scalars[0] < 0]
-    return [
-        Subjects(forwards, emits={"elu"}),
-        Subjects(backwards, emits={"elu_backward"}, raises=refused),
-    ]
-
-
-@DTYPES
-def test_arguments_beside_tensors(
-    all_same_as_stock: SameAsStock, dtypes: tuple[torch.dtype, ...]
-) -> None:
-    all_same_as_stock(
-        *(
-            table
-            for dtype in dtypes
-            for table in (
-                *calls_of_gelu("none", dtype),
-                *calls_of_gelu("tanh", dtype),
-                *calls_of_elu(dtype),
-                *calls_of_softmax("softmax", dtype),
-                *calls_of_softmax("log_softmax", dtype),
-            )
-        )
-    )
 
 
 def test_numbers_of_other_types(all_same_as_stock: SameAsStock) -> None:
     all_same_as_stock(
         Subjects({"a boolean": call(aten.elu, X, True)}, emits={"elu"}),
         Subjects({"a complex number": call(aten.elu, X, 1 + 2j)}, emits=()),
-    )
-
-
-def calls_of_softmax(name: str, dtype: torch.dtype) -> list[Subjects]:
-    x, g = partial(values, 4, 6, dtype=dtype), partial(values, 4, 6, dtype=dtype, seed=1)
-    forward, backward = getattr(aten, f"_{name}"), getattr(aten, f"_{name}_backward_data")
-    wider = (torch.float32, torch.float64, torch.bfloat16)
-    label = f"{name} {dtype}, "
-    return [
-        Subjects(
-            {f"half_to_float={to_f32}": call(forward, x, -1, to_f32) for to_f32 in (False, True)},
-            emits={name},
-            label=label,
-        ),
-        Subjects(
-            {f"input_dtype={into}": call(backward, g, x, -1, into) for into in wider},
-            emits={f"{name}_backward"},
-            label=label,
-        ),
-        Subjects(
-            {
-                f"dtype={into}": gradient_call(partial(getattr(F, name), dim=-1, dtype=into), x)
-                for into in wider
-            },
-            emits=pair(name),
-            label=label,
-        ),
-    ]
-
-
-def backward_calls(name: str) -> Subjects:
-    backward = getattr(aten, f"{name}_backward")
-    calls: dict[str, Call] = {
-        "same shapes": call(backward, G, X),
-        "expanded gradient": call(backward, lambda: G()[:1].expand(4, 6), X),
-        "keyword arguments": lambda: {"result": backward(grad_output=G(), self=X())},
-    }
-    if name != "hardswish":
-        calls |= {
-            "broadcast input": call(backward, G, lambda: X()[:1]),
-            "f16 gradient": call(backward, lambda: G().half(), X),
-            "f64 gradient": call(backward, lambda: G().double(), X),
-        }
-    return Subjects(calls, emits={f"{name}_backward"}, label=f"{name}, ")
-
-
-def test_backward_operators_called_directly(all_same_as_stock: SameAsStock) -> None:
-    all_same_as_stock(*map(backward_calls, ("gelu", "silu", "hardswish", "mish")))
-
-
-def test_integers(all_same_as_stock: SameAsStock) -> None:
-    def integers(dtype: torch.dtype) -> torch.Tensor:
-        return torch.arange(-3, 9).reshape(3, 4).to(dtype).to("xla")
-
-    # Of the forward operators only hardswish has a stock lowering for integers.
-    functions: dict[str, Function] = {"hardswish": F.hardswish} | {
-        name: partial(getattr(F, name), dim=-1, dtype=torch.float32)
-        for name in ("softmax", "log_softmax")
-    }
-    all_same_as_stock(
-        *(
-            Subjects({f"{name} {dtype}": call(function, partial(integers, dtype))}, emits={name})
-            for name, function in functions.items()
-            for dtype in (torch.int64, torch.int32, torch.uint8)
-        )
     )
 
 
@@ -286,20 +130,13 @@ def test_integers_without_a_stock_lowering_fail_as_in_stock(same_as_stock: SameA
 
 
 IN_PLACE: dict[str, tuple[str, Function]] = {
-    "F.elu": ("elu", partial(F.elu, inplace=True)),
     "F.elu with alpha": ("elu", partial(F.elu, alpha=1.7, inplace=True)),
-    "F.elu_": ("elu", F.elu_),
     "F.silu": ("silu", partial(F.silu, inplace=True)),
-    "F.mish": ("mish", partial(F.mish, inplace=True)),
-    "F.hardswish": ("hardswish", partial(F.hardswish, inplace=True)),
     "aten.gelu_": ("gelu", aten.gelu_),
-    "aten.silu_": ("silu", aten.silu_),
-    "aten.mish_": ("mish", aten.mish_),
-    "aten.hardswish_": ("hardswish", aten.hardswish_),
 }
 
 
-def calls_in_place(form: str) -> list[Subjects]:
+def calls_in_place(form: str) -> Subjects:
     name, function = IN_PLACE[form]
 
     def changed(view: Function) -> dict[str, torch.Tensor]:
@@ -314,19 +151,13 @@ def calls_in_place(form: str) -> list[Subjects]:
         "flattened": lambda: changed(lambda t: t.view(-1)),
         "a leaf that requires a gradient": lambda: {"base": function(X().requires_grad_())},
     }
-    return [
-        Subjects({form: gradient_call(lambda t: function(t.clone()), X)}, emits=pair(name)),
-        Subjects(
-            calls,
-            emits={name},
-            raises=["a leaf that requires a gradient"],
-            label=f"{form}, ",
-        ),
-    ]
+    refused = ["a leaf that requires a gradient"]
+    return Subjects(calls, emits={name}, raises=refused, label=f"{form}, ")
 
 
 def test_in_place(all_same_as_stock: SameAsStock) -> None:
-    all_same_as_stock(*(table for form in IN_PLACE for table in calls_in_place(form)))
+    """Other operators, and gradients, are in test_sample_fidelity.py."""
+    all_same_as_stock(*map(calls_in_place, IN_PLACE))
 
 
 def test_in_place_elu_with_a_negative_slope(same_as_stock: SameAsStock) -> None:
@@ -337,25 +168,9 @@ def test_in_place_elu_with_a_negative_slope(same_as_stock: SameAsStock) -> None:
 
 OUT: dict[str, tuple[str, Function]] = {
     "aten.gelu.out": ("gelu", lambda out: aten.gelu.out(X(), out=out)),
-    "aten.silu.out": ("silu", lambda out: aten.silu.out(X(), out=out)),
-    "aten.hardswish.out": ("hardswish", lambda out: aten.hardswish.out(X(), out=out)),
-    "aten.mish.out": ("mish", lambda out: aten.mish.out(X(), out=out)),
     "aten.elu.out": ("elu", lambda out: aten.elu.out(X(), 1.7, out=out)),
     "torch.softmax": ("softmax", lambda out: torch.softmax(X(), -1, out=out)),
     "aten._softmax.out": ("softmax", lambda out: aten._softmax.out(X(), -1, False, out=out)),
-    "torch.log_softmax": ("log_softmax", lambda out: torch.log_softmax(X(), -1, out=out)),
-}
-
-
-BACKWARD_OUT: dict[str, Function] = {
-    "gelu": lambda out: aten.gelu_backward.grad_input(G(), X(), grad_input=out),
-    "elu": lambda out: aten.elu_backward.grad_input(G(), 1, 1, 1, True, X(), grad_input=out),
-    "softmax": lambda out: aten._softmax_backward_data.out(
-        G(), X(), -1, torch.float32, grad_input=out
-    ),
-    "log_softmax": lambda out: aten._log_softmax_backward_data.out(
-        G(), X(), -1, torch.float32, out=out
-    ),
 }
 
 
@@ -380,72 +195,24 @@ def calls_with_out(form: str) -> Subjects:
 
 
 def test_out(all_same_as_stock: SameAsStock) -> None:
-    zeros = partial(torch.zeros, 4, 6, device="xla")
-    backwards = [
-        Subjects({f"{name}_backward": call(function, zeros)}, emits={f"{name}_backward"})
-        for name, function in BACKWARD_OUT.items()
-    ]
-    all_same_as_stock(*map(calls_with_out, OUT), *backwards)
-
-
-# Gradients of gradients
-
-# The first backward of silu and mish is differentiated like any other function then, so it has to
-# stay made of operators that autograd knows.
-DOUBLE: dict[str, set[str]] = {
-    "gelu": pair("gelu"),
-    "silu": {"silu"},
-    "mish": {"mish"},
-    "elu": pair("elu"),
-    "softmax": pair("softmax"),
-    "log_softmax": pair("log_softmax"),
-}
-
-
-def derivatives(function: Function) -> dict[str, torch.Tensor]:
-    """The result and three derivatives, each through the graph of the one before."""
-    leaf = X().requires_grad_()
-    named = {"result": function(leaf)}
-    for order in (1, 2, 3):
-        direction = values(4, 6, seed=order).requires_grad_()
-        (derivative,) = torch.autograd.grad(
-            list(named.values())[-1], leaf, direction, create_graph=True
-        )
-        named[f"derivative {order}"] = derivative
-    return named
+    all_same_as_stock(*map(calls_with_out, OUT))
 
 
 def test_double_backward_that_has_no_derivative_fails_as_in_stock(
     same_as_stock: SameAsStock,
 ) -> None:
-    subject = {"derivatives": partial(derivatives, F.hardswish)}
-    comparison = same_as_stock(subject, emits=(), raises=["derivatives"])
-    assert "not have been used in the graph" in comparison.ours.raised["derivatives"].message
+    """Other second derivatives are in test_modes.py and test_autograd_composites.py."""
 
+    def derivatives() -> dict[str, torch.Tensor]:
+        leaf = X().requires_grad_()
+        derivative = F.hardswish(leaf)
+        for order in (1, 2, 3):
+            direction = values(4, 6, seed=order).requires_grad_()
+            (derivative,) = torch.autograd.grad(derivative, leaf, direction, create_graph=True)
+        return {"third": derivative}
 
-def penalty(function: Function) -> dict[str, Any]:
-    """A loss on a gradient, as in a WGAN: backward() through create_graph=True."""
-    leaf = X().requires_grad_()
-    result = (3 * function(2 * leaf)).sum()
-    (gradient,) = torch.autograd.grad(result, leaf, create_graph=True)
-    (gradient * leaf).square().sum().backward()
-    return {"result": result, "gradient": gradient, "penalty's gradient": leaf.grad}
-
-
-def test_gradients_of_gradients(all_same_as_stock: SameAsStock) -> None:
-    all_same_as_stock(
-        *(
-            Subjects({f"derivatives of {name}": partial(derivatives, FUNCTIONS[name])}, emits=emits)
-            for name, emits in DOUBLE.items()
-        ),
-        *(
-            Subjects(
-                {f"penalty of {name}": partial(penalty, function)},
-                emits=DOUBLE.get(name, pair(name)),
-            )
-            for name, function in FUNCTIONS.items()
-        ),
-    )
+    comparison = same_as_stock({"hardswish": derivatives}, emits=(), raises=["hardswish"])
+    assert "not have been used in the graph" in comparison.ours.raised["hardswish"].message
 
 
 # Exceptions

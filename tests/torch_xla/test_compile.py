@@ -4,10 +4,8 @@ Forward and backward are two programs then, so XLA cannot see that a derived bac
 the forward has computed. Gradients are stock's but for rounding, results have its bits.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import pytest
 import torch
@@ -16,17 +14,16 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 from composites_testing.selection import variants
 from composites_testing.tensors import gradient_of, values
+from composites_testing.written import written_composites
 from torch import nn
-from torch_xla.experimental.scan_layers import scan_layers
 from transformers import LlamaConfig
 from transformers.activations import NewGELUActivation
 from transformers.models.llama import modeling_llama
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 import composites
+from lowering.verification.bits import same_bits
 
-SameBits = Callable[[Any, Any], bool]
-WrittenComposites = Callable[[str], Counter[str]]
 Function = Callable[..., torch.Tensor]
 
 
@@ -79,13 +76,7 @@ OF_ONE_SIZE = ("layer_norm", "max_pool2d")
     ],
     fast=[("layer_norm", False), ("rms_norm", True)],
 )
-def test_operators_without_gradients(
-    compiled_graphs: list[str],
-    same_bits: SameBits,
-    written_composites: WrittenComposites,
-    name: str,
-    dynamic: bool,
-) -> None:
+def test_operators_without_gradients(compiled_graphs: list[str], name: str, dynamic: bool) -> None:
     function, shapes = OPERATORS[name]
     inputs = [values(*shape, seed=n) for n, shape in enumerate(shapes)]
     stock = compiled(function, *inputs, requires_grad=False, dynamic=dynamic)
@@ -108,13 +99,7 @@ def under_autocast(function: Function) -> Function:
     ("name", "mode"),
     [(name, mode) for mode in ("no_grad", "inference_mode", "enable_grad") for name in OPERATORS],
 )
-def test_autocast(
-    compiled_graphs: list[str],
-    same_bits: SameBits,
-    written_composites: WrittenComposites,
-    name: str,
-    mode: str,
-) -> None:
+def test_autocast(compiled_graphs: list[str], name: str, mode: str) -> None:
     """The composite has the bits of stock outside of torch.compile, also without gradients."""
     function, shapes = OPERATORS[name]
     inputs = [values(*shape, seed=n) for n, shape in enumerate(shapes)]
@@ -127,24 +112,8 @@ def test_autocast(
     assert same_bits(ours["result"], stock.cpu())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("requires_grad", [False, True])
-def test_autocast_with_dynamic_shapes(same_bits: SameBits, requires_grad: bool) -> None:
-    inputs = [values(2, 3, 5, 4, seed=n) for n in range(3)]
-    run = under_autocast(attention)
-    stock = compiled(run, *inputs, requires_grad=requires_grad, dynamic=True)
-    with composites.enabled("scaled_dot_product_attention"):
-        ours = compiled(run, *inputs, requires_grad=requires_grad, dynamic=True)
-    assert same_bits(ours["result"], stock["result"])
-
-
 @variants("name", OPERATORS, fast=2)
-def test_operators_whose_backward_is_derived(
-    compiled_graphs: list[str],
-    same_bits: SameBits,
-    written_composites: WrittenComposites,
-    name: str,
-) -> None:
+def test_operators_whose_backward_is_derived(compiled_graphs: list[str], name: str) -> None:
     function, shapes = OPERATORS[name]
     inputs = [values(*shape, seed=n) for n, shape in enumerate(shapes)]
     stock = compiled(function, *inputs, requires_grad=True)
@@ -214,13 +183,7 @@ FUNCTIONS: dict[str, tuple[Callable[[], Function], tuple[tuple[int, ...], ...]]]
 
 @variants("requires_grad", [True, False], ids=["forward and backward", "forward"])
 @variants("name", FUNCTIONS, fast=("ptxla.rms_norm", "ptxla.swiglu", "acme.cube"))
-def test_python_functions(
-    compiled_graphs: list[str],
-    same_bits: SameBits,
-    written_composites: WrittenComposites,
-    name: str,
-    requires_grad: bool,
-) -> None:
+def test_python_functions(compiled_graphs: list[str], name: str, requires_grad: bool) -> None:
     """Dynamo reads what prepares their operands, and keeps the composite as one node."""
     make, shapes = FUNCTIONS[name]
     function = make()
@@ -289,10 +252,7 @@ PLAIN: dict[str, tuple[Callable[[], Function], bool]] = {
 
 @variants("name", PLAIN, fast=["a method, which reads its object", "takes a list of tensors"])
 def test_functions_that_no_graph_can_hold_are_what_they_are(
-    name: str,
-    compiled_graphs: list[str],
-    same_bits: SameBits,
-    written_composites: WrittenComposites,
+    name: str, compiled_graphs: list[str]
 ) -> None:
     make, is_composite = PLAIN[name]
     function, x = make(), values(4, 6)
@@ -317,7 +277,7 @@ def test_python_functions_in_graphs_for_any_size(rows: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_compiled_update(written_composites: WrittenComposites) -> None:
+def test_a_compiled_update() -> None:
     """The functions of torch.optim write into their arguments."""
 
     def run() -> tuple[torch.Tensor, Counter[str]]:
@@ -341,51 +301,7 @@ def test_a_compiled_update(written_composites: WrittenComposites) -> None:
     torch.testing.assert_close(ours, stock)
 
 
-class Layer(nn.Module):
-    """What a decoder has in each layer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm, self.project = nn.LayerNorm(8), nn.Linear(8, 24)
-        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        q, k, v = self.project(self.norm(x)).unflatten(-1, (3, 2, 4)).permute(2, 0, 3, 1, 4)
-        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + attended.transpose(1, 2).flatten(2)
-        return x + self.down(F.silu(self.up(F.rms_norm(x, (8,)))))
-
-
-@pytest.mark.slow
-def test_scan_over_layers() -> None:
-    """torch_xla traces one layer as torch.compile does, and runs it in a loop."""
-
-    def run() -> tuple[dict[str, torch.Tensor], Counter[str]]:
-        torch.manual_seed(0)
-        layers = nn.ModuleList(Layer() for _ in range(3)).to("xla")
-        x = values(2, 4, 8).requires_grad_()
-        result = scan_layers(layers, x)
-        result.backward(values(2, 4, 8, seed=1))
-        named = {"result": result.detach(), "gradient": x.grad}
-        named |= {name: parameter.grad for name, parameter in layers.named_parameters()}
-        text = xm.get_stablehlo(list(named.values()))
-        assert "stablehlo.while" in text
-        torch_xla.sync()
-        found = Counter(re.findall(r'stablehlo\.composite "ptxla\.(\w+)"', text))
-        return {name: tensor.cpu() for name, tensor in named.items()}, found
-
-    stock, none = run()
-    names = ["layer_norm", "scaled_dot_product_attention", "rms_norm", "silu"]
-    with composites.enabled(*names):
-        ours, found = run()
-    assert not none
-    assert found == dict.fromkeys([*names, *(f"{name}_backward" for name in names)], 1)
-    torch.testing.assert_close(ours, stock, rtol=1e-5, atol=1e-6)
-
-
-def test_graphs_for_any_size_are_stock(
-    compiled_graphs: list[str], written_composites: WrittenComposites, same_bits: SameBits
-) -> None:
+def test_graphs_for_any_size_are_stock(compiled_graphs: list[str]) -> None:
     """A composite with gradients is traced for one size."""
 
     def function(x: torch.Tensor) -> torch.Tensor:
@@ -406,11 +322,3 @@ def test_exported_programs_refer_to_nothing_of_this_process() -> None:
     called = {str(node.target) for node in program.graph.nodes}
     assert "composites.forward.default" not in called
     torch.testing.assert_close(program.module()(x).cpu(), module(x).cpu())
-
-
-def test_kernels_are_not_traced(written_composites: WrittenComposites) -> None:
-    """Dynamo skips PyTorch's own functions and traces what Python they call, but not kernels."""
-    x, y = values(4, 6), values(4, 6, seed=1)
-    with composites.enabled("mse_loss"):
-        loss = torch.compile(F.mse_loss, backend="openxla", fullgraph=True)(x, y)
-    assert written_composites(xm.get_stablehlo([loss])) == {"ptxla.mse_loss": 1}

@@ -1,19 +1,15 @@
 """Entries with `copies` in a process: what is replaced when, and that all of it is restored."""
 
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from composites_testing.processes import run_python
 from transformers.models.gemma import modeling_gemma
 from transformers.models.qwen2 import modeling_qwen2
 from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
 
 import composites
-from lowering.import_hook import after_imports
-
-Python = Callable[..., Any]
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -41,23 +37,6 @@ def test_a_name_that_was_imported_before_is_replaced_too(monkeypatch: pytest.Mon
     with composites.enabled("rotary_embedding"):
         assert vars(modeling_gemma)["rotate"].__wrapped__ is original
     assert vars(modeling_gemma)["rotate"] is original
-
-
-def test_entries_without_copies_watch_no_imports(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched: list[Any] = []
-
-    def watch(*arguments: Any) -> Any:
-        watched.append(arguments)
-        return after_imports(*arguments)
-
-    monkeypatch.setattr("lowering.installation.patches.after_imports", watch)
-    with composites.enabled("gelu", "softmax", "adamw"):
-        assert watched == []
-    before = list(sys.meta_path)
-    with composites.enabled("swiglu"):
-        assert len(watched) == 1
-        assert sys.meta_path != before
-    assert sys.meta_path == before
 
 
 LATER = """
@@ -91,8 +70,8 @@ print("right")
 
 
 @pytest.mark.process
-def test_a_module_of_copies_that_is_imported_later(python: Python) -> None:
-    done = python(LATER, XLA_COMPOSITE_OP="llama_rms_norm,swiglu,rotary_embedding")
+def test_a_module_of_copies_that_is_imported_later() -> None:
+    done = run_python(LATER, XLA_COMPOSITE_OP="llama_rms_norm,swiglu,rotary_embedding")
     assert done.stdout.endswith("right\n"), done.stderr
 
 
@@ -151,7 +130,7 @@ print("right")
 
 @pytest.mark.process
 @pytest.mark.parametrize("module", ["named", "copy"])
-def test_entries_of_a_vendor_come_first(python: Python, tmp_path: Path, module: str) -> None:
+def test_entries_of_a_vendor_come_first(tmp_path: Path, module: str) -> None:
     folder = tmp_path / "acme_layers"
     folder.mkdir()
     (folder / "__init__.py").write_text(f"from acme_layers import {module} as MODULE\n")
@@ -160,7 +139,7 @@ def test_entries_of_a_vendor_come_first(python: Python, tmp_path: Path, module: 
     registry = tmp_path / "acme.yaml"
     registry.write_text(VENDOR)
     path = f"{tmp_path}:{Path(__file__).parents[2]}"
-    done = python(
+    done = run_python(
         ORDER, PYTHONPATH=path, XLA_COMPOSITE_REGISTRY=str(registry), XLA_COMPOSITE_OP="all"
     )
     assert done.stdout.endswith("right\n"), done.stderr

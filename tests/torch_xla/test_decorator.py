@@ -4,8 +4,7 @@ import copy
 import functools
 import pickle
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
@@ -13,19 +12,12 @@ import torch
 import torch.nn.functional as F
 import torch_xla
 import torch_xla.core.xla_model as xm
-from composites_testing.selection import variants
+from composites_testing.tensors import gradient_of
 
 import composites
 from composites import torch_internals
 from composites.errors import LoweringError
 from lowering.frontends.torch_xla.value_guard import GUARD
-
-
-@pytest.fixture(autouse=True)
-def all_off() -> Iterator[None]:
-    composites.disable()
-    yield
-    composites.disable()
 
 
 @composites.composite("acme.swiglu", attributes=("limit", "name", "sizes"))
@@ -127,11 +119,24 @@ def test_forward_and_backward_are_a_composite_each() -> None:
         torch.testing.assert_close(ours.cpu(), theirs)
 
 
+def check(
+    on_xla: Callable[[torch.Tensor], torch.Tensor],
+    on_cpu: Callable[[torch.Tensor], torch.Tensor],
+    *names: str,
+) -> None:
+    """A result on the device and its gradient are those on the CPU, and composites of these names
+    and their backwards."""
+    a, x = data(4, 3)
+    found, expected = on_xla(x), on_cpu(a)
+    (mine,), (right,) = (torch.autograd.grad(r.sum(), [t]) for r, t in ((found, x), (expected, a)))
+    assert set(calls(found, mine)) == {*names, *(f"{name}_backward" for name in names)}
+    torch.testing.assert_close(found.cpu(), expected)
+    torch.testing.assert_close(mine.cpu(), right)
+
+
 def test_it_stays_the_function_it_was() -> None:
     assert (swiglu.__name__, swiglu.__doc__) == ("swiglu", "Gate `up`.")
-    a, x = data(4, 3)
-    assert torch.equal(swiglu(a, up=a), F.silu(a.clamp(max=7.0)) * a)
-    assert calls(swiglu(up=x, gate=x)) == ["acme.swiglu"]
+    check(lambda x: swiglu(up=x, gate=x), lambda a: F.silu(a.clamp(max=7.0)) * a, "acme.swiglu")
 
 
 @composites.composite("acme.oddly", attributes=("type", "tuple"))
@@ -145,13 +150,9 @@ def oddly(
 
 
 def test_arguments_with_the_names_of_builtins() -> None:
-    a, x = data(4, 3)
-    for both in (False, True):
-        found, expected = (oddly(t, t * 2 if both else None) for t in (x, a))
-        assert calls(found) == ["acme.oddly"]
-        torch.testing.assert_close(found.cpu(), expected)
-    (gradient,) = torch.autograd.grad(oddly(Arguments=x, type=3, tuple=(1,)).sum(), [x])
-    assert calls(gradient) == ["acme.oddly_backward"]
+    check(oddly, lambda a: a * 2 + 2, "acme.oddly")
+    check(lambda x: oddly(x, x * 2), lambda a: a * a * 2, "acme.oddly")
+    check(lambda x: oddly(Arguments=x, type=3, tuple=(1,)), lambda a: a * 3 + 1, "acme.oddly")
 
 
 def test_arguments_with_the_names_of_generated_code_are_refused() -> None:
@@ -232,16 +233,12 @@ def test_the_outer_one_wins_and_the_inner_one_stays_inside() -> None:
 
 
 def test_a_method_reads_what_it_lists() -> None:
-    a, x = data(4, 3)
     for eps in (1e-3, 1.0):  # two modules do not share a graph that only one of them is right for
-        on_cpu, on_xla = Norm(eps), Norm(eps).to("xla")
-        result = on_xla(x)
-        torch.testing.assert_close(result.cpu(), on_cpu(a))
-        gradients = torch.autograd.grad(result.sum(), [x, on_xla.weight])
-        assert calls(*gradients) == ["acme.norm_backward"]
-        expected = torch.autograd.grad(on_cpu(a).sum(), [a, on_cpu.weight])
-        for ours, theirs in zip(gradients, expected, strict=True):
-            torch.testing.assert_close(ours.cpu(), theirs)
+        check(Norm(eps).to("xla"), Norm(eps), "acme.norm")
+    on_cpu, on_xla = Norm(), Norm().to("xla")
+    for module, x in ((on_cpu, data(4, 3)[0]), (on_xla, data(4, 3)[1])):
+        module(x).sum().backward()
+    torch.testing.assert_close(gradient_of(on_xla.weight).cpu(), gradient_of(on_cpu.weight))
     assert type(on_xla) is Norm
 
 
@@ -255,18 +252,15 @@ def test_a_method_that_reads_something_else_says_what_to_list(name: str, read: s
     )
 
 
-@pytest.mark.parametrize("name", ["normed", "called", "ones"])
-def test_a_method_reads_what_objects_share(name: str) -> None:
+def test_a_method_reads_what_objects_share() -> None:
     """Other methods, constants of the class, what the body wrote and properties."""
-    a, x = data(4, 3)
-    on_xla = Norm().to("xla")
-    result = getattr(on_xla, name)(x)
-    assert f"acme.{name}" in calls(result)
-    torch.testing.assert_close(result.cpu(), getattr(Norm(), name)(a))
+    on_xla, on_cpu = Norm().to("xla"), Norm()
+    for name in ("normed", "called", "ones"):
+        check(getattr(on_xla, name), getattr(on_cpu, name), f"acme.{name}")
     assert not hasattr(on_xla, "_twice")
 
 
-@variants("times", [64, 65])
+@pytest.mark.parametrize("times", [64, 65])
 def test_random_numbers_are_drawn_as_often_as_a_composite_can(times: int) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         for _ in range(times):
@@ -282,29 +276,6 @@ def test_random_numbers_are_drawn_as_often_as_a_composite_can(times: int) -> Non
     assert torch.equal(result.cpu(), function(x).cpu())
     fallbacks = [f.reason for f in composites.stats().entries[f"acme.drawn_{times}"].fallbacks]
     assert fallbacks == ([] if times == 64 else ["it draws random numbers more than 64 times"])
-
-
-def test_values_that_no_attribute_can_hold_take_the_plain_route() -> None:
-    _, x = data(4, 3)
-    result = swiglu(x, x, name=object())  # type: ignore[arg-type]
-    assert calls(result) == []
-
-
-def test_functions_without_named_arguments_are_refused() -> None:
-    def function(*tensors: torch.Tensor) -> torch.Tensor:
-        return tensors[0]
-
-    def hidden(_x: torch.Tensor) -> torch.Tensor:
-        return _x
-
-    with pytest.raises(composites.RegistryError, match="takes \\*tensors; a composite's arguments"):
-        composites.composite("acme.f")(function)
-    with pytest.raises(composites.RegistryError, match="'_x' cannot be the name of an argument"):
-        composites.composite("acme.f")(hidden)
-    with pytest.raises(
-        composites.RegistryError, match=r"the signature of .*sigmoid cannot be read"
-    ):
-        composites.composite("acme.f")(torch.sigmoid)
 
 
 class Described(type):
@@ -367,14 +338,9 @@ class Further(Scaled):
 @pytest.mark.parametrize("name", ["doubled", "tripled", "scaled", "scaled_too"])
 @pytest.mark.parametrize("owner", [Scaled, Further, Scaled(), Further()])
 def test_methods_without_an_object(owner: Any, name: str) -> None:
-    a, x = data(4, 3)
     method = getattr(owner, name)
-    found, expected = method(x), method(a)
-    (gradient,) = torch.autograd.grad(found.sum(), [x])
-    made = "acme.further" if name == "scaled" and "Further" in repr(owner) else f"acme.{name}"
-    assert set(calls(found, gradient)) >= {made, f"{made}_backward"}
-    torch.testing.assert_close(found.cpu(), expected)
-    torch.testing.assert_close(gradient.cpu(), torch.autograd.grad(expected.sum(), [a])[0])
+    is_further = name == "scaled" and "Further" in repr(owner)
+    check(method, method, "acme.further" if is_further else f"acme.{name}")
     assert method.__name__ == name
 
 
@@ -387,9 +353,8 @@ def test_what_a_class_is_asked_for_is_listed() -> None:
 
 
 def test_classes_with_other_methods_do_not_share_a_graph() -> None:
-    a, x = data(4, 3)
     for owner in (Scaled, Shifting):
-        torch.testing.assert_close(owner.scaled_too(x).cpu(), owner.scaled_too(a))
+        check(owner.scaled_too, owner.scaled_too, "acme.scaled_too")
 
 
 class Slotted:
@@ -412,27 +377,11 @@ class Tupled(NamedTuple):
         return x * self.weight + self.eps
 
 
-@dataclass(frozen=True)
-class Frozen:
-    weight: torch.Tensor
-    eps: float = 0.5
-
-    @composites.composite("acme.frozen", operands=("x", "self.weight"), attributes=("self.eps",))
-    def method(self, x: torch.Tensor) -> torch.Tensor:
-        return x * self.weight + self.eps
-
-
-@pytest.mark.parametrize("kind", [Slotted, Tupled, Frozen])
-def test_methods_of_objects_that_are_no_modules(kind: Any) -> None:
-    weight = torch.linspace(1, 2, 3, device="xla")
-    owner = Slotted() if kind is Slotted else kind(weight)
-    x = data(4, 3)[1]
-    found = owner.method(x)
-    (gradient,) = torch.autograd.grad(found.sum(), [x])
-    name = f"acme.{kind.__name__.lower()}"
-    assert calls(found, gradient) == [name, f"{name}_backward"]
-    torch.testing.assert_close(found.cpu(), x.detach().cpu() * weight.cpu() + 0.5)
-    torch.testing.assert_close(gradient.cpu(), weight.cpu().expand(4, 3))
+def test_methods_of_objects_that_are_no_modules() -> None:
+    weight = torch.linspace(1, 2, 3)
+    for owner in (Slotted(), Tupled(weight.to("xla"))):
+        name = f"acme.{type(owner).__name__.lower()}"
+        check(owner.method, lambda a: a * weight + 0.5, name)
 
 
 class Shifted(Norm):
@@ -450,76 +399,75 @@ class Shifted(Norm):
 
 
 def test_an_inherited_method_is_inside_the_composite() -> None:
-    a, x = data(4, 3)
-    module = Shifted()
-    expected = module(a)
-    theirs = torch.autograd.grad(expected.sum(), [a, module.weight])
-    module.to("xla")
-    found = module(x)
-    assert calls(found) == ["acme.shifted_norm"]
-    text = xm.get_stablehlo([found])
+    module = Shifted().to("xla")
+    check(module, Shifted(), "acme.shifted_norm")
+    text = xm.get_stablehlo([module(data(4, 3)[1])])
     assert '"acme.norm"' in text  # in the decomposition
     assert "epsilon = 0.00999999977 : f32" in text
-    ours = torch.autograd.grad(found.sum(), [x, module.weight])
-    assert calls(*ours) == ["acme.shifted_norm_backward"]
-    for mine, other in zip((found, *ours), (expected, *theirs), strict=True):
-        torch.testing.assert_close(mine.cpu(), other)
 
 
 def test_copies_of_objects_with_methods() -> None:
-    a, x = data(4, 3)
     module = Norm()
-    expected = module(a)
     for made in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
         assert type(made) is Norm
-        found = made.to("xla")(x)
-        assert calls(found) == ["acme.norm"]
-        torch.testing.assert_close(found.cpu(), expected)
+        check(made.to("xla"), module, "acme.norm")
     assert pickle.loads(pickle.dumps(swiglu)) is swiglu
     assert pickle.loads(pickle.dumps(Scaled.scaled)) == Scaled.scaled
-    bound = Norm().to("xla").forward
-    assert calls(bound(x)) == ["acme.norm"]
+    check(Norm().to("xla").forward, module, "acme.norm")
 
 
-@pytest.mark.parametrize(
-    ("decorate", "message"),
-    [
-        (
-            lambda: composites.composite("swiglu")(oddly),
-            "'swiglu' is not a valid composite name; write",
-        ),
-        (
-            lambda: composites.composite("acme.s", attributes=("alpha",))(Shifted.forward),
-            "has no argument 'alpha'; it has self, x",
-        ),
-        (lambda: composites.composite("acme.a")(Norm), "Norm is not a function"),
-        (
-            lambda: composites.composite("acme.b")(functools.partial(torch.add, alpha=2)),
-            "functools.partial.* is not a function; put @composite on a function or a method",
-        ),
-        (
-            lambda: composites.composite("acme.c", operands=("x", "self.inner.weight"))(
-                Shifted.forward
-            ),
-            "'self.inner.weight' has more than one step",
-        ),
-        (
-            lambda: composites.composite("acme.d", attributes=("self.a", "x.a"))(Shifted.forward),
-            "two of the attributes self.a, x.a have one name; write a mapping",
-        ),
-        (
-            lambda: composites.composite("acme.e", attributes={"1 2": "self.eps"})(Shifted.forward),
-            "'1 2' is not the name of an attribute",
-        ),
-        (
-            lambda: composites.composite("acme.f", attributes={"eps": "this.eps"})(Shifted.forward),
-            "has no argument 'this.eps'; it has self, x",
-        ),
-    ],
-)
-def test_what_cannot_be_decorated(decorate: Callable[[], object], message: str) -> None:
-    with pytest.raises(composites.RegistryError, match=message):
-        decorate()
+def of_positions(*tensors: torch.Tensor) -> torch.Tensor:
+    return tensors[0]
+
+
+def hidden(_x: torch.Tensor) -> torch.Tensor:
+    return _x
+
+
+UNFIT: list[tuple[Callable[..., Any], str, dict[str, Any], str]] = [
+    (oddly, "swiglu", {}, "'swiglu' is not a valid composite name; write"),
+    (Shifted.forward, "acme.s", {"attributes": ("alpha",)}, "no argument 'alpha'; it has self, x"),
+    (Norm, "acme.a", {}, "Norm is not a function"),
+    (of_positions, "acme.f", {}, r"takes \*tensors; a composite's arguments"),
+    (hidden, "acme.f", {}, "'_x' cannot be the name of an argument"),
+    (torch.sigmoid, "acme.f", {}, "the signature of .*sigmoid cannot be read"),
+    (
+        functools.partial(torch.add, alpha=2),
+        "acme.b",
+        {},
+        "functools.partial.* is not a function; put @composite on a function or a method",
+    ),
+    (
+        Shifted.forward,
+        "acme.c",
+        {"operands": ("x", "self.inner.weight")},
+        "'self.inner.weight' has more than one step",
+    ),
+    (
+        Shifted.forward,
+        "acme.d",
+        {"attributes": ("self.a", "x.a")},
+        "two of the attributes self.a, x.a have one name; write a mapping",
+    ),
+    (
+        Shifted.forward,
+        "acme.e",
+        {"attributes": {"1 2": "self.eps"}},
+        "'1 2' is not the name of an attribute",
+    ),
+    (
+        Shifted.forward,
+        "acme.f",
+        {"attributes": {"eps": "this.eps"}},
+        "has no argument 'this.eps'; it has self, x",
+    ),
+]
+
+
+def test_what_cannot_be_decorated() -> None:
+    for function, name, options, message in UNFIT:
+        with pytest.raises(composites.RegistryError, match=message):
+            composites.composite(name, **options)(function)
 
 
 CAPTURED = torch.tensor(3.0)

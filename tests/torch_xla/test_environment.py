@@ -5,9 +5,6 @@ Each environment is a process of its own, whose facts many tests look at.
 
 import gc
 import json
-import sys
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +13,8 @@ import pytest
 import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
-from composites_testing.processes import run, run_python
+from composites_testing.processes import run_python
+from composites_testing.written import written_composites
 
 import composites
 from composites.registry.builtin import builtin_registry_path
@@ -115,9 +113,7 @@ def test_unset_the_text_is_that_of_stock_torch_xla(stock: Facts) -> None:
 
 
 @pytest.mark.process
-def test_a_step_becomes_composites(
-    stock: Facts, ours: Facts, written_composites: Callable[[str], Counter[str]]
-) -> None:
+def test_a_step_becomes_composites(stock: Facts, ours: Facts) -> None:
     assert written_composites(ours.text) == STEPS_COMPOSITES
     assert ours.bits == stock.bits != []
 
@@ -142,9 +138,7 @@ def test_the_backward_of_gelu_is_one_composite(ours: Facts) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("switch", ["XLA_STABLEHLO_COMPILE", "XLA_DISABLE_FUNCTIONALIZATION"])
-def test_switches_of_torch_xla(
-    written_composites: Callable[[str], Counter[str]], stock: Facts, switch: str
-) -> None:
+def test_switches_of_torch_xla(stock: Facts, switch: str) -> None:
     switched = facts(**{switch: "1"}, XLA_COMPOSITE_OP="all")
     assert written_composites(switched.text) == STEPS_COMPOSITES
     assert switched.bits == stock.bits
@@ -163,23 +157,6 @@ def test_graphs_are_the_same_in_every_process(ours: Facts, tmp_path: Path) -> No
 
 # The allowlist
 
-CHILD = """
-import multiprocessing
-
-def child():
-    import torch_xla
-    import composites
-    print(*composites.active(), flush=True)
-
-if __name__ == "__main__":
-    import torch_xla.runtime  # which imports torch
-    import composites
-    print(*composites.active(), flush=True)
-    process = multiprocessing.get_context("spawn").Process(target=child)
-    process.start()
-    process.join()
-"""
-
 
 def names(line: str) -> set[str]:
     return set(line.split())
@@ -187,17 +164,6 @@ def names(line: str) -> set[str]:
 
 def qualified(*found: str) -> set[str]:
     return {f"ptxla.{name}" for name in found}
-
-
-@pytest.mark.exhaustive
-def test_a_list_with_spaces_and_its_children(tmp_path: Path) -> None:
-    """A process that is spawned has the composites too."""
-    script = tmp_path / "spawns.py"
-    script.write_text(CHILD)
-    done = run(sys.executable, str(script), XLA_COMPOSITE_OP=" mish ,,ptxla.silu ")
-    parent, child = done.stdout.splitlines()
-    assert names(parent) == qualified("mish", "mish_backward", "silu", "silu_backward")
-    assert child == parent
 
 
 @pytest.mark.process
@@ -291,9 +257,7 @@ def test_one_operator_on_leaves_the_others_alone(alone: None) -> None:
     assert changed == {"aten::mish", "aten::mish_backward"}
 
 
-def test_tensors_traced_before_and_after_meet_in_one_graph(
-    written_composites: Callable[[str], Counter[str]],
-) -> None:
+def test_tensors_traced_before_and_after_meet_in_one_graph() -> None:
     x = torch.linspace(-4, 4, 8).to("xla")
     stock = torch.nn.functional.gelu(x)
     with composites.enabled("gelu"):

@@ -1,8 +1,8 @@
 """What others test without XLA's optimizations, once more as users' programs are compiled.
 
 The tests of one file after the other run in a process at the full level of optimization, where XLA
-fuses what composites and stock have in different places, and vectorizes it. Of OpInfo's samples, it
-is those of the types that most training has.
+fuses what composites and stock have in different places, and vectorizes it. Of entries'
+samples, it is those of the types that most training has.
 """
 
 import sys
@@ -15,14 +15,14 @@ from composites_testing.processes import run
 HERE = Path(__file__).parent
 SLICES = {
     "calls": ("test_call_fidelity.py", ""),
-    "modes": ("test_modes.py", "not spmd and not sync"),
+    "modes": ("test_modes.py", "not sync"),
     "autograd": ("test_autograd_composites.py", "not gradcheck"),
     "training": ("test_training_fidelity.py", ""),
     "cross entropy": ("test_cross_entropy.py", "stock"),
-    "known differences": ("test_known_differences.py", "not from_5_to_9"),
-    "functions": ("test_functions.py", "optimizer or modules or rotary"),
-    "OpInfo in f32": ("test_opinfo_fidelity.py", "run-torch.float32"),
-    "OpInfo in bf16": ("test_opinfo_fidelity.py", "run-torch.bfloat16"),
+    "known differences": ("test_known_differences.py", ""),
+    "functions": ("test_functions.py", "optimizer or rotary"),
+    "samples in f32": ("test_sample_fidelity.py", "run-f32"),
+    "samples in bf16": ("test_sample_fidelity.py", "run-bf16"),
 }
 EVERYTHING = "exhaustive or not exhaustive"
 

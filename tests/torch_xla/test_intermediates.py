@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 import torch_xla.core.xla_model as xm
-from composites_testing.selection import variants
 from composites_testing.tensors import values
 from torch import Tensor
 from torch.nn import functional
@@ -36,6 +35,12 @@ def gradients(function: Callable[..., Any], *operands: Tensor, **keywords: Any) 
 OPERANDS = (values(4, 3), values(3, 5, seed=1), values(5, 2, seed=2))
 
 
+def assert_same(mine: list[Tensor], right: list[Tensor]) -> None:
+    for one, other in zip(mine, right, strict=True):
+        assert one.dtype == other.dtype
+        assert torch.equal(one.cpu(), other.cpu())
+
+
 def test_the_backward_takes_the_value() -> None:
     named = composites.composite("t.named", intermediates=["gate"])(mlp)
     plain = composites.composite("t.plain")(mlp)
@@ -50,8 +55,7 @@ def test_the_backward_takes_the_value() -> None:
         for name, f in (("named", named), ("plain", plain))
     }
     assert products == {"named": 4, "plain": 5}
-    for mine, right in zip(gradients(named, *OPERANDS), gradients(mlp, *OPERANDS), strict=True):
-        assert torch.equal(mine.cpu(), right.cpu())
+    assert_same(gradients(named, *OPERANDS), gradients(mlp, *OPERANDS))
 
 
 def _body(text: str, composite: str) -> str:
@@ -60,34 +64,21 @@ def _body(text: str, composite: str) -> str:
     return text[text.index(f"@{name}(") :].partition("\n  }\n")[0]
 
 
-TYPES = [
-    (torch.float32, torch.float32),
-    (torch.bfloat16, torch.bfloat16),
-    (torch.bfloat16, torch.float32),
-    (torch.float32, torch.bfloat16),
-    (torch.float16, torch.bfloat16),
-]
-"""Of the experts, and of the weights of what they give."""
-
-
-@variants(("dtype", "of_weights"), TYPES)
-@pytest.mark.parametrize("activation", ["silu", "gelu_tanh"])
-def test_experts(dtype: torch.dtype, of_weights: torch.dtype, activation: str) -> None:
-    operands = (
-        values(5, 16, dtype=dtype),
-        torch.tensor([[0, 1], [3, 1], [2, 0], [1, 2], [3, 3]]),
-        values(5, 2, seed=1, dtype=of_weights),
-        values(4, 12, 16, seed=2, dtype=dtype),
-        values(4, 16, 6, seed=3, dtype=dtype),
-    )
+def test_experts_and_their_weights_of_other_types() -> None:
     decorate = composites.composite(
         "t.experts", attributes=["activation"], intermediates=["gate", "up", "output"]
     )
-    mine = gradients(decorate(experts), *operands, activation=activation)
-    right = gradients(experts, *operands, activation=activation)
-    for ours, stock in zip(mine, right, strict=True):
-        assert ours.dtype == stock.dtype
-        assert torch.equal(ours.cpu(), stock.cpu())
+    bf16, f16, f32 = torch.bfloat16, torch.float16, torch.float32
+    for dtype, of_weights in ((bf16, f32), (f32, bf16), (f16, bf16)):
+        operands = (
+            values(5, 16, dtype=dtype),
+            torch.tensor([[0, 1], [3, 1], [2, 0], [1, 2], [3, 3]]),
+            values(5, 2, seed=1, dtype=of_weights),
+            values(4, 12, 16, seed=2, dtype=dtype),
+            values(4, 16, 6, seed=3, dtype=dtype),
+        )
+        mine = gradients(decorate(experts), *operands, activation="silu")
+        assert_same(mine, gradients(experts, *operands, activation="silu"))
 
 
 def test_names_of_a_nested_composite_are_its_own() -> None:
@@ -98,8 +89,7 @@ def test_names_of_a_nested_composite_are_its_own() -> None:
         return inner(gate, weight, down) + inner(gate * 2, weight, down)
 
     nesting = composites.composite("t.outer", intermediates=["gate"])(outer)
-    for mine, right in zip(gradients(nesting, *OPERANDS), gradients(outer, *OPERANDS), strict=True):
-        assert torch.equal(mine.cpu(), right.cpu())
+    assert_same(gradients(nesting, *OPERANDS), gradients(outer, *OPERANDS))
 
 
 def test_saves_leaves_out_what_only_the_value_needs() -> None:
@@ -108,8 +98,7 @@ def test_saves_leaves_out_what_only_the_value_needs() -> None:
 
     decorate = composites.composite("t.shifted", saves=[], intermediates=["sum"])
     operands = (values(3, 4), values(4, seed=1))
-    mine, right = (gradients(f, *operands) for f in (decorate(shifted), shifted))
-    assert all(torch.equal(a.cpu(), b.cpu()) for a, b in zip(mine, right, strict=True))
+    assert_same(gradients(decorate(shifted), *operands), gradients(shifted, *operands))
 
 
 def test_a_backward_that_reads_what_is_not_saved_is_an_error() -> None:

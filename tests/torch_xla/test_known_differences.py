@@ -4,16 +4,15 @@ A test fails when stock torch_xla does as PyTorch does on the CPU; then the READ
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
-from composites_testing.environment import full_level
-from composites_testing.processes import Finished
 
 import composites
+from lowering.verification.bits import same_bits
 
-SameBits = Callable[[torch.Tensor, torch.Tensor], bool]
 Function = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -60,50 +59,29 @@ def gradient(function: Function, x: torch.Tensor) -> torch.Tensor:
     return leaf.grad.cpu()
 
 
-@pytest.mark.parametrize("name", RESULTS)
-def test_results_that_are_as_wrong_as_stock(name: str, same_bits: SameBits) -> None:
-    function, x = RESULTS[name]
-    stock = on_xla(function, x)
+def gradient_on_xla(function: Function, x: torch.Tensor) -> torch.Tensor:
+    return gradient(function, x.to("xla"))
+
+
+CASES: dict[str, tuple[Function, Function, torch.Tensor]] = {
+    **{name: (partial(on_xla, function), function, x) for name, (function, x) in RESULTS.items()},
+    **{
+        name: (partial(gradient_on_xla, function), partial(gradient, function), x)
+        for name, (function, x) in GRADIENTS.items()
+    },
+}
+"""On the device, on the CPU, and of what."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_as_wrong_as_stock(name: str) -> None:
+    on_device, on_cpu, x = CASES[name]
+    stock = on_device(x)
     with composites.enabled("all"):
-        ours = on_xla(function, x)
+        ours = on_device(x)
     assert same_bits(ours, stock)
-    right = function(x)
+    right = on_cpu(x)
     assert stock.shape != right.shape or not torch.allclose(stock, right, atol=1e-3)
-
-
-FROM_5_TO_9 = """
-import torch, torch_xla
-import composites
-
-x = torch.arange(25.0).sin().reshape(1, 1, 5, 5)
-
-def resized(device):
-    given = x.to(device)
-    return torch.nn.functional.interpolate(given, size=9, mode="bilinear").cpu()
-
-stock = resized("xla")
-with composites.enabled("all"):
-    assert torch.equal(resized("xla"), stock)
-assert (stock - resized("cpu")).abs().max() > 1
-print("as wrong as stock")
-"""
-
-
-@pytest.mark.exhaustive
-def test_bilinear_from_5_to_9(python: Callable[..., Finished]) -> None:
-    """XLA:CPU compiles it wrongly where it optimizes, so only there."""
-    done = python(FROM_5_TO_9, **full_level())
-    assert done.stdout == "as wrong as stock\n", done.stderr
-
-
-@pytest.mark.parametrize("name", GRADIENTS)
-def test_gradients_that_are_as_wrong_as_stock(name: str, same_bits: SameBits) -> None:
-    function, x = GRADIENTS[name]
-    stock = gradient(function, x.to("xla"))
-    with composites.enabled("all"):
-        ours = gradient(function, x.to("xla"))
-    assert same_bits(ours, stock)
-    assert not torch.allclose(stock, gradient(function, x), atol=1e-3)
 
 
 def elu_gradient(alpha: float) -> torch.Tensor:

@@ -3,6 +3,7 @@
 import copy
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -21,33 +22,28 @@ def left_as_found() -> Iterator[None]:
     composites.disable()  # the helper turns on what it needs
 
 
+SIZES: dict[str, Any] = {
+    "vocab_size": 96,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 32,
+}
+
+
 def llama() -> nn.Module:
-    config = LlamaConfig(
-        vocab_size=96,
-        hidden_size=64,
-        intermediate_size=96,
-        num_hidden_layers=1,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=32,
-        tie_word_embeddings=False,
-    )
+    config = LlamaConfig(**SIZES, num_key_value_heads=2, tie_word_embeddings=False)
     return LlamaForCausalLM(config)
 
 
 def bert() -> nn.Module:
     """With biases, and a decoder that shares its weight with the embedding."""
-    config = BertConfig(
-        vocab_size=96,
-        hidden_size=64,
-        num_hidden_layers=1,
-        num_attention_heads=4,
-        intermediate_size=96,
-        max_position_embeddings=32,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
-    return BertForMaskedLM(config)
+    without_dropout: dict[str, Any] = {
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    }
+    return BertForMaskedLM(BertConfig(**SIZES, **without_dropout))
 
 
 MODELS = {"llama": llama, "bert": bert}

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -85,15 +86,14 @@ def test_mm_is_one_dot(given: torch.dtype, wanted: torch.dtype) -> None:
     assert_close(result, reference.to(wanted).double() if given == wanted else reference, wanted)
 
 
-@pytest.mark.parametrize("of_result", [True, False])
-@pytest.mark.parametrize(("beta", "alpha"), [(1, 1), (0.5, 2), (0, 1)])
-def test_addmm(of_result: bool, beta: float, alpha: float) -> None:
+def test_addmm() -> None:
     a, b = random(5, 16), random(16, 3)
-    bias = random(3, dtype=F32 if of_result else BF16)
-    result = torch.addmm(bias, a, b, out_dtype=F32, beta=beta, alpha=alpha)
-    assert composites_of(result) == ["addmm"]
-    assert products_of(result) == ["(bf16, bf16) -> f32"]
-    assert_close(result, torch.addmm(*wide(bias, a, b), beta=beta, alpha=alpha), F32)
+    for of_result, (beta, alpha) in product((True, False), ((1, 1), (0.5, 2), (0, 1))):
+        bias = random(3, dtype=F32 if of_result else BF16)
+        result = torch.addmm(bias, a, b, out_dtype=F32, beta=beta, alpha=alpha)
+        assert composites_of(result) == ["addmm"]
+        assert products_of(result) == ["(bf16, bf16) -> f32"]
+        assert_close(result, torch.addmm(*wide(bias, a, b), beta=beta, alpha=alpha), F32)
 
 
 def test_addmm_with_beta_0_does_not_read_self() -> None:
@@ -125,30 +125,6 @@ def test_a_composite_of_several_results_may_hold_one() -> None:
 
 
 # Gradients.
-
-DIFFERENTIABLE: dict[str, tuple[Callable[..., torch.Tensor], tuple[tuple[int, ...], ...]]] = {
-    "mm": (torch.mm, ((5, 16), (16, 3))),
-    "bmm": (torch.bmm, ((2, 5, 16), (2, 16, 3))),
-    "addmm": (torch.addmm, ((3,), (5, 16), (16, 3))),
-    "matmul_accumulate": (torch.addmm, ((5, 3), (5, 16), (16, 3))),
-    "baddbmm": (torch.baddbmm, ((2, 1, 3), (2, 5, 16), (2, 16, 3))),
-}
-
-
-@variants("given", [BF16, F16])
-@pytest.mark.parametrize("name", DIFFERENTIABLE)
-def test_gradients(name: str, given: torch.dtype) -> None:
-    operator, shapes = DIFFERENTIABLE[name]
-    inputs = [random(*shape, dtype=given) for shape in shapes]
-    if name == "matmul_accumulate":
-        inputs[0] = inputs[0].float()
-    inputs = [t.requires_grad_() for t in inputs]
-    gradients, expected = with_references(partial(operator, out_dtype=F32), operator, inputs)
-    assert composites_of(*gradients) == [f"{name}_backward"]
-    narrow = "f16" if given == F16 else "bf16"
-    assert set(products_of(*gradients)) == {f"({narrow}, {narrow}) -> {narrow}"}
-    for gradient, tensor, reference in zip(gradients, inputs, expected, strict=True):
-        assert_close(gradient, reference, tensor.dtype)
 
 
 def with_references(
@@ -246,30 +222,21 @@ def test_matmul_respects_the_dtype_of_out(
     assert_close(torch.from_numpy(exported.copy()), reference, wanted)
 
 
-OPERATORS_WITH_OUT = (
-    (torch.mm, ((5, 16), (16, 3)), "mm"),
-    (torch.bmm, ((2, 5, 16), (2, 16, 3)), "bmm"),
-    (torch.addmm, ((3,), (5, 16), (16, 3)), "addmm"),
-    (torch.baddbmm, ((3,), (2, 5, 16), (2, 16, 3)), "baddbmm"),
-    (torch.matmul, ((2, 5, 16), (16, 3)), "mm"),
-)
-
-
-@variants("mode", [torch.no_grad, torch.inference_mode])
-@pytest.mark.parametrize(("operator", "shapes", "name"), OPERATORS_WITH_OUT)
-def test_operators_respect_the_dtype_of_out(
-    operator: Callable[..., torch.Tensor],
-    shapes: tuple[tuple[int, ...], ...],
-    name: str,
-    mode: Any,
-) -> None:
-    operands = [random(*shape) for shape in shapes]
-    reference = operator(*wide(*operands))
-    with mode():
-        c = torch.empty(reference.shape, device="xla")
-        assert operator(*operands, out=c) is c
-        assert composites_of(c) == [name]
-    assert_close(c, reference, F32)
+def test_operators_respect_the_dtype_of_out() -> None:
+    for operator, sizes, name in (
+        (torch.bmm, ((2, 5, 16), (2, 16, 3)), "bmm"),
+        (torch.addmm, ((3,), (5, 16), (16, 3)), "addmm"),
+        (torch.baddbmm, ((3,), (2, 5, 16), (2, 16, 3)), "baddbmm"),
+        (torch.matmul, ((2, 5, 16), (16, 3)), "mm"),
+    ):
+        for mode in (torch.no_grad, torch.inference_mode):
+            operands = [random(*size) for size in sizes]
+            reference = operator(*wide(*operands))
+            with mode():
+                c = torch.empty(reference.shape, device="xla")
+                assert operator(*operands, out=c) is c
+                assert composites_of(c) == [name]
+            assert_close(c, reference, F32)
 
 
 def test_out_beside_out_dtype() -> None:
@@ -295,71 +262,55 @@ def test_out_is_resized_and_narrow_or_with_gradients_as_in_stock() -> None:
 
 # The higher-order operator.
 
-
-def geometry(name: str, requires_grad: bool = False) -> tuple[Any, tuple[Any, ...]]:
-    """An operator and its arguments."""
-
-    def made(*shape: int) -> torch.Tensor:
-        return random(*shape).requires_grad_(requires_grad)
-
-    image, kernel = (2, 4, 9, 8), (6, 2, 3, 3)
-    arguments: dict[str, tuple[Any, tuple[Any, ...]]] = {
-        "mm": (aten.mm.default, (made(5, 16), made(16, 3))),
-        "bmm": (aten.bmm.default, (made(2, 5, 16), made(2, 16, 3))),
-        "addmm": (aten.addmm.default, (made(3), made(5, 16), made(16, 3))),
-        "baddbmm": (aten.baddbmm.default, (made(3), made(2, 5, 16), made(2, 16, 3))),
-        "linear": (aten.linear.default, (made(2, 5, 16), made(3, 16))),
-        "linear with bias": (aten.linear.default, (made(2, 5, 16), made(3, 16), made(3))),
-        "conv2d": (
-            aten.conv2d.default,
-            (made(*image), made(*kernel), made(6), (2, 1), (1, 2), (1, 2), 2),
-        ),
-        "conv2d of two": (aten.conv2d.default, (made(*image), made(6, 4, 3, 3))),
-        "convolution": (
-            aten.convolution.default,
-            (made(*image), made(*kernel), None, [2, 1], [1, 2], [2, 1], False, [0, 0], 2),
-        ),
-        "transposed": (
-            aten.convolution.default,
-            (made(*image), made(4, 3, 3, 3), made(6), [2, 3], [1, 1], [2, 1], True, [1, 0], 2),
-        ),
-    }
-    return arguments[name]
-
-
-CAUGHT = {
-    "mm": "mm",
-    "bmm": "bmm",
-    "addmm": "addmm",
-    "baddbmm": "baddbmm",
-    "linear": "mm",
-    "linear with bias": "addmm",
-    "conv2d": "convolution",
-    "conv2d of two": "convolution",
-    "convolution": "convolution",
-    "transposed": "convolution",
+IMAGE, KERNEL = (2, 4, 9, 8), (6, 2, 3, 3)
+STRIDED = ((2, 1), (1, 2), (1, 2), 2)
+TRANSPOSED = ([2, 3], [1, 1], [2, 1], True, [1, 0], 2)
+CAUGHT: dict[str, tuple[Any, tuple[Any, ...], tuple[Any, ...], str]] = {
+    "mm": (aten.mm, ((5, 16), (16, 3)), (), "mm"),
+    "bmm": (aten.bmm, ((2, 5, 16), (2, 16, 3)), (), "bmm"),
+    "addmm": (aten.addmm, ((3,), (5, 16), (16, 3)), (), "addmm"),
+    "baddbmm": (aten.baddbmm, ((3,), (2, 5, 16), (2, 16, 3)), (), "baddbmm"),
+    "linear": (aten.linear, ((2, 5, 16), (3, 16)), (), "mm"),
+    "linear with bias": (aten.linear, ((2, 5, 16), (3, 16), (3,)), (), "addmm"),
+    "conv2d": (aten.conv2d, (IMAGE, KERNEL, (6,)), STRIDED, "convolution"),
+    "conv2d of two": (aten.conv2d, (IMAGE, (6, 4, 3, 3)), (), "convolution"),
+    "transposed": (aten.convolution, (IMAGE, (4, 3, 3, 3), (6,)), TRANSPOSED, "convolution"),
 }
+"""By name: an operator, the sizes of its tensors, further arguments, and the composite."""
 
 
 @variants("mode", [torch.no_grad, torch.inference_mode])
 @pytest.mark.parametrize("name", CAUGHT)
 def test_out_dtype_operator(name: str, mode: Any) -> None:
+    operator, sizes, more, composite = CAUGHT[name]
     with mode():  # views of tensors from outside raise in torch_xla's inference mode
-        op, arguments = geometry(name)
-        result = out_dtype(op, F32, *arguments)
-        assert composites_of(result) == [CAUGHT[name]]
+        tensors = [random(*size) for size in sizes]
+        result = out_dtype(operator.default, F32, *tensors, *more)
+        assert composites_of(result) == [composite]
         assert products_of(result) == ["(bf16, bf16) -> f32"]
-    tensors = [wide(a)[0] if isinstance(a, torch.Tensor) else a for a in arguments]
-    assert_close(result, op(*tensors), F32)
+    assert_close(result, operator(*wide(*tensors), *more), F32)
 
 
-@pytest.mark.parametrize("name", CAUGHT)
-def test_out_dtype_operator_is_differentiable(name: str) -> None:
-    op, arguments = geometry(name, requires_grad=True)
-    gradients, expected = with_references(partial(out_dtype, op, F32), op, arguments)
-    assert {product.split(" -> ")[0] for product in products_of(*gradients)} == {"(bf16, bf16)"}
-    for gradient, reference in zip(gradients, expected, strict=True):
-        assert_close(gradient, reference, BF16)
+ACCUMULATING = (aten.addmm, ((5, 3), (5, 16), (16, 3)), (), "matmul_accumulate")
+
+
+@variants("given", [BF16, F16])
+@pytest.mark.parametrize("name", [*CAUGHT, "accumulating"])
+def test_gradients_of_out_dtype_operators(name: str, given: torch.dtype) -> None:
+    """One composite, with the products of narrow operands."""
+    operator, sizes, more, composite = CAUGHT.get(name, ACCUMULATING)
+    inputs = [random(*size, dtype=given) for size in sizes]
+    if name == "accumulating":
+        inputs[0] = inputs[0].float()
+    leaves = [tensor.requires_grad_() for tensor in inputs]
+    call = partial(out_dtype, operator.default, F32)
+    gradients, expected = with_references(call, operator, [*leaves, *more])
+    assert composites_of(*gradients) == [f"{composite}_backward"]
+    narrow = "f16" if given == F16 else "bf16"
+    types = {types.partition(" -> ")[0] for types in products_of(*gradients)}
+    assert types == {f"({narrow}, {narrow})"}
+    for gradient, tensor, reference in zip(gradients, leaves, expected, strict=True):
+        assert_close(gradient, reference, tensor.dtype)
 
 
 def test_out_dtype_operator_of_integers_is_exact() -> None:
@@ -453,51 +404,26 @@ def test_what_does_not_only_accumulate_is_addmm() -> None:
 # Bad requests.
 
 
-Operand = tuple[tuple[int, ...], torch.dtype]
-A, B = ((5, 16), BF16), ((16, 3), BF16)
-REFUSALS: list[tuple[Callable[..., Any], tuple[Operand, ...], torch.dtype, str]] = [
-    (
-        torch.mm,
-        (A, B),
-        I32,
-        "out_dtype torch.int32 is not of the same kind as the operands' dtype torch.bfloat16",
-    ),
-    (
-        torch.mm,
-        (((5, 16), I8), ((16, 3), I8)),
-        F32,
-        "out_dtype torch.float32 is not of the same kind as the operands' dtype torch.int8",
-    ),
-    (
-        torch.mm,
-        (((5, 16), F32), ((16, 3), F32)),
-        BF16,
-        "out_dtype torch.bfloat16 cannot hold every value of the operands' dtype torch.float32",
-    ),
-    (
-        torch.mm,
-        (A, B),
-        F16,
-        "out_dtype torch.float16 cannot hold every value of the operands' dtype torch.bfloat16",
-    ),
-    (torch.mm, (A, ((16, 3), F32)), F32, "expected operands of one dtype, but got torch.bfloat16"),
-    (
-        torch.mm,
-        (((5, 16), torch.bool), ((16, 3), torch.bool)),
-        I32,
-        "not implemented for torch.bool",
-    ),
-    (torch.mm, (((1, 5, 16), BF16), B), F32, "mm: self must be a 2-D tensor, got 3-D"),
-    (torch.bmm, (((1, 5, 16), BF16), B), F32, "bmm: mat2 must be a 3-D tensor, got 2-D"),
-    (torch.mm, (A, ((8, 3), BF16)), F32, "shapes (5, 16) and (8, 3) cannot be multiplied"),
-    (torch.addmm, (((3,), F16), A, B), F32, "or of out_dtype torch.float32, but got torch.float16"),
-    (torch.addmm, (((7,), BF16), A, B), F32, "must match the existing size (7)"),
+A, B = (5, 16), (16, 3)
+REFUSALS: list[tuple[Callable[..., Any], tuple[Any, ...], tuple[torch.dtype, ...], str]] = [
+    (torch.mm, (A, B), (BF16, BF16, I32), "torch.int32 is not of the same kind as the operands'"),
+    (torch.mm, (A, B), (I8, I8, F32), "torch.float32 is not of the same kind as the operands'"),
+    (torch.mm, (A, B), (F32, F32, BF16), "torch.bfloat16 cannot hold every value of the operands'"),
+    (torch.mm, (A, B), (BF16, BF16, F16), "torch.float16 cannot hold every value of the operands'"),
+    (torch.mm, (A, B), (BF16, F32, F32), "expected operands of one dtype, but got torch.bfloat16"),
+    (torch.mm, (A, B), (torch.bool, torch.bool, I32), "not implemented for torch.bool"),
+    (torch.mm, ((1, *A), B), (BF16, BF16, F32), "mm: self must be a 2-D tensor, got 3-D"),
+    (torch.bmm, ((1, *A), B), (BF16, BF16, F32), "bmm: mat2 must be a 3-D tensor, got 2-D"),
+    (torch.mm, (A, (8, 3)), (BF16, BF16, F32), "shapes (5, 16) and (8, 3) cannot be multiplied"),
+    (torch.addmm, ((3,), A, B), (F16, BF16, BF16, F32), "or of out_dtype torch.float32, but got"),
+    (torch.addmm, ((7,), A, B), (BF16, BF16, BF16, F32), "must match the existing size (7)"),
 ]
+"""Operators, the sizes of operands, their types and that of the result, and what is said."""
 
 
 def test_bad_requests_are_runtime_errors() -> None:
-    for operator, operands, wanted, message in REFUSALS:
-        made = [random(*shape, dtype=dtype) for shape, dtype in operands]
+    for operator, sizes, (*types, wanted), message in REFUSALS:
+        made = [random(*size, dtype=dtype) for size, dtype in zip(sizes, types, strict=True)]
         for _ in range(2):  # no half-made entry in a cache
             with pytest.raises(RuntimeError, match=re.escape(message)):
                 operator(*made, out_dtype=wanted)

@@ -17,7 +17,6 @@ from torch import nn
 
 import composites
 from composites.errors import LoweringError
-from lowering.dispatch.reads import Reads
 
 Function = Callable[..., torch.Tensor]
 
@@ -234,11 +233,6 @@ def test_exports_and_compiled_graphs_have_the_new_value() -> None:
             assert compiled(x).tolist() == [value**2] * 2
     reasons = {row.reason for row in composites.stats().entries["acme.read_again"].fallbacks}
     assert not reasons
-
-
-def test_a_function_that_reads_nothing_has_nothing_to_compare() -> None:
-    reads = Reads(lambda x: torch.nn.functional.silu(x) * len(x.shape))
-    assert [name for name, _ in reads.now()] == ["torch.get_default_dtype()"]
 
 
 # ---- tensors ----

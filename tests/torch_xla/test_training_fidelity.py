@@ -1,20 +1,16 @@
 """Twenty steps of AdamW on a small transformer: composites change no bit of what is learned."""
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 import torch_xla.core.xla_model as xm
-from composites_testing.selection import variants
-from composites_testing.tensors import compilations
+from composites_testing.tensors import compilations, execute
+from composites_testing.written import written_composites
 from torch import nn
 
 import composites
+from lowering.verification.bits import same_bits
 
 STEPS = 20
 TOKENS = 61
@@ -57,101 +53,53 @@ class Transformer(nn.Module):
         return F.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
 
 
-class MixedPrecision(Transformer):
-    """Weights in f32, products in bf16."""
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        with torch.autocast("xla", dtype=torch.bfloat16):
-            return super().forward(tokens)
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    make: Callable[[], nn.Module]
-    composites: dict[str, int]
-    """In one step."""
-
-
 def both_ways(**forward: int) -> dict[str, int]:
     return {f"ptxla.{name}{way}": n for name, n in forward.items() for way in ("", "_backward")}
 
 
-EMBEDDING = {"ptxla.embedding": 1, "ptxla.embedding_dense_backward": 1}
-MODELS = {
-    "f32": Model(
-        Transformer,
-        both_ways(gelu=2, softmax=2, dropout=2, layer_norm=4, cross_entropy_loss=1) | EMBEDDING,
-    ),
-    "autocast": Model(
-        partial(MixedPrecision, layers=1),
-        both_ways(gelu=1, softmax=1, dropout=1, layer_norm=2, cross_entropy_loss=1) | EMBEDDING,
-    ),
+COMPOSITES = {
+    **both_ways(gelu=2, softmax=2, dropout=2, layer_norm=4, cross_entropy_loss=1),
+    "ptxla.embedding": 1,
+    "ptxla.embedding_dense_backward": 1,
 }
+"""Of one step."""
 
 
-@dataclass(frozen=True, slots=True)
-class Training:
-    """What a training run leaves."""
-
-    tensors: dict[str, torch.Tensor]
-    """Losses, gradients of the last step, weights and the optimizer's state."""
-    stablehlo: str
-    """Of the first step's loss and gradients."""
-    compilations: int
-
-
-def train(model: Model, execute: Callable[[list[torch.Tensor]], None]) -> Training:
+def train() -> tuple[dict[str, torch.Tensor], str, int]:
+    """Losses, gradients of the last step, weights and the optimizer's state; StableHLO of the first
+    step's loss and gradients; and how many graphs were compiled."""
     torch.manual_seed(0)
-    module = model.make().to("xla").train()
+    module = Transformer().to("xla").train()
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2, weight_decay=0.1)
     execute(list(module.parameters()))
-    compiled_before = compilations()
-    losses: list[torch.Tensor] = []
-    stablehlo = ""
-    for step, tokens in enumerate(batches()):
+    compiled_before, stablehlo = compilations(), ""
+    left: dict[str, torch.Tensor] = {}
+    for step in range(STEPS):
         xm.set_rng_state(step)  # otherwise the dropout's seed is computed from all steps before
         optimizer.zero_grad()
-        loss = module(tokens)
+        loss = module(torch.randint(TOKENS, (4, 16)).to("xla"))
         loss.backward()
         gradients = [p.grad for p in module.parameters() if p.grad is not None]
         stablehlo = stablehlo or xm.get_stablehlo([loss, *gradients])
         optimizer.step()
         state = [t for s in optimizer.state.values() for t in s.values() if t.device.type == "xla"]
         execute([loss.detach(), *gradients, *module.parameters(), *state])
-        losses.append(loss.detach())
-    left = {f"loss {step}": loss for step, loss in enumerate(losses)}
+        left[f"loss {step}"] = loss.detach().cpu()
     for name, parameter in module.named_parameters():
-        left[name] = parameter
-        left |= {} if parameter.grad is None else {f"gradient of {name}": parameter.grad}
-        left |= {f"{key} of {name}": value for key, value in optimizer.state[parameter].items()}
-    on_cpu = {name: t.detach().cpu() for name, t in left.items()}
-    return Training(on_cpu, stablehlo, compilations() - compiled_before)
+        named = {"": parameter, "gradient of ": parameter.grad, **optimizer.state[parameter]}
+        left |= {f"{kind}{name}": t.detach().cpu() for kind, t in named.items() if t is not None}
+    return left, stablehlo, compilations() - compiled_before
 
 
-def batches() -> Iterator[torch.Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(STEPS):
-        yield torch.randint(TOKENS, (4, 16), generator=generator).to("xla")
-
-
-@variants("name", MODELS)
-def test_training_is_that_of_stock(
-    name: str,
-    execute: Callable[[list[torch.Tensor]], None],
-    same_bits: Callable[[Any, Any], bool],
-    written_composites: Callable[[str], Counter[str]],
-) -> None:
-    model = MODELS[name]
-    stock = train(model, execute)
+def test_training_is_that_of_stock() -> None:
+    stock, stock_text, stock_count = train()
     with composites.enabled("all"):
-        ours = train(model, execute)
-
-    assert not written_composites(stock.stablehlo)
-    assert written_composites(ours.stablehlo) == model.composites
-    assert list(ours.tensors) == list(stock.tensors)
-    differing = [n for n, t in stock.tensors.items() if not same_bits(t, ours.tensors[n])]
-    assert not differing
+        ours, text, count = train()
+    assert not written_composites(stock_text)
+    assert written_composites(text) == COMPOSITES
+    assert list(ours) == list(stock)
+    assert [n for n, tensor in stock.items() if not same_bits(tensor, ours[n])] == []
     # Something was learned, and numbers that change with every step compile nothing anew.
-    assert ours.tensors[f"loss {STEPS - 1}"] != ours.tensors["loss 0"]
-    assert all(t.isfinite().all() for t in ours.tensors.values())
-    assert 0 < ours.compilations == stock.compilations < STEPS
+    assert ours[f"loss {STEPS - 1}"] != ours["loss 0"]
+    assert all(tensor.isfinite().all() for tensor in ours.values())
+    assert 0 < count == stock_count < STEPS

@@ -51,18 +51,6 @@ def mean(_lowering: EntryLowering, self: Tensor, dim: list[int] | None, keepdim:
     return _kernel(self)
 
 
-def topk(_lowering: EntryLowering, self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """Lower calls as sample.topk, version 1.
-
-    aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)
-    """
-    _key = (self.shape, self.dtype, k, dim, largest, sorted)
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        CallSpec(_lowering.form, _key, operands=(self,), arguments={'k': k, 'dim': dim, 'largest': largest, 'sorted': sorted})
-    )
-    return _kernel(self)
-
-
 def addmm(_lowering: EntryLowering, self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Any:
     """Lower calls as sample.addmm, version 1.
 
@@ -78,7 +66,6 @@ def addmm(_lowering: EntryLowering, self: Tensor, mat1: Tensor, mat2: Tensor, *,
 BACKEND_HOOKS = {
     'gelu_tanh': gelu_tanh,
     'mean': mean,
-    'topk': topk,
     'addmm': addmm,
 }
 

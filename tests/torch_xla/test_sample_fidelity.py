@@ -1,0 +1,253 @@
+"""Every entry of registry.yaml on its samples, with composites on and off: the same bits.
+
+The samples are those of `composites verify`: named ones, those of PyTorch's operator database
+(OpInfo), or generated ones. Results, gradients and operands that are written to are compared: by
+their graphs, which run where they differ. The exhaustive run executes all.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import pytest
+import torch
+import torch_xla.core.xla_model as xm
+from composites_testing.selection import variants
+from composites_testing.subjects import Subjects
+from torch_xla.experimental.eager import eager_mode_context
+
+import composites
+from composites.element_types import PYTORCH_NAMES
+from composites.registry.catalog import load_catalog
+from lowering.sample_calls import NoCalls, Sample, example_calls
+from lowering.verification.opinfo import samples_of
+from lowering.verification.results import Verdict
+from lowering.verification.runs import evaluate
+from lowering.verification.samples import DATABASE, GENERATED, NAMED, Samples, chosen, sources
+from lowering.verification.targets import Target, targets_of
+from lowering.verification.verify import verify
+
+# torch_xla's own selu says so, with composites or without.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:aten..selu_?. an autograd kernel was not registered"
+)
+
+CATALOG = load_catalog([])
+TARGETS = {
+    target.entry.name: target
+    for target in targets_of(tuple(CATALOG), CATALOG)
+    if target.alternative is None and not (target.is_backward and target.entry.op is None)
+}
+OTHER_BITS = {
+    "products whose batch and heads are apart": (
+        *("eager_attention", "attention_with_sinks", "scaled_attention"),
+    ),
+    "stock leaves the graph for the CPU": (
+        *("weight_norm", "embedding_bag", "fft_r2c", "fft_c2c", "fft_c2r", "glu", "glu_backward"),
+        *("upsample_nearest2d", "upsample_nearest2d_backward", "upsample_bilinear2d"),
+        *("upsample_bilinear2d_backward", "upsample_bicubic2d", "upsample_bicubic2d_backward"),
+        *("grid_sampler_2d", "grid_sampler_2d_backward", "huber_loss", "huber_loss_backward"),
+        *("muon", "zeropower_via_newtonschulz"),
+    ),
+    "stock reads norms back": ("adafactor",),
+    "rounded to bf16 in other places": ("gpt_oss_experts",),
+}
+"""Why entries have others than stock. Their numbers are compared instead."""
+NUMBERS = [name for names in OTHER_BITS.values() for name in names]
+BITS = [name for name in TARGETS if name not in NUMBERS]
+Mode: TypeAlias = Callable[[], AbstractContextManager[Any]]
+MODES: Sequence[Any] = (torch.enable_grad, torch.no_grad, torch.inference_mode)
+FLOATS = ("f32", "bf16", "f16", "f64")
+OTHERS = ("i1", "ui8", "i64", "complex<f32>")
+FEW, MANY = 12, 60
+"""How many samples of an entry are taken."""
+OF_MANY = ("max_pool2d", "nll_loss2d")
+"""Entries that few of their samples reach."""
+ELSEWHERE = (
+    *("mm", "bmm", "addmm", "baddbmm", "matmul_accumulate", "convolution"),  # test_products.py
+    *("adam", "adamw"),  # test_functions.py
+)
+"""Entries that no sample reaches."""
+WITHOUT_GRADIENTS = ("batch_norm_inference",)
+"""Entries of calls that have none."""
+PARTS = 4
+"""Of all entries, so that each part is a graph or two."""
+
+
+def computed(sample: Sample, mode: Mode) -> Mapping[str, Any]:
+    """What a call gives. An exception is to be that of stock."""
+
+    def place(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.detach().to("xla").requires_grad_(tensor.requires_grad)
+
+    try:
+        with mode():
+            values = evaluate(sample, place, sample.function)
+    except Exception as error:
+        return {"raised": f"{type(error).__name__}: {error}".partition("\n")[0]}
+    return {f"tensor {number}": tensor for number, tensor in enumerate(values.tensors)}
+
+
+def samples(target: Target, dtype: str, most: int) -> tuple[Sample, ...]:
+    """Those of the best source. Backwards have direct calls of their operators: the samples of
+    forwards have gradients. Other types than floats have the database's alone."""
+    most = MANY if target.entry.name in OF_MANY else most
+    if dtype not in FLOATS:
+        return of_database(target, getattr(torch, PYTORCH_NAMES[dtype]), most)
+    kinds = (GENERATED,) if target.is_backward else (NAMED, DATABASE, GENERATED)
+    for source in sources(target, dtype, most):
+        if isinstance(source, Samples) and source.source in kinds:
+            return source.samples
+    return ()
+
+
+def of_database(target: Target, dtype: torch.dtype, most: int) -> tuple[Sample, ...]:
+    if target.is_backward or target.samples is not None:
+        return ()
+    found = samples_of(target.entry.op or "", dtype, gradients=False)
+    return chosen([replace(s, text=f"sample {n}") for n, s in enumerate(found)], most)
+
+
+def table(name: str, dtype: str, most: int, modes: Sequence[Mode]) -> Subjects:
+    """The samples of an entry in modes of autograd. It may leave some of the calls alone."""
+    modes = MODES if name in WITHOUT_GRADIENTS else modes
+    calls = {
+        f"{mode.__name__}, {sample.text}": partial(computed, sample, mode)
+        for sample in samples(TARGETS[name], dtype, most)
+        for mode in modes
+    }
+    return Subjects(calls, emits=(), may=ALL, label=f"{name}, ")
+
+
+ALL = {name for entry in CATALOG for name in (entry.composite, f"{entry.composite}_backward")}
+
+
+def runs() -> Iterator[Any]:
+    """Types, how many samples, and modes."""
+    gradients, types = MODES[:1], (*FLOATS, *OTHERS)
+    for dtype in types:
+        mark = () if dtype == "f32" else pytest.mark.slow
+        yield pytest.param(dtype, FEW, gradients, marks=mark, id=dtype)
+    yield pytest.param("f32", FEW, MODES[1:], marks=pytest.mark.slow, id="without gradients")
+    for dtype in types:
+        yield pytest.param(dtype, MANY, MODES, marks=pytest.mark.exhaustive, id=f"run-{dtype}")
+
+
+@pytest.mark.parametrize(("dtype", "most", "modes"), runs())
+@pytest.mark.parametrize("part", range(PARTS))
+def test_samples_have_the_bits_of_stock(
+    all_same_as_stock: Callable[..., Any], part: int, dtype: str, most: int, modes: Sequence[Mode]
+) -> None:
+    tables = {name: table(name, dtype, most, modes) for name in BITS[part::PARTS]}
+    nodes = all_same_as_stock(*tables.values()).ours.nodes
+    for name, made in tables.items():
+        found = {node for call in made.calls for node in nodes[made.label + call]}
+        is_reached = f"ptxla.{TARGETS[name].entry.composite}" in found
+        assert is_reached or dtype in OTHERS or name in ELSEWHERE, name
+
+
+@variants("name", NUMBERS, fast=("huber_loss", "weight_norm", "muon"))
+def test_samples_with_other_bits_have_the_numbers_of_the_cpu(name: str) -> None:
+    """In both directions. A call that leaves the graph is no composite."""
+    rows = verify(TARGETS[name], CATALOG, ("f32", "bf16"))
+    assert {row.verdict for row in rows} == {Verdict.VERIFIED}, rows
+    assert all(row.claimed for row in rows)
+
+
+ROUTES = {
+    "selu": "elu",
+    "celu": "elu_backward",  # torch_xla lowers aten::celu itself
+    "softmin": "softmax",
+    "multi_head_attention_forward": "dropout",
+    "multilabel_soft_margin_loss": "log_sigmoid",
+    "relu6": "hardtanh",
+    "avg_pool1d": "avg_pool2d",
+    "local_response_norm": "avg_pool2d",
+    "msort": "sort",
+    "argsort": "sort",
+}
+"""Other functions of the database, and the composite that some of their samples become."""
+
+
+def test_functions_that_end_in_an_entry(all_same_as_stock: Callable[..., Any]) -> None:
+    tables = {}
+    for name in ROUTES:
+        given = samples_of(f"aten::{name}", torch.float32, gradients=True)
+        calls = {f"{n}": partial(computed, s, torch.enable_grad) for n, s in enumerate(given)}
+        tables[name] = Subjects(calls, emits=(), may=ALL, label=f"{name}, ")
+    nodes = all_same_as_stock(*tables.values()).ours.nodes
+    for name, made in tables.items():
+        found = {node for call in made.calls for node in nodes[made.label + call]}
+        assert f"ptxla.{ROUTES[name]}" in found, name
+
+
+def in_place(operator: Any, tensor: torch.Tensor, *more: Any, **named: Any) -> Any:
+    copy = tensor.clone()
+    assert operator(copy, *more, **named) is copy
+    return copy
+
+
+def test_operators_in_place(all_same_as_stock: Callable[..., Any]) -> None:
+    tables = []
+    for name in BITS:
+        entry = TARGETS[name].entry
+        operator = getattr(torch.ops.aten, f"{(entry.op or '').partition('::')[2]}_", None)
+        found = example_calls(entry) if operator is not None else ()
+        for number, call in enumerate(() if isinstance(found, NoCalls) else found):
+            given = Sample(partial(in_place, operator), *call.arguments())
+            subject = {f"{name}_ {number}": partial(computed, given, torch.enable_grad)}
+            tables.append(Subjects(subject, emits={entry.composite}, may=ALL))
+    assert len(tables) > 10
+    all_same_as_stock(*tables)
+
+
+COMPILED_FAST = ("gelu", "softmax", "layer_norm", "embedding", "avg_pool2d", "rms_norm")
+"""Entries on operators and their backwards, above autograd, with several results, with integers,
+with an operator in place of a kernel of the backend."""
+NOT_COMPILED = ("dropout", "scaled_dot_product_attention", "drop_path", "scanned_gru_cell")
+"""Those that draw random numbers save and restore their state, which no graph can do."""
+
+
+def compiled(sample: Sample) -> Mapping[str, Any]:
+    """Results and gradients in a graph of torch.compile that is run operator by operator."""
+    torch._dynamo.reset()
+    options: Any = {"backend": "aot_eager", "fullgraph": True, "dynamic": False}
+    run = torch.compile(lambda *given, **named: sample.function(*given, **named), **options)
+    return on_cpu(computed(Sample(run, sample.arguments, sample.keywords), torch.enable_grad))
+
+
+def eager(sample: Sample) -> Mapping[str, Any]:
+    xm.set_rng_state(0)
+    with eager_mode_context(True):
+        return on_cpu(computed(sample, torch.enable_grad))
+
+
+def on_cpu(named: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {n: v.cpu() if isinstance(v, torch.Tensor) else v for n, v in named.items()}
+
+
+def runs_as_stock(run: Callable[[Sample], Mapping[str, Any]], name: str, most: int) -> None:
+    """But for rounding, where stock takes the call."""
+    for sample in samples(TARGETS[name], "f32", most):
+        stock = run(sample)
+        with composites.enabled("all"):
+            ours = run(sample)
+        if "raised" not in stock:
+            torch.testing.assert_close(ours, stock, equal_nan=True, rtol=1e-4, atol=1e-5)
+
+
+FORWARDS = [name for name, target in TARGETS.items() if not target.is_backward]
+
+
+@variants("name", [name for name in FORWARDS if name not in NOT_COMPILED], fast=COMPILED_FAST)
+def test_compiled_samples_are_those_of_stock(name: str) -> None:
+    runs_as_stock(compiled, name, 1)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", FORWARDS)
+def test_samples_in_eager_mode_are_those_of_stock(name: str) -> None:
+    """Where a composite stands for several operators, stock rounds between them."""
+    runs_as_stock(eager, name, 3)
