@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -59,6 +60,8 @@ class Options:
     that are named, or a mapping."""
     platform: str | None = None
     """The platform of JAX, such as `cpu` or `cuda`; by default that of the tensors."""
+    save: str | os.PathLike[str] | None = None
+    """A folder to which each graph is written; see `lowering.live.saved`."""
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Options:
@@ -144,7 +147,9 @@ def _function(
     tensors = [read() for read in traced.attributes]
     tensors += [inputs[position] for position in traced.positions]
     fakes = torch_internals.fakes(tensors, device())
-    compile_graph = partial(_compiled, platform=platform, kernels=options.kernels)
+    compile_graph = partial(
+        _compiled, platform=platform, kernels=options.kernels, folder=options.save
+    )
     try:
         with (
             device_offered(),
@@ -197,11 +202,12 @@ def _compiled(
     platform: str,
     kernels: Kernels,
     returned: int | None,
+    folder: str | os.PathLike[str] | None,
 ) -> Any:
     """A graph of AOTAutograd as a program. Dynamo does not trace it: a backward can run in a frame
     that Dynamo looks at."""
     make = torch.compiler.disable(LiveProgram)
-    program = make(graph, inputs, platform, kernels, returned=returned)
+    program = make(graph, inputs, platform, kernels, returned=returned, folder=folder)
     run = torch.compiler.disable(program)
     run._boxed_call = True
     return run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -15,6 +16,7 @@ from lowering.frontends.fx import capture
 from lowering.frontends.protocols import LoweredGraph
 from lowering.live.exchange import Inputs, remember, to_jax, to_torch
 from lowering.live.replay import Replay, states_of_generators
+from lowering.live.saved import save_graph
 from lowering.live.strides import Order, in_memory_order, in_own_order, memory_order
 from lowering.live.views import views_among
 from lowering.stablehlo import jax_function
@@ -37,6 +39,7 @@ class LiveProgram:
         kernels: Kernels,
         *,
         returned: int | None,
+        folder: str | os.PathLike[str] | None = None,
     ) -> None:
         """Lower a graph, put kernels in place of composites, and compile.
 
@@ -46,6 +49,7 @@ class LiveProgram:
             kernels: see `Program.compile`.
             returned: how many results are returned. The others are saved for the backward, if there
                 is one.
+            folder: where the graph is saved; see `save_graph`.
 
         Raises:
             NoKernelError: an operator has no rule in JAX.
@@ -72,6 +76,11 @@ class LiveProgram:
             for parameter in lowered.parameters
         ]
         self._device = device
+        if folder is not None:
+            names = [placeholders[place].name for place in self._operands]
+            kind = "forward" if returned is not None else "inference"
+            kind = "backward" if any(name.startswith("tangents") for name in names) else kind
+            save_graph(lowered, names, [n for n, _ in self._results], kind, folder)
         self.kernels = self._placed(lowered, platform, kernels)
         self._compiled = self._compile(lowered, platform)
 

@@ -1,5 +1,6 @@
 """`torch.compile(backend="composites")`: training steps beside eager PyTorch."""
 
+import math
 import re
 import sys
 import warnings
@@ -548,6 +549,28 @@ def test_an_operator_that_needs_values_runs_in_eager_pytorch() -> None:
     x = torch.rand(5, 2)
     with pytest.warns(composites.errors.CompositesWarning, match="runs in eager PyTorch"):
         torch.testing.assert_close(compiled(call)(x), call(x))
+
+
+def test_graphs_are_saved(tmp_path: Path) -> None:
+    folder, model = tmp_path / "graphs", made(lambda: nn.Sequential(nn.Linear(4, 4), nn.GELU()))
+    (tmp_path / "file").touch()
+    x = torch.ones(2, 4)
+    with composites.enabled("all"):
+        compiled(model, options={"save": folder})(x).sum().backward()
+        with torch.no_grad():
+            result = compiled(model, options={"save": folder})(x)
+        with pytest.raises(Exception, match="file cannot hold graphs"):
+            compiled(model, options={"save": tmp_path / "file"})(x)
+    names = [path.name for path in sorted(folder.iterdir())]
+    assert names == ["000_forward", "001_backward", "002_inference"]
+    forward, backward, inference = (composites.Program.load(folder / name) for name in names)
+    assert forward.composites["ptxla.gelu"] == 1
+    assert backward.composites["ptxla.gelu_backward"] == 1
+    arrays = {4: model[0].bias, 8: x, 16: model[0].weight.t()}
+    (values,) = inference.run(
+        *(arrays[math.prod(value.sizes)].detach().numpy() for value in inference.inputs)
+    ).values()
+    torch.testing.assert_close(torch.tensor(values), result)
 
 
 def test_mistakes() -> None:

@@ -1,0 +1,78 @@
+"""Graphs of live programs as folders, which the command line and consumers read as exports."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from composites.errors import CompositesError
+from lowering.emission.types import TensorType
+from lowering.export.dimensions import shape_of
+from lowering.export.manifest import Value
+from lowering.export.program import Program
+from lowering.frontends.protocols import LoweredGraph
+from lowering.stablehlo import rename_decompositions, rename_module, run_passes
+
+
+def save_graph(
+    lowered: LoweredGraph,
+    operands: Sequence[str],
+    results: Sequence[int],
+    kind: str,
+    folder: str | os.PathLike[str],
+) -> Path:
+    """Write a graph as a `Program`, before kernels take the place of composites. The dimensions of
+    its tensors are in the order that they have in memory.
+
+    Args:
+        operands: the names of the graph's inputs, by operand.
+        results: the positions of the computed results among those of the graph.
+        kind: `forward`, `backward` or `inference`, of which the folder's name is made.
+        folder: gets a folder for each graph: `000_forward`, `001_backward`, and so on.
+
+    Raises:
+        CompositesError: the folder cannot be made.
+        ProgramError: the program cannot be written.
+    """
+    inputs = tuple(
+        _value("rng_seed" if p.operand is None else f"arg:{operands[p.operand]}", p.type)
+        for p in lowered.parameters
+    )
+    outputs = tuple(
+        _value(f"out:{position}", type_)
+        for position, type_ in zip(results, lowered.results, strict=True)
+    )
+    renamed = partial(rename_module, name=kind)
+    module = run_passes(lowered.module, [rename_decompositions, renamed], verify=False)
+    written = _new_folder(Path(folder), kind)
+    Program(module, inputs, outputs).save(written)
+    return written
+
+
+def _value(name: str, type_: TensorType) -> Value:
+    return Value(name, shape_of(type_.shape), type_.element_type)
+
+
+def _new_folder(parent: Path, kind: str) -> Path:
+    """A folder that no graph has yet. Several threads and processes may write to one parent."""
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        for number in itertools.count(_next_number(parent)):
+            folder = parent / f"{number:03}_{kind}"
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                continue
+            return folder
+    except OSError as error:
+        raise CompositesError(f"save: {parent} cannot hold graphs: {error}") from error
+    raise AssertionError
+
+
+def _next_number(parent: Path) -> int:
+    named = (re.match(r"(\d+)_", path.name) for path in parent.iterdir())
+    return max((int(match[1]) + 1 for match in named if match), default=0)
