@@ -1,4 +1,4 @@
-"""What the commands say of alternatives: list, show, check, run and export."""
+"""What the commands say of alternatives: list, show, run and export."""
 
 import json
 import sys
@@ -83,32 +83,6 @@ def test_show() -> None:
     assert "causal_rows (fast; only for cuda)" in shown
     described = json.loads(invoke("show", "umbra.e", "--json").stdout)["composites"][0]
     assert described["alternatives"]["b"] == {"decomposition": "umbra_f:two"}
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("umbra_f:six", "umbra.yaml:7: e: kernels: a: module umbra_f has no function six"),
-        ("umbra_f:pair", "umbra.yaml:7: e: kernels: a: umbra_f:pair(one, two) does not take"),
-    ],
-)
-def test_check(text: str, message: str) -> None:
-    assert invoke("check", "umbra.yaml").exit_code == 0
-    wrong = REGISTRY.replace("umbra_f:two", text, 1)
-    Path("umbra.yaml").write_text(wrong)
-    result = invoke("check", "umbra.yaml")
-    assert result.exit_code == 1
-    assert message in result.stderr
-
-
-def test_check_of_what_a_file_adds() -> None:
-    Path("umbra.yaml").write_text(
-        "schema: 1\nnamespace: umbra\ncomposites: {}\nkernels:\n"
-        "  ptxla.silu: {a: {decomposition: 'umbra_f:pair'}}\n"
-    )
-    result = invoke("check", "umbra.yaml")
-    assert result.exit_code == 1
-    assert "umbra.yaml:5: silu: kernels: a: umbra_f:pair(one, two) does not" in result.stderr
 
 
 @pytest.mark.process

@@ -12,83 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from composites_testing.processes import run
 
 REGISTRIES = Path(__file__).parents[2] / "examples" / "registries"
 
 FILES = ("litert", "litert_odml", "litert_tfl", "litert_training")
 
-# By model: composites of the program, and operators of the flatbuffer. Norms and attention stay
-# composites, for delegates.
-EXPECTED = {
-    "bert": (
-        {
-            "aten.gelu.default": 3,
-            "odml.embedding_lookup": 3,
-            "odml.group_norm": 6,
-            "odml.softmax": 2,
-        },
-        {"GELU": 3, "SOFTMAX": 2, "EMBEDDING_LOOKUP": 3, "STABLEHLO_COMPOSITE": 6},
-    ),
-    # LiteRT has no name for silu and batch norm: composites that run their decomposition.
-    "conv_net": (
-        {
-            "aten.avg_pool2d.default": 1,
-            "aten.hardswish.default": 1,
-            "ptxla.batch_norm_inference": 2,
-            "litert.max_pool2d": 1,
-            "ptxla.silu": 1,
-        },
-        {"HARD_SWISH": 1, "AVERAGE_POOL_2D": 1, "STABLEHLO_COMPOSITE": 4},
-    ),
-    "operators": (
-        {
-            "aten.avg_pool2d.default": 4,
-            "aten.gelu.default": 1,
-            "aten.hardswish.default": 1,
-            "odml.embedding_lookup": 1,
-            "odml.group_norm": 2,
-            "odml.l2_norm": 1,
-            "odml.rms_norm": 1,
-            "odml.scaled_dot_product_attention": 1,
-            "odml.softmax": 2,  # one of them in the decomposition of attention
-            "odml.upsample_bilinear2d": 1,
-            "ptxla.avg_pool2d": 3,  # in the decompositions of LiteRT's
-            "tfl.mean": 1,
-            "tfl.mirror_pad": 1,
-            "tfl.pack": 1,
-            "tfl.resize_nearest_neighbor": 1,
-        },
-        {
-            "GELU": 1,
-            "SOFTMAX": 1,
-            "HARD_SWISH": 1,
-            "EMBEDDING_LOOKUP": 1,
-            "AVERAGE_POOL_2D": 4,
-            "RESIZE_BILINEAR": 1,
-            "RESIZE_NEAREST_NEIGHBOR": 1,
-            "MEAN": 1,
-            "MIRROR_PAD": 1,
-            "PACK": 1,
-            "STABLEHLO_COMPOSITE": 5,
-        },
-    ),
-}
-OPERATORS = {operator for _, operators in EXPECTED.values() for operator in operators}
-
-
-# Of a training step, whose other composites are decomposed.
-TRAINING = {
-    "bert": (
-        {"aten.gelu.default": 3, "odml.softmax": 2},
-        {"GELU": 3, "SOFTMAX": 2},
-    ),
-    # They stack the four values of a window.
-    "conv_net": (
-        {"aten.hardswish.default": 1, "tfl.mean": 1, "tfl.pack": 1},
-        {"HARD_SWISH": 1, "PACK": 1},
-    ),
-}
+FOUND = yaml.safe_load(Path(__file__).with_name("litert.yaml").read_text(encoding="utf-8"))
+EXPECTED, TRAINING = FOUND["inference"], FOUND["training"]
+OPERATORS = {operator for model in EXPECTED.values() for operator in model["operators"]}
 
 
 def converted(*subjects: str) -> dict[str, Any]:
@@ -106,7 +39,7 @@ def converted(*subjects: str) -> dict[str, Any]:
 
 
 def check_inference(name: str, found: Mapping[str, Any]) -> None:
-    composites, operators = EXPECTED[name]
+    composites, operators = EXPECTED[name].values()
     assert found["composites"] == composites, name
     assert {key: n for key, n in found["operators"].items() if key in OPERATORS} == operators, name
     # What gelu and softmax would have been decomposed into.
@@ -115,7 +48,7 @@ def check_inference(name: str, found: Mapping[str, Any]) -> None:
 
 
 def check_training(name: str, found: Mapping[str, Any]) -> None:
-    composites, operators = TRAINING[name]
+    composites, operators = TRAINING[name].values()
     assert found["composites"] == composites, name
     assert {key: found["operators"].get(key) for key in operators} == operators, name
     assert "STABLEHLO_COMPOSITE" not in found["operators"], name

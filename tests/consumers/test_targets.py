@@ -1,19 +1,33 @@
 """Targets on the consumers: what passes replace agrees, and what is refused is refused."""
 
+import ast
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from composites_testing.cases import Case, cases
+from composites_testing.passes import random_inputs
 from composites_testing.scatters import FORMS, arguments, scatter
 from composites_testing.selection import only_fast
 
 from benchmarks.consumer_runs import CONSUMERS, TARGET, Consumer
-from lowering.stablehlo import Module, UnsupportedOperationError, run, run_passes, target_passes
+from lowering.stablehlo import (
+    Module,
+    UnsupportedOperationError,
+    compile_module,
+    run,
+    run_passes,
+    target_passes,
+)
+from lowering.stablehlo.dtypes import static_tensor
 from lowering.stablehlo.refusals import LITERT
 
-X, PAIR = "tensor<4x6xf32>", "(tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xi1>"
 RANDOM = np.random.default_rng(0)
+PROGRAMS = Path(__file__).parent / "programs.mlir"
 
 
 def program(lines: str, *arguments: str, result: str) -> Module:
@@ -25,156 +39,30 @@ def floats(*sizes: int) -> Any:
     return RANDOM.standard_normal(sizes).astype(np.float32) * 3
 
 
-SORT = """%s = "stablehlo.sort"(%a0) <{dimension = 1 : i64}> ({
-  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
-    %c = stablehlo.compare LT, %p, %q, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
-    stablehlo.return %c : tensor<i1>
-}) : (tensor<4x6xf32>) -> tensor<4x6xf32>
-%r = stablehlo.slice %s [0:4, 0:6] : (tensor<4x6xf32>) -> tensor<4x6xf32>"""
-TOP = """%i = stablehlo.iota dim = 1 : tensor<4x6xi32>
-%s:2 = "stablehlo.sort"(%a0, %i) <{dimension = 1 : i64, is_stable = false}> ({
-  ^bb0(%p: tensor<f32>, %q: tensor<f32>, %x: tensor<i32>, %y: tensor<i32>):
-    %c = stablehlo.compare GT, %p, %q, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
-    stablehlo.return %c : tensor<i1>
-}) : (tensor<4x6xf32>, tensor<4x6xi32>) -> (tensor<4x6xf32>, tensor<4x6xi32>)
-%r = stablehlo.slice %s#1 [0:4, 0:2] : (tensor<4x6xi32>) -> tensor<4x2xi32>"""
-ARGMAX = """%i = stablehlo.iota dim = 1 : tensor<4x6xi32>
-%l = stablehlo.constant dense<0xFF800000> : tensor<f32>
-%z = stablehlo.constant dense<0> : tensor<i32>
-%s:2 = stablehlo.reduce(%a0 init: %l), (%i init: %z) across dimensions = [1]
-  : (tensor<4x6xf32>, tensor<4x6xi32>, tensor<f32>, tensor<i32>) -> (tensor<4xf32>, tensor<4xi32>)
-  reducer(%p: tensor<f32>, %q: tensor<f32>) (%x: tensor<i32>, %y: tensor<i32>) {
-    %c = stablehlo.compare GE, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
-    %d = stablehlo.select %c, %p, %q : tensor<i1>, tensor<f32>
-    %e = stablehlo.compare EQ, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
-    %f = stablehlo.minimum %x, %y : tensor<i32>
-    %g = stablehlo.select %c, %x, %y : tensor<i1>, tensor<i32>
-    %h = stablehlo.select %e, %f, %g : tensor<i1>, tensor<i32>
-    stablehlo.return %d, %h : tensor<f32>, tensor<i32>
-  }
-%r = stablehlo.reshape %s#1 : (tensor<4xi32>) -> tensor<4x1xi32>"""
-CUMSUM = """%z = stablehlo.constant dense<0> : tensor<ui8>
-%n = stablehlo.constant dense<0> : tensor<4x6xui8>
-%m = stablehlo.convert %a0 : (tensor<4x6xi1>) -> tensor<4x6xui8>
-%w = "stablehlo.reduce_window"(%m, %z) <{window_dimensions = array<i64: 1, 6>,
-  padding = dense<[[0, 0], [5, 0]]> : tensor<2x2xi64>}> ({
-  ^bb0(%p: tensor<ui8>, %q: tensor<ui8>):
-    %s = stablehlo.add %p, %q : tensor<ui8>
-    stablehlo.return %s : tensor<ui8>
-}) : (tensor<4x6xui8>, tensor<ui8>) -> tensor<4x6xui8>
-%k = stablehlo.and %m, %m : tensor<4x6xui8>
-%t = stablehlo.compare NE, %k, %n : (tensor<4x6xui8>, tensor<4x6xui8>) -> tensor<4x6xi1>
-%i = stablehlo.convert %w : (tensor<4x6xui8>) -> tensor<4x6xi32>
-%o = stablehlo.constant dense<-1> : tensor<4x6xi32>
-%r = stablehlo.select %t, %i, %o : tensor<4x6xi1>, tensor<4x6xi32>"""
-ALL = f"""%b = stablehlo.compare GT, %a0, %a1 : {PAIR}
-%t = stablehlo.constant dense<true> : tensor<i1>
-%f = stablehlo.constant dense<false> : tensor<i1>
-%r = "stablehlo.reduce"(%b, %t) <{{dimensions = array<i64: 1>}}> ({{
-  ^bb0(%p: tensor<i1>, %q: tensor<i1>):
-    %c = stablehlo.and %p, %q : tensor<i1>
-    %d = stablehlo.select %c, %t, %f : tensor<i1>, tensor<i1>
-    stablehlo.return %d : tensor<i1>
-}}) : (tensor<4x6xi1>, tensor<i1>) -> tensor<4xi1>"""
-WINDOW = """%z = stablehlo.constant dense<0.0> : tensor<f32>
-%r = "stablehlo.select_and_scatter"(%a0, %a1, %z) <{
-  window_dimensions = array<i64: 1, 1, 3, 3>, window_strides = array<i64: 1, 1, 2, 2>,
-  padding = dense<[[0, 0], [0, 0], [1, 1], [1, 1]]> : tensor<4x2xi64>}> ({
-  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
-    %c = stablehlo.compare GE, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
-    stablehlo.return %c : tensor<i1>
-}, {
-  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
-    %c = stablehlo.add %p, %q : tensor<f32>
-    stablehlo.return %c : tensor<f32>
-}) : (tensor<1x2x8x8xf32>, tensor<1x2x4x4xf32>, tensor<f32>) -> tensor<1x2x8x8xf32>"""
+Called = tuple[Module, list[Any]]
+"""A program and its operands."""
 
 
-def convolution(window: str, groups: int) -> str:
-    return (
-        "stablehlo.convolution(%a0, %a1) dim_numbers ="
-        f" [f, b, 0, 1]x[i, o, 0, 1]->[f, b, 0, 1], window = {{{window}}}"
-        f" {{batch_group_count = {groups} : i64, feature_group_count = 1 : i64}}"
-    )
+def called(case: Case) -> Called:
+    """A program of the file, with the operands that it names, or normally distributed ones."""
+    module = case.module()
+    types = compile_module(module).inputs
+    for line in case.all("with"):
+        tensors = [tensor for tensor in map(static_tensor, types) if tensor]
+        numbers = zip(ast.literal_eval(line), tensors, strict=True)
+        return module, [np.array(given, dtype) for given, (_, dtype) in numbers]
+    return module, random_inputs(types)
 
 
-def operation(line: str, *operands: Any) -> tuple[Module, list[Any]]:
-    """A program of one operation, which ends with its type, and its operands."""
-    types, _, result = line.rpartition(" : ")[2].strip("()").rpartition(") -> ")
-    arguments = types.split(", ") if types else [result] * len(operands)
-    return program(f"%r = {line}", *arguments, result=result), list(operands)
+def scattered(form: str, combination: str) -> Called:
+    return scatter(form, combination), arguments(form, np.float32)
 
 
-LEAST = -(2**31)
-CALLS: dict[str, tuple[Module, list[Any]]] = {
-    "a sort": (program(SORT, X, result=X), [floats(4, 6)]),
-    "top-k": (program(TOP, X, result="tensor<4x2xi32>"), [floats(4, 6)]),
-    "argmax": (program(ARGMAX, X, result="tensor<4x1xi32>"), [floats(4, 6)]),
-    "a running sum of booleans": (
-        program(CUMSUM, "tensor<4x6xi1>", result="tensor<4x6xi32>"),
-        [RANDOM.random((4, 6)) < 0.5],
-    ),
-    "all": (program(ALL, X, X, result="tensor<4xi1>"), [floats(4, 6) + 3, floats(4, 6) - 3]),
-    "a remainder": operation(f"stablehlo.remainder %a0, %a1 : {X}", floats(4, 6), floats(4, 6)),
-    "a remainder of the least integer": operation(
-        "stablehlo.remainder %a0, %a1 : tensor<5xi32>",
-        np.full(5, LEAST, np.int32),
-        np.array([3, -3, 1, -1, LEAST], np.int32),
-    ),
-    "a product with dimensions in another order": operation(
-        "stablehlo.dot_general %a0, %a1, contracting_dims = [0, 2] x [1, 0]"
-        " : (tensor<3x4x2xf32>, tensor<2x3x5xf32>) -> tensor<4x5xf32>",
-        floats(3, 4, 2),
-        floats(2, 3, 5),
-    ),
-    "a comparison with a Python number": (
-        program(
-            "%c = stablehlo.constant dense<0.3> : tensor<4xf64>"
-            " %w = stablehlo.convert %a0 : (tensor<4xf32>) -> tensor<4xf64>"
-            " %r = stablehlo.compare GT, %w, %c"
-            " : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xi1>",
-            "tensor<4xf32>",
-            result="tensor<4xi1>",
-        ),
-        [np.array([0.3, 0.29999998, 0.30000004, -1], np.float32)],
-    ),
-    "an unsigned comparison": operation(
-        "stablehlo.compare LT, %a0, %a1 : (tensor<4xui32>, tensor<4xui32>) -> tensor<4xi1>",
-        np.array([0, 7, 2**32 - 1, 5], np.uint32),
-        np.array([1, 7, 3, 2**31], np.uint32),
-    ),
-    "a maximum from zero": (
-        program(
-            "%z = stablehlo.constant dense<0.0> : tensor<f32>"
-            " %r = stablehlo.reduce(%a0 init: %z) applies stablehlo.maximum"
-            f" across dimensions = [1] : ({X}, tensor<f32>) -> tensor<4xf32>",
-            X,
-            result="tensor<4xf32>",
-        ),
-        [floats(4, 6)],
-    ),
-    "a gradient of max pooling": (
-        program(WINDOW, "tensor<1x2x8x8xf32>", "tensor<1x2x4x4xf32>", result="tensor<1x2x8x8xf32>"),
-        [floats(1, 2, 8, 8), floats(1, 2, 4, 4)],
-    ),
-    "a gradient of a depthwise kernel": operation(
-        convolution("pad = [[1, 1], [1, 1]]", 4)
-        + " : (tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>) -> tensor<4x1x3x3xf32>",
-        floats(2, 4, 8, 8),
-        floats(2, 4, 8, 8),
-    ),
-    "a gradient of a convolution with strides": operation(
-        convolution("pad = [[1, 2], [2, 1]], lhs_dilate = [2, 2]", 1)
-        + " : (tensor<3x2x4x4xf32>, tensor<3x5x3x3xf32>) -> tensor<5x2x8x8xf32>",
-        floats(3, 2, 4, 4),
-        floats(3, 5, 3, 3),
-    ),
+CALLS: dict[str, Callable[[], Called]] = {
+    case.title: partial(called, case) for case in cases(PROGRAMS.read_text(encoding="utf-8"))
 }
 CALLS |= {
-    f"scatter: {form}, {combination or 'replace'}": (
-        scatter(form, combination),
-        arguments(form, np.float32),
-    )
+    f"scatter: {form}, {combination}": partial(scattered, form, combination)
     for form in FORMS
     for combination in ("add", "maximum")
 }
@@ -185,7 +73,7 @@ CALLS |= {
     "name", only_fast(sorted(CALLS), "a remainder", "scatter: two dimensions, add")
 )
 def test_what_is_replaced_agrees(name: str, consumer: Consumer) -> None:
-    module, given = CALLS[name]
+    module, given = CALLS[name]()
     (want,) = run(module, *given)
     lowered = run_passes(module, target_passes(TARGET[consumer]))
     (found,) = CONSUMERS[consumer](lowered, given)

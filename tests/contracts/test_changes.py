@@ -1,10 +1,15 @@
 """What a change of a registry means for kernels: one test for each kind."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-import pytest
+import yaml
+from composites_testing.golden import check_cases
 
 from composites.contracts.changes import Verdict, broken, changes, following
+from composites.contracts.lock import lock_text, parse_lock
 from composites.contracts.model import Attribute, Call, Conditions, Contract, Lock, Operand
 
 WITH = {"torch": "2.9.0", "jaxlib": "0.10.2"}
@@ -41,96 +46,25 @@ def attribute(name: str, **fields: object) -> dict[str, object]:
     }
 
 
+HEAD = {"format": 1, "namespace": "acme", "made_with": WITH}
 X, Y, Z = BASE.operands
-OTHER = replace(CALL, decomposition="sha256:b")
-BREAKING: tuple[tuple[dict[str, object], str], ...] = (
-    ({"operands": (*BASE.operands, Operand("w"))}, "operand w added"),
-    ({"operands": (*BASE.operands, Operand("w", optional=True))}, "operand w added"),
-    ({"operands": (X, Y)}, "operand z removed"),
-    ({"operands": (Y, X, Z)}, "operands reordered: x, y, z -> y, x, z"),
-    ({"operands": (X, Operand("y", optional=True), Z)}, "operand y can be absent now"),
-    ({"operands": (X, Operand("y", variadic=True), Z)}, "operand y is a list of tensors now"),
-    (
-        {"attributes": (*BASE.attributes, Attribute("eps", "f32", argument="eps"))},
-        "attribute eps added",
-    ),
-    ({"attributes": BASE.attributes[1:]}, "attribute dim removed"),
-    (attribute("dim", type="i32"), "attribute dim was of type i64, is of type i32"),
-    (attribute("dim", optional=True), "attribute dim can be absent now"),
-    (attribute("dim", normalize=False), "attribute dim can be negative now"),
-    (
-        attribute("dim", argument="axis"),
-        "attribute dim was the argument dim, is the argument axis",
-    ),
-    (
-        attribute("mode", value="exact"),
-        "attribute mode was the constant 'fast', is the constant 'exact'",
-    ),
-    (
-        attribute("mode", value=True),
-        "attribute mode was the constant 'fast', is the constant True",
-    ),
-    (
-        attribute("mode", value=None, argument="mode"),
-        "attribute mode was the constant 'fast', is the argument mode",
-    ),
-    ({"results": ("result", "result.1")}, "results: result -> result, result.1"),
-    ({"saved": ("lse",)}, "results that a backward needs: none -> lse"),
-    (
-        {"calls": (replace(OTHER, results=("tensor<2xbf16>",)),)},
-        "results of a call with tensor<2xf32>, tensor<2xf32> were tensor<2xf32>,"
-        " are tensor<2xbf16>",
-    ),
-    ({"calls": (OTHER,)}, "the decomposition changed for tensor<2xf32>, tensor<2xf32> {}"),
-    (
-        {"operator": "acme::other", "calls": (OTHER,)},
-        "operator was acme::scale, is acme::other",
-    ),
-    (
-        {"decomposition": "acme.ops:other", "calls": (), "no_call": "none"},
-        "`decomposition` was acme.ops:scale, is acme.ops:other; what it computes was not compared",
-    ),
-)
+DOCUMENT: dict[str, Any] = json.loads(lock_text(lock(BASE)))["contracts"][0]
 
 
-@pytest.mark.parametrize(("fields", "what"), BREAKING)
-def test_a_changed_meaning_needs_a_new_version(fields: dict[str, object], what: str) -> None:
-    changed = replace(BASE, **fields)  # type: ignore[arg-type]
-    found = broken(changes(lock(BASE), lock(changed)))
-    assert what in [change.what for change in found]
-    assert str(found[0]).startswith("acme.scale version 1: ")
-    assert str(found[0]).endswith(" (version not raised)")
-    raised = changes(lock(BASE), lock(replace(changed, version=2)))
-    assert not broken(raised)
-    assert raised[0].what == "raised from version 1"
+def test_what_changes_of_an_entry_mean() -> None:
+    """Each case has the keys of BASE that become others, as in a lock."""
 
+    def written(parts: dict[str, str]) -> str:
+        document = DOCUMENT | yaml.safe_load(parts[""])
+        contract = parse_lock(json.dumps(HEAD | {"contracts": [document]}), "new.lock").contracts[0]
+        found = changes(lock(BASE), lock(contract))
+        if broken(found):
+            raised = changes(lock(BASE), lock(replace(contract, version=2)))
+            assert not broken(raised), raised
+            assert raised[0].what == "raised from version 1"
+        return "\n".join(map(str, found))
 
-COMPATIBLE: tuple[tuple[dict[str, object], str], ...] = (
-    ({"operands": (Operand("a"), Y, Z)}, "operands renamed or replaced: x, y, z -> a, y, z"),
-    ({"operands": (X, Y, Operand("z"))}, "operand z is always there now"),
-    ({"attributes": BASE.attributes[:2]}, "attribute scale removed"),
-    (attribute("scale", optional=False), "attribute scale is always there now"),
-    (
-        attribute("dim", argument=None, value=1),
-        "attribute dim was the argument dim, is the constant 1",
-    ),
-    (
-        {"when": Conditions({"mode": ("fast",)}, ("f32", "bf16"))},
-        "conditions changed (dtypes: f32 -> f32, bf16); calls keep their meaning",
-    ),
-    ({"operator": "acme::scale.other"}, "operator was acme::scale, is acme::scale.other"),
-    (
-        {"decomposition": "acme.new:scale"},
-        "`decomposition` was acme.ops:scale, is acme.new:scale; what it computes is the same",
-    ),
-    ({"functions": ("m:f",)}, "functions: none -> m:f"),
-)
-
-
-def test_compatible_changes() -> None:
-    for fields, what in COMPATIBLE:
-        rows = changes(lock(BASE), lock(replace(BASE, **fields)))  # type: ignore[arg-type]
-        assert [(change.what, change.verdict) for change in rows] == [(what, Verdict.SAME)]
+    check_cases(Path(__file__).parent / "golden" / "changes.txt", written)
 
 
 def test_what_is_no_change() -> None:

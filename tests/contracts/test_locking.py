@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from composites_testing.golden import Parts, check_cases
 from composites_testing.processes import run_python
 from typer.testing import CliRunner, Result
 
@@ -242,39 +243,23 @@ def module(name: str, attributes: str, version: int = 1) -> str:
     return text.replace("VERSION", str(version))
 
 
-CALLS: list[tuple[str, str, int, str | None]] = [
-    ("ptxla.gelu", '{approximate = "none"}', 1, None),
-    # Another entry makes the same composite with a constant.
-    ("ptxla.gelu", '{approximate = "tanh"}', 1, None),
-    ("ptxla.gelu", '{approximate = "none"}', 2, "version 2 is not in the lock, which has 1"),
-    ("ptxla.sofmax", "{}", 1, "no composite ptxla.sofmax; did you mean 'ptxla.softmax'?"),
-    ("ptxla.gelu", "{}", 1, "attribute approximate is missing"),
-    ("ptxla.gelu", "{approximate = 1 : i64}", 1, "is not of type string"),
-    ("ptxla.gelu", '{approximate = "none", fast = true}', 1, "has no attribute fast"),
-    ("ptxla.silu_backward", "{}", 1, "it has 1 operands, and the lock has 2"),
-    ("ptxla.var_mean", "{keepdim = false}", 1, "it has 1 results, and the lock has 2"),
-    ("ptxla.softmax", "{dim = 0 : i64}", 1, None),
-    ("ptxla.softmax", "{dim = true}", 1, "attribute dim = True is not of type i64"),
-    ("ptxla.dropout", "{p = 5.0e-01 : f32}", 1, None),
-]
-
-
 def test_inspect_against_a_lock(tmp_path: Path) -> None:
+    """Another entry makes ptxla.gelu with a constant."""
     file = tmp_path / "module.mlir"
-    against = ("--against", str(builtin_lock_path()))
-    for name, attributes, version, reason in CALLS:
-        file.write_text(module(name, attributes, version))
-        result = invoke("inspect", str(file), *against)
-        if reason is None:
-            assert (result.exit_code, result.stderr) == (0, ""), name
-            assert result.stdout == f"all 1 composites are those of {builtin_lock_path()}\n"
-            continue
-        assert result.exit_code == 1
-        assert reason in result.stdout
-        shown = invoke("inspect", str(file), *against, "--json")
-        (row,) = json.loads(shown.stdout)["not_understood"]
-        assert (row["composite"], row["version"], row["count"]) == (name, version, 1)
-        assert reason in row["reason"]
+    against = (str(file), "--against", str(builtin_lock_path()))
+
+    def said(parts: Parts) -> str:
+        name, attributes, version = (part.strip() for part in parts.values())
+        file.write_text(module(name, attributes, int(version)))
+        result = invoke("inspect", *against)
+        if result.exit_code == 0:
+            return result.stdout.replace(str(builtin_lock_path()), "registry.lock")
+        (row,) = json.loads(invoke("inspect", *against, "--json").stdout)["not_understood"]
+        assert row["reason"] in result.stdout
+        assert (row["composite"], row["version"], row["count"]) == (name, int(version), 1)
+        return f"exit code {result.exit_code}: {row['reason']}\n"
+
+    check_cases(Path(__file__).parent / "golden" / "against.txt", said)
 
 
 LISTS = """\

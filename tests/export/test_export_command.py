@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from composites_testing.golden import Parts, check_cases
 from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
@@ -96,61 +97,20 @@ def test_several_devices(composites_export: Any, file: Path, tmp_path: Path) -> 
     assert "sdy.sharding" in program.mlir
 
 
-MISTAKES = (
-    (("--mesh", "4"), "--mesh 4: write names and sizes of axes, such as data=2,model=4"),
-    (("--mesh", "data=two"), "--mesh data=two: write names and sizes of axes"),
-    (("--shard", "weight"), "--shard weight: write a pattern and axes, such as"),
-    (("--shard", "weight=model"), "shardings need the mesh that they name"),
-    (("--sharding-form", "sdy"), "--sharding-form sdy: write gspmd or shardy"),
-    (("--ops", "gelo"), "there is no composite 'gelo'; did you mean 'gelu'?"),
-    (("--train",), "with train=True, Linear must return a scalar loss"),
-    (
-        ("--optimizer", "torch.optim:Adamm"),
-        "module torch.optim has no function Adamm; did you mean 'Adam'?",
-    ),
-    (("--portable", "99.0.0"), "StableHLO 99.0.0 cannot be written"),
-)
-
-
 def test_an_export_that_fails_writes_nothing(
     composites_export: Any, file: Path, tmp_path: Path
 ) -> None:
-    for options, message in MISTAKES:
-        code, out, errors = composites_export(f"{file}:linear", *options, "-o", tmp_path / "out")
-        assert (code, out) == (2 if message.startswith("--") else 1, ""), message
-        assert message in errors
+    def message(parts: Parts) -> str:
+        arguments = parts[""].replace("FACTORIES", str(file)).split()
+        code, out, errors = composites_export(*arguments, "-o", tmp_path / "out")
+        assert not out
         assert not (tmp_path / "out").exists()
+        return f"exit code {code}\n{errors}".replace(str(file), "FACTORIES")
+
+    check_cases(Path(__file__).parent / "golden" / "commands.txt", message)
     code, _, errors = composites_export(f"{file}:linear", "-o", file)
     assert (code, errors) == (1, f"error: {file} cannot be written: File exists\n")
     assert file.read_text() == FACTORIES
-
-
-MUST = (
-    "must return (module, args) or (module, args, kwargs), where args is a tuple and kwargs a dict"
-)
-
-
-TARGETS = (
-    ("HERE:lineer", "HERE has no function lineer; did you mean 'linear'?"),
-    ("HERE:number", "number of HERE is not a function; it is of type int"),
-    (
-        "net.py",
-        "'net.py' does not name a function; write FILE.py:FUNCTION or package.module:FUNCTION",
-    ),
-    ("nowhere.py:linear", "there is no file nowhere.py"),
-    ("HERE:raises", "HERE:26: HERE:raises raised ValueError: no weights here"),
-    ("HERE:module_only", f"HERE:module_only {MUST}; it returned Linear"),
-    ("HERE:no_arguments", f"HERE:no_arguments {MUST}; it returned a tuple of Linear"),
-    ("HERE:tensor_argument", f"HERE:tensor_argument {MUST}; it returned a tuple of Linear, Tensor"),
-)
-
-
-def test_a_factory_that_cannot_be_used(composites_export: Any, file: Path, tmp_path: Path) -> None:
-    for target, message in TARGETS:
-        named = target.replace("HERE:", f"{file}:")
-        code, out, errors = composites_export(named, "-o", tmp_path / "out")
-        assert (code, out, errors) == (1, "", f"error: {message.replace('HERE', str(file))}\n")
-        assert not (tmp_path / "out").exists()
 
 
 def test_a_file_does_not_take_the_place_of_another_module(

@@ -1,6 +1,5 @@
 """Faster alternatives in a compiled step: which calls they take, what they compute, and why not."""
 
-import re
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -9,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from composites_testing.golden import Parts, check_cases
+from composites_testing.kernel_uses import answer
 from torch import Tensor
 from torch.nn import functional
 
 import composites
 from composites import Program, ProgramError
-from composites.errors import CompositesError, LoweringError
-from lowering.stablehlo import BindError
 from lowering.stablehlo.kernels import KernelUse
 
 UNLISTED = "no kernel is listed for cpu"
@@ -329,54 +328,14 @@ def test_a_file_adds_alternatives_to_entries_of_others(registry: Any) -> None:
     assert (use.alternative, use.reason) == ("ptxla.softmax=other", UNLISTED)
 
 
-LEFT = (
-    ("jax:MODULE:declines", "", "not today"),
-    ("jax:MODULE:narrow", "", "gives bfloat16[3, 4], not tensor<3x4xf32>"),
-    ("jax:MODULE:further", "", "takes more, which the composite does not hold"),
-    ("jax:MODULE:renamed", "", "has no parameter dim, and steps pass arguments by name"),
-    (
-        "jax:MODULE:of_x",
-        "where: ['self.dim() == 2']",
-        "needs self.dim() == 2, and the composite does not hold self",
-    ),
-    ("nowhere:softmax", "", "nowhere:softmax needs PyTorch, so it is chosen when a program is"),
-)
+def test_why_an_alternative_is_not_taken(
+    listed: Callable[[str, str], tuple[Path, str]],
+) -> None:
+    def said(parts: Parts) -> str:
+        path, _ = listed(FUNCTIONS, f"kernels:\n  {parts['']}")
+        return answer(lambda: softmax().with_kernels("cpu").kernels, path.parent)
 
-
-def test_calls_that_an_alternative_leaves(registry: Any) -> None:
-    for function, when, reason in LEFT:
-        use = softmax_with(registry, function, when)
-        assert use.alternative is None
-        assert str(use.reason).startswith(f"{UNLISTED}; ptxla.softmax=other: {reason}")
-
-
-FAILURES: tuple[tuple[str, str, type[Exception], str], ...] = (
-    (
-        "jax:MODULE:fails",
-        "",
-        BindError,
-        r"ptxla\.softmax: ptxla\.softmax=other cannot be lowered for \(tensor<3x4xf32>\) with"
-        r" .*dim=1.*ValueError: boom",
-    ),
-    (
-        "jax:nowhere:softmax",
-        "",
-        CompositesError,
-        r"acme\.yaml:\d+: ptxla\.softmax=other: .*nowhere",
-    ),
-    (
-        "jax:MODULE:softmax",
-        "where: ['self.shape[7] > 1']",
-        LoweringError,
-        r"acme\.yaml:\d+: ptxla\.softmax=other: when: 'self\.shape\[7\] > 1' .*: IndexError",
-    ),
-)
-
-
-def test_failures(registry: Any) -> None:
-    for function, when, kind, message in FAILURES:
-        with pytest.raises(kind, match=re.compile(message, re.DOTALL)):
-            softmax_with(registry, function, when)
+    check_cases(Path(__file__).parent / "golden" / "listed_alternatives.txt", said)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from composites_testing.golden import Parts, check_cases
+from composites_testing.kernel_uses import answer
 from composites_testing.processes import run_python
 
 import composites
 from composites import Program, ProgramError
-from composites.errors import CompositesError, LoweringError
-from lowering.stablehlo import RunError
 
 KERNELS = """
 import jax
@@ -46,21 +47,7 @@ def no_library():
     return "/nowhere/kernels.so"
 """
 
-SOURCE = """
-#include <algorithm>
-#include "xla/ffi/api/ffi.h"
-namespace ffi = xla::ffi;
-
-static ffi::Error Run(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y) {
-  std::fill_n(y->typed_data(), y->element_count(), 0.25f);
-  return ffi::Error::Success();
-}
-
-XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    listed_test_quarter, Run,
-    ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
-"""
-
+GOLDEN = Path(__file__).parent / "golden"
 X = torch.linspace(-2, 2, 24).reshape(6, 4).sin()
 
 
@@ -80,16 +67,16 @@ def listing(listed: Callable[[str, str], tuple[Path, str]]) -> Callable[[str], P
     return lambda kernels: listed(KERNELS, f"kernels:\n{kernels}")[0]
 
 
-def found(program: Program, kernels: Any = "auto") -> dict[str, tuple[str | None, str | None]]:
+def found(program: Program, kernels: Any = "auto") -> dict[str, tuple[str, str]]:
     step = program.compile("cpu", kernels)
     outputs, _ = step(step.init({}), X)
     np.testing.assert_allclose(outputs["out:0"], Model()(X).numpy(), atol=1e-6)
     return {use.composite: (_plain(use.kernel), _plain(use.reason)) for use in step.kernels}
 
 
-def _plain(text: str | None) -> str | None:
+def _plain(text: str | None) -> str:
     """Without the name of the kernels' module, which each test has of its own."""
-    return None if text is None else re.sub(r"listed_\d+:", "", text)
+    return re.sub(r"listed_\d+:", "", text or "")
 
 
 def test_a_listed_kernel_takes_its_calls(program: Program, listing: Any) -> None:
@@ -105,35 +92,26 @@ def test_a_listed_kernel_takes_its_calls(program: Program, listing: Any) -> None
       - {target: acme_softmax}
 """)
     assert found(program) == {
-        "ptxla.gelu": ("gelu", None),
-        "ptxla.softmax": (None, "softmax: needs three dimensions"),
+        "ptxla.gelu": ("gelu", ""),
+        "ptxla.softmax": ("", "softmax: needs three dimensions"),
     }
     reason = "none of the kernels that were named is listed for it"
-    assert found(program, ["ptxla.g*"])["ptxla.softmax"] == (None, reason)
-    assert found(program, None)["ptxla.gelu"][0] is None
+    assert found(program, ["ptxla.g*"])["ptxla.softmax"] == ("", reason)
+    assert not found(program, None)["ptxla.gelu"][0]
     with pytest.raises(ProgramError, match=r"for 'ptxla\.gell'; did you mean 'ptxla\.gelu'"):
         program.compile("cpu", ["ptxla.gell"])
     with pytest.raises(ProgramError, match="ignored is for kernels that are given"):
         program.compile("cpu", ignored={"ptxla.gelu": ["approximate"]})
 
 
-REFUSALS = {
-    "version: 2": "is for version 2",
-    "when: {approximate: tanh}": "takes approximate = tanh, not 'none'",
-    "when: {dtypes: [bf16, f16]}": "takes operands of bf16 or f16, not f32",
-    "when: {rank: [3, 4]}": "takes rank 3 or 4",
-    "operands: [x], when: {where: ['x.shape[0] > 6']}": "needs x.shape[0] > 6",
-    "when: {where: [approximate == 'tanh']}": "needs approximate == 'tanh'",
-}
-
-
-def test_conditions(program: Program, listing: Any) -> None:
+def test_why_a_kernel_is_not_taken(program: Program, listing: Any) -> None:
     """The function is not even imported where a condition does not hold."""
-    for condition, reason in REFUSALS.items():
-        listing(f"  ptxla.gelu: {{cpu: [{{function: nowhere:gelu, {condition}}}]}}\n")
-        uses = {use.composite: use for use in program.with_kernels("cpu").kernels}
-        gelu = uses["ptxla.gelu"]
-        assert (gelu.kernel, gelu.reason) == (None, f"nowhere:gelu: {reason}")
+
+    def said(parts: Parts) -> str:
+        path = listing("".join(f"  {line}\n" for line in parts[""].splitlines()))
+        return answer(lambda: program.compile("cpu").kernels, path.parent)
+
+    check_cases(GOLDEN / "listed_kernels.txt", said)
 
 
 def test_priority(program: Program, listing: Any) -> None:
@@ -148,46 +126,13 @@ def test_priority(program: Program, listing: Any) -> None:
 """)
     assert found(program) == {
         "ptxla.gelu": ("gelu", "zeros: takes rank 3"),
-        "ptxla.softmax": (None, "softmax: needs three dimensions; nobody: is for version 7"),
+        "ptxla.softmax": ("", "softmax: needs three dimensions; nobody: is for version 7"),
     }
-
-
-FAILURES: tuple[tuple[str, type[Exception], str], ...] = (
-    ("{function: nowhere:gelu}", CompositesError, "nowhere"),
-    ("{function: MODULE:zeros}", Exception, "zeros has no parameter for approximate"),
-    (
-        "{target: acme_gelu, library: MODULE:no_library}",
-        RunError,
-        r"/nowhere/kernels\.so cannot be loaded",
-    ),
-    (
-        "{target: acme_missing}",
-        RunError,
-        r"the kernel that fails is acme_missing for ptxla\.gelu@1",
-    ),
-    (
-        "{function: MODULE:gelu, operands: [x], when: {where: ['x.shape[9] > 1']}}",
-        LoweringError,
-        r"acme\.yaml:\d+: ptxla\.gelu: when: 'x\.shape\[9\] > 1' .*: IndexError",
-    ),
-    (
-        "{function: MODULE:gelu, when: {where: ['nothing > 1']}}",
-        LoweringError,
-        "there is no argument 'nothing'",
-    ),
-)
-
-
-def test_failures(program: Program, listing: Any) -> None:
-    for kernel, kind, message in FAILURES:
-        listing(f"  ptxla.gelu: {{cpu: [{kernel}]}}\n")
-        with pytest.raises(kind, match=message):
-            program.compile("cpu")
 
 
 @pytest.mark.process
 def test_a_library(program: Program, listing: Any, tmp_path: Path) -> None:
-    (tmp_path / "kernel.cc").write_text(SOURCE)
+    shutil.copy(Path(__file__).with_name("quarter.cc"), tmp_path / "kernel.cc")
     listing("""
   ptxla.softmax:
     cpu: [{target: listed_test_quarter, library: MODULE:library, ignores: [dim]}]

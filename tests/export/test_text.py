@@ -56,25 +56,6 @@ def test_the_module_has_the_name_of_the_model() -> None:
     assert composites.export(odd(), (x,)).mlir.startswith("module @Gr__e_2 {\n")
 
 
-def test_signatures_share_one_function_and_different_ones_do_not() -> None:
-    # Two encoder layers share one gelu; the head's has another shape, so it has another function.
-    # Its three embeddings have tables of three sizes, and all its norms one shape.
-    functions = FUNCTION.findall(export_example("bert", "inference").mlir)
-    assert sorted(functions) == [
-        "ptxla.cross_entropy_loss.impl",
-        "ptxla.embedding.impl",
-        "ptxla.embedding.impl_0",
-        "ptxla.embedding.impl_1",
-        "ptxla.gelu.impl",
-        "ptxla.gelu.impl_0",
-        "ptxla.layer_norm.impl",
-        "ptxla.log_softmax.impl",
-        "ptxla.nll_loss.impl",
-        "ptxla.scaled_dot_product_attention.impl",
-        "ptxla.softmax.impl",
-    ]
-
-
 class Layers(torch.nn.Module):
     """Linear layers with gelu and softmax between them."""
 

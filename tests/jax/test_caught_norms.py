@@ -3,14 +3,16 @@ without, also of gradients and of the moving averages that batch norms change.""
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import yaml
 from composites_testing.caught import (
     Call,
     Function,
@@ -33,14 +35,36 @@ IMAGE = normal(0, 2, 5, 3, 8)
 BF16 = jnp.bfloat16
 NARROW = jnp.asarray(np.asarray(IMAGE), BF16)
 INDICES = jnp.asarray([[1, 2, 9], [0, 3, 3]], jnp.int32)
-NO_PARAMETERS = {"use_bias": False, "use_scale": False}
+DATA = yaml.safe_load(Path(__file__).with_name("norms.yaml").read_text(encoding="utf-8"))
+INPUTS = {
+    "image": IMAGE,
+    "narrow": NARROW,
+    "channels": IMAGE[:, 0, 0],
+    "one_dimension": IMAGE[:, 0],
+    "no_images": IMAGE[:0],
+    "no_batch": IMAGE[0, 0, 0],
+    "indices": INDICES,
+    "index": INDICES[0, 0],
+    "indices_of_three_dimensions": INDICES[:, None],
+    "no_indices": INDICES[:0],
+    "out_of_range": jnp.asarray([-1, 10, 2], jnp.int32),
+    "bytes": INDICES.astype(jnp.uint8),
+    "zeros": jnp.zeros_like(INDICES),
+}
+
+
+def _options(written: dict[str, Any]) -> dict[str, Any]:
+    """Types by their names, and tuples in the place of lists, which flax does not take."""
+    types = {"bf16": BF16, "f32": jnp.float32}
+    values = {n: tuple(v) if isinstance(v, list) else v for n, v in written.items()}
+    return {n: types[v] if n.endswith("dtype") else v for n, v in values.items()}
 
 
 @dataclass(frozen=True)
 class Norm:
     """A module that both interfaces of flax have by this name."""
 
-    name: str
+    module: str
     cases: dict[str, tuple[Any, dict[str, Any]]]
     """Inputs and options."""
     only_linen: tuple[str, ...] = ()
@@ -51,107 +75,12 @@ class Norm:
     """Text of the composites."""
 
 
-def _layer_norm_types(of_input: str, of_parameters: str) -> str:
-    # Mean and reciprocal standard deviation have the input's type, as in PyTorch programs.
-    full, row, moment = f"2x5x3x8x{of_input}", f"8x{of_parameters}", f"2x5x3x1x{of_input}"
-    return (
-        f"(tensor<{full}>, tensor<{row}>, tensor<{row}>)"
-        f" -> (tensor<{full}>, tensor<{moment}>, tensor<{moment}>)"
-    )
+def _norm(cases: dict[str, Any], **others: Any) -> Norm:
+    made = {name: (INPUTS[x], _options(options)) for name, (x, options) in cases.items()}
+    return Norm(cases=made, **others)
 
 
-INFERENCE = {"use_running_average": True}
-NORMS = {
-    "layer_norm": Norm(
-        "LayerNorm",
-        {
-            "f32": (IMAGE, {}),
-            "bf16": (NARROW, {"dtype": BF16}),
-            "bf16 parameters": (NARROW, {"dtype": BF16, "param_dtype": BF16}),
-            "bf16 by its operands": (NARROW, {"param_dtype": BF16}),
-        },
-        backward="layer_norm",
-        says=tuple(_layer_norm_types(*t) for t in (("f32",) * 2, ("bf16", "f32"), ("bf16",) * 2)),
-    ),
-    "rms_norm": Norm("RMSNorm", {"f32": (IMAGE, {})}, backward="rms_norm"),
-    "group_norm": Norm(
-        "GroupNorm",
-        {
-            "four groups": (IMAGE, {"num_groups": 4}),
-            "without bias": (IMAGE, {"num_groups": 2, "use_bias": False}),
-            "sizes of groups": (IMAGE, {"num_groups": None, "group_size": 2, "use_bias": False}),
-            "without parameters": (IMAGE, {"num_groups": 2, **NO_PARAMETERS}),
-            "slow variance": (
-                IMAGE,
-                {"num_groups": 2, "use_fast_variance": False, "epsilon": 1e-3},
-            ),
-            "channels alone": (IMAGE[:, 0, 0], {"num_groups": 4}),
-            "one dimension": (IMAGE[:, 0], {"num_groups": 1, "reduction_axes": (1, -1)}),
-            "bf16": (NARROW, {"num_groups": 4, "dtype": BF16, "param_dtype": BF16}),
-        },
-        only_linen=("one dimension",),
-        backward="group_norm",
-        says=(
-            "{C = 8 : i64, HxW = 15 : i64, N = 2 : i64, eps = 9.99999997E-7 : f32,"
-            " group = 4 : i64}",
-            # The result, mean, and reciprocal standard deviation.
-            "(tensor<2x8x5x3xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8x5x3xf32>,"
-            " tensor<2x4xf32>, tensor<2x4xf32>)",
-        ),
-    ),
-    "instance_norm": Norm(
-        "InstanceNorm",
-        {
-            "f32": (IMAGE, {}),
-            "one dimension": (IMAGE[:, 0], {"epsilon": 1e-3}),
-            "without parameters": (IMAGE, NO_PARAMETERS),
-            "slow variance": (IMAGE, {"use_fast_variance": False}),
-            "bf16": (NARROW, {"dtype": BF16, "param_dtype": BF16}),
-        },
-        backward="instance_norm",
-    ),
-    "batch_norm_inference": Norm(
-        "BatchNorm",
-        {
-            "f32": (IMAGE, INFERENCE),
-            "two dimensions": (IMAGE[:, 0, 0], {"epsilon": 1e-3, **INFERENCE}),
-            "bf16": (NARROW, {"dtype": BF16, **INFERENCE}),
-            "bf16 parameters": (NARROW, {"dtype": BF16, "param_dtype": BF16, **INFERENCE}),
-        },
-        only_linen=("bf16", "bf16 parameters"),
-        says=(
-            "eps = 9.99999974E-6 : f32",
-            f"(tensor<2x8x5x3xf32>{', tensor<8xf32>' * 4}) -> (tensor<2x8x5x3xf32>, ",
-        ),
-    ),
-    "batch_norm_training": Norm(
-        "BatchNorm",
-        {
-            "f32": (IMAGE, {"use_running_average": False}),
-            "two dimensions": (
-                IMAGE[:, 0, 0],
-                {"use_running_average": False, "epsilon": 1e-3, "momentum": 0.9},
-            ),
-            "bf16": (NARROW, {"use_running_average": False, "dtype": BF16}),
-            "slow variance": (IMAGE, {"use_running_average": False, "use_fast_variance": False}),
-        },
-        backward="batch_norm_training",
-        says=("momentum = 1.000000e-01", "eps = 9.99999974E-6 : f32"),
-    ),
-    "embedding": Norm(
-        "Embed",
-        {
-            "f32": (INDICES, {}),
-            "bf16": (INDICES, {"dtype": BF16}),
-            "bf16 parameters": (INDICES, {"param_dtype": BF16, "dtype": BF16}),
-            "an index": (INDICES[0, 0], {}),
-            "three dimensions": (INDICES[:, None], {}),
-            "no indices": (INDICES[:0], {}),
-            "out of range": (jnp.asarray([-1, 10, 2], jnp.int32), {}),
-        },
-        backward="embedding_dense",
-    ),
-}
+NORMS = {entry: _norm(**written) for entry, written in DATA["norms"].items()}
 INTERFACES = pytest.mark.parametrize(
     "interface", ["linen", pytest.param("nnx", marks=pytest.mark.slow)]
 )
@@ -164,7 +93,7 @@ def _made(
     import flax.linen as nn
     from flax import nnx
 
-    name = NORMS[entry].name
+    name = NORMS[entry].module
     if entry == "embedding":
         options = {"num_embeddings": 10, "features": 4, **options}
     if interface == "linen":
@@ -296,70 +225,19 @@ def test_moments_are_those_of_the_entry(dtype: Any) -> None:
 # ---- what is left alone ----
 
 
-@dataclass(frozen=True)
-class LeftAlone:
-    entry: str
-    reason: str
-    options: dict[str, Any] = field(default_factory=dict)
-    x: Any = None
-    interface: str = "linen"
-
-
-OTHER_TYPE = "results are not those of the entry"
-NO_CHANNELS = "channels are not the last one of at least three"
-LEFT_ALONE = (
-    LeftAlone("batch_norm_inference", "statistics of the batch", {"use_running_average": False}),
-    LeftAlone("batch_norm_inference", "channels are not the last one", {"axis": 1, **INFERENCE}),
-    LeftAlone("batch_norm_inference", "name of an axis", {"axis_name": "batch", **INFERENCE}),
-    LeftAlone("batch_norm_inference", "bias is not", {"use_bias": False, **INFERENCE}),
-    LeftAlone("batch_norm_inference", OTHER_TYPE, {"dtype": BF16, **INFERENCE}),
-    LeftAlone(
-        "batch_norm_inference", "rounds the moving averages", {"dtype": BF16, **INFERENCE}, NARROW,
-        "nnx",
-    ),
-    LeftAlone("instance_norm", NO_CHANNELS, x=IMAGE[:, 0, 0]),
-    LeftAlone("instance_norm", NO_CHANNELS, {"feature_axes": (2, 3)}),
-    LeftAlone("instance_norm", "bias is given, and weight is not", {"use_scale": False}),
-    LeftAlone("instance_norm", "the name of an axis", {"axis_name": "batch"}),
-    LeftAlone("instance_norm", OTHER_TYPE, {"dtype": BF16}),
-    LeftAlone(
-        "group_norm", "its axes are not all but the first one",
-        {"num_groups": 2, "reduction_axes": (2, 3)},
-    ),
-    LeftAlone(
-        "group_norm", "bias is given, and weight is not", {"num_groups": 2, "use_scale": False}
-    ),
-    LeftAlone("group_norm", "the input has no elements", {"num_groups": 2}, IMAGE[:0]),
-    LeftAlone("group_norm", "no batch", {"num_groups": 2}, IMAGE[0, 0, 0]),
-    LeftAlone("group_norm", OTHER_TYPE, {"num_groups": 2}, NARROW),
-    *(
-        LeftAlone("layer_norm", OTHER_TYPE, options, x, interface)
-        for options, x in (({}, NARROW), ({"dtype": jnp.float32}, NARROW), ({"dtype": BF16}, IMAGE))
-        for interface in ("linen", "nnx")
-    ),
-    *(
-        LeftAlone("embedding", reason, options, x, interface)
-        for reason, options, x in (
-            ("of i32 or i64", {}, INDICES.astype(jnp.uint8)),
-            ("there is one row", {"num_embeddings": 1}, jnp.zeros_like(INDICES)),
-        )
-        for interface in ("linen", "nnx")
-    ),
-)  # fmt: skip
-
-
 @pytest.mark.slow
 def test_what_is_left_alone() -> None:
     programs = {}
-    for one in LEFT_ALONE:
-        like = INDICES if one.entry == "embedding" else IMAGE
-        x = like if one.x is None else one.x
-        named = {"axis_name": one.options["axis_name"]} if "axis_name" in one.options else {}
-        options = {name: value for name, value in one.options.items() if name not in named}
-        run, variables = _made(one.interface, one.entry, like, options, **named)
+    for one in DATA["left_alone"]:
+        entry, interface = one["entry"], one.get("interface", "linen")
+        like = INDICES if entry == "embedding" else IMAGE
+        x = INPUTS[one["x"]] if "x" in one else like
+        options = _options(one.get("options", {}))
+        named = {"axis_name": options.pop("axis_name")} if "axis_name" in options else {}
+        run, variables = _made(interface, entry, like, options, **named)
         if named:
             run, x = jax.vmap(run, (None, 0), axis_name=named["axis_name"]), x[None]
-        programs[f"{one}"] = one.entry, (run, (variables, x)), one.reason
+        programs[f"{one}"] = entry, (run, (variables, x)), one["reason"]
     assert_left_alone(programs)
 
 

@@ -11,39 +11,7 @@ from lowering.frontends.jax.internals import knows_sums
 
 pytestmark = pytest.mark.process
 
-REGISTRY = """
-schema: 1
-namespace: acme
-composites:
-  sin:
-    op: aten::sin
-    version: 1
-    decomposition: native
-    jax: {"acme_jax:wave": "acme_jax:sin"}
-  gelu:
-    op: aten::gelu
-    attributes: {approximate: approximate}
-    decomposition: jax:acme_jax:gelu
-    backward: derive
-    jax: {"jax.nn:gelu": "acme_jax:adapt_gelu"}
-  tanh_gelu:
-    op: aten::gelu
-    version: 3
-    attributes: {approximate: approximate}
-    when: {approximate: tanh}
-  moved:
-    op: aten::gelu
-    version: 1
-    attributes: {approximate: approximate}
-    decomposition: native
-    jax: {"jax.nn:gellu": "lowering.jax_programs.functions.activations:gelu"}
-  no_function:
-    op: aten::gelu
-    version: 1
-    attributes: {approximate: approximate}
-    decomposition: native
-    jax: {"jax.numpy:add": "lowering.jax_programs.functions.activations:gelu"}
-"""
+REGISTRY = Path(__file__).with_name("acme.yaml")
 LIBRARY = """
 import jax, jax.numpy as jnp
 
@@ -142,18 +110,16 @@ print(json.dumps(lines))
 
 
 def test_entries_of_a_vendor(tmp_path: Path) -> None:
-    file = tmp_path / "acme.yaml"
-    file.write_text(REGISTRY)
     (tmp_path / "acme_jax.py").write_text(LIBRARY)
     root = Path(__file__).parents[2]
     finished = run_python(
         PROGRAM,
         PYTHONPATH=f"{tmp_path}:{root}:{root / 'tests/support'}",
-        XLA_COMPOSITE_REGISTRY=str(file),
+        XLA_COMPOSITE_REGISTRY=str(REGISTRY),
     )
     assert not finished.code, finished.stderr
     lines = json.loads(finished.stdout)
-    place = f"acme.sin ({file}:5): jax: acme_jax:sin: "
+    place = f"acme.sin ({REGISTRY}:5): jax: acme_jax:sin: "
     expected = ["(tensor<3x2xf32>) -> tensor<3x2xf32>", *(place + p for p in MISTAKES.values())]
     assert lines["adapters"] == expected
     # What is on decides what is inside.
@@ -173,8 +139,8 @@ def test_entries_of_a_vendor(tmp_path: Path) -> None:
     )
     assert lines["functions"] == [
         *(
-            f"('ptxla.silu',) acme.{name} ({file}:{line}): jax: {problem}; correct it, or turn the"
-            f" entry off with -{name}"
+            f"('ptxla.silu',) acme.{name} ({REGISTRY}:{line}): jax: {problem}; correct it,"
+            f" or turn the entry off with -{name}"
             for name, line, problem in (moved, moved, ("no_function", 27, problem))
         ),
         True,

@@ -106,28 +106,6 @@ def test_a_vendor_adds_to_a_builtin_entry(tmp_path: Path) -> None:
     assert gelu_of(load_catalog([])).alternatives == ()
 
 
-@pytest.mark.parametrize(
-    ("name", "body", "message"),
-    [
-        ("ptxla.gleu", "", "kernels: ptxla.gleu: there is no such entry; did you mean"),
-        ("gelu", "", "is not a composite with its namespace, such as ptxla.gelu@1"),
-        ("ptxla.gelu@7", "", "kernels: ptxla.gelu@7: there is no such entry"),
-        ("acme.e@7", "", "kernels: acme.e@7: there is no such entry"),
-        ("ptxla.gelu", ", when: {approx: none}", "has no argument 'approx'"),
-        ("ptxla.gelu", ", when: {where: ['self.shape[']}", "is not an expression"),
-        ("ptxla.gelu", ", backward: derive", "ptxla.gelu has no derived backward; write a"),
-        ("ptxla.gelu", ", goals: quick", "must be 'fast', 'small', 'shared' or"),
-    ],
-)
-def test_wrong_additions(tmp_path: Path, name: str, body: str, message: str) -> None:
-    text = f"{HEAD}  e: {{op: aten::gelu}}\nkernels:\n  {name}:\n    a: {{{F}{body}}}\n"
-    with pytest.raises(RegistryError) as raised:
-        catalog(tmp_path, text)
-    (problem,) = raised.value.problems
-    assert message in problem.message
-    assert problem.line in (6, 7)
-
-
 OWN = f"acme.e: {{b: {{goals: stock, {F}}}}}"
 
 
@@ -169,11 +147,6 @@ def test_kernels_in_a_file_of_their_own(
     with pytest.raises(RegistryError, match=message) as raised:
         parse_registry(written, "acme.yaml")
     assert raised.value.problems[0].file == str(folder / "kernels.yaml")
-
-
-def test_a_file_of_kernels_that_is_not_there() -> None:
-    with pytest.raises(RegistryError, match=r"acme\.yaml:5: kernels: there is no file no_such:k"):
-        parse_registry(f"{HEAD}  e: aten::gelu\nkernels: no_such:k.yaml\n", "acme.yaml")
 
 
 def test_two_vendors_cannot_use_one_name(tmp_path: Path) -> None:
@@ -282,16 +255,6 @@ def test_the_goal_shared_is_asked_before_stock() -> None:
     assert [alternative.name for alternative in found.taken("fast")] == ["c", "b", "a"]
     assert not found.chosen("shared")
     assert [alternative.is_for_shared for alternative in found.taken("b")] == [True, False]
-
-
-def test_the_goal_stock_is_for_the_registry_of_the_entry(tmp_path: Path) -> None:
-    path = tmp_path / "acme.yaml"
-    path.write_text(
-        "schema: 1\nnamespace: acme\ncomposites: {}\n"
-        f"kernels:\n  ptxla.gelu: {{a: {{goals: stock, {F}}}}}\n"
-    )
-    with pytest.raises(RegistryError, match=r"goals: stock is for the registry that has ptxla"):
-        load_catalog([str(path)])
 
 
 def test_a_package_that_adds_to_one_that_is_left_out(

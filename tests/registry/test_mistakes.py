@@ -5,49 +5,31 @@
     COMPOSITES_WRITE_GOLDEN=1 pytest tests/registry/test_mistakes.py
 """
 
-import os
-import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from composites_testing.golden import check_cases
 
 from composites.errors import RegistryError
+from composites.registry.catalog import builtin_registry, with_additions
 from composites.registry.validation import load_registry, parse_registry
 
 GOLDEN = Path(__file__).parent / "golden" / "mistakes.txt"
-TITLE, MESSAGES = "=== ", "--- messages\n"
-
-
-def cases(golden: str) -> Iterator[tuple[str, str, str]]:
-    """The title of each case, its registry file, and its messages."""
-    for case in re.split(f"^{TITLE}", golden, flags=re.MULTILINE)[1:]:
-        title, _, rest = case.partition("\n")
-        text, _, messages = rest.partition(MESSAGES)
-        yield title, text, messages.strip("\n")
 
 
 def problems(text: str) -> str:
+    """What is wrong with a file, and with what it gives to entries of the built-in registry."""
     try:
-        parse_registry(text, "acme.yaml")
+        registry = parse_registry(text, "acme.yaml")
     except RegistryError as error:
-        return "\n".join(map(str, error.problems))
-    return "no problem"
+        found = list(error.problems)
+    else:
+        found = with_additions((registry, builtin_registry()))[1]["acme.yaml"]
+    return "\n".join(map(str, found)) or "no problem"
 
 
 def test_messages() -> None:
-    golden = GOLDEN.read_text(encoding="utf-8")
-    now = [(title, text, problems(text)) for title, text, _ in cases(golden)]
-    written = "\n".join(f"{TITLE}{title}\n{text}{MESSAGES}{found}\n" for title, text, found in now)
-    if os.environ.get("COMPOSITES_WRITE_GOLDEN"):
-        GOLDEN.write_text(written, encoding="utf-8")
-    changed = [
-        f"{title}:\n{found}\ninstead of\n{expected}"
-        for (title, _, expected), (_, _, found) in zip(cases(golden), now, strict=True)
-        if expected != found
-    ]
-    assert not changed, "\n\n".join(changed)
-    assert written == GOLDEN.read_text(encoding="utf-8")
+    check_cases(GOLDEN, lambda parts: problems(parts[""]))
 
 
 def test_an_operator_without_default_overload() -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from composites_testing.golden import read_cases
 from typer.testing import CliRunner
 
 from composites.errors import RegistryError
@@ -13,41 +14,8 @@ from composites.registry.reading import read_document
 from composites.registry.validation import parse_registry
 from lowering.cli.app import app
 
-OLD = """\
-schema: 2
-namespace: acme
-composites:
-  e:
-    op: aten::gelu
-    alternatives:   # of e
-      a: {goals: fast, decomposition: acme_ops:gelu}   # one
-      b: {decomposition: acme_ops:gelu}
-    kernels:
-      cpu: [target: acme_gelu]
-  f: {op: aten::silu, alternatives: {a: {decomposition: acme_ops:silu}}}
-kernels:
-  ptxla.gelu@1:
-    cpu: [target: acme_gelu]
-alternatives:
-  ptxla.gelu:
-    acme: {goals: small, decomposition: acme_ops:gelu}
-"""
-NEW = """\
-schema: 2
-namespace: acme
-composites:
-  e:
-    op: aten::gelu
-    kernels:
-      a: {goals: fast, decomposition: acme_ops:gelu}   # one
-      b: {decomposition: acme_ops:gelu}
-      cpu: [target: acme_gelu]
-  f: {op: aten::silu, kernels: {a: {decomposition: acme_ops:silu}}}
-kernels:
-  ptxla.gelu: {acme: {goals: small, decomposition: acme_ops:gelu}}
-  ptxla.gelu@1:
-    cpu: [target: acme_gelu]
-"""
+GOLDEN = Path(__file__).parent / "golden"
+OLD, NEW = read_cases(GOLDEN / "formatted.txt")["the key alternatives"].values()
 
 
 def test_both_keys_mean_the_same() -> None:

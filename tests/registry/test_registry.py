@@ -1,8 +1,10 @@
 """The built-in registry, and what an entry may say."""
 
+from pathlib import Path
+
 from composites.registry.catalog import builtin_registry
 from composites.registry.model import Attribute, Decomposition, When
-from composites.registry.validation import parse_registry
+from composites.registry.validation import load_registry
 
 
 def test_every_forward_has_its_backward() -> None:
@@ -17,26 +19,7 @@ def test_every_forward_has_its_backward() -> None:
 
 
 def test_an_entry_with_everything_prints_back() -> None:
-    text = (
-        "schema: 1\n"
-        "namespace: acme.v2\n"
-        "composites:\n"
-        "  mean$.fast:\n"
-        "    op: aten::mean.dim\n"
-        "    version: 7\n"
-        "    operands: [self]\n"
-        "    attributes:\n"
-        "      dims: {from: dim, normalize: dim, optional: true}\n"
-        "      keepdim: keepdim\n"
-        "      flavour: {value: 'a \"b\"'}\n"
-        "      tile: {value: [8, 128]}\n"
-        "      scales: {value: [1, 0.5]}\n"
-        "      mask: {value: [true, false]}\n"
-        "      accumulator: {from: dtype, optional: true}\n"
-        "    when: {keepdim: [true, false], dtypes: [bf16, f32], rank: [2, 3]}\n"
-        "    decomposition: torch:mean\n"
-    )
-    registry = parse_registry(text, "acme.yaml")
+    registry = load_registry(Path(__file__).parent / "files" / "everything.yaml")
     entry = registry.composites[0]
     assert entry.qualified == "acme.v2.mean$.fast"
     assert entry.attributes == (

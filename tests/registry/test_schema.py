@@ -22,28 +22,7 @@ FILES = [
 ]
 TYPES: dict[str, Any] = {"array": list, "boolean": bool, "integer": int}
 TYPES |= {"object": dict, "string": str}
-SHORT_FORMS = """
-schema: 1
-namespace: acme
-composites:
-  gelu:
-    op: aten::gelu
-    attributes: {approximate: approximate, tile: {value: [8, 128]}}
-    when: {approximate: tanh, dtypes: [f32, bf16], rank: 2}
-    kernels:
-      by_tanh: {goals: fast, decomposition: "acme:gelu"}
-      cpu: [{target: acme_gelu}]
-  norm: {function: "math:sqrt", operands: [x], alternatives: {a: {decomposition: "acme:norm"}}}
-  norms: {function: ["math:sqrt", "math:exp"], operands: [x]}
-  silu: aten::silu
-  softmax:
-    op: aten::_softmax
-    attributes: [dim, half_to_float: {type: bool}]
-    backward: softmax_grad
-  softmax_grad: {op: aten::_softmax_backward_data, attributes: [dim]}
-  elu: {op: aten::elu, attributes: [alpha, scale, input_scale], backward: elu_grad}
-  elu_grad: {op: aten::elu_backward, attributes: forward}
-"""
+SHORT_FORMS = (Path(__file__).parent / "files" / "short_forms.yaml").read_text()
 
 
 def accepts(schema: Any, value: Any) -> bool:

@@ -6,52 +6,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
-from composites_testing.passes import composite_module
+from composites_testing.passes import DATA, composite_module, load
 from composites_testing.stablehlo_commands import invoke
 from rich.console import Console
 
 from lowering.stablehlo import Cast, Module, cast_table, casts
 
-# Two calls of @half, in one of which a composite holds another cast; @idle is called by nothing.
-TEXT = """
-module @step {
-  func.func @main(%x: tensor<8x4xf32> loc("weight"), %n: tensor<?xi32>, %i: tensor<i32>)
-      -> (tensor<8x4xf32>, tensor<?xf32>, tensor<f32>) {
-    %0 = stablehlo.convert %x : (tensor<8x4xf32>) -> tensor<8x4xbf16>
-    %1 = func.call @half(%0) : (tensor<8x4xbf16>) -> tensor<8x4xbf16>
-    %2 = stablehlo.tanh %1 : tensor<8x4xbf16> loc("activation"("model.py":3:1))
-    %3 = stablehlo.composite "acme.half" %2 {decomposition = @half}
-      : (tensor<8x4xbf16>) -> tensor<8x4xbf16>
-    %4 = stablehlo.add %0, %3 : tensor<8x4xbf16>
-    %5 = stablehlo.convert %4 : (tensor<8x4xbf16>) -> tensor<8x4xf32>
-    %6 = stablehlo.convert %n : (tensor<?xi32>) -> tensor<?xf32>
-    %7 = stablehlo.constant dense<0.0> : tensor<f32>
-    %8 = stablehlo.while(%a = %7) : tensor<f32> cond {
-      %9 = stablehlo.convert %a : (tensor<f32>) -> tensor<i1>
-      stablehlo.return %9 : tensor<i1>
-    } do {
-      stablehlo.return %a : tensor<f32>
-    }
-    return %5, %6, %8 : tensor<8x4xf32>, tensor<?xf32>, tensor<f32>
-  }
-  func.func private @half(%x: tensor<8x4xbf16>) -> tensor<8x4xbf16> {
-    %0 = stablehlo.composite "acme.wide" %x {decomposition = @wide}
-      : (tensor<8x4xbf16>) -> tensor<8x4xf32>
-    %1 = stablehlo.convert %0 : (tensor<8x4xf32>) -> tensor<8x4xbf16>
-    return %1 : tensor<8x4xbf16>
-  }
-  func.func private @wide(%x: tensor<8x4xbf16>) -> tensor<8x4xf32> {
-    %0 = stablehlo.tanh %x : tensor<8x4xbf16> loc("activation"("model.py":3:1))
-    %1 = stablehlo.convert %0 : (tensor<8x4xbf16>) -> tensor<8x4xf32>
-    return %1 : tensor<8x4xf32>
-  }
-  func.func private @idle(%x: tensor<100xf32>) -> tensor<100xi8> {
-    %0 = stablehlo.convert %x : (tensor<100xf32>) -> tensor<100xi8>
-    return %0 : tensor<100xi8>
-  }
-}
-"""
-STEP = Module.parse(TEXT)
+STEP = load("casts")
+ROUND = DATA / "roundtrips.mlir"
 Conversion = tuple[str, str, tuple[int, ...], Literal["widening", "narrowing"]]
 
 
@@ -112,28 +74,14 @@ def test_table() -> None:
     )
 
 
-ROUND = """
-func.func @main(%a: tensor<4x8xbf16>, %b: tensor<8x4xbf16>) -> (tensor<4x4xf32>, tensor<8x4xbf16>) {
-  %0 = stablehlo.dot %a, %b : (tensor<4x8xbf16>, tensor<8x4xbf16>) -> tensor<4x4xbf16>
-  %1 = stablehlo.convert %0 : (tensor<4x4xbf16>) -> tensor<4x4xf32>
-  %2 = stablehlo.convert %a : (tensor<4x8xbf16>) -> tensor<4x8xf32>
-  %3 = stablehlo.transpose %2, dims = [1, 0] : (tensor<4x8xf32>) -> tensor<8x4xf32>
-  %4 = stablehlo.convert %3 : (tensor<8x4xf32>) -> tensor<8x4xbf16>
-  return %1, %4 : tensor<4x4xf32>, tensor<8x4xbf16>
-}
-"""
-
-
 def test_inspect_casts(tmp_path: Path) -> None:
-    file = tmp_path / "in.mlir"
-    file.write_text(ROUND)
-    code, out, err = invoke("inspect", file, "--casts")
+    code, out, err = invoke("inspect", ROUND, "--casts")
     assert (code, err) == (0, "")
     assert "casts of @module" in out
     assert "3 casts, 2 widening, 1 narrowing" in " ".join(out.split())
-    code, out, _ = invoke("inspect", file, "--casts", "--json")
+    code, out, _ = invoke("inspect", ROUND, "--casts", "--json")
     assert code == 0
-    assert json.loads(out) == json.loads(casts(Module.read(file)).to_json())
+    assert json.loads(out) == json.loads(casts(Module.read(ROUND)).to_json())
 
 
 OPTIONS = {
@@ -146,8 +94,7 @@ OPTIONS = {
 
 
 def test_lower_takes_casts_away(tmp_path: Path) -> None:
-    file, out = tmp_path / "in.mlir", tmp_path / "out.mlir"
-    file.write_text(ROUND)
+    out = tmp_path / "out.mlir"
     for options, left in OPTIONS.items():
-        assert invoke("lower", file, "-o", out, *options.split()) == (0, "", "")
+        assert invoke("lower", ROUND, "-o", out, *options.split()) == (0, "", "")
         assert casts(Module.read(out)).count == left

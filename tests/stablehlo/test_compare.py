@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from composites_testing.passes import composite_module, load
+from composites_testing.golden import read_cases
+from composites_testing.passes import DATA, composite_module, load
 
 from lowering.stablehlo import (
     Comparison,
@@ -84,31 +84,6 @@ def test_numbers_without_times() -> None:
     assert row.numbers is not None
     assert row.numbers.kernel_seconds is row.numbers.decomposition_seconds is None
     assert json.loads(comparison.to_json())["calls"][0]["numbers"]["kernel_seconds"] is None
-
-
-@pytest.mark.slow
-def test_every_distinct_call_is_compared() -> None:
-    module = load("transformer_step_torch_xla_2_9")
-    comparison = compare(
-        module,
-        {
-            "ptxla.softmax@1": lambda x, dim: jax.nn.softmax(x, axis=dim),
-            "ptxla.gelu": lambda x, approximate: x * 7,
-        },
-    )
-    softmax, gelu = comparison.calls
-    assert [softmax.call.name, gelu.call.name] == ["ptxla.softmax", "ptxla.gelu"]
-    assert softmax.problem is None
-    assert softmax.numbers is not None
-    assert 0 < softmax.numbers.kernel_error < 1e-6  # type: ignore[operator]
-    assert 0 < softmax.numbers.decomposition_error < 1e-6  # type: ignore[operator]
-    assert gelu.numbers is not None
-    assert gelu.numbers.error > 1
-    assert re.fullmatch(
-        r"ptxla\.gelu\(tensor<2x4x32xf32>\) -> \(tensor<2x4x32xf32>\): <lambda> differs from the "
-        r"decomposition; its error is 7\.\d, and 1e-05 is allowed",
-        problem(comparison),
-    )
 
 
 WRONG: tuple[tuple[Any, str], ...] = (
@@ -238,7 +213,10 @@ def test_what_is_not_registered_is_a_problem(library: Path, tmp_path: Path) -> N
 
 def operands(types: str, results: str, body: str) -> Any:
     """The operands that are made for a decomposition."""
-    module = Module.parse(f"func.func @main({types}) -> {results} {{ {body} }}")
+    return made_for(Module.parse(f"func.func @main({types}) -> {results} {{ {body} }}"))
+
+
+def made_for(module: Module) -> Any:
     executable = compile_module(module)
     made = make_inputs(module, executable)
     again = make_inputs(module, executable)
@@ -247,54 +225,15 @@ def operands(types: str, results: str, body: str) -> Any:
     return made
 
 
-INTEGERS = {
-    "of a gather": (
-        "%w: tensor<50x3xf32>, %i: tensor<400xi64>", "tensor<400x3xf32>", 1, (0, 49),
-        """
-        %c = stablehlo.convert %i : (tensor<400xi64>) -> tensor<400xi32>
-        %r = stablehlo.reshape %c : (tensor<400xi32>) -> tensor<400x1xi32>
-        %0 = "stablehlo.gather"(%w, %r) <{dimension_numbers = #stablehlo.gather<
-          offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0],
-          index_vector_dim = 1>, slice_sizes = array<i64: 1, 3>}>
-          : (tensor<50x3xf32>, tensor<400x1xi32>) -> tensor<400x3xf32>
-        return %0 : tensor<400x3xf32>""",
-    ),
-    "of a scatter": (
-        "%x: tensor<40xf32>, %i: tensor<200x1xi32>, %u: tensor<200xf32>", "tensor<40xf32>", 1,
-        (0, 39),
-        """
-        %0 = "stablehlo.scatter"(%x, %i, %u) ({
-        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
-          %s = stablehlo.add %a, %b : tensor<f32>
-          stablehlo.return %s : tensor<f32>
-        }) {scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0],
-            scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}
-          : (tensor<40xf32>, tensor<200x1xi32>, tensor<200xf32>) -> tensor<40xf32>
-        return %0 : tensor<40xf32>""",
-    ),
-    "labels": (
-        "%labels: tensor<300xi64>", "tensor<300x20xi1>", 0, (0, 19),
-        """
-        %0 = stablehlo.iota dim = 1 : tensor<300x20xi64>
-        %1 = stablehlo.broadcast_in_dim %labels, dims = [0]
-          : (tensor<300xi64>) -> tensor<300x20xi64>
-        %2 = stablehlo.compare EQ, %0, %1
-          : (tensor<300x20xi64>, tensor<300x20xi64>) -> tensor<300x20xi1>
-        return %2 : tensor<300x20xi1>""",
-    ),
-    "others": (
-        "%step: tensor<100xi64>, %x: tensor<5xf32>", "tensor<100xi64>", 0, (1, 4),
-        "return %step : tensor<100xi64>",
-    ),
-}  # fmt: skip
-"""Types, body, and the least and greatest number of one operand."""
+INTEGERS = read_cases(DATA / "integers.txt")
 
 
 @pytest.mark.parametrize("name", INTEGERS)
 def test_integers_are_in_range_and_reach_its_ends(name: str) -> None:
-    types, results, place, ends, body = INTEGERS[name]
-    found = operands(types, results, body).arrays[place]
-    assert (found.min(), found.max()) == ends
+    text, expected = INTEGERS[name].values()
+    place, *ends = map(int, expected.split())
+    found = made_for(Module.parse(text)).arrays[place]
+    assert [found.min(), found.max()] == ends
 
 
 def test_starts_of_slices_are_in_range() -> None:

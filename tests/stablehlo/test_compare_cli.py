@@ -73,25 +73,3 @@ def test_a_folder_of_an_export_prints_a_table(tmp_path: Path) -> None:
     assert "kernels for @block" in out
     assert "acme.twice" in out
     assert compare("absent.mlir", "--bind", RIGHT)[0] == 1
-
-
-MISTAKES = {
-    "": "nothing to compare: name a kernel for at least one composite",
-    "--bind acme.twic=stand_ins:twice": "no composite matches 'acme.twic'",
-    "--bind acme.twice@1=stand_ins:twice": "acme.twice@1 is for version 1 only",
-    "--bind acme.twice=stand_ins:absent": "module stand_ins has no function absent",
-    "--bind acme.twice": "--bind 'acme.twice': write it as NAME=VALUE",
-    f"--bind {RIGHT} --inputs {BLOCK}": "block.mlir: not a file of numpy.savez",
-    f"--bind {RIGHT} --inputs absent.npz": "absent.npz: No such file or directory",
-    "--custom-call acme.twice=k --library absent.so": "absent.so cannot be loaded",
-    f"--bind {RIGHT} --ignore-attribute acme.twice=dim": "no call has the attribute",
-}
-
-
-def test_mistakes_are_one_line() -> None:
-    for arguments, message in MISTAKES.items():
-        code, out, err = compare(BLOCK, *arguments.split())
-        assert (code, out) == (2 if message.startswith("--") else 1, "")
-        assert err.startswith("error: ")
-        assert err.count("\n") == 1
-        assert message in err

@@ -3,7 +3,8 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from composites_testing.passes import load, random_inputs
+from composites_testing.golden import read_cases
+from composites_testing.passes import DATA, load, random_inputs
 
 from lowering.stablehlo import (
     Module,
@@ -14,9 +15,7 @@ from lowering.stablehlo import (
     run,
 )
 
-
-def function(types: str, body: str) -> Module:
-    return Module.parse(f"func.func @main{types} {{ {body} }}")
+PROGRAMS = read_cases(DATA / "in_f64.txt")
 
 
 def test_a_training_step_agrees_with_its_f32() -> None:
@@ -33,13 +32,7 @@ def test_a_training_step_agrees_with_its_f32() -> None:
 
 
 def test_it_is_f64_to_the_last_bits() -> None:
-    text = """
-      %0 = stablehlo.tanh %x : tensor<3xbf16>
-      %1 = stablehlo.convert %0 : (tensor<3xbf16>) -> tensor<3xf16>
-      %2 = stablehlo.reduce_precision %1, format = e5m2 : tensor<3xf16>
-      %3 = stablehlo.convert %2 : (tensor<3xf16>) -> tensor<3xf32>
-      return %3 : tensor<3xf32>"""
-    module = function("(%x: tensor<3xbf16>) -> tensor<3xf32>", text)
+    module = Module.parse(PROGRAMS["to the last bits"][""])
     wide = compute_in_f64(module)
     assert "reduce_precision" not in wide.text
     x = np.asarray([0.1, 0.5, 2.0], ml_dtypes.bfloat16)
@@ -48,22 +41,7 @@ def test_it_is_f64_to_the_last_bits() -> None:
 
 
 def test_regions_constants_and_integers() -> None:
-    text = """
-      %zero = stablehlo.constant dense<0.0> : tensor<f32>
-      %tenth = stablehlo.constant dense<[0.1, 0.2]> : tensor<2xf32>
-      %n = stablehlo.constant dense<3> : tensor<i32>
-      %one = stablehlo.constant dense<1> : tensor<i32>
-      %i0 = stablehlo.constant dense<0> : tensor<i32>
-      %sum = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0]
-        : (tensor<4x2xf32>, tensor<f32>) -> tensor<2xf32>
-      %0:2 = stablehlo.while(%i = %i0, %v = %sum) : tensor<i32>, tensor<2xf32>
-        cond { %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
-               stablehlo.return %c : tensor<i1> }
-        do { %j = stablehlo.add %i, %one : tensor<i32>
-             %w = stablehlo.multiply %v, %tenth : tensor<2xf32>
-             stablehlo.return %j, %w : tensor<i32>, tensor<2xf32> }
-      return %0#1, %0#0 : tensor<2xf32>, tensor<i32>"""
-    module = function("(%x: tensor<4x2xf32>) -> (tensor<2xf32>, tensor<i32>)", text)
+    module = Module.parse(PROGRAMS["regions, constants and integers"][""])
     x = np.random.default_rng(0).standard_normal((4, 2)).astype(np.float32)
     got, count = run(compute_in_f64(module), x)
     factor = np.asarray([0.1, 0.2], np.float32).astype(np.float64)  # as the constants are
@@ -72,20 +50,10 @@ def test_regions_constants_and_integers() -> None:
 
 
 def test_products_and_complex_numbers() -> None:
-    text = """
-      %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [1],
-        precision = [DEFAULT, DEFAULT], algorithm = <lhs_precision_type = bf16,
-        rhs_precision_type = bf16, accumulation_type = f32, lhs_component_count = 1,
-        rhs_component_count = 1, num_primitive_operations = 1, allow_imprecise_accumulation = false>
-        : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x2xf32>
-      %1 = stablehlo.complex %0, %0 : tensor<2x2xcomplex<f32>>
-      %2 = stablehlo.multiply %1, %z : tensor<2x2xcomplex<f32>>
-      return %2 : tensor<2x2xcomplex<f32>>"""
-    types = "(%x: tensor<2x3xf32>, %z: tensor<2x2xcomplex<f32>>) -> tensor<2x2xcomplex<f32>>"
     random = np.random.default_rng(0)
     x = random.standard_normal((2, 3)).astype(np.float32)
     z = (random.standard_normal((2, 2)) + 1j).astype(np.complex64)
-    (got,) = run(compute_in_f64(function(types, text)), x, z)
+    (got,) = run(compute_in_f64(Module.parse(PROGRAMS["products and complex numbers"][""])), x, z)
     product = x.astype(np.float64) @ x.T.astype(np.float64)
     np.testing.assert_allclose(got, (product + 1j * product) * z, rtol=1e-14)
 
@@ -103,8 +71,8 @@ def test_what_has_no_form_in_f64_is_named() -> None:
         ("custom_call @acme(%x)", "custom call @acme: only its target knows its types"),
     ):
         body = f"%0 = stablehlo.{operation} : (tensor<2xf32>) -> tensor<2xi32>"
-        module = function(types, f"{body} return %0 : tensor<2xi32>")
+        text = f"func.func @main{types} {{ {body} return %0 : tensor<2xi32> }}"
         with pytest.raises(UnsupportedOperationError, match=message):
-            compute_in_f64(module)
+            compute_in_f64(Module.parse(text))
     with pytest.raises(UnsupportedOperationError, match="no function @main"):
         compute_in_f64(Module.parse("func.func @f() { return }"))

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from composites_testing.golden import Parts, check_cases
 from composites_testing.passes import same_numbers
 from composites_testing.stablehlo_commands import invoke
 
@@ -68,32 +69,19 @@ def test_keep_alone_inlines_the_others(tmp_path: Path) -> None:
     same_numbers(Module.read(BLOCK), Module.read(out))
 
 
-MISTAKES = {
-    "--decompose acme.twise": "no composite matches 'acme.twise'; the module has: ",
-    "--custom-call acme.twice": "--custom-call 'acme.twice': write it as NAME=VALUE",
-    "--custom-call acme.tanh=a --custom-call acme.tanh=b": "--custom-call names 'acme.tanh' twice",
-    "--bind acme.twice=f": "'f' does not name a function; write FILE.py:FUNCTION or package.mod",
-    "--bind acme.twice=nowhere_at_all:f": "there is no module nowhere_at_all",
-    "--bind acme.twice=math:twice": "module math has no function twice",
-    "--bind acme.twice=math:floor": "floor has no parameter for axis, scale",
-    "--bind acme.tanh=math:tanh": "acme.tanh: tanh cannot be lowered for",
-    "--bind acme.tanh@1=math:tanh": "acme.tanh@1 is for version 1 only, and the module calls acme",
-    "--ignore-attribute acme.twice=axis": "--ignore-attribute: no composite is named with --bind",
-    "--bind acme.tanh=math:tanh --ignore-attribute acme.twice=axis,": "--ignore-attribute"
-    " acme.twice: write it as NAME=VALUE,VALUE",
-    "--drop-attribute acme.twice=axis": "--drop-attribute: no composite is named with --custom-c",
-    "--portable 9.9.9": "StableHLO 9.9.9 cannot be written",
-    "-o nowhere/out.mlir": "No such file or directory",
-}
+def test_mistakes_are_one_line_and_write_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(DATA.parent))
+    monkeypatch.chdir(tmp_path)
 
+    def message(parts: Parts) -> str:
+        command, *arguments = parts[""].replace("DATA", str(DATA)).split()
+        code, out, err = invoke(command, BLOCK, *arguments)
+        assert (out, list(tmp_path.iterdir())) == ("", [])
+        return f"exit code {code}\n{err}".replace(str(DATA), "DATA").replace(f"{tmp_path}/", "")
 
-def test_mistakes_are_one_line_and_write_nothing(tmp_path: Path) -> None:
-    for arguments, message in MISTAKES.items():
-        code, out, err = invoke("lower", BLOCK, "-o", tmp_path / "out.mlir", *arguments.split())
-        assert (code, out) == (2 if message.startswith("--") else 1, "")
-        assert err.startswith("error: ")
-        assert message in err
-        assert list(tmp_path.iterdir()) == []
+    check_cases(DATA.parent / "mistakes.txt", message)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from composites_testing.passes import DATA
 from composites_testing.stablehlo_commands import invoke
 
 import composites
@@ -20,22 +21,8 @@ from lowering.stablehlo import (
 )
 from lowering.stablehlo.bindings import operator_name, source_line
 
-SOLVE = """
-func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
-  %0 = func.call @factor(%a) : (tensor<2x2xf32>) -> tensor<2x2xf32>
-  return %0 : tensor<2x2xf32>
-}
-func.func private @factor(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
-  %0 = stablehlo.cholesky %a, lower = true : tensor<2x2xf32>
-  return %0 : tensor<2x2xf32>
-}
-"""
-CALL = """
-func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
-  %0 = stablehlo.custom_call @acme.kernel(%a) : (tensor<2xf32>) -> tensor<2xf32>
-  return %0 : tensor<2xf32>
-}
-"""
+SOLVE = DATA / "solve.mlir"
+CALL = DATA / "kernel_call.mlir"
 POOL = torch.nn.Sequential(
     torch.nn.Conv2d(1, 2, 3), torch.nn.GELU(), torch.nn.MaxPool2d(3, 2, 1), torch.nn.Flatten(0)
 )
@@ -68,12 +55,12 @@ def test_what_a_target_lacks_is_replaced() -> None:
 def test_what_cannot_be_replaced_is_named() -> None:
     message = "IREE 3.13 does not take stablehlo.cholesky of f32, which is in @factor; replace it"
     with pytest.raises(UnsupportedOperationError, match=message):
-        run_passes(Module.parse(SOLVE), target_passes("iree"))
+        run_passes(Module.read(SOLVE), target_passes("iree"))
     message = "does not take stablehlo.custom_call @acme.kernel, which is in @main"
     with pytest.raises(UnsupportedOperationError, match=message):
-        run_passes(Module.parse(CALL), target_passes("iree"))
+        run_passes(Module.read(CALL), target_passes("iree"))
     for name in ("xla", "cuda", "portable"):
-        run_passes(Module.parse(SOLVE), target_passes(name))
+        run_passes(Module.read(SOLVE), target_passes(name))
 
 
 def test_a_form_that_is_refused_is_described() -> None:
@@ -115,21 +102,11 @@ def _body(lines: str) -> Module:
     """)
 
 
-WITH_LINES = """
-func.func @main(%a: tensor<2x2xf64>) -> tensor<2x2xf64> {
-  %0 = stablehlo.composite "NAME" %a {decomposition = @square}
-    : (tensor<2x2xf64>) -> tensor<2x2xf64>
-  return %0 : tensor<2x2xf64>
-}
-func.func private @square(%a: tensor<2x2xf64>) -> tensor<2x2xf64> {
-  %0 = stablehlo.multiply %a, %a : tensor<2x2xf64> loc("mul"("models/net.py":12:3))
-  return %0 : tensor<2x2xf64>
-}
-"""
+WITH_LINES = DATA / "lines.mlir"
 
 
 def test_a_refusal_names_the_composite_and_the_line() -> None:
-    module = Module.parse(WITH_LINES.replace("NAME", "acme.square"))
+    module = Module.read(WITH_LINES)
     message = (
         "LiteRT 2.3 does not take stablehlo.multiply of f64, which is in @square,"
         " of composite acme.square, at models/net.py:12; replace it, or leave the target out"
@@ -156,7 +133,7 @@ def test_the_line_is_one_of_the_module_that_is_exported(stack: list[str], source
     location = last
     for frame in reversed(outer):
         location = f"callsite({frame} at {location})"
-    text = WITH_LINES.replace("NAME", "acme.square")
+    text = WITH_LINES.read_text()
     text = text.replace('"mul"("models/net.py":12:3)', f'"aten__mul"({location})')
     with pytest.raises(RefusedOperationError) as raised:
         run_passes(Module.parse(text), target_passes("litert"))
@@ -165,7 +142,7 @@ def test_the_line_is_one_of_the_module_that_is_exported(stack: list[str], source
 
 def test_what_is_not_checked() -> None:
     """Decompositions of native composites, and what is computed of constants."""
-    native = Module.parse(WITH_LINES.replace("NAME", "tfl.square"))
+    native = Module.parse(WITH_LINES.read_text().replace("acme.square", "tfl.square"))
     constant = Module.parse("""
         func.func @main() -> tensor<f32> {
           %0 = stablehlo.constant dense<2.0> : tensor<f64>
@@ -191,8 +168,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     command = ("lower", file, "--target", "iree", "-o", out)
     assert invoke(*command)[0] == 0
     assert out.read_text() == exported(target="iree").mlir
-    file.write_text(SOLVE)
-    code, _, message = invoke(*command)
+    code, _, message = invoke("lower", SOLVE, *command[2:])
     assert code == 1
     assert "stablehlo.cholesky" in message
     assert "stablehlo.select_and_scatter" not in out.read_text()

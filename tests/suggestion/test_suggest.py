@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from composites_testing.golden import Parts, check_cases
 from typer.testing import CliRunner
 
 import composites
@@ -136,25 +137,11 @@ def test_a_draft_of_a_function_that_takes_an_object(tmp_path: Path) -> None:
     assert "attributes: {cap: config.cap}" in found["draft"]
 
 
-MISTAKES = (
-    (("@:nett",), "@ has no function nett; did you mean 'net'?"),
-    (("@:reads",), "the module reads the value of a tensor while it runs"),
-    (("@:fails",), "the step failed: RuntimeError: "),
-    (("@:counts",), "nothing that Flatten returns depends on a parameter that requires"),
-    (("@:net", "--ops", "gelo"), "there is no composite 'gelo'; did you mean 'gelu'?"),
-    (("@:net", "--namespace", "1a"), "'1a' is not a composite namespace such as acme"),
-    (("@:net", "--forward", "--optimizer", "torch.optim:SGD"), "leave one out"),
-    (("@:linear", "--forward", "--yaml"), "nothing is worth an entry"),
-)
-
-
 def test_mistakes(model: Path) -> None:
-    for arguments, message in MISTAKES:
-        said = message.replace("@", str(model))
-        result = invoke(*(part.replace("@", str(model)) for part in arguments))
-        is_usage = {"--namespace", "--optimizer"} & {*arguments}
-        assert (result.exit_code, result.stdout) == (2 if is_usage else 1, "")
+    def message(parts: Parts) -> str:
+        result = invoke(*parts[""].replace("MODEL", str(model)).split())
+        assert result.stdout == ""
         error = result.stderr.lstrip()  # rich 13 ends its progress with a line
-        assert error.startswith("error: ")
-        assert said in error
-        assert len(error.splitlines()) == 1
+        return f"exit code {result.exit_code}\n{error}".replace(str(model), "MODEL")
+
+    check_cases(Path(__file__).parent / "golden" / "mistakes.txt", message)

@@ -9,122 +9,34 @@ import pytest
 import torch
 import torch.nn.functional as F
 import torch_xla
-from composites_testing import vendor_calls
 from composites_testing.modules import CallingWithWeight
 from composites_testing.vendor_calls import (
-    Form,
     check_forms,
     emitted,
     emitted_by,
     is_golden,
+    read_forms,
     stablehlo,
 )
 
 import composites
 
 BF16, F32 = torch.bfloat16, torch.float32
-QKV = ("query", "key", "value")
-WEIGHTED = ("input", "weight", "bias")
-HEADS, SHARED = (2, 4, 32, 8), (2, 2, 32, 8)
+HEADS = (2, 4, 32, 8)
 LOWER = torch.ones(32, 32, dtype=torch.bool).tril()
-TARGET = torch.tensor([2, 0, 4, -100, 1])
-INDEX = torch.tensor([[3, 1, 0], [2, 2, 5]])
-LAYER = {"input": (4, 6), "weight": (6,), "bias": (6,)}
-GROUPS = {"input": (2, 4, 3, 3), "weight": (4,), "bias": (4,)}
-LOGITS = {"input": (5, 6), "target": TARGET}
-SDPA = "scaled_dot_product_attention"
-SDPA_TRAINING = (SDPA, f"{SDPA}_backward")
-
-
-def form(call: Callable[..., Any], inputs: Any, *emits: str, **more: Any) -> Form:
-    """A form that emits these composites of tenstorrent."""
-    names = [f"tenstorrent.{name}" for name in emits]
-    return vendor_calls.form(call, inputs, *names, **more)
-
-
-def norm(*emits: str, inputs: Any = LAYER, **more: Any) -> Form:
-    return form(F.layer_norm, inputs, *emits, **more)
-
-
-def attention(
-    query: tuple[int, ...],
-    key: tuple[int, ...],
-    *emits: str,
-    value: tuple[int, ...] | None = None,
-    attn_mask: Any = None,
-    dtype: torch.dtype = BF16,
-    **more: Any,
-) -> Form:
-    inputs: dict[str, Any] = {"query": query, "key": key, "value": value or key}
-    if attn_mask is not None:
-        inputs["attn_mask"] = attn_mask
-    return form(F.scaled_dot_product_attention, inputs, *emits, dtype=dtype, **more)
-
-
-FORMS: dict[str, Form] = {
-    "gelu": form(F.gelu, {"input": (2, 3)}, "gelu"),
-    "gelu_tanh": form(F.gelu, {"input": (2, 3)}, "gelu_tanh", approximate="tanh"),
-    "rms_norm": form(
-        F.rms_norm, {"input": (4, 6), "weight": (6,)}, "rms_norm", normalized_shape=[6], eps=1e-06
-    ),
-    "rms_norm_without_weight_or_eps": form(
-        F.rms_norm, {"input": (4, 6)}, "rms_norm", normalized_shape=[6], dtype=BF16
-    ),
-    "rms_norm_training": form(
-        F.rms_norm,
-        {"input": (4, 6), "weight": (6,)},
-        "rms_norm",
-        "rms_norm_backward",
-        normalized_shape=[6],
-        eps=1e-06,
-        trained=("input", "weight"),
-    ),
-    "layer_norm": norm("layer_norm", normalized_shape=[6]),
-    "layer_norm_without_weight": norm(
-        "layer_norm", inputs={"input": (2, 3, 6)}, normalized_shape=[6], eps=0.001
-    ),
-    "layer_norm_training": norm(
-        "layer_norm", "layer_norm_backward", trained=WEIGHTED, normalized_shape=[6]
-    ),
-    "group_norm": form(F.group_norm, GROUPS, "group_norm", num_groups=2),
-    "group_norm_training": form(
-        F.group_norm, GROUPS, "group_norm", "group_norm_backward", num_groups=2, trained=WEIGHTED
-    ),
-    "topk": form(torch.topk, {"input": (3, 8)}, "topk", k=2, dim=-1),
-    "argmax": form(torch.argmax, {"input": (3, 8)}, "argmax", dim=-1),
-    "gather": form(torch.gather, {"input": (2, 8), "index": INDEX}, "gather", dim=-1),
-    "attention": attention(HEADS, HEADS, SDPA),
-    "attention_causal": attention(HEADS, SHARED, SDPA, is_causal=True, enable_gqa=True, scale=0.5),
-    "attention_bool_mask": attention(HEADS, HEADS, SDPA, attn_mask=LOWER),
-    "attention_of_three_dimensions": attention((4, 8, 8), (4, 6, 8), SDPA, attn_mask=(4, 1, 6)),
-    "attention_training_additive_mask": attention(
-        HEADS, HEADS, *SDPA_TRAINING, attn_mask=(2, 1, 1, 32), trained=(*QKV, "attn_mask")
-    ),
-    "sdpa": attention(HEADS, SHARED, "sdpa_fw", "sdpa_bw", enable_gqa=True, trained=QKV),
-    "sdpa_causal": attention(
-        HEADS, HEADS, "sdpa_fw", "sdpa_bw", is_causal=True, scale=0.5, trained=QKV
-    ),
-    "sdpa_mask": attention(HEADS, HEADS, "sdpa_fw", "sdpa_bw", attn_mask=LOWER, trained=QKV),
-}
-
-NEWER_FORMS: dict[str, Form] = {
-    "cross_entropy": form(F.cross_entropy, LOGITS, "cross_entropy_fw"),
-    "cross_entropy_training": form(
-        F.cross_entropy, LOGITS, "cross_entropy_fw", "cross_entropy_bw", trained=("input",)
-    ),
-    "cross_entropy_of_pixels": form(
-        F.cross_entropy,
-        {"input": (2, 6, 2, 2), "target": torch.arange(8).reshape(2, 2, 2) % 6},
-        "cross_entropy_fw",
-        "cross_entropy_bw",
-        reduction="none",
-        trained=("input",),
-    ),
-    "layernorm_training": norm(
-        "layernorm_fw", "layernorm_bw", dtype=BF16, trained=WEIGHTED, normalized_shape=[6]
-    ),
-    "layernorm_inference": norm("layer_norm", dtype=BF16, normalized_shape=[6]),
-}
+FORMS, NEWER_FORMS, OTHERWISE = read_forms(
+    "tenstorrent.yaml",
+    namespace="tenstorrent.",
+    lower=LOWER,
+    below_the_diagonal=LOWER.tril(-1),
+    one_row=LOWER[20].reshape(1, 1, 1, 32),
+    of_each_head=LOWER.expand(4, 32, 32),
+    zeros=torch.zeros(32, 32),
+).values()
+"""What tt-mlir takes; what it takes since September 2026; and calls that a pattern or a verifier
+refuses, or would read as something else: the form that takes them instead follows, and nothing
+means the stock lowering. No pattern takes the backward of gelu and gather, and none of it may be
+lost."""
 
 
 @pytest.fixture
@@ -163,83 +75,6 @@ def test_compiled_forms() -> None:
 @pytest.mark.usefixtures("newer")
 def test_compiled_forms_of_september_2026() -> None:
     check_forms(NEWER_FORMS, compiled=True)
-
-
-# Calls that a pattern or a verifier of tt-mlir refuses, or would read as something else. The form
-# that takes the call instead follows; nothing means the stock lowering. No pattern takes the
-# backward of gelu and gather, and none of it may be lost.
-OTHERWISE: dict[str, Form] = {
-    "a bias without weight would be read as weight": norm(
-        inputs={"input": (4, 6), "bias": (6,)}, normalized_shape=[6]
-    ),
-    "a bias of groups without weight": form(
-        F.group_norm, {"input": (2, 4, 3), "bias": (4,)}, num_groups=2
-    ),
-    "two normalized dimensions": norm(inputs={"input": (3, 4, 6)}, normalized_shape=[4, 6]),
-    "two dimensions of rms_norm": form(F.rms_norm, {"input": (3, 4, 6)}, normalized_shape=[4, 6]),
-    "a norm in f64": norm(dtype=torch.float64, normalized_shape=[6]),
-    "six dimensions": form(F.group_norm, {"input": (1, 4, 2, 1, 1, 2)}, num_groups=2),
-    "rank 3 of group_norm is padded": form(
-        F.group_norm, {"input": (2, 4, 3)}, "group_norm", num_groups=4
-    ),
-    "the top 0": form(torch.topk, {"input": (3, 4)}, k=0),
-    "argmax of everything": form(torch.argmax, {"input": (3, 4)}),
-    "gather in one dimension": form(torch.gather, {"input": (6,), "index": INDEX[0]}, dim=0),
-    "gather in five dimensions": form(
-        torch.gather, {"input": (1, 1, 1, 2, 8), "index": INDEX.reshape(1, 1, 1, 2, 3)}, dim=4
-    ),
-    "attention in f32": attention(HEADS, HEADS, dtype=F32),
-    "a mask in f32": attention(HEADS, HEADS, attn_mask=torch.zeros(32, 32)),
-    "attention of two dimensions": attention((8, 4), (8, 4)),
-    "attention of five dimensions": attention((1, *HEADS), (1, *HEADS)),
-    "causal over other lengths": attention((2, 4, 8, 8), (2, 4, 16, 8), is_causal=True),
-    "values of another dimension": attention((2, 4, 8, 8), (2, 4, 8, 8), value=(2, 4, 8, 4)),
-    "a head for all without enable_gqa": attention(HEADS, (2, 1, 32, 8)),
-    "a batch that is broadcast": attention((1, 4, 8, 8), (2, 4, 8, 8)),
-    "a mask that is broadcast to the keys": attention(
-        HEADS, HEADS, SDPA, attn_mask=torch.tensor([[True]])
-    ),
-    "a row that is masked completely": attention(HEADS, HEADS, SDPA, attn_mask=LOWER.tril(-1)),
-    "such a row in training": attention(
-        HEADS, HEADS, "sdpa_fw", "sdpa_bw", attn_mask=LOWER.tril(-1), trained=QKV
-    ),
-    "a mask of one row in training": attention(
-        HEADS, HEADS, "sdpa_fw", "sdpa_bw", attn_mask=LOWER[20].reshape(1, 1, 1, 32), trained=QKV
-    ),
-    "a mask for each head in training": attention(
-        HEADS, HEADS, *SDPA_TRAINING, attn_mask=LOWER.expand(4, 32, 32).clone(), trained=QKV
-    ),
-    "half a tile in training": attention((2, 4, 16, 8), (2, 4, 16, 8), *SDPA_TRAINING, trained=QKV),
-    "values of another dimension in training": attention(
-        HEADS, HEADS, "sdpa_fw", "sdpa_bw", value=(2, 4, 32, 4), trained=QKV
-    ),
-    "the gradient of the key alone": attention(
-        HEADS, HEADS, "sdpa_fw", "sdpa_bw", trained=("key",)
-    ),
-    "gelu in training": form(F.gelu, {"input": (2, 3)}, "gelu", trained=("input",)),
-    "gather in training": form(
-        torch.gather, {"input": (2, 8), "index": INDEX}, "gather", dim=1, trained=("input",)
-    ),
-    "class weights": form(F.cross_entropy, {"input": (5, 6), "target": TARGET, "weight": (6,)}),
-    "smoothed labels": form(F.cross_entropy, LOGITS, label_smoothing=0.1),
-    "probabilities as targets": form(F.cross_entropy, {"input": (5, 6), "target": (5, 6)}),
-    "cross entropy in f64": form(F.cross_entropy, LOGITS, dtype=torch.float64),
-    "a sum of losses": form(
-        F.cross_entropy,
-        {"input": (5, 6), "target": TARGET.clamp(min=0)},
-        "cross_entropy_fw",
-        reduction="sum",
-        ignore_index=4,
-    ),
-    "layer norm without bias in training": norm(
-        "layer_norm",
-        "layer_norm_backward",
-        dtype=BF16,
-        inputs={"input": (4, 6), "weight": (6,)},
-        normalized_shape=[6],
-        trained=("input", "weight"),
-    ),
-}
 
 
 @pytest.mark.usefixtures("newer")

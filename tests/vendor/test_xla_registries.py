@@ -6,6 +6,7 @@ replaced by something else; results that are right nevertheless are XLA's own.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -14,10 +15,9 @@ import numpy as np
 import pytest
 import torch
 from composites_testing.vendor_calls import (
-    Form,
     check_forms,
     emitted_by,
-    form,
+    read_forms,
     values_and_gradients,
 )
 from jax import lax
@@ -70,63 +70,23 @@ def codes(*shape: int, least: int = 0, kinds: int = 256) -> torch.Tensor:
 
 
 ENDS = torch.tensor([3, 3, 8], dtype=torch.int32)
-SCALES: dict[str, Any] = {
-    "lhs_scale": codes(4, 2, least=125, kinds=5),
-    "rhs_scale": codes(8, 2, least=126, kinds=3),
-}
-GROUPED: dict[str, Any] = {"lhs": (8, 16), "rhs": (3, 16, 8), "ends": ENDS}
-FORMS: dict[str, Form] = {
-    **{name: form(getattr(torch, name), {"input": within(name)}, f"chlo.{name}") for name in UNARY},
-    "erf_in_training": form(torch.erf, {"input": (2, 3)}, "chlo.erf", trained=("input",)),
-    "top_k": form(torch.topk, {"input": (3, 8)}, "chlo.top_k", k=2),
-    "top_k_in_training": form(
-        torch.topk,
-        {"input": (3, 8)},
-        "chlo.top_k",
-        "chlo.top_k_backward",
-        k=2,
-        sorted=False,
-        trained=("input",),
-    ),
-    "ragged_dot": form(grouped, GROUPED, "chlo.ragged_dot", dtype=BF16),
-    "ragged_dot_of_columns": form(
-        grouped_contracted,
-        {"lhs": (8, 16), "rhs": (8, 24), "ends": ENDS},
-        "chlo.ragged_dot",
-        dtype=BF16,
-    ),
-    "ragged_dot_in_training": form(
-        grouped, GROUPED, *("chlo.ragged_dot",) * 3, dtype=BF16, trained=("lhs", "rhs")
-    ),
-    "scaled_dot": form(
-        scaled,
-        {
-            "lhs": eighths(16, 32, dtype=torch.float8_e4m3fn),
-            "rhs": eighths(48, 32, dtype=torch.float8_e5m2),
-            "lhs_scale": torch.tensor(0.5),
-            "rhs_scale": torch.tensor(2.0),
-        },
-        "xla.scaled_dot",
-    ),
-    "mx_mm_fp8": form(
-        mx,
-        {
-            "lhs": eighths(4, 64, dtype=torch.float8_e4m3fn),
-            "rhs": eighths(8, 64, dtype=torch.float8_e5m2),
-            **SCALES,
-        },
-        "xla.mx_mm",
-        out_dtype=F32,
-        inside=1,
-    ),
-    "mx_mm_fp4": form(
-        mx,
-        {"lhs": codes(4, 32), "rhs": codes(8, 32), **SCALES},
-        "xla.mx_mm",
-        out_dtype=F32,
-        inside=1,
-    ),
-}
+LHS_SCALE = codes(4, 2, least=125, kinds=5)
+FORMS, OTHERWISE = read_forms(
+    "xla.yaml",
+    grouped=grouped,
+    grouped_contracted=grouped_contracted,
+    scaled=scaled,
+    mx=mx,
+    above_one=within("acosh"),
+    below_one=within("erf"),
+    top=torch.linspace(0, 20, 24).sin().reshape(3, 8),
+    ends=ENDS,
+    lhs_scale=LHS_SCALE,
+    rhs_scale=codes(8, 2, least=126, kinds=3),
+    codes=codes,
+    eighths_e4m3=partial(eighths, dtype=torch.float8_e4m3fn),
+    eighths_e5m2=partial(eighths, dtype=torch.float8_e5m2),
+).values()
 
 
 if not hasattr(lax, "scaled_dot"):  # JAX 0.7.1; the call then keeps the stock lowering
@@ -238,14 +198,6 @@ def test_the_portable_artifact_keeps_the_attributes(registries: Callable[..., No
     assert "version = 1 : i32" in text
 
 
-TOP = torch.linspace(0, 20, 24).sin().reshape(3, 8)
-OTHERWISE: dict[str, Form] = {
-    "the smallest": form(torch.topk, {"input": TOP}, k=2, largest=False),
-    "another dimension": form(torch.topk, {"input": TOP}, k=2, dim=0),
-    "erf of integers": form(torch.erf, {"input": torch.tensor([1, 2])}),
-}
-
-
 @pytest.mark.usefixtures("xla")
 def test_calls_that_xlas_operations_are_not_for() -> None:
     check_forms(OTHERWISE)
@@ -282,4 +234,4 @@ def test_scales_of_another_shape_are_an_error(registries: Callable[..., None]) -
 
     values = torch.zeros(4, 64).to(torch.float8_e4m3fn)
     with pytest.raises(InvalidCallError, match="one scale in uint8 for 32 elements"):
-        xla_ops.mx_mm(values, values, torch.zeros(4, 1, dtype=torch.uint8), SCALES["lhs_scale"])
+        xla_ops.mx_mm(values, values, torch.zeros(4, 1, dtype=torch.uint8), LHS_SCALE)

@@ -1,83 +1,22 @@
 """Scatters of many forms, and numbers for them."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from lowering.stablehlo import Module
 
-# Shapes of operand, indices and updates; dimension numbers.
-FORMS: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], str]] = {
-    "rows": (
-        (8, 3),
-        (6, 1),
-        (6, 3),
-        "update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0],"
-        " index_vector_dim = 1",
-    ),
-    "many": (
-        (4, 3),
-        (9, 1),
-        (9, 3),
-        "update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0],"
-        " index_vector_dim = 1",
-    ),
-    "columns, no vector": (
-        (4, 7),
-        (6,),
-        (4, 6),
-        "update_window_dims = [0], inserted_window_dims = [1], scatter_dims_to_operand_dims = [1],"
-        " index_vector_dim = 1",
-    ),
-    "two dimensions": (
-        (4, 5, 3),
-        (6, 2),
-        (6, 3),
-        "update_window_dims = [1], inserted_window_dims = [0, 1],"
-        " scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1",
-    ),
-    "two, the other way round, vector first": (
-        (4, 3, 5),
-        (2, 2, 3),
-        (2, 3, 3),
-        "update_window_dims = [1], inserted_window_dims = [0, 2],"
-        " scatter_dims_to_operand_dims = [2, 0], index_vector_dim = 0",
-    ),
-    "elements": (
-        (5, 6),
-        (4, 3, 2),
-        (4, 3),
-        "inserted_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1],"
-        " index_vector_dim = 2",
-    ),
-    "a window of one": (
-        (6, 3),
-        (5, 1),
-        (5, 1, 3),
-        "update_window_dims = [1, 2], scatter_dims_to_operand_dims = [0], index_vector_dim = 1",
-    ),
-    "batches": (
-        (4, 6, 2),
-        (5, 4, 1),
-        (5, 4, 2),
-        "update_window_dims = [2], inserted_window_dims = [1], input_batching_dims = [0],"
-        " scatter_indices_batching_dims = [1], scatter_dims_to_operand_dims = [1],"
-        " index_vector_dim = 2",
-    ),
-    "vector": (
-        (9,),
-        (6, 1),
-        (6,),
-        "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1",
-    ),
-}
+DATA = Path(__file__).parents[2] / "stablehlo" / "data"
+FORMS = yaml.safe_load((DATA / "scatters.yaml").read_text(encoding="utf-8"))
 
 
 def scatter(
     form: str, combination: str, element: str = "f32", index: str = "i64", attributes: str = ""
 ) -> Module:
     """`@main` calls a composite whose decomposition is the scatter."""
-    *shapes, numbers = FORMS[form]
+    shapes, numbers = FORMS[form].values()
     types = [
         f"tensor<{'x'.join([*map(str, shape), kind])}>"
         for shape, kind in zip(shapes, (element, index, element), strict=True)
@@ -105,7 +44,7 @@ def scatter(
 def arguments(form: str, dtype: Any, index: str = "i64", far: bool = True) -> list[Any]:
     """An operand, indices of which some are outside, and updates. Repeated indices are frequent."""
     random = np.random.default_rng(0)
-    shape, indices, updates, _ = FORMS[form]
+    shape, indices, updates = FORMS[form]["shapes"]
     wide = np.int64 if index == "i64" else np.int32
     places = random.integers(-1, max(shape) + 1, indices).astype(wide)
     if far and index == "i64":

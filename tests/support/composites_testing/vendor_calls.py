@@ -1,6 +1,7 @@
 """Calls that vendors' composites stand for: their text in StableHLO, and the CPU's numbers.
 
-Golden files are the StableHLO of small calls, cleaned. COMPOSITES_WRITE_GOLDEN=1 writes them:
+tests/vendor/forms has tables of such calls. Golden files are the StableHLO of small calls, cleaned.
+COMPOSITES_WRITE_GOLDEN=1 writes them:
 
     COMPOSITES_WRITE_GOLDEN=1 pytest tests/vendor
 """
@@ -9,16 +10,20 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
+import yaml
 
 from lowering.stablehlo import Module, clean
 
-GOLDEN = Path(__file__).parents[2] / "vendor" / "golden"
+VENDOR = Path(__file__).parents[2] / "vendor"
+GOLDEN = VENDOR / "golden"
+DTYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16}
 
 Inputs = Mapping[str, torch.Tensor | tuple[int, ...]]
 """Tensors, or shapes of some, by the names of arguments."""
@@ -94,6 +99,67 @@ def form(
     return Form(call, inputs, emits, inside, trained, dtype, keywords)
 
 
+def read_forms(file: str, namespace: str = "", **named: Any) -> dict[str, dict[str, Form]]:
+    """The forms of each section of a file in tests/vendor/forms, with functions and tensors."""
+    text = (VENDOR / "forms" / file).read_text(encoding="utf-8")
+    return {
+        section: {name: _read_form(row, namespace, named) for name, row in rows.items()}
+        for section, rows in yaml.safe_load(text).items()
+    }
+
+
+def _read_form(row: Mapping[str, Any], namespace: str, named: Mapping[str, Any]) -> Form:
+    inputs = {name: _read_tensor(given, named) for name, given in row["tensors"].items()}
+    options = row.get("with", {})
+    return Form(
+        call=named.get(row["call"]) or _function(row["call"]),
+        inputs=inputs,
+        emits=tuple(namespace + name for name in row.get("emits", ())),
+        inside=row.get("inside", 0),
+        trained=tuple(row.get("trained", ())),
+        dtype=DTYPES[row.get("dtype", "f32")],
+        keywords={n: DTYPES.get(v, v) if n.endswith("dtype") else v for n, v in options.items()},
+    )
+
+
+def _read_tensor(given: Any, named: Mapping[str, Any]) -> torch.Tensor | tuple[int, ...]:
+    if isinstance(given, str):
+        tensor: torch.Tensor = named[given]
+        return tensor
+    if isinstance(given, dict):
+        ((kind, numbers),) = given.items()
+        if kind in named:
+            return named[kind](*numbers)  # type: ignore[no-any-return]
+        return torch.tensor(numbers, dtype=getattr(torch, kind))
+    return tuple(given)
+
+
+def _function(name: str) -> Callable[..., Any]:
+    """A function of torch, or of a module that a registry is beside."""
+    module, _, function = name.partition(".")
+    if module in ("F", "torch"):
+        found: Callable[..., Any] = getattr(
+            torch.nn.functional if module == "F" else torch, function
+        )
+        return found
+    return Later(module, function)
+
+
+@dataclass(frozen=True)
+class Later:
+    """A function of a module that can be imported when it is called."""
+
+    module: str
+    name: str
+
+    def now(self) -> Callable[..., Any]:
+        function: Callable[..., Any] = getattr(import_module(self.module), self.name)
+        return function
+
+    def __call__(self, **operands: Any) -> Any:
+        return self.now()(**operands)
+
+
 Called = tuple[Form, Mapping[str, torch.Tensor], Sequence[torch.Tensor]]
 """A form, its inputs and its results."""
 
@@ -157,7 +223,11 @@ def _called(
 def _compiled(
     forms: Mapping[str, Form], inputs: Mapping[str, Mapping[str, torch.Tensor]]
 ) -> Computed:
-    calls = [(name, form.call, dict(form.keywords)) for name, form in forms.items()]
+    functions = {
+        name: form.call.now() if isinstance(form.call, Later) else form.call
+        for name, form in forms.items()
+    }
+    calls = [(name, functions[name], dict(form.keywords)) for name, form in forms.items()]
 
     def call_all(given: Mapping[str, Mapping[str, torch.Tensor]]) -> dict[str, Any]:
         return {name: call(**given[name], **keywords) for name, call, keywords in calls}
