@@ -306,12 +306,13 @@ def optimizer_lines(repeats: int) -> list[Line]:
         jax.block_until_ready(dict(state[0].values))
 
     runs: dict[str, Run] = {"the compiled step": of_program}
-    for side, wrap, options in (
+    sides: Sequence[tuple[str, str, dict[str, Any]]] = (
         ("PyTorch, fused", "eager", {"fused": True}),
         ("PyTorch", "eager", {}),
         ("torch.compile(optimizer.step), composites", LIVE, {"foreach": False}),
         ("torch.compile(optimizer.step), inductor", "inductor", {}),
-    ):
+    )
+    for side, wrap, options in sides:
         weight = nn.Parameter(torch.zeros_like(gradient))
         weight.grad = gradient
         optimizer = torch.optim.AdamW([weight], lr=torch.tensor(1e-3), **options)

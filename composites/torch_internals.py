@@ -961,8 +961,8 @@ def compile_ahead(
         returned.append(keywords["num_fwd_outputs"])
         return default_partition(joint, *arguments, **keywords)
 
-    def forward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
-        return compile_graph(graph, inputs, returned=returned[-1])
+    def forward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        return compile_graph(gm, example_inputs, returned=returned[-1])
 
     alone = partial(compile_graph, returned=None)
     # A backward that cannot be compiled is to be known before the forward runs.

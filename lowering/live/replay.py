@@ -37,7 +37,8 @@ class Replay(torch.fx.Interpreter):
         """See `torch.fx.Interpreter`."""
         if n.target is torch.ops.aten.as_strided.default:
             arguments, named = self.fetch_args_kwargs_from_env(n)
-            view = _view_by_strides(n.args[0].meta["val"], *arguments, **named)
+            described = n.all_input_nodes[0].meta["val"]
+            view = _view_by_strides(described, *arguments, **named)
             if view is not None:
                 return view
         return super().run_node(n)

@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,7 @@ def rows(result: Result) -> dict[str, list[str]]:
 def test_what_is_shown(file: Path) -> None:
     """What is said of an entry, and the composites of its example call."""
 
-    def show(parts: dict[str, str]) -> str:
+    def show(parts: Mapping[str, str]) -> str:
         file.write_text(parts[""])
         result = invoke(*parts["arguments"].split(), "--registry", str(file))
         about, _, program = result.stdout.partition("\n\n")

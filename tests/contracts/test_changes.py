@@ -1,6 +1,7 @@
 """What a change of a registry means for kernels: one test for each kind."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ DOCUMENT: dict[str, Any] = json.loads(lock_text(lock(BASE)))["contracts"][0]
 def test_what_changes_of_an_entry_mean() -> None:
     """Each case has the keys of BASE that become others, as in a lock."""
 
-    def written(parts: dict[str, str]) -> str:
+    def written(parts: Mapping[str, str]) -> str:
         document = DOCUMENT | yaml.safe_load(parts[""])
         contract = parse_lock(json.dumps(HEAD | {"contracts": [document]}), "new.lock").contracts[0]
         found = changes(lock(BASE), lock(contract))

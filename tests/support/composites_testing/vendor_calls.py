@@ -129,7 +129,7 @@ def _read_tensor(given: Any, named: Mapping[str, Any]) -> torch.Tensor | tuple[i
     if isinstance(given, dict):
         ((kind, numbers),) = given.items()
         if kind in named:
-            return named[kind](*numbers)  # type: ignore[no-any-return]
+            return named[kind](*numbers)
         return torch.tensor(numbers, dtype=getattr(torch, kind))
     return tuple(given)
 
