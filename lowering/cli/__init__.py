@@ -10,7 +10,7 @@
 | `run` | `run` |
 | `verify` | `verify` |
 | `suggest` | `suggest` |
-| `stablehlo` | `inspect`, `lower`; both work without torch |
+| `stablehlo` | `inspect`, `lower`; both work without torch, and in a child process |
 | `compare` | `compare`, without torch too |
 | `doctor` | `doctor` |
 
@@ -26,8 +26,9 @@ def main() -> None:
     """Run the command line."""
     try:
         from lowering.cli.app import app
+        from lowering.cli.child import run_in_child
 
-        app()
+        app(obj=run_in_child)
     except ModuleNotFoundError as error:
         from composites.errors import installing
 
