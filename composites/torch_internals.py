@@ -834,6 +834,34 @@ def python_kernels() -> AbstractContextManager[Any]:
     return enable_python_dispatcher()
 
 
+_DECOMPOSED_EARLY = (
+    "dropout", "gru", "lstm", "native_batch_norm", "upsample_bicubic2d", "upsample_bilinear2d",
+    "upsample_nearest2d",
+)  # fmt: skip
+"""Operators that `python_kernels` decompose before a kernel of a backend is asked."""
+
+
+@contextmanager
+def decomposed_late() -> Iterator[None]:
+    """A context in which `python_kernels` decompose no operator above the backend's key."""
+    kept: list[tuple[Any, Any, Any]] = []
+    packets = [getattr(torch.ops.aten, name) for name in _DECOMPOSED_EARLY]
+    overloads = [getattr(packet, name) for packet in packets for name in packet.overloads()]
+    for overload in overloads:
+        for key in ("Autograd", "CompositeImplicitAutograd"):
+            kernel = overload.py_kernels.pop(parse_key(key), None)
+            if kernel is not None:
+                kept.append((overload, parse_key(key), kernel))
+        forget_dispatch(overload)
+    try:
+        yield
+    finally:
+        for overload, key, kernel in kept:
+            overload.py_kernels[key] = kernel
+        for overload in overloads:
+            forget_dispatch(overload)
+
+
 @contextmanager
 def hashable_sizes() -> Iterator[None]:
     """A context in which symbolic sizes can be keys: equal ones are those of equal expressions."""
