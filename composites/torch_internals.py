@@ -834,16 +834,14 @@ def python_kernels() -> AbstractContextManager[Any]:
     return enable_python_dispatcher()
 
 
-_DECOMPOSED_EARLY = (
-    "dropout", "gru", "lstm", "native_batch_norm", "upsample_bicubic2d", "upsample_bilinear2d",
-    "upsample_nearest2d",
-)  # fmt: skip
-"""Operators that `python_kernels` decompose before a kernel of a backend is asked."""
+_DECOMPOSED_EARLY = ("dropout", "gru", "lstm", "native_batch_norm")
+"""Operators that `python_kernels` decompose before a kernel of a backend is asked. Those of
+upsampling too, whose kernels in C++ are for sizes that are numbers."""
 
 
 @contextmanager
 def decomposed_late() -> Iterator[None]:
-    """A context in which `python_kernels` decompose no operator above the backend's key."""
+    """A context in which `python_kernels` leave `_DECOMPOSED_EARLY` to a kernel of the backend."""
     kept: list[tuple[Any, Any, Any]] = []
     packets = [getattr(torch.ops.aten, name) for name in _DECOMPOSED_EARLY]
     overloads = [getattr(packet, name) for packet in packets for name in packet.overloads()]
