@@ -835,6 +835,32 @@ def python_kernels() -> AbstractContextManager[Any]:
     return enable_python_dispatcher()
 
 
+_DECOMPOSED_EARLY = ("dropout", "gru", "lstm", "native_batch_norm")
+"""Operators that `python_kernels` decompose before a kernel of a backend is asked. Those of
+upsampling too, whose kernels in C++ are for sizes that are numbers."""
+
+
+@contextmanager
+def decomposed_late() -> Iterator[None]:
+    """A context in which `python_kernels` leave `_DECOMPOSED_EARLY` to a kernel of the backend."""
+    kept: list[tuple[Any, Any, Any]] = []
+    packets = [getattr(torch.ops.aten, name) for name in _DECOMPOSED_EARLY]
+    overloads = [getattr(packet, name) for packet in packets for name in packet.overloads()]
+    for overload in overloads:
+        for key in ("Autograd", "CompositeImplicitAutograd"):
+            kernel = overload.py_kernels.pop(parse_key(key), None)
+            if kernel is not None:
+                kept.append((overload, parse_key(key), kernel))
+        forget_dispatch(overload)
+    try:
+        yield
+    finally:
+        for overload, key, kernel in kept:
+            overload.py_kernels[key] = kernel
+        for overload in overloads:
+            forget_dispatch(overload)
+
+
 @contextmanager
 def hashable_sizes() -> Iterator[None]:
     """A context in which symbolic sizes can be keys: equal ones are those of equal expressions."""

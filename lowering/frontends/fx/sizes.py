@@ -129,7 +129,11 @@ def symbolic(dimensions: Bounds) -> Iterator[Mapping[str, torch.SymInt]]:
     made = dict(sizes.of_pytorch)
     _CURRENT.append(sizes)
     try:
-        with torch_internals.hashable_sizes(), torch_internals.python_kernels():
+        with (
+            torch_internals.hashable_sizes(),
+            torch_internals.decomposed_late(),
+            torch_internals.python_kernels(),
+        ):
             yield made
     except CompositesError:
         raise
