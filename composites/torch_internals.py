@@ -954,6 +954,12 @@ def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
     return [fake(value) for value in values]
 
 
+PRODUCTS_OF_LISTS = frozenset(
+    [torch._foreach_mul, torch._foreach_mul_, torch._foreach_div, torch._foreach_div_]
+)
+"""Functions of lists of tensors that take one number for all, or a tensor in its place."""
+
+
 @contextmanager
 def tracing() -> Iterator[None]:
     """A context in which graphs are compiled outside of a trace of torch.compile."""

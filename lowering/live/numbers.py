@@ -15,12 +15,11 @@ from typing import Any
 
 import torch
 
+from composites import torch_internals
+
 _ARITHMETIC = {
     operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, operator.pow,
     operator.iadd, operator.isub, operator.imul, operator.itruediv,
-}  # fmt: skip
-_FOREACH = {
-    torch._foreach_mul, torch._foreach_mul_, torch._foreach_div, torch._foreach_div_,
 }  # fmt: skip
 _METHODS = {"add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_"}
 MULTIPLY_ADD = "prims.fma.default"
@@ -106,7 +105,7 @@ def _rewrite(node: torch.fx.Node, numbers: set[Any]) -> bool:
         return True
     if (
         is_arithmetic
-        or node.target in _FOREACH
+        or node.target in torch_internals.PRODUCTS_OF_LISTS
         or (node.op == "call_method" and node.target in _METHODS)
     ):
         node.args = torch.fx.node.map_arg(node.args, cast)
