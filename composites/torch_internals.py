@@ -998,7 +998,7 @@ def compile_ahead(
 
     alone = partial(compile_graph, returned=None)
     # A backward that cannot be compiled is to be known before the forward runs.
-    with config.patch(force_non_lazy_backward_lowering=True):
+    with config.patch(force_non_lazy_backward_lowering=True), _no_donated_buffers():
         made: Callable[..., Any] = aot_module_simplified(
             module,
             inputs,
@@ -1009,6 +1009,15 @@ def compile_ahead(
             keep_inference_input_mutations=False,
         )
     return made
+
+
+def _no_donated_buffers() -> AbstractContextManager[None]:
+    """A context in which no tensor that a forward saves counts as one whose memory the backward
+    takes over, so that the backward may run again. What PyTorch 2.15 refuses is anything but an
+    empty list, also where its option `donated_buffer` is off while it compiles."""
+    from torch._functorch._aot_autograd import graph_compile
+
+    return _attribute(graph_compile, "collect_bw_donated_buffer_idxs", lambda *_: [])
 
 
 def _view_inputs_again(joint: torch.fx.Graph) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -42,12 +43,25 @@ def to_torch(array: Any, order: Order) -> torch.Tensor:
 
 
 _ARRAY = "_composites_array"
-"""An attribute of a tensor that autograd saves: where its memory begins, its order, its array."""
+"""An attribute of a tensor that autograd saves."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    start: int
+    """Where the memory of the tensor begins."""
+    order: Order
+    array: Any
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave the array out of files, to which hooks may save tensors. An empty set takes its
+        place, since `torch.load` reads that."""
+        return set, ()
 
 
 def remember(saved: torch.Tensor, array: Any, order: Order) -> None:
     """Let a backward have the array from which `to_torch` made a tensor that only it sees."""
-    setattr(saved, _ARRAY, (saved.data_ptr(), order, array))
+    setattr(saved, _ARRAY, _Remembered(saved.data_ptr(), order, array))
 
 
 class Inputs:
@@ -71,11 +85,10 @@ class Inputs:
         order = self._orders[position]
         ordered = in_memory_order(tensor, order)
         saved = getattr(tensor, _ARRAY, None)
-        if saved is not None:
-            start, returned_order, array = saved
-            is_same = start == tensor.data_ptr() and returned_order == order
+        if isinstance(saved, _Remembered):
+            is_same = saved.start == tensor.data_ptr() and saved.order == order
             if is_same and ordered.is_contiguous():  # nobody has given it other memory since
-                return array
+                return saved.array
         array = to_jax(ordered, self._device)
         if isinstance(tensor, torch.nn.Parameter) and shares_memory(ordered):
             self._parameters[position] = tensor.data_ptr(), tensor.stride(), array

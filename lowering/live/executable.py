@@ -21,6 +21,7 @@ from lowering.live.strides import Order, in_memory_order, in_own_order, memory_o
 from lowering.live.views import views_among
 from lowering.stablehlo import jax_function
 from lowering.stablehlo.dtypes import numpy_dtype
+from lowering.stablehlo.errors import RunError
 from lowering.stablehlo.kernels import PlacedKernels, place_kernels
 from lowering.stablehlo.run import enable_x64, import_jax, local_devices
 
@@ -110,7 +111,9 @@ class LiveProgram:
                 # A graph may write to its inputs; the placeholder stays the input.
                 lent.append(in_own_order(operands[-1], order).clone())
             with torch_internals.below_autograd():
-                results = list(Replay(graph).run(*lent))
+                replay = Replay(graph)
+                results = list(replay.run(*lent))
+            self._offsets = replay.offsets
             outputs: Any = graph.graph.output_node().args[0]
             computed = [
                 in_memory_order(results[n], order) for n, order in self._computed(outputs, results)
@@ -151,7 +154,18 @@ class LiveProgram:
             return jitted.lower(*shapes).compile()
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
-        """Run once."""
+        """Run once.
+
+        Raises:
+            RunError: an input lies in memory in another way than that which was compiled for.
+        """
+        for place, offset in self._offsets.items():
+            if inputs[place].storage_offset() != offset:
+                raise RunError(
+                    "a graph that takes views by strides of an input was compiled for an input that"
+                    f" begins at element {offset} of its memory, and got one that begins at"
+                    f" {inputs[place].storage_offset()}; call `contiguous()` or `clone()` before"
+                )
         convert = self._inputs.to_jax
         with enable_x64():
             arrays = [
@@ -182,4 +196,6 @@ class LiveProgram:
 def _seed(device: Any) -> Any:
     """A new state of the random number generator, drawn from PyTorch's own."""
     limits = torch.iinfo(torch.int64)
-    return to_jax(torch.randint(limits.min, limits.max, (), dtype=torch.int64), device)
+    return to_jax(
+        torch.randint(limits.min, limits.max, (), dtype=torch.int64, device="cpu"), device
+    )

@@ -18,9 +18,12 @@ import torch
 from composites import torch_internals
 
 _ARITHMETIC = {
-    operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, operator.pow,
-    operator.iadd, operator.isub, operator.imul, operator.itruediv,
+    operator.add: operator.add, operator.iadd: operator.add, operator.sub: operator.sub,
+    operator.isub: operator.sub, operator.mul: operator.mul, operator.imul: operator.mul,
+    operator.truediv: operator.truediv, operator.itruediv: operator.truediv,
+    operator.pow: operator.pow, operator.neg: operator.neg,
 }  # fmt: skip
+"""Python's operators, and what each is without a write to the first operand: a number has none."""
 _METHODS = {"add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_"}
 MULTIPLY_ADD = "prims.fma.default"
 """Dynamo writes it in graphs of optimizers. PyTorch defines it when Inductor is first imported."""
@@ -84,6 +87,8 @@ def _put(node: torch.fx.Node, number: float) -> None:
 def _rewrite(node: torch.fx.Node, numbers: set[Any]) -> bool:
     """Rewrite a call that takes numbers. Returns whether there is a way to."""
     is_arithmetic = node.op == "call_function" and node.target in _ARITHMETIC
+    if is_arithmetic and node.args[0] in numbers:
+        node.target = _ARITHMETIC[node.target]
     if is_arithmetic and numbers.issuperset(node.all_input_nodes):
         numbers.add(node)
         return True
@@ -134,6 +139,9 @@ def _scale(
     if number not in numbers or numbers & others or len(node.kwargs) > 1:
         return False
     changed, first, *second = node.args
+    operands = (changed, first, *second)
+    if any(not isinstance(x, torch.fx.Node) or _dtype(x) != _dtype(node) for x in operands):
+        return False  # PyTorch multiplies in the type of the result
     with node.graph.inserting_before(node):
         scaled = node.graph.call_method("mul", (first, cast(number)))
         if second:
@@ -144,8 +152,9 @@ def _scale(
 
 
 def _dtype(node: torch.fx.Node) -> torch.dtype | None:
-    """The type of a call's result, or of the first tensor that it changes."""
-    changed = node.args[0] if node.args else None
-    changed = changed[0] if isinstance(changed, list | tuple) and changed else node
-    value = changed.meta.get("example_value") if isinstance(changed, torch.fx.Node) else None
-    return value.dtype if isinstance(value, torch.Tensor) else None
+    """The type of a call's result, or of the tensors of a list that it takes, if they have one."""
+    taken = node.args[0] if node.args else None
+    nodes = taken if isinstance(taken, list | tuple) and taken else [node]
+    values = [n.meta.get("example_value") for n in nodes if isinstance(n, torch.fx.Node)]
+    dtypes = {value.dtype if isinstance(value, torch.Tensor) else None for value in values}
+    return dtypes.pop() if len(dtypes) == 1 else None

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from composites.torch_internals import storage_key
 from lowering import activation
 from lowering.frontends.fx import strides
 from lowering.frontends.protocols import RandomNumbers, Seed
@@ -33,11 +34,22 @@ def states_of_generators(graph: torch.fx.Graph) -> Collection[torch.fx.Node]:
 class Replay(torch.fx.Interpreter):
     """Runs a graph whose states of generators are those of the frontend."""
 
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        """See `torch.fx.Interpreter`."""
+        super().__init__(module)
+        self.offsets: dict[int, int] = {}
+        """The inputs of which the graph takes views by strides, by position, and where in their
+        memory they begin. The offsets of such views are from the beginning of the memory."""
+
     def run_node(self, n: torch.fx.Node) -> Any:
         """See `torch.fx.Interpreter`."""
         if n.target is torch.ops.aten.as_strided.default:
             arguments, named = self.fetch_args_kwargs_from_env(n)
             described = n.all_input_nodes[0].meta["val"]
+            for position, node in enumerate(self.graph.find_nodes(op="placeholder")):
+                value = node.meta.get("val")
+                if isinstance(value, torch.Tensor) and storage_key(value) == storage_key(described):
+                    self.offsets[position] = int(value.storage_offset())
             view = _view_by_strides(described, *arguments, **named)
             if view is not None:
                 return view

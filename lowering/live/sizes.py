@@ -39,22 +39,27 @@ class FunctionsOfSizes:
             otherwise: runs the graph after more values of these than `MOST_VALUES`.
         """
         self._compile = torch.compiler.disable(compile_graph)
-        self._varying = [n for n, value in enumerate(inputs) if varies(value)]
         self._numbers = sorted(numbers)
+        self._varying = [
+            n
+            for n, value in enumerate(inputs)
+            if n not in numbers and not isinstance(value, torch.nn.Parameter)
+        ]
         self._otherwise = otherwise
         self._functions: dict[Hashable, Function] = {}
-        self._values: set[tuple[float, ...]] = set()
+        self._values: set[tuple[str, ...]] = set()
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the graph. It is compiled where it has not run with these sizes."""
-        values = tuple(float(arguments[place]) for place in self._numbers)
+        # As text, in which zeros have a sign, and NaN is equal to itself.
+        values = tuple(float(arguments[place]).hex() for place in self._numbers)
         key = (values, self._sizes(arguments))
         function = self._functions.get(key)
         if function is None:
             function = self._functions[key] = self._new(arguments, values)
         return function(*arguments)
 
-    def _new(self, arguments: Sequence[Any], values: tuple[float, ...]) -> Function:
+    def _new(self, arguments: Sequence[Any], values: tuple[str, ...]) -> Function:
         self._values.add(values)
         if len(self._values) > MOST_VALUES:
             return self._otherwise

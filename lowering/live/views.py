@@ -48,20 +48,27 @@ def views_among(
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
             owners.setdefault(storage_key(value), (True, position, value))
+    results = {
+        position: node.meta["val"]
+        for position, node in enumerate(returned)
+        if isinstance(node, torch.fx.Node)
+        and isinstance(node.meta.get("val"), torch.Tensor)
+        and node not in placeholders
+    }
+    # A result that no other one is computed from comes after the tensor that it is a view of.
+    for position in sorted(results, key=lambda n: getattr(returned[n].target, "is_view", False)):
+        value = results[position]
+        has_no_gaps = value.is_contiguous() or memory_order(value) is not None
+        if has_no_gaps and not value.storage_offset():
+            owners.setdefault(storage_key(value), (False, position, value))
     views: dict[int, View] = {}
-    for position, node in enumerate(returned):
-        value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
-        if not isinstance(value, torch.Tensor) or node in placeholders:
-            continue
+    for position, value in results.items():
         owner = owners.get(storage_key(value))
-        if owner is None:
-            has_no_gaps = value.is_contiguous() or memory_order(value) is not None
-            if has_no_gaps and not value.storage_offset():
-                owners[storage_key(value)] = (False, position, value)
-        elif _is_inside(value, owner[2]):
-            offset = value.storage_offset() - owner[2].storage_offset()
-            size, stride = tuple(map(int, value.shape)), tuple(map(int, value.stride()))
-            views[position] = View(owner[0], owner[1], size, stride, int(offset))
+        if owner is None or owner[:2] == (False, position) or not _is_inside(value, owner[2]):
+            continue
+        offset = value.storage_offset() - owner[2].storage_offset()
+        size, stride = tuple(map(int, value.shape)), tuple(map(int, value.stride()))
+        views[position] = View(owner[0], owner[1], size, stride, int(offset))
     return views
 
 

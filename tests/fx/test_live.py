@@ -1,6 +1,7 @@
 """`torch.compile(backend="composites")`: training steps beside eager PyTorch."""
 
 import math
+import operator
 import re
 import sys
 import warnings
@@ -515,6 +516,23 @@ def test_a_learning_rate_that_changes(name: str) -> None:
     assert counters["stats"]["unique_graphs"] == 2
 
 
+NUMBERS: dict[str, Callable[[Tensor, float], Any]] = {
+    "a type that is wider than the number's operand": lambda x, s: x.add(60000 * x.half(), alpha=s),
+    "a sum of numbers in place": lambda x, s: operator.iadd(s, 1.0) * x + s,
+    "a number as the other operand": lambda x, s: x.add(2.0, alpha=s),
+    "tensors of two types": lambda x, s: torch._foreach_mul([x, x.double()], s * 0.1),
+    "integers": lambda x, s: x.long() * s + x.addcmul(x, x, value=s),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_that_change_have_the_types_of_python(name: str) -> None:
+    call, x = NUMBERS[name], torch.linspace(1, 2, 4)
+    run = compiled(call)
+    for s in (0.5, 1.25, 3.5, -0.1):
+        torch.testing.assert_close(run(x, s), call(x, s))
+
+
 def test_a_number_that_changes_and_is_read() -> None:
     def call(x: Tensor, slope: float) -> Tensor:
         return F.leaky_relu(x, slope) + slope
@@ -585,6 +603,30 @@ def test_mistakes() -> None:
             compiled(F.gelu, options=options)(torch.ones(2))
     with pytest.raises(Exception, match="has no mode 'max-autotune'"):
         compiled(F.gelu, mode="max-autotune")(torch.ones(2))
+
+
+def test_a_backward_that_runs_twice(tmp_path: Path) -> None:
+    """Hooks may save what a forward keeps to files."""
+
+    def save(tensor: Tensor) -> Path:
+        torch.save(tensor, path := tmp_path / str(len(list(tmp_path.iterdir()))))
+        return path
+
+    x = torch.linspace(-1, 1, 6, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(save, torch.load):
+        y = compiled(lambda x: (x.exp().tanh() * x).sum())(x)
+    y.backward(retain_graph=True)
+    y.backward()
+    expected = torch.autograd.grad((x.exp().tanh() * x).sum(), x)[0]
+    torch.testing.assert_close(x.grad, 2 * expected)
+    assert list(tmp_path.iterdir())
+
+
+def test_the_memory_of_an_input_with_a_view_by_strides() -> None:
+    run, x = compiled(lambda x: x.as_strided((2,), (1,), 4) + 0), torch.arange(12.0)
+    torch.testing.assert_close(run(x[2:10]), x[4:6])
+    with pytest.raises(Exception, match="compiled for an input that begins at element 2"):
+        run(x[:8])
 
 
 def test_a_double_backward_is_refused_as_pytorch_does() -> None:
