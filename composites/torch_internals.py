@@ -962,11 +962,13 @@ PRODUCTS_OF_LISTS = frozenset(
 
 @contextmanager
 def tracing() -> Iterator[None]:
-    """A context in which graphs are compiled outside of a trace of torch.compile."""
+    """A context in which graphs are compiled outside of a trace of torch.compile. No other thread
+    traces meanwhile: AOTAutograd replaces methods of modules in the whole process."""
+    from torch._dynamo.convert_frame import compile_lock
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     mode = FakeTensorMode(shape_env=ShapeEnv())
-    with tracing_with(TracingContext(mode)):
+    with compile_lock, tracing_with(TracingContext(mode)):
         yield
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
 
 from composites import torch_internals
 
-_ARITHMETIC = {
+_ARITHMETIC: Mapping[Any, Callable[..., Any]] = {
     operator.add: operator.add, operator.iadd: operator.add, operator.sub: operator.sub,
     operator.isub: operator.sub, operator.mul: operator.mul, operator.imul: operator.mul,
     operator.truediv: operator.truediv, operator.itruediv: operator.truediv,
