@@ -243,20 +243,13 @@ def batch_norm_training(
     Returns:
         The result, of the shape and dtype of `input`, and both averages, `[C]`.
     """
-    if input.device.type == "xla":
-        mean, variance = running_mean.clone(), running_var.clone()
-        result = torch.native_batch_norm(input, weight, bias, mean, variance, True, momentum, eps)[
-            0
-        ]
-        return result, mean, variance
-    result = torch.native_batch_norm(input, weight, bias, None, None, True, momentum, eps)[0]
-    with torch.no_grad():
-        mean, variance = (t.flatten() for t in channel_statistics(input)[1:])
-        return (
-            result,
-            moving_average(running_mean, mean, momentum),
-            moving_average(running_var, variance, momentum),
-        )
+    mean, variance = running_mean.clone(), running_var.clone()
+    result = torch.native_batch_norm(input, weight, bias, mean, variance, True, momentum, eps)[0]
+    if input.device.type != "xla":  # it has averaged the unbiased variance
+        with torch.no_grad():
+            biased = channel_statistics(input)[2].flatten()
+            variance = moving_average(running_var, biased, momentum)
+    return result, mean, variance
 
 
 def channel_statistics(input: Tensor) -> tuple[Tensor, Tensor, Tensor]:
