@@ -71,11 +71,13 @@ def put_values(graph: torch.fx.Graph, positions: Collection[int], values: Any) -
         number = float(values[position])
         for node in list(placeholders[position].users):
             if node.target == "item":
-                _put(node, number)
+                put_number(node, number)
                 graph.erase_node(node)
 
 
-def _put(node: torch.fx.Node, number: float) -> None:
+def put_number(node: torch.fx.Node, number: float) -> None:
+    """Put a number in the place of a node wherever a graph uses it."""
+
     def put(argument: torch.fx.Node) -> Any:
         return number if argument is node else argument
 

@@ -53,19 +53,16 @@ class FunctionsOfSizes:
         """Run the graph. It is compiled where it has not run with these sizes."""
         # As text, in which zeros have a sign, and NaN is equal to itself.
         values = tuple(float(arguments[place]).hex() for place in self._numbers)
+        if values not in self._values:
+            if len(self._values) == MOST_VALUES:
+                return self._otherwise(*arguments)
+            self._values.add(values)
         key = (values, self._sizes(arguments))
         function = self._functions.get(key)
         if function is None:
-            function = self._functions[key] = self._new(arguments, values)
+            with torch_internals.tracing():
+                function = self._functions[key] = self._compile(arguments)
         return function(*arguments)
-
-    def _new(self, arguments: Sequence[Any], values: tuple[str, ...]) -> Function:
-        self._values.add(values)
-        if len(self._values) > MOST_VALUES:
-            return self._otherwise
-        with torch_internals.tracing():
-            function: Function = self._compile(arguments)
-        return function
 
     def _sizes(self, arguments: Sequence[Any]) -> Hashable:
         """The sizes of the arguments, and which of them share memory: a graph that writes to one

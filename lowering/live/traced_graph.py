@@ -16,7 +16,7 @@ import torch
 from composites import torch_internals
 from composites.torch_internals import pytree
 from lowering.frontends.fx.device import DEVICE_TYPE, device
-from lowering.live.numbers import put_values
+from lowering.live.numbers import put_number, put_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +128,7 @@ def _put_numbers(own: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[int,
         if not isinstance(value, int | torch.SymInt):
             positions.append(position)
             continue
-        number = int(value)
-
-        def put(argument: Any, node: torch.fx.Node = node, number: int = number) -> Any:
-            return number if argument is node else argument
-
-        for user in list(node.users):
-            user.args = torch.fx.node.map_arg(user.args, put)
-            user.kwargs = torch.fx.node.map_arg(user.kwargs, put)
+        put_number(node, int(value))
         own.graph.erase_node(node)
     return tuple(positions)
 
