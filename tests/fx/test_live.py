@@ -380,6 +380,36 @@ def test_generation_compiles_a_prefill_and_a_decode() -> None:
     assert counters["stats"]["unique_graphs"] == 2
 
 
+def test_writes_to_parts_of_inputs() -> None:
+    """PyTorch writes the parts in place, of the values that the inputs had."""
+
+    def rows(x: Tensor, y: Tensor, part: Tensor, index: Tensor) -> Tensor:
+        y.index_copy_(0, index, x[1:3])
+        before = y.sum()
+        x.index_copy_(-1, index + 1, part)
+        x.index_copy_(0, index, y[2:])
+        return before * x.sum()
+
+    def once(x: Tensor, y: Tensor, part: Tensor, index: Tensor) -> Tensor:
+        first = y[:2]
+        x.index_copy_(1, index, part)
+        y.index_copy_(0, index, x[2:])
+        return first + F.gelu(x[:2])
+
+    def crossed(x: Tensor, y: Tensor, part: Tensor, index: Tensor) -> Tensor:
+        of_x = x[:2]
+        y.index_copy_(0, index, x[2:])
+        x.index_copy_(1, index, part)
+        return of_x * 2
+
+    for call in (rows, once, crossed):
+        inputs, expected = ([torch.arange(16.0).view(4, 4), -torch.eye(4)] for _ in range(2))
+        rest = torch.ones(4, 2), torch.tensor([2, 0])
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(call)(*inputs, *rest), call(*expected, *rest))
+        torch.testing.assert_close(inputs, expected)
+
+
 def test_sizes_that_are_marked() -> None:
     def call(x: Tensor, other: Tensor) -> tuple[Tensor, int]:
         other.add_(1)
