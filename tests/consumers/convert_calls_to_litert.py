@@ -1,7 +1,14 @@
 """Calls of functions that only LiteRT has, and of quantization, converted and run;
-convert_to_litert.py prints them."""
+convert_to_litert.py prints them.
 
+XLA_COMPOSITE_REGISTRY=… python convert_calls_to_litert.py FOLDER
+
+writes flatbuffers of norms and attention to a folder, with inputs and results.
+"""
+
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import litert_lm_ops
@@ -120,3 +127,25 @@ def found(name: str) -> dict[str, Any]:
             for mine, want in zip(outputs, wanted, strict=True)
         ),
     }
+
+
+ROWS, SCALE = torch.linspace(-2, 2, 48).sin().reshape(2, 3, 8), torch.linspace(0.5, 2, 8)
+NORMS: dict[str, tuple[Callable[..., Any], list[torch.Tensor]]] = {
+    "rms_norm": (lambda x, w: F.rms_norm(x, [8], w, 1e-3) + 1, [ROWS, SCALE]),
+    "rms_norm_without_weight": (lambda x: F.rms_norm(x, [8], None, 1e-3) + 1, [ROWS]),
+    "layer_norm": (lambda x, w: F.layer_norm(x, [8], w, w) + 1, [ROWS, SCALE]),
+    "attention": (lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None]), [ROWS]),
+}
+
+
+def save(folder: Path) -> None:
+    for name, (function, tensors) in NORMS.items():
+        program = composites.export(Call(function), tuple(tensors), ops=["odml.*"], portable=True)
+        (folder / f"{name}.tflite").write_bytes(convert(program))
+        given = {f"arg:{number}": tensor for number, tensor in enumerate(tensors)}
+        inputs = {f"input{n}": given[v.name].numpy() for n, v in enumerate(program.inputs)}
+        np.savez(folder / f"{name}.npz", output=function(*tensors).numpy(), **inputs)
+
+
+if __name__ == "__main__":
+    save(Path(sys.argv[1]))

@@ -54,7 +54,10 @@ def test_a_file_that_extends_others(tmp_path: Path) -> None:
     assert extending("all.yaml", base % "") == ["gelu", "gelu_backward", "silu", "tanh"]
     assert extending("named.yaml", base % "silu") == ["silu", "tanh"]
     assert extending("backward.yaml", base % "gelu") == ["gelu", "gelu_backward"]
-    assert extending("rest.yaml", base % "-silu", "{exp: aten::exp}")[1:] == ["gelu_backward", "exp"]
+    assert extending("rest.yaml", base % "-silu", "{exp: aten::exp}")[1:] == [
+        "gelu_backward",
+        "exp",
+    ]
     for keys, composites, message in (
         (base % "sil", "{}", "has no entry 'sil'; did you mean 'silu'?"),
         (base % "", "{silu: aten::silu}", r"silu: .*base\.yaml has this entry too"),

@@ -21,7 +21,10 @@ from lowering.verification.verify import verify
 REGISTRIES = Path(__file__).parents[2] / "examples" / "registries"
 FILES = sorted(path.stem for path in REGISTRIES.glob("*.yaml"))
 
-VERIFIED = ("chlo", "litert", "litert_lm", "litert_odml", "litert_tfl", "xla")
+VERIFIED = (
+    *("chlo", "litert", "litert_lm", "litert_odml", "litert_tfl", "mps", "openvino"),
+    *("tenstorrent_next", "xla"),
+)
 """Files of which each entry has samples and a canonical call, but for the norm of a model."""
 SCALED_DOT = hasattr(lax, "scaled_dot")
 """JAX 0.7.1 has no scaled products, so that xla.mx_mm claims no call."""
