@@ -2,15 +2,15 @@
 
 A name counts where it is written in quotes. The keys of attributes are found by how they are read
 or written: `map["epsilon"]`, `get("epsilon")`, `{"epsilon": …}`, and `composite_attributes` of
-StableHLO. A key belongs to the name before it in its file, or else to the first one behind it, so
-that a row is a hint for a reader, and no proof.
+StableHLO. A key belongs to the name near it, before it if there is one, so that a row is a hint for
+a reader, and no proof. An attribute of an entry counts as mentioned wherever its key is.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,14 +19,12 @@ from composites.registry.model import Composite, Registry
 SUFFIXES = frozenset((".c", ".cc", ".cpp", ".h", ".hpp", ".m", ".mlir", ".mm", ".py", ".rs", ".td"))
 LARGEST = 2_000_000
 """Bytes of a file that is read; larger ones are data."""
+NEAR = 3_000
+"""Characters between a name and its keys."""
 
 _KEY = re.compile(r"""(?:\[|\b[Gg]et\w*(?:<[\w:]+>)?\(|[{,])\s*["']([a-z]\w*)["']\s*(?=[\]):,}])""")
-_ATTRIBUTES = re.compile(r"composite_attributes = \{([^{}]*)\}")
+_ATTRIBUTES = re.compile(r'composite "([\w.$]+)"[^{]*\{composite_attributes = \{([^{}]*)\}')
 _WRITTEN_KEY = re.compile(r"(?:^|, )(\w+)(?= =)")
-
-
-Keys = Mapping[str, Mapping[str, str]]
-"""Keys of attributes by name, and the first place of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,39 +42,49 @@ class Difference:
 
 def compare_mentions(registries: Sequence[Registry], folders: Iterable[Path]) -> list[Difference]:
     """Compare the composites of registries with those that the files of folders mention."""
-    namespaces = sorted({registry.namespace for registry in registries})
+    either = "|".join(sorted({re.escape(registry.namespace) for registry in registries}))
+    quoted = re.compile(rf"""["'`]((?:{either})\.[A-Za-z0-9_.$]*[A-Za-z0-9_$])["'`]""")
     entries = [entry for registry in registries for entry in registry.composites]
     mentioned: dict[str, str] = {}
     keys: dict[str, dict[str, str]] = {}
+    anywhere: set[str] = set()
     for path in sorted(file for folder in folders for file in folder.rglob("*")):
-        if path.suffix in SUFFIXES and path.is_file() and path.stat().st_size <= LARGEST:
-            text = path.read_text(encoding="utf-8", errors="replace")
-            for name, key, offset in _mentions(text, namespaces):
-                place = f"{path}:{text.count(chr(10), 0, offset) + 1}"
-                mentioned.setdefault(name, place)
-                if key is not None:
-                    keys.setdefault(name, {}).setdefault(key, place)
-    return [*_missing(entries, mentioned, keys), *_unmentioned(entries, mentioned, keys)]
+        if path.suffix not in SUFFIXES or not path.is_file() or path.stat().st_size > LARGEST:
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        names = [(found.start(), found[1]) for found in quoted.finditer(text)]
+        for offset, name in names:
+            mentioned.setdefault(name, _place(path, text, offset))
+        for offset, key, owner in _keys(text):
+            anywhere.add(key)
+            if (owner := owner or _near(names, offset)) is not None:
+                keys.setdefault(owner, {}).setdefault(key, _place(path, text, offset))
+    return [*_missing(entries, mentioned, keys), *_unmentioned(entries, mentioned, anywhere)]
 
 
-def _mentions(text: str, namespaces: Iterable[str]) -> Iterator[tuple[str, str | None, int]]:
-    """Names, and keys with the name that they belong to, and where each is."""
-    either = "|".join(map(re.escape, namespaces))
-    quoted = re.compile(rf"""["'`]((?:{either})\.[A-Za-z0-9_.$]*[A-Za-z0-9_$])["'`]""")
-    names = [(found.start(), found[1]) for found in quoted.finditer(text)]
+def _keys(text: str) -> Iterator[tuple[int, str, str | None]]:
+    """Where keys are, and the composite that each is of, if it says so."""
+    yield from ((found.start(), found[1], None) for found in _KEY.finditer(text))
+    for found in _ATTRIBUTES.finditer(text):
+        yield from ((found.start(), key, found[1]) for key in _WRITTEN_KEY.findall(found[2]))
+
+
+def _near(names: Sequence[tuple[int, str]], offset: int) -> str | None:
+    """The name that a key is near."""
     if not names:
-        return
-    yield from ((name, None, offset) for offset, name in names)
-    keys = [(found.start(), found[1]) for found in _KEY.finditer(text)]
-    for attributes in _ATTRIBUTES.finditer(text):
-        keys += [(attributes.start(), key) for key in _WRITTEN_KEY.findall(attributes[1])]
-    starts = [offset for offset, _ in names]
-    for offset, key in keys:
-        yield names[max(bisect_right(starts, offset) - 1, 0)][1], key, offset
+        return None
+    place, name = names[max(bisect_right(names, (offset, "")) - 1, 0)]
+    return name if abs(place - offset) <= NEAR else None
+
+
+def _place(path: Path, text: str, offset: int) -> str:
+    return f"{path}:{text.count(chr(10), 0, offset) + 1}"
 
 
 def _missing(
-    entries: Iterable[Composite], mentioned: Mapping[str, str], keys: Keys
+    entries: Iterable[Composite],
+    mentioned: Mapping[str, str],
+    keys: Mapping[str, Mapping[str, str]],
 ) -> Iterator[Difference]:
     known: dict[str, set[str]] = {}
     for entry in entries:
@@ -92,7 +100,7 @@ def _missing(
 
 
 def _unmentioned(
-    entries: Iterable[Composite], mentioned: Mapping[str, str], keys: Keys
+    entries: Iterable[Composite], mentioned: Container[str], keys: Container[str]
 ) -> Iterator[Difference]:
     for entry in entries:
         name, place = entry.composite_name, str(entry.location)
@@ -100,5 +108,5 @@ def _unmentioned(
             yield Difference(name, None, False, place)
             continue
         for attribute in entry.attributes:
-            if attribute.name not in keys.get(name, {}):
+            if attribute.name not in keys:
                 yield Difference(name, attribute.name, False, place)

@@ -100,10 +100,9 @@ def parse_registry(
         message = "extends: a file that another one extends cannot extend any"
         raise RegistryError([*problems, document.text.problem(message, "extends")])
     inherited = [entry for file in document.extends for entry in _inherited(file, document)]
-    for entry in inherited:
-        if entry.name in document.names:
-            message = f"{entry.location.file} has this entry too"
-            problems.append(document.text.problem(message, "composites", entry.name))
+    for twice in (other for other in inherited if other.name in document.names):
+        message = f"{twice.location.file} has this entry too"
+        problems.append(document.text.problem(message, "composites", twice.name))
     if problems:
         raise RegistryError(problems)
     return Registry(

@@ -143,7 +143,7 @@ def save(folder: Path) -> None:
         program = composites.export(Call(function), tuple(tensors), ops=["odml.*"], portable=True)
         (folder / f"{name}.tflite").write_bytes(convert(program))
         given = {f"arg:{number}": tensor for number, tensor in enumerate(tensors)}
-        inputs = {f"input{n}": given[v.name].numpy() for n, v in enumerate(program.inputs)}
+        inputs: Any = {f"input{n}": given[v.name].numpy() for n, v in enumerate(program.inputs)}
         np.savez(folder / f"{name}.npz", output=function(*tensors).numpy(), **inputs)
 
 
