@@ -127,27 +127,6 @@ def test_a_row_that_is_masked_completely_is_a_number() -> None:
     torch.testing.assert_close(result[:, :, 0], x.mean(2))
 
 
-class Block(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.table, self.norm = torch.nn.Embedding(10, 8), torch.nn.LayerNorm(8)
-
-    def forward(self, indices: torch.Tensor) -> torch.Tensor:
-        x = self.norm(self.table(indices))
-        heads = x.unflatten(-1, (2, 4)).transpose(1, 2)
-        return F.normalize(F.scaled_dot_product_attention(heads, heads, heads), dim=-1)
-
-
-def test_an_exported_program_has_them(registries: Callable[..., None]) -> None:
-    registries(*FILES)
-    indices = torch.ones(2, 5, dtype=torch.int64)
-    program = composites.export(Block(), (indices,), ops=["aten.*", "odml.*", "tfl.*"])
-    assert program.composites == {
-        "odml.embedding_lookup": 1, "odml.group_norm": 1, "odml.l2_norm": 1, "odml.softmax": 1,
-        "odml.scaled_dot_product_attention": 1,
-    }  # fmt: skip
-
-
 # litert_lm.yaml.
 
 ATTRIBUTES = {
