@@ -70,7 +70,9 @@ def residual_rms_norm(
     epsilon: float = 1e-5,
 ) -> Tensor:
     """RMS norm of `x + residual`, `[…, C]`, over the last dimension."""
-    return F.rms_norm(x + residual, list(normalized_shape), weight, epsilon)
+    wide = (x + residual).to(torch.float32)
+    normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + epsilon)
+    return (normed * weight).to(x.dtype)
 
 
 def layernorm_fw(
@@ -149,7 +151,7 @@ def glu(x: Tensor) -> Tensor:
 
 def geglu(x: Tensor) -> Tensor:
     """The same with the exact GELU."""
-    return _gated(F.gelu, x)
+    return _gated(lambda gate: gate * 0.5 * (1 + torch.erf(gate / math.sqrt(2))), x)
 
 
 def reglu(x: Tensor) -> Tensor:
