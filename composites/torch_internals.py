@@ -41,6 +41,7 @@ from torch.utils._python_dispatch import (
 )
 
 from composites.errors import UnsupportedCallError
+from composites.tensor_subclasses import with_inner_tensors
 from composites.user_code import call_site
 
 __all__ = ["DispatchKeySet", "TreeSpec", "pytree"]
@@ -936,7 +937,7 @@ def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
     assert mode is not None
     storages: dict[int, torch.UntypedStorage] = {}
 
-    def fake(value: Any) -> Any:
+    def fake(name: str, value: Any) -> Any:
         if not isinstance(value, Tensor):
             return value
         with without_modes(), torch.no_grad():
@@ -951,7 +952,7 @@ def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
             made._is_param = True
         return made
 
-    return [fake(value) for value in values]
+    return [with_inner_tensors("", value, fake) for value in values]
 
 
 PRODUCTS_OF_LISTS = frozenset(
