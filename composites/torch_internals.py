@@ -392,6 +392,12 @@ class _Watching(TorchDispatchMode):
         return self._around(func, args, kwargs or {})
 
 
+def without_torch_function() -> AbstractContextManager[Any]:
+    """A context in which subclasses of tensors are not asked about calls."""
+    context: AbstractContextManager[Any] = torch._C.DisableTorchFunctionSubclass()
+    return context
+
+
 def calls_through(around: Callable[..., Any]) -> AbstractContextManager[Any]:
     """A context in which `around(overload, arguments, keywords)` is asked to make each call that
     comes out of autograd and functionalization, in this thread and those that work for it."""

@@ -447,3 +447,51 @@ def dot_product_attention(dtype: torch.dtype) -> Iterator[Call]:
         yield (query, key, value, mask), {}
         yield (query, key, value, bias), {"is_causal": True}
         yield (query, key, value, mask, bias), {}
+
+
+def int8_weight_only_linear(dtype: torch.dtype) -> Iterator[Call]:
+    for x, bias in _with_bias(dtype):
+        for scales in ((5, 1), (1, 1)):
+            yield (x, _integers(5, 8), _scales(*scales), bias), {}
+
+
+def intx_weight_only_linear(dtype: torch.dtype) -> Iterator[Call]:
+    for x, bias in _with_bias(dtype):
+        scale, zeros = _scales(5, 2).to(dtype), _integers(5, 2, bits=4)
+        for zero_point, options in (
+            (zeros, {}),
+            (zeros.to(dtype), {"activation": "int8_asymmetric"}),
+            (torch.zeros_like(zeros), {"bits": 8}),
+        ):
+            weight = _integers(5, 8, bits=int(options.get("bits", 4)))
+            yield (x, weight, scale, zero_point, bias), {"group_size": 4, **options}
+
+
+def int8_dynamic_linear(dtype: torch.dtype) -> Iterator[Call]:
+    for x, bias in _with_bias(dtype):
+        for symmetric, per_tensor in ((True, False), (True, True), (False, False)):
+            options = {"symmetric": symmetric, "per_tensor": per_tensor}
+            yield (x, _integers(5, 8), _scales(5, 1), bias), options
+
+
+def float8_weight_only_linear(dtype: torch.dtype) -> Iterator[Call]:
+    for x, bias in _with_bias(dtype):
+        weight = _random(5, 8, dtype=torch.float8_e4m3fn, seed=3)
+        for scales in ((5, 1), (1, 1)):
+            yield (x, weight, _scales(*scales), bias), {}
+
+
+def _with_bias(dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """What linear layers of 8 and 5 features are applied to, with a bias and without."""
+    yield _leaf(2, 3, 8, dtype=dtype, seed=0), _leaf(5, dtype=dtype, seed=1)
+    yield _leaf(4, 8, dtype=dtype, seed=0), None
+
+
+def _integers(*shape: int, bits: int = 8) -> Tensor:
+    generator = torch.Generator().manual_seed(bits)
+    limit = 2 ** (bits - 1)
+    return torch.randint(-limit, limit, shape, generator=generator, dtype=torch.int8)
+
+
+def _scales(*shape: int) -> Tensor:
+    return _random(*shape, dtype=torch.float32, seed=2).abs() / 8
