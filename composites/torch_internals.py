@@ -394,8 +394,8 @@ class _Watching(TorchDispatchMode):
 
 def without_torch_function() -> AbstractContextManager[Any]:
     """A context in which subclasses of tensors are not asked about calls."""
-    context: AbstractContextManager[Any] = torch._C.DisableTorchFunctionSubclass()
-    return context
+    disabled: Any = torch._C.DisableTorchFunctionSubclass
+    return disabled()  # type: ignore[no-any-return]
 
 
 def calls_through(around: Callable[..., Any]) -> AbstractContextManager[Any]:

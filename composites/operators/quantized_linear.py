@@ -1,8 +1,8 @@
 """Linear layers whose weights are quantized, each as one function.
 
 In: what the layer is applied to, `[…, K]`, and the tensors of a quantized weight; out: `[…, N]` of
-the type of the input. The arithmetic is that of torchao's tensors. `of_torchao` makes these calls of
-a linear layer with such a tensor, and imports nothing of torchao: whoever calls it has.
+the type of the input. The arithmetic is that of torchao's tensors. `of_torchao` makes these calls
+of a linear layer with such a tensor, and imports nothing of torchao: whoever calls it has.
 
 The gradient is that of the input. Weights, scales and zero points do not learn.
 """

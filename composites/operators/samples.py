@@ -495,3 +495,27 @@ def _integers(*shape: int, bits: int = 8) -> Tensor:
 
 def _scales(*shape: int) -> Tensor:
     return _random(*shape, dtype=torch.float32, seed=2).abs() / 8
+
+
+def fake_quantize_per_tensor(dtype: torch.dtype) -> Iterator[Call]:
+    x = _leaf(4, 6, dtype=dtype, seed=0)
+    for scale, zero_point, limits in (
+        (0.1, 3, (-8, 7)),
+        (0.37, 0, (-128, 127)),
+        (0.05, 9, (0, 15)),
+    ):
+        yield (x, scale, zero_point, *limits), {}
+
+
+def fake_quantize_per_tensor_with_tensors(dtype: torch.dtype) -> Iterator[Call]:
+    x, zero_point = _leaf(4, 6, dtype=dtype, seed=0), torch.tensor([3], dtype=torch.int32)
+    for is_on in (1, 0):
+        yield (x, torch.tensor([0.1]), zero_point, torch.tensor([is_on]), -8, 7), {}
+
+
+def fake_quantize_per_channel(dtype: torch.dtype) -> Iterator[Call]:
+    x, scale = _leaf(4, 6, dtype=dtype, seed=0), _scales(6) + 0.05
+    zeros = torch.arange(6) - 3
+    for zero_point in (zeros.to(torch.int32), zeros / 4):
+        yield (x, scale, zero_point, 1, -8, 7), {}
+        yield (x.t(), scale, zero_point, 0, -8, 7), {}

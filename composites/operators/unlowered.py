@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from composites.operators.fake_quantize import per_channel, per_tensor, per_tensor_with_tensors
+
 aten = torch.ops.aten
 
 
@@ -167,6 +169,11 @@ DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
         aten.masked_scatter_backward.default: masked_scatter_backward,
         aten.median.dim: median,
         aten.randperm.default: randperm,
+        aten.fake_quantize_per_tensor_affine_cachemask.default: per_tensor,
+        aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default: (
+            per_tensor_with_tensors
+        ),
+        aten.fake_quantize_per_channel_affine_cachemask.default: per_channel,
     }
 )
 """By overload."""

@@ -603,6 +603,42 @@ def cross_entropy_loss(_lowering: EntryLowering, self: Tensor, target: Tensor, w
     return _kernel(self, target, weight)
 
 
+def fake_quantize_per_tensor(_lowering: EntryLowering, self: Tensor, scale: float, zero_point: int, quant_min: int, quant_max: int) -> Any:
+    """Lower calls as ptxla.fake_quantize_per_tensor, version 1.
+
+    aten::fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> (Tensor output, Tensor mask)
+    """
+    _key = (self.shape, self.dtype, scale, zero_point, quant_min, quant_max)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'scale': scale, 'zero_point': zero_point, 'quant_min': quant_min, 'quant_max': quant_max})
+    )
+    return _kernel(self)
+
+
+def fake_quantize_per_tensor_with_tensors(_lowering: EntryLowering, self: Tensor, scale: Tensor, zero_point: Tensor, fake_quant_enabled: Tensor, quant_min: int, quant_max: int) -> Any:
+    """Lower calls as ptxla.fake_quantize_per_tensor_with_tensors, version 1.
+
+    aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, Tensor fake_quant_enabled, int quant_min, int quant_max) -> (Tensor output, Tensor mask)
+    """
+    _key = (self.shape, self.dtype, scale.shape, scale.dtype, zero_point.shape, zero_point.dtype, fake_quant_enabled.shape, fake_quant_enabled.dtype, quant_min, quant_max)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(self, scale, zero_point, fake_quant_enabled), arguments={'quant_min': quant_min, 'quant_max': quant_max})
+    )
+    return _kernel(self, scale, zero_point, fake_quant_enabled)
+
+
+def fake_quantize_per_channel(_lowering: EntryLowering, self: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int) -> Any:
+    """Lower calls as ptxla.fake_quantize_per_channel, version 1.
+
+    aten::fake_quantize_per_channel_affine_cachemask(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) -> (Tensor output, Tensor mask)
+    """
+    _key = (self.shape, self.dtype, scale.shape, scale.dtype, zero_point.shape, zero_point.dtype, axis, quant_min, quant_max)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(self, scale, zero_point), arguments={'axis': axis, 'quant_min': quant_min, 'quant_max': quant_max})
+    )
+    return _kernel(self, scale, zero_point)
+
+
 def scaled_dot_product_attention(_lowering: EntryLowering, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Any:
     """Lower calls as ptxla.scaled_dot_product_attention, version 1.
 
@@ -1873,6 +1909,9 @@ BACKEND_HOOKS = {
     'binary_cross_entropy_with_logits': binary_cross_entropy_with_logits,
     'kl_div': kl_div,
     'cross_entropy_loss': cross_entropy_loss,
+    'fake_quantize_per_tensor': fake_quantize_per_tensor,
+    'fake_quantize_per_tensor_with_tensors': fake_quantize_per_tensor_with_tensors,
+    'fake_quantize_per_channel': fake_quantize_per_channel,
     'scaled_dot_product_attention': scaled_dot_product_attention,
     'embedding': embedding,
     'embedding_dense_backward': embedding_dense_backward,

@@ -12,7 +12,7 @@ from torchao import quantization as ao
 
 import composites
 
-INT4 = {"weight_dtype": torch.int4}
+INT4: dict[str, Any] = {"weight_dtype": getattr(torch, "int4")}  # noqa: B009
 INT8 = {"version": 2}
 CONFIGS: dict[str, tuple[str, Callable[[], Any]]] = {
     "int8 weights": (
@@ -36,7 +36,7 @@ CONFIGS: dict[str, tuple[str, Callable[[], Any]]] = {
     "int8 activations and int4 weights": (
         "intx_weight_only_linear",
         lambda: ao.Int8DynamicActivationIntxWeightConfig(
-            weight_dtype=torch.int4, weight_granularity=ao.PerGroup(32)
+            weight_granularity=ao.PerGroup(32), **INT4
         ),
     ),
     "int8 rows": (
@@ -85,12 +85,12 @@ def test_a_quantized_layer_is_one_composite(name: str, dtype: torch.dtype, tmp_p
     found = torch.from_numpy(arrays["out:0"].__array__().astype("float32")).to(dtype)
     # XLA divides by multiplying with a reciprocal, which moves a number of a row by a step.
     step_of_rows = float(x.abs().max() / 127) * limit
-    tolerance = {"rtol": 0.02, "atol": 0.01} if dtype == torch.bfloat16 else {}
+    tolerance: dict[str, Any] = {"rtol": 0.02, "atol": 0.01} if dtype == torch.bfloat16 else {}
     if composite == "int8_dynamic_linear" and not tolerance:
         tolerance = {"rtol": 1e-5, "atol": step_of_rows}
     torch.testing.assert_close(found, expected, **tolerance)
     torch._dynamo.reset()
-    options = {"save": str(tmp_path)}
+    options: Any = {"save": str(tmp_path)}
     with composites.enabled("quantization"):
         live = torch.compile(model, backend="composites", fullgraph=True, options=options)(x)
     torch.testing.assert_close(live, found, rtol=0, atol=0)
@@ -102,7 +102,7 @@ def test_a_quantized_layer_is_one_composite(name: str, dtype: torch.dtype, tmp_p
 def test_adapters_beside_frozen_weights_have_the_gradients_of_eager(name: str) -> None:
     composite, config = CONFIGS[name]
 
-    def prepared() -> nn.Module:
+    def prepared() -> nn.Sequential:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(64, 64), Pair())
         ao.quantize_(model[1], config())
@@ -123,3 +123,66 @@ def test_adapters_beside_frozen_weights_have_the_gradients_of_eager(name: str) -
     torch.testing.assert_close(loss, expected)
     for found, parameter in zip(model[0].parameters(), eager[0].parameters(), strict=True):
         torch.testing.assert_close(found.grad, parameter.grad, rtol=2e-5, atol=1e-7)
+
+
+class Quantizing(nn.Module):
+    """Layers that train while their numbers are rounded to those of integers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(16, 32), nn.Linear(32, 4)
+        self.register_buffer("scale", torch.tensor([0.05]))
+        self.register_buffer("zero", torch.tensor([1], dtype=torch.int32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        rounded = torch.fake_quantize_per_tensor_affine(x, 0.03, 2, -128, 127)
+        scales = self.first.weight.detach().abs().amax(1) / 7
+        zeros = torch.zeros_like(scales, dtype=torch.int32)
+        weight = torch.fake_quantize_per_channel_affine(self.first.weight, scales, zeros, 0, -8, 7)
+        hidden = nn.functional.gelu(nn.functional.linear(rounded, weight, self.first.bias))
+        hidden = torch.fake_quantize_per_tensor_affine(hidden, self.scale, self.zero, 0, 15)
+        return self.second(hidden).square().mean()
+
+
+def test_training_with_fake_quantization_has_the_losses_of_eager() -> None:
+    """Composites, and without them what they mean, in live programs and in an exported step."""
+    x = torch.randn(8, 16, generator=torch.Generator().manual_seed(1))
+
+    def losses(names: tuple[str, ...] | None) -> tuple[list[float], Quantizing]:
+        torch.manual_seed(0)
+        torch._dynamo.reset()
+        model = Quantizing()
+        call = model if names is None else torch.compile(model, backend="composites")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        found = []
+        with composites.enabled(*names or ()):
+            for _ in range(3):
+                optimizer.zero_grad()
+                loss = call(x)
+                loss.backward()
+                optimizer.step()
+                found.append(loss.item())
+        return found, model
+
+    expected, eager = losses(None)
+    for names in ((), ("quantization",)):
+        found, model = losses(names)
+        torch.testing.assert_close(found, expected)
+        for one, other in zip(model.parameters(), eager.parameters(), strict=True):
+            torch.testing.assert_close(one, other)
+    torch.manual_seed(0)
+    program = composites.export(
+        Quantizing(), (x,), optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)
+    )
+    assert {
+        "ptxla.fake_quantize_per_tensor",
+        "ptxla.fake_quantize_per_channel",
+        "ptxla.fake_quantize_per_tensor_with_tensors",
+    } <= set(written_composites(program.module.text))
+    torch.manual_seed(0)
+    step = program.compile()
+    state, stepped = step.init(Quantizing()), []
+    for _ in range(3):
+        loss, state = step(state, x)
+        stepped.append(float(loss))
+    torch.testing.assert_close(stepped, expected)
