@@ -57,7 +57,15 @@ DispatchState: TypeAlias = tuple[Any, Any]
 
 def schemas_of(name: str) -> Sequence[Any]:
     """The schemas of all overloads of `aten::name`; empty if PyTorch has no such operator."""
+    if name.startswith("quantized_decomposed::"):
+        define_quantized_operators()
     return torch._C._jit_get_schemas_for_operator(name)
+
+
+def define_quantized_operators() -> None:
+    """Let PyTorch define the operators `quantized_decomposed::…`, which it does when somebody
+    imports their module."""
+    from torch.ao.quantization.fx import _decomposed  # noqa: F401
 
 
 def operator_names() -> list[str]:

@@ -47,12 +47,16 @@ def per_channel(
 ) -> tuple[Tensor, Tensor]:
     """`aten::fake_quantize_per_channel_affine_cachemask`: a zero point of a float type is added
     before numbers are rounded."""
-    shape = [-1 if n == axis % self.dim() else 1 for n in range(self.dim())]
-    scale, zero_point = scale.reshape(shape), zero_point.reshape(shape)
+    scale, zero_point = along_axis(scale, self, axis), along_axis(zero_point, self, axis)
     scaled = self.to(opmath_type(self.dtype)) * scale.reciprocal()
     is_float = zero_point.is_floating_point()
     integers = torch.round(scaled + zero_point) if is_float else torch.round(scaled) + zero_point
     return _rounded(self, integers, scale, zero_point, quant_min, quant_max)
+
+
+def along_axis(values: Tensor, tensor: Tensor, axis: int) -> Tensor:
+    """A vector that broadcasts along a dimension of a tensor."""
+    return values.reshape([-1 if n == axis % tensor.dim() else 1 for n in range(tensor.dim())])
 
 
 def _rounded(

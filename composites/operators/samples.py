@@ -519,3 +519,44 @@ def fake_quantize_per_channel(dtype: torch.dtype) -> Iterator[Call]:
     for zero_point in (zeros.to(torch.int32), zeros / 4):
         yield (x, scale, zero_point, 1, -8, 7), {}
         yield (x.t(), scale, zero_point, 0, -8, 7), {}
+
+
+_I8 = (-128, 127, torch.int8)
+
+
+def quantize_per_tensor(dtype: torch.dtype) -> Iterator[Call]:
+    x = _random(4, 6, dtype=dtype)
+    yield (x, 0.01, 3, *_I8), {}
+    yield (x, 0.1, 9, 0, 15, torch.uint8), {}
+
+
+def quantize_per_tensor_with_tensors(dtype: torch.dtype) -> Iterator[Call]:
+    for scale in (torch.tensor([0.02], dtype=torch.float64), torch.tensor(0.02)):
+        yield (_random(4, 6, dtype=dtype), scale, torch.tensor([3]), *_I8), {}
+
+
+def quantize_per_channel(dtype: torch.dtype) -> Iterator[Call]:
+    zeros = torch.arange(6) - 3
+    for x, axis in ((_random(4, 6, dtype=dtype), 1), (_random(6, 2, 3, dtype=dtype), 0)):
+        yield (x, _scales(6) + 0.01, zeros, axis, *_I8), {}
+
+
+def dequantize_per_tensor(dtype: torch.dtype) -> Iterator[Call]:
+    for out_dtype in (None, dtype):
+        yield (_integers(4, 6), 0.1, 3, *_I8), {"out_dtype": out_dtype}
+
+
+def dequantize_per_tensor_with_tensors(dtype: torch.dtype) -> Iterator[Call]:
+    for scale in (torch.tensor([0.02], dtype=torch.float64), torch.tensor(0.02)):
+        yield (_integers(4, 6), scale, torch.tensor([3]), *_I8), {"out_dtype": dtype}
+
+
+def dequantize_per_channel(dtype: torch.dtype) -> Iterator[Call]:
+    for zeros in (torch.arange(6) - 3, None):
+        for x, axis in ((_integers(4, 6), 1), (_integers(6, 2, 3), 0)):
+            yield (x, _scales(6), zeros, axis, *_I8), {"out_dtype": dtype}
+
+
+def choose_qparams(dtype: torch.dtype) -> Iterator[Call]:
+    for x in (_random(4, 6, dtype=dtype), _random(4, 6, dtype=dtype).abs()):
+        yield (x, -128, 127, 2.0**-12, torch.int8), {}

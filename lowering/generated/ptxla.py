@@ -639,6 +639,90 @@ def fake_quantize_per_channel(_lowering: EntryLowering, self: Tensor, scale: Ten
     return _kernel(self, scale, zero_point)
 
 
+def quantize_per_tensor(_lowering: EntryLowering, input: Tensor, scale: float, zero_point: int, quant_min: int, quant_max: int, dtype: torch.dtype) -> Any:
+    """Lower calls as ptxla.quantize_per_tensor, version 1.
+
+    quantized_decomposed::quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor
+    """
+    _key = (input.shape, input.dtype, scale, zero_point, quant_min, quant_max, dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(input,), arguments={'scale': scale, 'zero_point': zero_point, 'quant_min': quant_min, 'quant_max': quant_max, 'dtype': dtype})
+    )
+    return _kernel(input)
+
+
+def quantize_per_tensor_with_tensors(_lowering: EntryLowering, input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int, dtype: torch.dtype) -> Any:
+    """Lower calls as ptxla.quantize_per_tensor_with_tensors, version 1.
+
+    quantized_decomposed::quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor
+    """
+    _key = (input.shape, input.dtype, scale.shape, scale.dtype, zero_point.shape, zero_point.dtype, quant_min, quant_max, dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(input, scale, zero_point), arguments={'quant_min': quant_min, 'quant_max': quant_max, 'dtype': dtype})
+    )
+    return _kernel(input, scale, zero_point)
+
+
+def quantize_per_channel(_lowering: EntryLowering, input: Tensor, scales: Tensor, zero_points: Tensor, axis: int, quant_min: int, quant_max: int, dtype: torch.dtype) -> Any:
+    """Lower calls as ptxla.quantize_per_channel, version 1.
+
+    quantized_decomposed::quantize_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max, ScalarType dtype) -> Tensor
+    """
+    _key = (input.shape, input.dtype, scales.shape, scales.dtype, zero_points.shape, zero_points.dtype, axis, quant_min, quant_max, dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(input, scales, zero_points), arguments={'axis': axis, 'quant_min': quant_min, 'quant_max': quant_max, 'dtype': dtype})
+    )
+    return _kernel(input, scales, zero_points)
+
+
+def dequantize_per_tensor(_lowering: EntryLowering, input: Tensor, scale: float, zero_point: int, quant_min: int, quant_max: int, dtype: torch.dtype, *, out_dtype: torch.dtype | None = None) -> Any:
+    """Lower calls as ptxla.dequantize_per_tensor, version 1.
+
+    quantized_decomposed::dequantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor
+    """
+    _key = (input.shape, input.dtype, scale, zero_point, quant_min, quant_max, dtype, out_dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(input,), arguments={'scale': scale, 'zero_point': zero_point, 'quant_min': quant_min, 'quant_max': quant_max, 'dtype': dtype, 'out_dtype': out_dtype})
+    )
+    return _kernel(input)
+
+
+def dequantize_per_tensor_with_tensors(_lowering: EntryLowering, input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int, dtype: torch.dtype, *, out_dtype: torch.dtype | None = None) -> Any:
+    """Lower calls as ptxla.dequantize_per_tensor_with_tensors, version 1.
+
+    quantized_decomposed::dequantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor
+    """
+    _key = (input.shape, input.dtype, scale.shape, scale.dtype, zero_point.shape, zero_point.dtype, quant_min, quant_max, dtype, out_dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(input, scale, zero_point), arguments={'quant_min': quant_min, 'quant_max': quant_max, 'dtype': dtype, 'out_dtype': out_dtype})
+    )
+    return _kernel(input, scale, zero_point)
+
+
+def dequantize_per_channel(_lowering: EntryLowering, input: Tensor, scales: Tensor, zero_points: Tensor | None, axis: int, quant_min: int, quant_max: int, dtype: torch.dtype, *, out_dtype: torch.dtype | None = None) -> Any:
+    """Lower calls as ptxla.dequantize_per_channel, version 1.
+
+    quantized_decomposed::dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, int axis, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor
+    """
+    _key = (input.shape, input.dtype, scales.shape, scales.dtype, None if zero_points is None else (zero_points.shape, zero_points.dtype), axis, quant_min, quant_max, dtype, out_dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(input, scales, zero_points), arguments={'axis': axis, 'quant_min': quant_min, 'quant_max': quant_max, 'dtype': dtype, 'out_dtype': out_dtype})
+    )
+    return _kernel(input, scales, zero_points)
+
+
+def choose_qparams(_lowering: EntryLowering, input: Tensor, quant_min: int, quant_max: int, eps: float, dtype: torch.dtype) -> Any:
+    """Lower calls as ptxla.choose_qparams, version 1.
+
+    quantized_decomposed::choose_qparams.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)
+    """
+    _key = (input.shape, input.dtype, quant_min, quant_max, eps, dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(input,), arguments={'quant_min': quant_min, 'quant_max': quant_max, 'eps': eps, 'dtype': dtype})
+    )
+    return _kernel(input)
+
+
 def scaled_dot_product_attention(_lowering: EntryLowering, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Any:
     """Lower calls as ptxla.scaled_dot_product_attention, version 1.
 
@@ -1912,6 +1996,13 @@ BACKEND_HOOKS = {
     'fake_quantize_per_tensor': fake_quantize_per_tensor,
     'fake_quantize_per_tensor_with_tensors': fake_quantize_per_tensor_with_tensors,
     'fake_quantize_per_channel': fake_quantize_per_channel,
+    'quantize_per_tensor': quantize_per_tensor,
+    'quantize_per_tensor_with_tensors': quantize_per_tensor_with_tensors,
+    'quantize_per_channel': quantize_per_channel,
+    'dequantize_per_tensor': dequantize_per_tensor,
+    'dequantize_per_tensor_with_tensors': dequantize_per_tensor_with_tensors,
+    'dequantize_per_channel': dequantize_per_channel,
+    'choose_qparams': choose_qparams,
     'scaled_dot_product_attention': scaled_dot_product_attention,
     'embedding': embedding,
     'embedding_dense_backward': embedding_dense_backward,

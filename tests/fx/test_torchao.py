@@ -1,5 +1,6 @@
 """Models that torchao has quantized, beside eager PyTorch: a linear layer is one composite."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,11 @@ import torch
 from composites_testing.written import written_composites
 from torch import Tensor, nn
 from torchao import quantization as ao
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+from torchao.testing.pt2e._xnnpack_quantizer import (
+    XNNPACKQuantizer,
+    get_symmetric_quantization_config,
+)
 
 import composites
 
@@ -131,6 +137,8 @@ class Quantizing(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.first, self.second = nn.Linear(16, 32), nn.Linear(32, 4)
+        self.scale: Tensor
+        self.zero: Tensor
         self.register_buffer("scale", torch.tensor([0.05]))
         self.register_buffer("zero", torch.tensor([1], dtype=torch.int32))
 
@@ -186,3 +194,45 @@ def test_training_with_fake_quantization_has_the_losses_of_eager() -> None:
         loss, state = step(state, x)
         stepped.append(float(loss))
     torch.testing.assert_close(stepped, expected)
+
+
+@pytest.mark.parametrize("is_dynamic", [False, True])
+@pytest.mark.parametrize("is_per_channel", [False, True])
+def test_a_converted_program_quantizes_by_composites(
+    is_per_channel: bool, is_dynamic: bool, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    model, x = (
+        nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval(),
+        torch.randn(4, 8),
+    )
+    config = get_symmetric_quantization_config(is_per_channel=is_per_channel, is_dynamic=is_dynamic)
+    exported = torch.export.export(model, (x,)).module()
+    prepared = prepare_pt2e(exported, XNNPACKQuantizer().set_global(config))
+    prepared(x)
+    converted = convert_pt2e(prepared)
+    expected = converted(x).detach()
+    of_weights = "channel" if is_per_channel else "tensor"
+    of_input, uses = ("tensor_with_tensors", 2) if is_dynamic else ("tensor", 3)
+    counted = Counter({f"ptxla.dequantize_per_{of_weights}": 2})
+    counted += Counter(
+        {f"ptxla.{name}_per_{of_input}": uses for name in ("quantize", "dequantize")}
+    )
+    if is_dynamic:
+        counted["ptxla.choose_qparams"] = 2
+    again = torch.export.export(converted, (x,))
+    for program in (converted, again):
+        found = composites.export(program, (x,), ops=["quantization"])
+        assert written_composites(found.module.text) == counted
+        step = found.compile()
+        arrays, _ = step(step.init(program), x)
+        torch.testing.assert_close(torch.from_numpy(arrays["out:0"].__array__()), expected)
+    plain = composites.export(converted, (x,), ops=["gelu"])
+    assert not written_composites(plain.module.text)
+    torch._dynamo.reset()
+    options: Any = {"save": str(tmp_path)}
+    with composites.enabled("quantization"), torch.no_grad():
+        live = torch.compile(converted, backend="composites", fullgraph=True, options=options)(x)
+    torch.testing.assert_close(live, expected)
+    (saved,) = tmp_path.rglob("program.mlir")
+    assert written_composites(saved.read_text()) == counted
