@@ -118,7 +118,8 @@ def _integers(
     input: Tensor, inverse: Any, zero_point: Any, quant_min: int, quant_max: int, dtype: torch.dtype
 ) -> Tensor:
     rounded = torch.round(input.to(torch.float32) * inverse) + zero_point
-    return rounded.clamp(quant_min, quant_max).to(dtype)
+    integers: Tensor = rounded.clamp(quant_min, quant_max).to(dtype)
+    return integers
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:

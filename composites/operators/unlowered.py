@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from composites.operators import quantize
 from composites.operators.fake_quantize import per_channel, per_tensor, per_tensor_with_tensors
 
 aten = torch.ops.aten
@@ -175,7 +174,6 @@ DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
             per_tensor_with_tensors
         ),
         aten.fake_quantize_per_channel_affine_cachemask.default: per_channel,
-        **quantize.decompositions(),
     }
 )
 """By overload."""
