@@ -109,6 +109,35 @@ def int8_dynamic_linear(
     return (result if bias is None else result + bias).to(input.dtype)
 
 
+def scaled_mm(
+    self: Tensor,
+    mat2: Tensor,
+    scale_a: Tensor,
+    scale_b: Tensor,
+    bias: Tensor | None = None,
+    scale_result: Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    use_fast_accum: bool = False,
+) -> Tensor:
+    """`aten::_scaled_mm`: a product of 8-bit floats, computed in f32.
+
+    Args:
+        self: `[M, K]`; `mat2`: `[K, N]`.
+        scale_a: a number, or `[M, 1]`; `scale_b`: a number, or `[1, N]`.
+        bias: `[N]`.
+
+    Raises:
+        UnsupportedCallError: blocks of the operands have scales, or the result has one.
+    """
+    if scale_a.numel() not in (1, self.size(0)) or scale_b.numel() not in (1, mat2.size(1)):
+        raise UnsupportedCallError("blocks of the operands have scales")
+    if scale_result is not None or out_dtype is None or out_dtype.itemsize == 1:
+        raise UnsupportedCallError("the result is an 8-bit float")
+    product = torch.mm(self.to(torch.float32), mat2.to(torch.float32))
+    scaled = product * scale_a.reshape(-1, 1) * scale_b.reshape(1, -1)
+    return (scaled if bias is None else scaled + bias).to(out_dtype)
+
+
 def _quantized(
     input: Tensor, *, symmetric: bool, per_tensor: bool
 ) -> tuple[Tensor, Tensor, Tensor]:

@@ -560,3 +560,16 @@ def dequantize_per_channel(dtype: torch.dtype) -> Iterator[Call]:
 def choose_qparams(dtype: torch.dtype) -> Iterator[Call]:
     for x in (_random(4, 6, dtype=dtype), _random(4, 6, dtype=dtype).abs()):
         yield (x, -128, 127, 2.0**-12, torch.int8), {}
+
+
+def weight_int8pack_mm(dtype: torch.dtype) -> Iterator[Call]:
+    yield (_random(4, 32, dtype=dtype), _integers(16, 32), _scales(16).to(dtype)), {}
+
+
+def scaled_mm(dtype: torch.dtype) -> Iterator[Call]:
+    a = _random(16, 32, dtype=torch.float8_e4m3fn)
+    b = _random(48, 32, dtype=torch.float8_e4m3fn, seed=1).t()
+    bias = _random(48, dtype=dtype, seed=2)
+    for scales in ((_scales(1)[0], _scales(2)[1]), (_scales(16, 1), _scales(1, 48))):
+        yield (a, b, *scales), {"out_dtype": dtype}
+        yield (a, b, *scales, bias), {"out_dtype": dtype}

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from composites.operators.fake_quantize import per_channel, per_tensor, per_tensor_with_tensors
+from composites.operators.quantized_linear import int8_weight_only_linear, scaled_mm
 
 aten = torch.ops.aten
 
@@ -174,6 +175,8 @@ DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
             per_tensor_with_tensors
         ),
         aten.fake_quantize_per_channel_affine_cachemask.default: per_channel,
+        aten._weight_int8pack_mm.default: int8_weight_only_linear,
+        aten._scaled_mm.default: scaled_mm,
     }
 )
 """By overload."""

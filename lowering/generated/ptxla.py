@@ -603,6 +603,30 @@ def cross_entropy_loss(_lowering: EntryLowering, self: Tensor, target: Tensor, w
     return _kernel(self, target, weight)
 
 
+def weight_int8pack_mm(_lowering: EntryLowering, self: Tensor, mat2: Tensor, scales: Tensor) -> Any:
+    """Lower calls as ptxla.int8_weight_only_linear, version 1.
+
+    aten::_weight_int8pack_mm(Tensor self, Tensor mat2, Tensor scales) -> Tensor
+    """
+    _key = (self.shape, self.dtype, mat2.shape, mat2.dtype, scales.shape, scales.dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(self, mat2, scales), arguments={})
+    )
+    return _kernel(self, mat2, scales)
+
+
+def scaled_mm(_lowering: EntryLowering, self: Tensor, mat2: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None = None, scale_result: Tensor | None = None, out_dtype: torch.dtype | None = None, use_fast_accum: bool = False) -> Any:
+    """Lower calls as ptxla.scaled_mm, version 1.
+
+    aten::_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor
+    """
+    _key = (self.shape, self.dtype, mat2.shape, mat2.dtype, scale_a.shape, scale_a.dtype, scale_b.shape, scale_b.dtype, None if bias is None else (bias.shape, bias.dtype), None if scale_result is None else (scale_result.shape, scale_result.dtype), out_dtype, use_fast_accum)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(self, mat2, scale_a, scale_b, bias, scale_result), arguments={'out_dtype': out_dtype, 'use_fast_accum': use_fast_accum})
+    )
+    return _kernel(self, mat2, scale_a, scale_b, bias, scale_result)
+
+
 def fake_quantize_per_tensor(_lowering: EntryLowering, self: Tensor, scale: float, zero_point: int, quant_min: int, quant_max: int) -> Any:
     """Lower calls as ptxla.fake_quantize_per_tensor, version 1.
 
@@ -1993,6 +2017,8 @@ BACKEND_HOOKS = {
     'binary_cross_entropy_with_logits': binary_cross_entropy_with_logits,
     'kl_div': kl_div,
     'cross_entropy_loss': cross_entropy_loss,
+    'weight_int8pack_mm': weight_int8pack_mm,
+    'scaled_mm': scaled_mm,
     'fake_quantize_per_tensor': fake_quantize_per_tensor,
     'fake_quantize_per_tensor_with_tensors': fake_quantize_per_tensor_with_tensors,
     'fake_quantize_per_channel': fake_quantize_per_channel,
