@@ -103,7 +103,7 @@ def test_a_method_of_a_class_gets_the_class_that_it_is_called_with(tmp_path: Pat
     (tmp_path / "acme_class.py").write_text(f"{code}        return x * cls.factor\n")
     scaled: Any = importlib.import_module("acme_class").Scaled
     before = vars(scaled)["scale"]
-    other = type("Other", (scaled,), {"factor": 5})
+    other: Any = type("Other", (scaled,), {"factor": 5})
     (entry,) = parse_registry(REGISTRY, "acme.yaml").composites
 
     def adding(number: int) -> Callable[[Any], Replacement]:
