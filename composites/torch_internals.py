@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
+from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -57,15 +58,9 @@ DispatchState: TypeAlias = tuple[Any, Any]
 
 def schemas_of(name: str) -> Sequence[Any]:
     """The schemas of all overloads of `aten::name`; empty if PyTorch has no such operator."""
-    if name.startswith("quantized_decomposed::"):
-        define_quantized_operators()
+    if name.startswith("quantized_decomposed::"):  # registered by the module of its operators
+        import_module("torch.ao.quantization.fx._decomposed")
     return torch._C._jit_get_schemas_for_operator(name)
-
-
-def define_quantized_operators() -> None:
-    """Let PyTorch define the operators `quantized_decomposed::…`, which it does when somebody
-    imports their module."""
-    from torch.ao.quantization.fx import _decomposed  # noqa: F401
 
 
 def operator_names() -> list[str]:

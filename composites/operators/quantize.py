@@ -124,7 +124,7 @@ def _integers(
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """The functions by overload."""
-    torch_internals.define_quantized_operators()
+    torch_internals.schemas_of("quantized_decomposed::quantize_per_tensor")  # defines them
     operators = torch.ops.quantized_decomposed
     return {
         operators.quantize_per_tensor.default: quantize_per_tensor,
