@@ -63,6 +63,11 @@ class UnsupportedCallError(CompositesError):
     """A decomposition raises this to leave a call to the stock lowering."""
 
 
+class DeclinedError(UnsupportedCallError):
+    """A composite does not claim a call, which is no fallback: its own hook has counted it, or it
+    is something else than what the entry catches."""
+
+
 class InvalidCallError(CompositesError, RuntimeError):
     """The operator does not accept the call. A decomposition raises this where a kernel would
     fail."""

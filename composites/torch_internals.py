@@ -42,6 +42,7 @@ from torch.utils._python_dispatch import (
 )
 
 from composites.errors import UnsupportedCallError
+from composites.tensor_subclasses import with_inner_tensors
 from composites.user_code import call_site
 
 __all__ = ["DispatchKeySet", "TreeSpec", "pytree"]
@@ -392,6 +393,12 @@ class _Watching(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return self._around(func, args, kwargs or {})
+
+
+def without_torch_function() -> AbstractContextManager[Any]:
+    """A context in which subclasses of tensors are not asked about calls."""
+    disabled: Any = torch._C.DisableTorchFunctionSubclass
+    return disabled()  # type: ignore[no-any-return]
 
 
 def calls_through(around: Callable[..., Any]) -> AbstractContextManager[Any]:
@@ -939,7 +946,7 @@ def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
     assert mode is not None
     storages: dict[int, torch.UntypedStorage] = {}
 
-    def fake(value: Any) -> Any:
+    def fake(name: str, value: Any) -> Any:
         if not isinstance(value, Tensor):
             return value
         with without_modes(), torch.no_grad():
@@ -954,7 +961,7 @@ def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
             made._is_param = True
         return made
 
-    return [fake(value) for value in values]
+    return [with_inner_tensors("", value, fake) for value in values]
 
 
 PRODUCTS_OF_LISTS = frozenset(

@@ -168,7 +168,9 @@ def _arguments(caught: str) -> tuple[list[str], list[str]]:
         arguments = find_operator(caught).arguments
         only = [argument.name for argument in arguments if argument.keyword_only]
         return [argument.name for argument in arguments if not argument.keyword_only], only
-    kinds = {p.name: p.kind for p in inspect.signature(find_function(caught)).parameters.values()}
+    function = find_function(caught)
+    function = getattr(function, "__func__", function)  # a method of a class, which it takes first
+    kinds = {p.name: p.kind for p in inspect.signature(function).parameters.values()}
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     only = [name for name, kind in kinds.items() if kind is inspect.Parameter.KEYWORD_ONLY]
     return [name for name, kind in kinds.items() if kind in positional], only

@@ -447,3 +447,129 @@ def dot_product_attention(dtype: torch.dtype) -> Iterator[Call]:
         yield (query, key, value, mask), {}
         yield (query, key, value, bias), {"is_causal": True}
         yield (query, key, value, mask, bias), {}
+
+
+def int8_weight_only_linear(dtype: torch.dtype) -> Iterator[Call]:
+    for x, bias in _with_bias(dtype):
+        for scales in ((5, 1), (1, 1)):
+            yield (x, _integers(5, 8), _scales(*scales), bias), {}
+
+
+def intx_weight_only_linear(dtype: torch.dtype) -> Iterator[Call]:
+    for x, bias in _with_bias(dtype):
+        scale, zeros = _scales(5, 2).to(dtype), _integers(5, 2, bits=4)
+        for zero_point, options in (
+            (zeros, {}),
+            (zeros.to(dtype), {"activation": "int8_asymmetric"}),
+            (torch.zeros_like(zeros), {"bits": 8}),
+        ):
+            weight = _integers(5, 8, bits=int(options.get("bits", 4)))
+            yield (x, weight, scale, zero_point, bias), {"group_size": 4, **options}
+
+
+def int8_dynamic_linear(dtype: torch.dtype) -> Iterator[Call]:
+    for x, bias in _with_bias(dtype):
+        for symmetric, per_tensor in ((True, False), (True, True), (False, False)):
+            options = {"symmetric": symmetric, "per_tensor": per_tensor}
+            yield (x, _integers(5, 8), _scales(5, 1), bias), options
+
+
+def float8_weight_only_linear(dtype: torch.dtype) -> Iterator[Call]:
+    for x, bias in _with_bias(dtype):
+        weight = _random(5, 8, dtype=torch.float8_e4m3fn, seed=3)
+        for scales in ((5, 1), (1, 1)):
+            yield (x, weight, _scales(*scales), bias), {}
+
+
+def _with_bias(dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """What linear layers of 8 and 5 features are applied to, with a bias and without."""
+    yield _leaf(2, 3, 8, dtype=dtype, seed=0), _leaf(5, dtype=dtype, seed=1)
+    yield _leaf(4, 8, dtype=dtype, seed=0), None
+
+
+def _integers(*shape: int, bits: int = 8) -> Tensor:
+    generator = torch.Generator().manual_seed(bits)
+    limit = 2 ** (bits - 1)
+    return torch.randint(-limit, limit, shape, generator=generator, dtype=torch.int8)
+
+
+def _scales(*shape: int) -> Tensor:
+    return _random(*shape, dtype=torch.float32, seed=2).abs() / 8
+
+
+def fake_quantize_per_tensor(dtype: torch.dtype) -> Iterator[Call]:
+    x = _leaf(4, 6, dtype=dtype, seed=0)
+    for scale, zero_point, limits in (
+        (0.1, 3, (-8, 7)),
+        (0.37, 0, (-128, 127)),
+        (0.05, 9, (0, 15)),
+    ):
+        yield (x, scale, zero_point, *limits), {}
+
+
+def fake_quantize_per_tensor_with_tensors(dtype: torch.dtype) -> Iterator[Call]:
+    x, zero_point = _leaf(4, 6, dtype=dtype, seed=0), torch.tensor([3], dtype=torch.int32)
+    for is_on in (1, 0):
+        yield (x, torch.tensor([0.1]), zero_point, torch.tensor([is_on]), -8, 7), {}
+
+
+def fake_quantize_per_channel(dtype: torch.dtype) -> Iterator[Call]:
+    x, scale = _leaf(4, 6, dtype=dtype, seed=0), _scales(6) + 0.05
+    zeros = torch.arange(6) - 3
+    for zero_point in (zeros.to(torch.int32), zeros / 4):
+        yield (x, scale, zero_point, 1, -8, 7), {}
+        yield (x.t(), scale, zero_point, 0, -8, 7), {}
+
+
+_I8 = (-128, 127, torch.int8)
+
+
+def quantize_per_tensor(dtype: torch.dtype) -> Iterator[Call]:
+    x = _random(4, 6, dtype=dtype)
+    yield (x, 0.01, 3, *_I8), {}
+    yield (x, 0.1, 9, 0, 15, torch.uint8), {}
+
+
+def quantize_per_tensor_with_tensors(dtype: torch.dtype) -> Iterator[Call]:
+    for scale in (torch.tensor([0.02], dtype=torch.float64), torch.tensor(0.02)):
+        yield (_random(4, 6, dtype=dtype), scale, torch.tensor([3]), *_I8), {}
+
+
+def quantize_per_channel(dtype: torch.dtype) -> Iterator[Call]:
+    zeros = torch.arange(6) - 3
+    for x, axis in ((_random(4, 6, dtype=dtype), 1), (_random(6, 2, 3, dtype=dtype), 0)):
+        yield (x, _scales(6) + 0.01, zeros, axis, *_I8), {}
+
+
+def dequantize_per_tensor(dtype: torch.dtype) -> Iterator[Call]:
+    for out_dtype in (None, dtype):
+        yield (_integers(4, 6), 0.1, 3, *_I8), {"out_dtype": out_dtype}
+
+
+def dequantize_per_tensor_with_tensors(dtype: torch.dtype) -> Iterator[Call]:
+    for scale in (torch.tensor([0.02], dtype=torch.float64), torch.tensor(0.02)):
+        yield (_integers(4, 6), scale, torch.tensor([3]), *_I8), {"out_dtype": dtype}
+
+
+def dequantize_per_channel(dtype: torch.dtype) -> Iterator[Call]:
+    for zeros in (torch.arange(6) - 3, None):
+        for x, axis in ((_integers(4, 6), 1), (_integers(6, 2, 3), 0)):
+            yield (x, _scales(6), zeros, axis, *_I8), {"out_dtype": dtype}
+
+
+def choose_qparams(dtype: torch.dtype) -> Iterator[Call]:
+    for x in (_random(4, 6, dtype=dtype), _random(4, 6, dtype=dtype).abs()):
+        yield (x, -128, 127, 2.0**-12, torch.int8), {}
+
+
+def weight_int8pack_mm(dtype: torch.dtype) -> Iterator[Call]:
+    yield (_random(4, 32, dtype=dtype), _integers(16, 32), _scales(16).to(dtype)), {}
+
+
+def scaled_mm(dtype: torch.dtype) -> Iterator[Call]:
+    a = _random(16, 32, dtype=torch.float8_e4m3fn)
+    b = _random(48, 32, dtype=torch.float8_e4m3fn, seed=1).t()
+    bias = _random(48, dtype=dtype, seed=2)
+    for scales in ((_scales(1)[0], _scales(2)[1]), (_scales(16, 1), _scales(1, 48))):
+        yield (a, b, *scales), {"out_dtype": dtype}
+        yield (a, b, *scales, bias), {"out_dtype": dtype}

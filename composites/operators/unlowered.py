@@ -11,6 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from composites.operators.fake_quantize import per_channel, per_tensor, per_tensor_with_tensors
+from composites.operators.quantized_linear import int8_weight_only_linear, scaled_mm
+
 aten = torch.ops.aten
 
 
@@ -167,6 +170,13 @@ DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
         aten.masked_scatter_backward.default: masked_scatter_backward,
         aten.median.dim: median,
         aten.randperm.default: randperm,
+        aten.fake_quantize_per_tensor_affine_cachemask.default: per_tensor,
+        aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default: (
+            per_tensor_with_tensors
+        ),
+        aten.fake_quantize_per_channel_affine_cachemask.default: per_channel,
+        aten._weight_int8pack_mm.default: int8_weight_only_linear,
+        aten._scaled_mm.default: scaled_mm,
     }
 )
 """By overload."""

@@ -31,6 +31,7 @@ from lowering.export.dimensions import Dimension, checked_sizes, evaluated, size
 from lowering.export.manifest import Manifest, Value
 from lowering.export.partitioning import DividedProgram, annotation, check_mesh
 from lowering.export.shardings import DeviceMesh
+from lowering.export.state import values_of
 from lowering.export.step import Kernels, Step, candidates_of
 from lowering.stablehlo import (
     Executable,
@@ -414,10 +415,9 @@ class Program:
         """The values of a torch module for the parameters and buffers of this program, by input
         name. Of buffers that the module lacks, such as the constants of an ExportedProgram, the
         values at the export, as numpy arrays."""
-        tensors = {f"param:{name}": value for name, value in module.named_parameters()}
-        tensors |= {f"buffer:{name}": value for name, value in module.named_buffers()}
         known = {value.name for value in self.inputs}
-        return self._kept | {name: value for name, value in tensors.items() if name in known}
+        held = {name: value for name, value in values_of(module).items() if name in known}
+        return self._kept | held
 
     @property
     def _kept(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from composites.errors import ProgramError, did_you_mean
+from composites.tensor_subclasses import inner_tensors
 from lowering.export.arrays import array, check_type, kept_array
 from lowering.export.manifest import Value
 from lowering.stablehlo.dtypes import numpy_dtype
@@ -114,14 +115,26 @@ def first_weights(
     return Weights(values, saved_as, others)
 
 
-def _of_module(module: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    """Values by input name, and the inputs by the names in the state_dict."""
+def values_of(module: Any) -> dict[str, Any]:
+    """The parameters and buffers of a torch module by the names of inputs."""
     given = {f"param:{name}": value for name, value in module.named_parameters()}
     given |= {f"buffer:{name}": value for name, value in module.named_buffers()}
+    return dict(_held(given))
+
+
+def _held(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Values by name, and in place of tensors that hold others these."""
+    for name, value in values.items():
+        yield from inner_tensors(name, value)
+
+
+def _of_module(module: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """Values by input name, and the inputs by the names in the state_dict."""
+    given = values_of(module)
     owners = {id(value): name for name, value in given.items()}
     names: dict[str, str] = {}
     state = module.state_dict  # of an ExportedProgram, the dictionary itself
-    for name, value in (state(keep_vars=True) if callable(state) else state).items():
+    for name, value in _held(state(keep_vars=True) if callable(state) else state):
         if not hasattr(value, "shape"):
             continue  # what a module's get_extra_state adds
         names[name] = owners.get(id(value), f"buffer:{name}")
@@ -137,6 +150,7 @@ def _of_mapping(
     given: dict[str, Any] = {}
     names: dict[str, str] = {}
     owners: dict[Any, str] = {}
+    weights = dict(_held(weights))
     for name, value in weights.items():
         if not isinstance(name, str):
             raise ProgramError(f"names of weights must be text, not {name!r}")

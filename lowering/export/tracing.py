@@ -12,6 +12,7 @@ import torch
 
 from composites import torch_internals
 from composites.errors import ExportError, ProgramError, UnsupportedCallError
+from composites.tensor_subclasses import inner_tensors, with_inner_tensors
 from composites.torch_internals import pytree
 from composites.user_code import place_of
 from lowering import interrupts
@@ -257,7 +258,11 @@ class _Tracer:
 
     def placeholder(self, name: str, like: torch.Tensor) -> torch.Tensor:
         """A tensor to compute with. It is a copy, because updates write to it and the input must be
-        kept."""
+        kept. A tensor that holds others has an input for each of these."""
+        made: torch.Tensor = with_inner_tensors(name, like, self._placeholder)
+        return made
+
+    def _placeholder(self, name: str, like: torch.Tensor) -> torch.Tensor:
         if name in self.traced.inputs:
             raise ExportError(f"two tensors of the call have the name {name!r}; rename a key")
         refusal = layout_refusal(like)
@@ -275,7 +280,16 @@ class _Tracer:
             self.traced.marks[name] = mark
         return self.traced.inputs[name].clone()
 
-    def output(self, name: str, tensor: torch.Tensor, updates: str | None = None) -> None:
+    def output(self, name: str, tensor: torch.Tensor, *, updates: bool = False) -> None:
+        """Add a result, or one for each tensor that it holds.
+
+        Args:
+            updates: whether it is the next value of the input of its name.
+        """
+        for inner_name, inner in inner_tensors(name, tensor):
+            self._output(inner_name, inner, inner_name if updates else None)
+
+    def _output(self, name: str, tensor: torch.Tensor, updates: str | None) -> None:
         if any(output.name == name for output in self.traced.outputs):
             raise ExportError(f"two outputs have the name {name!r}; rename a key of the result")
         if tensor.device.type != self.frontend.tensors.device_type:
@@ -332,13 +346,14 @@ class _Tracer:
     def updates(self) -> None:
         """Add what the forward pass wrote to as outputs: buffers, as in batch norm, and arguments,
         such as a cache of keys and values."""
-        written = {f"buffer:{name}": tensor for name, tensor in self.buffers.items()}
-        written |= self.arguments
+        buffers = {f"buffer:{name}": tensor for name, tensor in self.buffers.items()}
+        held = (buffers | self.arguments).items()
+        written = dict(inner for name, tensor in held for inner in inner_tensors(name, tensor))
         inputs = [self.traced.inputs[name] for name in written]
         unchanged = recording_of(self.frontend).unchanged(list(written.values()), inputs)
         for (name, tensor), same in zip(written.items(), unchanged, strict=True):
             if not same:
-                self.output(name, tensor, updates=name)
+                self.output(name, tensor, updates=True)
 
     def update(self, trained: Mapping[str, torch.nn.Parameter], factory: OptimizerFactory) -> None:
         optimizer = optimizer_of(factory, list(trained.values()))
@@ -354,11 +369,11 @@ class _Tracer:
             if parameter in optimizer.state
         }
         for name, parameter in trained.items():
-            self.output(f"param:{name}", parameter.detach(), updates=f"param:{name}")
+            self.output(f"param:{name}", parameter.detach(), updates=True)
         for name, values in state.items():
             for key, tensor in values.items():
                 if isinstance(tensor, torch.Tensor):
-                    self.output(f"state:{name}.{key}", tensor, updates=f"state:{name}.{key}")
+                    self.output(f"state:{name}.{key}", tensor, updates=True)
 
     def _optimizer_state(
         self, trained: Mapping[str, torch.nn.Parameter], factory: OptimizerFactory

@@ -603,6 +603,150 @@ def cross_entropy_loss(_lowering: EntryLowering, self: Tensor, target: Tensor, w
     return _kernel(self, target, weight)
 
 
+def weight_int8pack_mm(_lowering: EntryLowering, self: Tensor, mat2: Tensor, scales: Tensor) -> Any:
+    """Lower calls as ptxla.int8_weight_only_linear, version 1.
+
+    aten::_weight_int8pack_mm(Tensor self, Tensor mat2, Tensor scales) -> Tensor
+    """
+    _key = (self.shape, self.dtype, mat2.shape, mat2.dtype, scales.shape, scales.dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(self, mat2, scales), arguments={})
+    )
+    return _kernel(self, mat2, scales)
+
+
+def scaled_mm(_lowering: EntryLowering, self: Tensor, mat2: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None = None, scale_result: Tensor | None = None, out_dtype: torch.dtype | None = None, use_fast_accum: bool = False) -> Any:
+    """Lower calls as ptxla.scaled_mm, version 1.
+
+    aten::_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor
+    """
+    _key = (self.shape, self.dtype, mat2.shape, mat2.dtype, scale_a.shape, scale_a.dtype, scale_b.shape, scale_b.dtype, None if bias is None else (bias.shape, bias.dtype), None if scale_result is None else (scale_result.shape, scale_result.dtype), out_dtype, use_fast_accum)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(self, mat2, scale_a, scale_b, bias, scale_result), arguments={'out_dtype': out_dtype, 'use_fast_accum': use_fast_accum})
+    )
+    return _kernel(self, mat2, scale_a, scale_b, bias, scale_result)
+
+
+def fake_quantize_per_tensor(_lowering: EntryLowering, self: Tensor, scale: float, zero_point: int, quant_min: int, quant_max: int) -> Any:
+    """Lower calls as ptxla.fake_quantize_per_tensor, version 1.
+
+    aten::fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> (Tensor output, Tensor mask)
+    """
+    _key = (self.shape, self.dtype, scale, zero_point, quant_min, quant_max)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={'scale': scale, 'zero_point': zero_point, 'quant_min': quant_min, 'quant_max': quant_max})
+    )
+    return _kernel(self)
+
+
+def fake_quantize_per_tensor_with_tensors(_lowering: EntryLowering, self: Tensor, scale: Tensor, zero_point: Tensor, fake_quant_enabled: Tensor, quant_min: int, quant_max: int) -> Any:
+    """Lower calls as ptxla.fake_quantize_per_tensor_with_tensors, version 1.
+
+    aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, Tensor fake_quant_enabled, int quant_min, int quant_max) -> (Tensor output, Tensor mask)
+    """
+    _key = (self.shape, self.dtype, scale.shape, scale.dtype, zero_point.shape, zero_point.dtype, fake_quant_enabled.shape, fake_quant_enabled.dtype, quant_min, quant_max)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(self, scale, zero_point, fake_quant_enabled), arguments={'quant_min': quant_min, 'quant_max': quant_max})
+    )
+    return _kernel(self, scale, zero_point, fake_quant_enabled)
+
+
+def fake_quantize_per_channel(_lowering: EntryLowering, self: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int) -> Any:
+    """Lower calls as ptxla.fake_quantize_per_channel, version 1.
+
+    aten::fake_quantize_per_channel_affine_cachemask(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) -> (Tensor output, Tensor mask)
+    """
+    _key = (self.shape, self.dtype, scale.shape, scale.dtype, zero_point.shape, zero_point.dtype, axis, quant_min, quant_max)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(self, scale, zero_point), arguments={'axis': axis, 'quant_min': quant_min, 'quant_max': quant_max})
+    )
+    return _kernel(self, scale, zero_point)
+
+
+def quantize_per_tensor(_lowering: EntryLowering, input: Tensor, scale: float, zero_point: int, quant_min: int, quant_max: int, dtype: torch.dtype) -> Any:
+    """Lower calls as ptxla.quantize_per_tensor, version 1.
+
+    quantized_decomposed::quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor
+    """
+    _key = (input.shape, input.dtype, scale, zero_point, quant_min, quant_max, dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(input,), arguments={'scale': scale, 'zero_point': zero_point, 'quant_min': quant_min, 'quant_max': quant_max, 'dtype': dtype})
+    )
+    return _kernel(input)
+
+
+def quantize_per_tensor_with_tensors(_lowering: EntryLowering, input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int, dtype: torch.dtype) -> Any:
+    """Lower calls as ptxla.quantize_per_tensor_with_tensors, version 1.
+
+    quantized_decomposed::quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor
+    """
+    _key = (input.shape, input.dtype, scale.shape, scale.dtype, zero_point.shape, zero_point.dtype, quant_min, quant_max, dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(input, scale, zero_point), arguments={'quant_min': quant_min, 'quant_max': quant_max, 'dtype': dtype})
+    )
+    return _kernel(input, scale, zero_point)
+
+
+def quantize_per_channel(_lowering: EntryLowering, input: Tensor, scales: Tensor, zero_points: Tensor, axis: int, quant_min: int, quant_max: int, dtype: torch.dtype) -> Any:
+    """Lower calls as ptxla.quantize_per_channel, version 1.
+
+    quantized_decomposed::quantize_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max, ScalarType dtype) -> Tensor
+    """
+    _key = (input.shape, input.dtype, scales.shape, scales.dtype, zero_points.shape, zero_points.dtype, axis, quant_min, quant_max, dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(input, scales, zero_points), arguments={'axis': axis, 'quant_min': quant_min, 'quant_max': quant_max, 'dtype': dtype})
+    )
+    return _kernel(input, scales, zero_points)
+
+
+def dequantize_per_tensor(_lowering: EntryLowering, input: Tensor, scale: float, zero_point: int, quant_min: int, quant_max: int, dtype: torch.dtype, *, out_dtype: torch.dtype | None = None) -> Any:
+    """Lower calls as ptxla.dequantize_per_tensor, version 1.
+
+    quantized_decomposed::dequantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor
+    """
+    _key = (input.shape, input.dtype, scale, zero_point, quant_min, quant_max, dtype, out_dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(input,), arguments={'scale': scale, 'zero_point': zero_point, 'quant_min': quant_min, 'quant_max': quant_max, 'dtype': dtype, 'out_dtype': out_dtype})
+    )
+    return _kernel(input)
+
+
+def dequantize_per_tensor_with_tensors(_lowering: EntryLowering, input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int, dtype: torch.dtype, *, out_dtype: torch.dtype | None = None) -> Any:
+    """Lower calls as ptxla.dequantize_per_tensor_with_tensors, version 1.
+
+    quantized_decomposed::dequantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor
+    """
+    _key = (input.shape, input.dtype, scale.shape, scale.dtype, zero_point.shape, zero_point.dtype, quant_min, quant_max, dtype, out_dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(input, scale, zero_point), arguments={'quant_min': quant_min, 'quant_max': quant_max, 'dtype': dtype, 'out_dtype': out_dtype})
+    )
+    return _kernel(input, scale, zero_point)
+
+
+def dequantize_per_channel(_lowering: EntryLowering, input: Tensor, scales: Tensor, zero_points: Tensor | None, axis: int, quant_min: int, quant_max: int, dtype: torch.dtype, *, out_dtype: torch.dtype | None = None) -> Any:
+    """Lower calls as ptxla.dequantize_per_channel, version 1.
+
+    quantized_decomposed::dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, int axis, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor
+    """
+    _key = (input.shape, input.dtype, scales.shape, scales.dtype, None if zero_points is None else (zero_points.shape, zero_points.dtype), axis, quant_min, quant_max, dtype, out_dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(input, scales, zero_points), arguments={'axis': axis, 'quant_min': quant_min, 'quant_max': quant_max, 'dtype': dtype, 'out_dtype': out_dtype})
+    )
+    return _kernel(input, scales, zero_points)
+
+
+def choose_qparams(_lowering: EntryLowering, input: Tensor, quant_min: int, quant_max: int, eps: float, dtype: torch.dtype) -> Any:
+    """Lower calls as ptxla.choose_qparams, version 1.
+
+    quantized_decomposed::choose_qparams.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)
+    """
+    _key = (input.shape, input.dtype, quant_min, quant_max, eps, dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(input,), arguments={'quant_min': quant_min, 'quant_max': quant_max, 'eps': eps, 'dtype': dtype})
+    )
+    return _kernel(input)
+
+
 def scaled_dot_product_attention(_lowering: EntryLowering, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Any:
     """Lower calls as ptxla.scaled_dot_product_attention, version 1.
 
@@ -1873,6 +2017,18 @@ BACKEND_HOOKS = {
     'binary_cross_entropy_with_logits': binary_cross_entropy_with_logits,
     'kl_div': kl_div,
     'cross_entropy_loss': cross_entropy_loss,
+    'weight_int8pack_mm': weight_int8pack_mm,
+    'scaled_mm': scaled_mm,
+    'fake_quantize_per_tensor': fake_quantize_per_tensor,
+    'fake_quantize_per_tensor_with_tensors': fake_quantize_per_tensor_with_tensors,
+    'fake_quantize_per_channel': fake_quantize_per_channel,
+    'quantize_per_tensor': quantize_per_tensor,
+    'quantize_per_tensor_with_tensors': quantize_per_tensor_with_tensors,
+    'quantize_per_channel': quantize_per_channel,
+    'dequantize_per_tensor': dequantize_per_tensor,
+    'dequantize_per_tensor_with_tensors': dequantize_per_tensor_with_tensors,
+    'dequantize_per_channel': dequantize_per_channel,
+    'choose_qparams': choose_qparams,
     'scaled_dot_product_attention': scaled_dot_product_attention,
     'embedding': embedding,
     'embedding_dense_backward': embedding_dense_backward,

@@ -24,6 +24,7 @@ from composites import torch_internals
 from composites.errors import (
     AllowlistError,
     CompositesError,
+    DeclinedError,
     DecompositionError,
     LoweringError,
     MissingPackageError,
@@ -59,7 +60,7 @@ from lowering.frontends.in_place import copy_each
 from lowering.frontends.protocols import Frontend, Kernel, Override
 from lowering.installation.overriding import guard_of, owner_of
 from lowering.installation.patches import Wrapper, patch_copies, patch_function
-from lowering.installation.variants import DeclinedError, tensors_in, written_into
+from lowering.installation.variants import tensors_in, written_into
 
 
 @dataclass(frozen=True, slots=True)
@@ -527,9 +528,10 @@ class _Installer:
         """A function that calls `otherwise` if no argument is a tensor of the backend."""
 
         def checked(*arguments: Any, **keywords: Any) -> Any:
-            values = (*arguments, *keywords.values())
-            owns = self.frontend.tensors.owns
-            if any(isinstance(value, torch.Tensor) and owns(value) for value in values):
+            tensors = tensors_in((*arguments, *keywords.values()))
+            with torch_internals.without_torch_function():  # it may be what is called
+                is_owned = any(map(self.frontend.tensors.owns, tensors))
+            if is_owned:
                 return function(*arguments, **keywords)
             return otherwise(*arguments, **keywords)
 
@@ -549,7 +551,7 @@ class _Installer:
         def kernel(*arguments: Any, **keywords: Any) -> Any:
             try:
                 return function(*arguments[keys:], **keywords)
-            except DeclinedError:  # the composite's own hook has counted the call
+            except DeclinedError:
                 pass
             except UnsupportedCallError as error:
                 tensors = tensors_in((*arguments[keys:], *keywords.values()))

@@ -55,9 +55,11 @@ class Patch:
                 self._miss(owner, name)
                 return
             before = vars(owner)[name]
+        is_classmethod = isinstance(before, classmethod)
+        function = before.__func__ if is_classmethod else before
         # An earlier patch may still be there: hooks are replaced before the old ones are removed.
-        earlier: Patch | None = getattr(before, PATCH, None)
-        original = before if earlier is None else before.__wrapped__
+        earlier: Patch | None = getattr(function, PATCH, None)
+        original = function if earlier is None else function.__wrapped__
         replacement = self.wrapper(original)
 
         @functools.wraps(original)
@@ -71,13 +73,16 @@ class Patch:
         # original may be defined elsewhere, as torch_xla's clip_grad_norm_ in torch.nn.utils.
         made.__module__, made.__qualname__ = module_name, path
 
+        patched = classmethod(made) if is_classmethod else made
+
         def undo() -> None:
-            if vars(owner).get(name) is made:
+            if vars(owner).get(name) is patched:
                 is_needed = earlier is not None and not earlier.removed
-                setattr(owner, name, before if is_needed else original)
+                kept = classmethod(original) if is_classmethod else original
+                setattr(owner, name, before if is_needed else kept)
 
         self.undo = undo
-        setattr(owner, name, made)
+        setattr(owner, name, patched)
         if self.removed:  # by another thread, while this one imported the module
             undo()
 

@@ -13,13 +13,9 @@ from typing import Any
 import torch
 
 from composites import torch_internals
-from composites.errors import UnsupportedCallError
+from composites.errors import DeclinedError
 from composites.registry.operators import Variant
 from lowering.frontends.protocols import Kernel
-
-
-class DeclinedError(UnsupportedCallError):
-    """A composite does not claim a call. Its own hook has counted the call as a fallback."""
 
 
 def written_into(variant: Variant, kernel: Kernel, otherwise: Kernel) -> Kernel:

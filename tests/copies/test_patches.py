@@ -13,7 +13,7 @@ from composites.registry.validation import parse_registry
 from lowering.copies.original import PATCH
 from lowering.copies.search import Copy, Search
 from lowering.dispatch.dynamo.functions import Replacement
-from lowering.installation.patches import CopyPatches, patch_copies
+from lowering.installation.patches import CopyPatches, patch_copies, patch_function
 
 CODE = "def scale(x):\n    return x * 2\n"
 COUNT = 40
@@ -96,3 +96,25 @@ def test_a_wrapper_that_fails_leaves_nothing() -> None:
         patch_copies(search, (), failing)
     assert parts() == originals
     assert sys.meta_path == before
+
+
+def test_a_method_of_a_class_gets_the_class_that_it_is_called_with(tmp_path: Path) -> None:
+    code = "class Scaled:\n    factor = 2\n    @classmethod\n    def scale(cls, x):\n"
+    (tmp_path / "acme_class.py").write_text(f"{code}        return x * cls.factor\n")
+    scaled: Any = importlib.import_module("acme_class").Scaled
+    before = vars(scaled)["scale"]
+    other: Any = type("Other", (scaled,), {"factor": 5})
+    (entry,) = parse_registry(REGISTRY, "acme.yaml").composites
+
+    def adding(number: int) -> Callable[[Any], Replacement]:
+        return lambda original: Replacement(lambda cls, x: original(cls, x) + number, original)
+
+    added = []
+    for number in (1, 10):  # the second one is there before the first one is removed
+        added.append(patch_function("acme_class:Scaled.scale", adding(number), entry))
+        assert (scaled.scale(3), other.scale(3)) == (6 + number, 15 + number)
+    added[0].remove()
+    assert other().scale(3) == 25
+    added[1].remove()
+    assert other.scale(3) == 15
+    assert vars(scaled)["scale"].__func__ is before.__func__

@@ -15,6 +15,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from composites_testing.processes import run, run_python
+from composites_testing.scaled_weights import scale_weights
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 from torch.utils.checkpoint import checkpoint
@@ -712,3 +713,14 @@ def test_a_script_that_names_no_backend(tmp_path: Path) -> None:
     assert done.code == 0, done.stderr
     assert "ptxla.gelu " in done.stdout
     assert "ptxla.gelu_backward " in done.stdout
+
+
+def test_tensors_that_hold_others_are_what_they_hold() -> None:
+    """Weights, frozen, with the gradient of what they are applied to."""
+    model = scale_weights(made(lambda: nn.Sequential(nn.Linear(4, 5), nn.GELU(), nn.Linear(5, 2))))
+    x = torch.linspace(-2, 2, 12).reshape(3, 4).sin().requires_grad_()
+    expected = model(x)
+    result = compiled(model, fullgraph=True)(x)
+    torch.testing.assert_close(result, expected)
+    of_eager, found = (torch.autograd.grad(y.square().sum(), x)[0] for y in (expected, result))
+    torch.testing.assert_close(found, of_eager)

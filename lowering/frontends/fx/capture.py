@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from composites import torch_internals
+from composites.operators import quantize
 from composites.operators.unlowered import DECOMPOSITIONS
 from composites.torch_internals import DispatchState, pytree
 from lowering.frontends.aten_in_jax import has_rule, linear_algebra, norms
@@ -492,6 +493,7 @@ def _decompositions() -> Mapping[Any, Kernel]:
     of_pytorch = torch_internals.all_decompositions()
     of_factors = linear_algebra.DECOMPOSITIONS
     ours = {**norms.OF_GRAPHS, **of_factors, **OWN}
+    of_pytorch |= quantize.decompositions()
     return {**of_pytorch, **DECOMPOSITIONS, **lists.decompositions(), **ours}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lowering.frontends.fx import (  # noqa: F401  (they add what replaces operators)
     creation,
+    descriptions,
     linear_algebra,
     strides,
 )

@@ -1,0 +1,238 @@
+"""Models that torchao has quantized, beside eager PyTorch: a linear layer is one composite."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from composites_testing.written import written_composites
+from torch import Tensor, nn
+from torchao import quantization as ao
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+from torchao.testing.pt2e._xnnpack_quantizer import (
+    XNNPACKQuantizer,
+    get_symmetric_quantization_config,
+)
+
+import composites
+
+INT4: dict[str, Any] = {"weight_dtype": getattr(torch, "int4")}  # noqa: B009
+INT8 = {"version": 2}
+CONFIGS: dict[str, tuple[str, Callable[[], Any]]] = {
+    "int8 weights": (
+        "int8_weight_only_linear",
+        lambda: ao.Int8WeightOnlyConfig(**INT8),
+    ),
+    "int8 weights in groups": (
+        "intx_weight_only_linear",
+        lambda: ao.Int8WeightOnlyConfig(granularity=ao.PerGroup(32), **INT8),
+    ),
+    "int4 weights in groups": (
+        "intx_weight_only_linear",
+        lambda: ao.IntxWeightOnlyConfig(granularity=ao.PerGroup(32), **INT4),
+    ),
+    "int4 weights that are asymmetric": (
+        "intx_weight_only_linear",
+        lambda: ao.IntxWeightOnlyConfig(
+            granularity=ao.PerGroup(16), mapping_type=ao.MappingType.ASYMMETRIC, **INT4
+        ),
+    ),
+    "int8 activations and int4 weights": (
+        "intx_weight_only_linear",
+        lambda: ao.Int8DynamicActivationIntxWeightConfig(
+            weight_granularity=ao.PerGroup(32), **INT4
+        ),
+    ),
+    "int8 rows": (
+        "int8_dynamic_linear",
+        lambda: ao.Int8DynamicActivationInt8WeightConfig(**INT8),
+    ),
+    "int8 rows that are asymmetric": (
+        "int8_dynamic_linear",
+        lambda: ao.Int8DynamicActivationInt8WeightConfig(
+            act_mapping_type=ao.MappingType.ASYMMETRIC, **INT8
+        ),
+    ),
+    "int8 tensors": (
+        "int8_dynamic_linear",
+        lambda: ao.Int8DynamicActivationInt8WeightConfig(granularity=ao.PerTensor(), **INT8),
+    ),
+    "float8 weights": ("float8_weight_only_linear", ao.Float8WeightOnlyConfig),
+}
+
+
+class Pair(nn.Module):
+    """Two layers of one input, so that what is quantized is the same in both backends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(64, 32), nn.Linear(64, 48, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat((self.one(x), self.two(x)), -1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_quantized_layer_is_one_composite(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    composite, config = CONFIGS[name]
+    torch.manual_seed(0)
+    model = Pair().to(dtype).eval().requires_grad_(False)
+    limit = max(float(weight.abs().max()) for weight in model.parameters())
+    ao.quantize_(model, config())
+    x = torch.randn(2, 3, 64).to(dtype)
+    expected = model(x)
+    program = composites.export(model, (x,))
+    assert written_composites(program.module.text) == {f"ptxla.{composite}": 2}
+    step = program.compile()
+    arrays, _ = step(step.init(model), x)
+    found = torch.from_numpy(arrays["out:0"].__array__().astype("float32")).to(dtype)
+    # XLA divides by multiplying with a reciprocal, which moves a number of a row by a step.
+    step_of_rows = float(x.abs().max() / 127) * limit
+    tolerance: dict[str, Any] = {"rtol": 0.02, "atol": 0.01} if dtype == torch.bfloat16 else {}
+    if composite == "int8_dynamic_linear" and not tolerance:
+        tolerance = {"rtol": 1e-5, "atol": step_of_rows}
+    torch.testing.assert_close(found, expected, **tolerance)
+    torch._dynamo.reset()
+    options: Any = {"save": str(tmp_path)}
+    with composites.enabled("quantization"):
+        live = torch.compile(model, backend="composites", fullgraph=True, options=options)(x)
+    torch.testing.assert_close(live, found, rtol=0, atol=0)
+    (saved,) = tmp_path.rglob("program.mlir")
+    assert written_composites(saved.read_text()) == {f"ptxla.{composite}": 2}
+
+
+@pytest.mark.parametrize("name", [n for n in CONFIGS if "weights" in n and "act" not in n])
+def test_adapters_beside_frozen_weights_have_the_gradients_of_eager(name: str) -> None:
+    composite, config = CONFIGS[name]
+
+    def prepared() -> nn.Sequential:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(64, 64), Pair())
+        ao.quantize_(model[1], config())
+        return model
+
+    x = torch.randn(3, 64, generator=torch.Generator().manual_seed(1))
+    eager, model = prepared(), prepared()
+    torch._dynamo.reset()
+    with composites.enabled("quantization"):
+        before = composites.stats().entries[f"ptxla.{composite}"].calls
+        loss = torch.compile(model, backend="composites", fullgraph=True)(x).square().mean()
+    counted = composites.stats().entries[f"ptxla.{composite}"]
+    assert counted.calls > before
+    assert not counted.fallbacks
+    expected = eager(x).square().mean()
+    for value in (loss, expected):
+        value.backward()
+    torch.testing.assert_close(loss, expected)
+    for found, parameter in zip(model[0].parameters(), eager[0].parameters(), strict=True):
+        torch.testing.assert_close(found.grad, parameter.grad, rtol=2e-5, atol=1e-7)
+
+
+class Quantizing(nn.Module):
+    """Layers that train while their numbers are rounded to those of integers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(16, 32), nn.Linear(32, 4)
+        self.scale: Tensor
+        self.zero: Tensor
+        self.register_buffer("scale", torch.tensor([0.05]))
+        self.register_buffer("zero", torch.tensor([1], dtype=torch.int32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        rounded = torch.fake_quantize_per_tensor_affine(x, 0.03, 2, -128, 127)
+        scales = self.first.weight.detach().abs().amax(1) / 7
+        zeros = torch.zeros_like(scales, dtype=torch.int32)
+        weight = torch.fake_quantize_per_channel_affine(self.first.weight, scales, zeros, 0, -8, 7)
+        hidden = nn.functional.gelu(nn.functional.linear(rounded, weight, self.first.bias))
+        hidden = torch.fake_quantize_per_tensor_affine(hidden, self.scale, self.zero, 0, 15)
+        return self.second(hidden).square().mean()
+
+
+def test_training_with_fake_quantization_has_the_losses_of_eager() -> None:
+    """Composites, and without them what they mean, in live programs and in an exported step."""
+    x = torch.randn(8, 16, generator=torch.Generator().manual_seed(1))
+
+    def losses(names: tuple[str, ...] | None) -> tuple[list[float], Quantizing]:
+        torch.manual_seed(0)
+        torch._dynamo.reset()
+        model = Quantizing()
+        call = model if names is None else torch.compile(model, backend="composites")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        found = []
+        with composites.enabled(*names or ()):
+            for _ in range(3):
+                optimizer.zero_grad()
+                loss = call(x)
+                loss.backward()
+                optimizer.step()
+                found.append(loss.item())
+        return found, model
+
+    expected, eager = losses(None)
+    for names in ((), ("quantization",)):
+        found, model = losses(names)
+        torch.testing.assert_close(found, expected)
+        for one, other in zip(model.parameters(), eager.parameters(), strict=True):
+            torch.testing.assert_close(one, other)
+    torch.manual_seed(0)
+    program = composites.export(
+        Quantizing(), (x,), optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)
+    )
+    assert {
+        "ptxla.fake_quantize_per_tensor",
+        "ptxla.fake_quantize_per_channel",
+        "ptxla.fake_quantize_per_tensor_with_tensors",
+    } <= set(written_composites(program.module.text))
+    torch.manual_seed(0)
+    step = program.compile()
+    state, stepped = step.init(Quantizing()), []
+    for _ in range(3):
+        loss, state = step(state, x)
+        stepped.append(float(loss))
+    torch.testing.assert_close(stepped, expected)
+
+
+@pytest.mark.parametrize("is_dynamic", [False, True])
+@pytest.mark.parametrize("is_per_channel", [False, True])
+def test_a_converted_program_quantizes_by_composites(
+    is_per_channel: bool, is_dynamic: bool, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    model, x = (
+        nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval(),
+        torch.randn(4, 8),
+    )
+    config = get_symmetric_quantization_config(is_per_channel=is_per_channel, is_dynamic=is_dynamic)
+    exported = torch.export.export(model, (x,)).module()
+    prepared = prepare_pt2e(exported, XNNPACKQuantizer().set_global(config))
+    prepared(x)
+    converted = convert_pt2e(prepared)
+    expected = converted(x).detach()
+    of_weights = "channel" if is_per_channel else "tensor"
+    of_input, uses = ("tensor_with_tensors", 2) if is_dynamic else ("tensor", 3)
+    counted = Counter({f"ptxla.dequantize_per_{of_weights}": 2})
+    counted += Counter(
+        {f"ptxla.{name}_per_{of_input}": uses for name in ("quantize", "dequantize")}
+    )
+    if is_dynamic:
+        counted["ptxla.choose_qparams"] = 2
+    again = torch.export.export(converted, (x,))
+    for program in (converted, again):
+        found = composites.export(program, (x,), ops=["quantization"])
+        assert written_composites(found.module.text) == counted
+        step = found.compile()
+        arrays, _ = step(step.init(program), x)
+        torch.testing.assert_close(torch.from_numpy(arrays["out:0"].__array__()), expected)
+    plain = composites.export(converted, (x,), ops=["gelu"])
+    assert not written_composites(plain.module.text)
+    torch._dynamo.reset()
+    options: Any = {"save": str(tmp_path)}
+    with composites.enabled("quantization"), torch.no_grad():
+        live = torch.compile(converted, backend="composites", fullgraph=True, options=options)(x)
+    torch.testing.assert_close(live, expected)
+    (saved,) = tmp_path.rglob("program.mlir")
+    assert written_composites(saved.read_text()) == counted
