@@ -62,6 +62,8 @@ class Options:
     """The platform of JAX, such as `cpu` or `cuda`; by default that of the tensors."""
     save: str | os.PathLike[str] | None = None
     """A folder to which each graph is written; see `lowering.live.saved`."""
+    cache: str | os.PathLike[str] | None = None
+    """A folder in which XLA's results are kept, as `Program.compile` has it."""
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Options:
@@ -107,6 +109,7 @@ def composites(
         platform=chosen_options.platform or device_type_of(example_inputs),
         kernels=chosen_options.kernels,
         folder=chosen_options.save,
+        cache=chosen_options.cache,
     )
     return with_composites(graph, example_inputs, compile_graph)
 
@@ -225,11 +228,12 @@ def _compiled(
     kernels: Kernels,
     returned: int | None,
     folder: str | os.PathLike[str] | None,
+    cache: str | os.PathLike[str] | None,
 ) -> Any:
     """A graph of AOTAutograd as a program. Dynamo does not trace it: a backward can run in a frame
     that Dynamo looks at."""
     make = torch.compiler.disable(LiveProgram)
-    program = make(graph, inputs, platform, kernels, returned=returned, folder=folder)
+    program = make(graph, inputs, platform, kernels, returned=returned, folder=folder, cache=cache)
     run = torch.compiler.disable(program)
     run._boxed_call = True
     return run

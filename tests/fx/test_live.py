@@ -548,9 +548,30 @@ def test_graphs_are_saved(tmp_path: Path) -> None:
     torch.testing.assert_close(torch.tensor(values), result)
 
 
+def test_what_xla_compiled_is_kept(tmp_path: Path) -> None:
+    def call(x: Tensor) -> Tensor:
+        return F.gelu(x).tanh()
+
+    for expected in (1, 0):
+        before = set(tmp_path.iterdir())
+        compiled(call, options={"cache": tmp_path})(torch.ones(3, 5))
+        new = {path for path in set(tmp_path.iterdir()) - before if path.suffix != ".atime"}
+        assert len([path for path in new if path.name.endswith("-cache")]) == expected
+
+
+def test_decompositions_are_chosen_before_a_graph_is_compiled() -> None:
+    x, y = torch.linspace(-1, 1, 65536).reshape(64, 1024).requires_grad_(), torch.arange(64)
+    with composites.enabled("all", decompositions="small"):
+        run = compiled(F.cross_entropy)
+        (gradient,) = torch.autograd.grad(run(x, y), x)
+    torch.testing.assert_close(gradient, torch.autograd.grad(F.cross_entropy(x, y), x)[0])
+    assert "rows" in composites.stats().entries["ptxla.cross_entropy_loss"].decompositions
+
+
 def test_mistakes() -> None:
     for options, said in (
-        ({"kernel": "auto"}, "has no option 'kernel'; it has: kernels, platform"),
+        ({"kernel": "auto"}, "has no option 'kernel'; it has: kernels, platform, save, cache"),
+        ({"cache": 3}, "compiled programs cannot be kept in 3"),
         ({"kernels": 3}, "kernels must be 'auto', None, names"),
         ({"platform": "tpu9"}, "no platform 'tpu9'"),
         (3, "options must be a mapping"),
