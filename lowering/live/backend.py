@@ -200,7 +200,7 @@ def _function(
 
 def _warn_of_eager(reason: str) -> None:
     warnings.warn(
-        f"a graph of torch.compile runs in eager PyTorch: {reason}", CompositesWarning, stacklevel=4
+        f"a graph of torch.compile runs in eager PyTorch: {reason}", CompositesWarning, stacklevel=5
     )
 
 
