@@ -1001,7 +1001,9 @@ def compile_ahead(
 
     Args:
         compile_graph: takes a graph, fake tensors, and `returned`: of a forward with a backward,
-            how many results are returned; those behind them are saved for the backward.
+            how many results are returned; those behind them are saved for the backward. Of a graph
+            without a backward it takes `written`: the positions of the inputs that are written to,
+            which the graph returns first.
         draws_again: whether the backward may draw random numbers of the forward a second time, by
             operators that keep the state of the generator.
     """
@@ -1023,6 +1025,11 @@ def compile_ahead(
     def forward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         return compile_graph(gm, example_inputs, returned=returned[-1])
 
+    def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        metadata = torch._guards.TracingContext.get().fw_metadata
+        written = metadata.mutated_inp_runtime_indices if metadata is not None else ()
+        return compile_graph(gm, example_inputs, returned=None, written=written)
+
     alone = partial(compile_graph, returned=None)
     # A backward that cannot be compiled is to be known before the forward runs.
     with config.patch(force_non_lazy_backward_lowering=True), _no_donated_buffers():
@@ -1031,7 +1038,7 @@ def compile_ahead(
             inputs,
             fw_compiler=forward,
             bw_compiler=alone,
-            inference_compiler=alone,
+            inference_compiler=inference,
             partition_fn=partition,
             keep_inference_input_mutations=False,
         )

@@ -152,6 +152,7 @@ class Reads:
         self._functions_only = functions_only
         self._written: frozenset[str] = frozenset()
         self._known: dict[type | None, _Known] = {}
+        self._guards: dict[tuple[_Path, int], FunctionType] = {}
 
     def now(self, owner: type | None = None) -> Key:
         """The values now. Equal keys mean that the function computes the same.
@@ -176,13 +177,21 @@ class Reads:
 
     def guards(self) -> list[FunctionType] | None:
         """Functions that read the variables where the function reads them, for Dynamo to trace:
-        its graph is then traced again after a change. None if it cannot follow a value."""
+        its graph is then traced again after a change. None if it cannot follow a value.
+
+        A variable has the same function each time: Dynamo drops the graphs whose guards name a
+        function that is no longer there.
+        """
         guards: list[FunctionType] = []
         for source in self._current(None).sources:
             if source.place is not None:
                 if not source.is_constant or isinstance(source.value, torch.Tensor):
                     return None
-                guards.append(_guard(source))
+                assert source.path is not None
+                variable = source.path, id(source.place)
+                if variable not in self._guards:
+                    self._guards[variable] = _guard(source)
+                guards.append(self._guards[variable])
         return guards
 
     def refuse_written(self, before: Key, owner: type | None = None) -> str | None:

@@ -227,13 +227,23 @@ def _compiled(
     platform: str,
     kernels: Kernels,
     returned: int | None,
+    written: Sequence[int] = (),
     folder: str | os.PathLike[str] | None,
     cache: str | os.PathLike[str] | None,
 ) -> Any:
     """A graph of AOTAutograd as a program. Dynamo does not trace it: a backward can run in a frame
     that Dynamo looks at."""
     make = torch.compiler.disable(LiveProgram)
-    program = make(graph, inputs, platform, kernels, returned=returned, folder=folder, cache=cache)
+    program = make(
+        graph,
+        inputs,
+        platform,
+        kernels,
+        returned=returned,
+        written=written,
+        folder=folder,
+        cache=cache,
+    )
     run = torch.compiler.disable(program)
     run._boxed_call = True
     return run

@@ -20,6 +20,7 @@ from lowering.live.replay import Replay, states_of_generators
 from lowering.live.saved import save_graph
 from lowering.live.strides import Order, in_memory_order, in_own_order, memory_order
 from lowering.live.views import views_among
+from lowering.live.writes import return_parts
 from lowering.stablehlo import jax_function
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.errors import RunError
@@ -41,6 +42,7 @@ class LiveProgram:
         kernels: Kernels,
         *,
         returned: int | None,
+        written: Sequence[int] = (),
         folder: str | os.PathLike[str] | None = None,
         cache: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -52,6 +54,7 @@ class LiveProgram:
             kernels: see `Program.compile`.
             returned: how many results are returned. The others are saved for the backward, if there
                 is one.
+            written: the inputs that the caller lets have the first results; see `return_parts`.
             folder: where the graph is saved; see `save_graph`.
             cache: where XLA's results are kept; see `Program.compile`.
 
@@ -61,6 +64,8 @@ class LiveProgram:
             RunError: XLA cannot compile the program.
         """
         self._operands = [n for n, x in enumerate(inputs) if isinstance(x, torch.Tensor)]
+        self._count = len(graph.graph.output_node().args[0])  # type: ignore[arg-type]
+        self._writes = return_parts(graph.graph, written)
         outputs: Any = graph.graph.output_node().args[0]
         placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
         # Autograd saves inputs: those are returned, where XLA would copy them.
@@ -183,6 +188,7 @@ class LiveProgram:
                 for n, view in self._views.items()
                 if view.is_of_input
             }
+            changed = {place: inputs[place] for place in self._writes}
             inputs.clear()
             computed = import_jax().block_until_ready(self._compiled(*arrays))
         results: list[Any] = list(self._constants)
@@ -195,7 +201,14 @@ class LiveProgram:
         for n, view in self._views.items():
             if not view.is_of_input:
                 results[n] = view.of_tensor(results[view.position])
-        return results
+        for part in self._writes.values():
+            for n in (part.result, part.index):
+                if n in self._passed or n in self._views:  # perhaps of an input that is written to
+                    results[n] = results[n].clone()
+        for place, part in self._writes.items():
+            part.write(changed[place], results)
+            results[part.result] = changed[place]
+        return results[: self._count]
 
 
 def _seed(device: Any) -> Any:

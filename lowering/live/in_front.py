@@ -53,9 +53,9 @@ def _compiled(
     *,
     inner: Callable[..., Any],
     device: torch.device,
-    returned: int | None,
+    **_: Any,
 ) -> Any:
-    """A graph of AOTAutograd, compiled by another backend."""
+    """A graph of AOTAutograd, compiled by another backend, which is not told more about it."""
     recording = activation.backend().frontend.recording
     assert recording is not None
     with capture.at_top(), recording.recording():

@@ -85,6 +85,7 @@ from .passes.flatten_calls import flatten_calls
 from .passes.flatten_scatter_indices import OPTIONS as FLATTEN_SCATTER_INDICES_OPTIONS
 from .passes.flatten_scatter_indices import flatten_scatter_indices
 from .passes.fold_data_movement import fold_data_movement
+from .passes.fold_transposes import fold_transposes
 from .passes.join_inputs import Linear, join_inputs
 from .passes.legalize_batch_groups import OPTIONS as LEGALIZE_BATCH_GROUPS_OPTIONS
 from .passes.legalize_batch_groups import legalize_batch_groups
@@ -206,6 +207,7 @@ __all__ = [
     "flatten_calls",
     "flatten_scatter_indices",
     "fold_data_movement",
+    "fold_transposes",
     "inspect",
     "jax_function",
     "join_inputs",

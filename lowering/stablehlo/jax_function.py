@@ -8,6 +8,8 @@ from . import bindings
 from .dtypes import static_tensor
 from .errors import RunError
 from .module import Module
+from .passes.decompose import decompose
+from .passes.fold_transposes import fold_transposes, has_vectors
 from .run import enable_x64, for_platform, function_types, import_jax
 from .sizes import check_copies
 from .symbols import CALL, COMPOSITE, functions
@@ -19,6 +21,9 @@ def jax_function(module: Module, *, platform: str = "cpu") -> Callable[..., tupl
     It is that of an exported JAX function of the same types, whose StableHLO is replaced by the
     module's. So all that jit offers works: shardings, donation, the cache of compiled programs, and
     several processes. Programs with 64-bit types are called with `jax.enable_x64`.
+
+    For the CPU, products with a vector read transposed matrices as they lie in memory; see
+    `passes.fold_transposes`.
 
     Args:
         platform: as jax names it, such as `cpu`, `cuda` or `tpu`.
@@ -45,6 +50,8 @@ def jax_function(module: Module, *, platform: str = "cpu") -> Callable[..., tupl
         # keep_unused: argument N of `@main` is argument N of the function.
         like = export.export(jax.jit(zeros, keep_unused=True), platforms=[platform])(*inputs)
     newest = ".".join(map(str, bindings.current_version()))
+    if platform == "cpu" and has_vectors(module.ir):
+        module = fold_transposes(decompose(module))
     code = Module(for_platform(module.ir, platform)).portable(newest)
     function: Callable[..., tuple[Any, ...]] = replace(like, mlir_module_serialized=code).call
     return function

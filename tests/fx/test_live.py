@@ -19,6 +19,7 @@ from composites_testing.transformer import TOKENS, Block, losses, made
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 from torch.utils.checkpoint import checkpoint
+from transformers import LlamaConfig, LlamaForCausalLM
 
 import composites
 from lowering.live import exchange
@@ -312,6 +313,57 @@ def test_sizes_that_change(dynamic: bool | None) -> None:
         result = torch.autograd.grad(run(tokens), parameters)
         torch.testing.assert_close(result, torch.autograd.grad(model(tokens), parameters))
     assert counters["stats"]["unique_graphs"] == (1 if dynamic else 2)
+
+
+def test_generation_compiles_a_prefill_and_a_decode() -> None:
+    """The second graph keeps the guards of the first one, for what caught functions read."""
+    config = LlamaConfig(
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        vocab_size=11,
+    )
+    model = made(lambda: LlamaForCausalLM(config)).eval()
+    arguments: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
+    expected = model.generate(TOKENS, **arguments)
+    with composites.enabled("all"):
+        setattr(model, "forward", compiled(model.forward))  # noqa: B010
+        counters.clear()
+        for _ in range(2):
+            tokens = model.generate(TOKENS, cache_implementation="static", **arguments)
+            assert torch.equal(tokens, expected)
+    assert counters["stats"]["unique_graphs"] == 2
+
+
+def test_writes_to_parts_of_inputs() -> None:
+    """PyTorch writes the parts in place, of the values that the inputs had."""
+
+    def rows(x: Tensor, y: Tensor, part: Tensor, index: Tensor) -> Tensor:
+        y.index_copy_(0, index, x[1:3])
+        before = y.sum()
+        x.index_copy_(-1, index + 1, part)
+        x.index_copy_(0, index, y[2:])
+        return before * x.sum()
+
+    def once(x: Tensor, y: Tensor, part: Tensor, index: Tensor) -> Tensor:
+        first = y[:2]
+        x.index_copy_(1, index, part)
+        y.index_copy_(0, index, x[2:])
+        return first + F.gelu(x[:2])
+
+    def crossed(x: Tensor, y: Tensor, part: Tensor, index: Tensor) -> Tensor:
+        of_x = x[:2]
+        y.index_copy_(0, index, x[2:])
+        x.index_copy_(1, index, part)
+        return of_x * 2
+
+    for call in (rows, once, crossed):
+        inputs, expected = ([torch.arange(16.0).view(4, 4), -torch.eye(4)] for _ in range(2))
+        rest = torch.ones(4, 2), torch.tensor([2, 0])
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(call)(*inputs, *rest), call(*expected, *rest))
+        torch.testing.assert_close(inputs, expected)
 
 
 def test_sizes_that_are_marked() -> None:
