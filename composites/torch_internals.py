@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
+from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -56,6 +57,8 @@ DispatchState: TypeAlias = tuple[Any, Any]
 
 def schemas_of(name: str) -> Sequence[Any]:
     """The schemas of all overloads of `aten::name`; empty if PyTorch has no such operator."""
+    if name.startswith("quantized_decomposed::"):  # registered by the module of its operators
+        import_module("torch.ao.quantization.fx._decomposed")
     return torch._C._jit_get_schemas_for_operator(name)
 
 

@@ -404,6 +404,8 @@ class RegistryDocument(_Strict):
     schema_: Annotated[Literal[1, 2], BeforeValidator(_schema)] = Field(alias="schema")
     namespace: Namespace
     composites: dict[EntryName, CompositeDocument]
+    extends: dict[str, list[str]] = _no_keys()
+    """Files beside this one whose entries it has too, by name, and which of them."""
     samples: (
         Annotated[str, _matching(PACKAGE, "a module with samples such as acme.samples")] | None
     ) = None

@@ -39,6 +39,8 @@ class CheckedDocument:
     names: tuple[str, ...]
     """Names of all entries, including those with problems."""
     entries: dict[str, CompositeDocument]
+    extends: dict[str, list[str]]
+    """Files whose entries this one has too, and which of them."""
     samples: str | None
     """The module that has samples of entries."""
     kernels: dict[str, Kernels]
@@ -103,6 +105,7 @@ def read_document(written: str, file: str) -> CheckedDocument:
         namespace=checked.namespace if checked else "",
         names=tuple(composites),
         entries=entries,
+        extends=checked.extends if checked else {},
         samples=checked.samples if checked else None,
         kernels=checked.kernels if checked else {},
         kernels_file=kernels_file,

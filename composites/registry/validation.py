@@ -73,8 +73,11 @@ def load_registry(path: str | Path, *, builtin: bool = False) -> Registry:
     return parse_registry(registry_text(path), str(path), builtin=builtin)
 
 
-def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry:
-    """Check the text of a registry; `source` is the file name for error messages."""
+def parse_registry(
+    text: str, source: str, *, builtin: bool = False, is_extended: bool = False
+) -> Registry:
+    """Check the text of a registry; `source` is the file name for error messages, and files that it
+    extends are beside it."""
     document = read_document(text, source)
     problems = document.problems
     file = KernelsOfFile(document, document)
@@ -93,12 +96,19 @@ def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry
     for kernel in file.for_others:
         if kernel.platform is not None:
             problems.extend(kernel_problems(kernel, None))
+    if is_extended and document.extends:
+        message = "extends: a file that another one extends cannot extend any"
+        raise RegistryError([*problems, document.text.problem(message, "extends")])
+    inherited = [entry for file in document.extends for entry in _inherited(file, document)]
+    for twice in (other for other in inherited if other.name in document.names):
+        message = f"{twice.location.file} has this entry too"
+        problems.append(document.text.problem(message, "composites", twice.name))
     if problems:
         raise RegistryError(problems)
     return Registry(
         source,
         document.namespace,
-        tuple(composites.values()),
+        (*inherited, *composites.values()),
         builtin,
         kernels=file.for_others,
         kernels_file=None if document.kernels_file is None else file.rows.text.file,
@@ -109,6 +119,33 @@ def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry
         ),
         outdated=file.outdated,
     )
+
+
+def _inherited(file: str, document: CheckedDocument) -> list[Composite]:
+    """The entries of another file that a document has: those that it names, or all but those that
+    it names with a minus."""
+    path, items = Path(document.text.file).with_name(file), document.extends[file]
+    place = document.text.location("extends", file)
+    registry = parse_registry(registry_text(path), str(path), is_extended=True)
+    if registry.namespace != document.namespace:
+        message = f"extends: {file} has the namespace {registry.namespace!r}"
+        document.problems.append(place.problem(message))
+    known = [entry.name for entry in registry.composites]
+    named: dict[bool, set[str]] = {True: set(), False: set()}
+    for item in items:
+        found = registry.named(item.removeprefix("-"))
+        if not found:
+            hint = did_you_mean(item.removeprefix("-"), known)
+            document.problems.append(place.problem(f"extends: {file} has no entry {item!r}{hint}"))
+        backwards = (registry.backward_of(entry) for entry in found)
+        both = (*found, *filter(None, backwards))
+        named[item.startswith("-")].update(entry.identity for entry in both)
+    return [
+        entry
+        for entry in registry.composites
+        if entry.identity not in named[True]
+        and (not named[False] or entry.identity in named[False])
+    ]
 
 
 def _across_entries(document: CheckedDocument) -> Iterator[Problem]:

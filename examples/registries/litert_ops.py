@@ -485,23 +485,25 @@ def quantize_and_dequantize_samples(dtype: torch.dtype) -> Iterator[Sample]:
 
 
 def rope(x: Tensor, positions: Tensor, base: float = 10000.0) -> Tensor:
-    """Rotate the two halves of each head of `[B, T, N, H]` by angles for positions `[T]`
-    (generative/layers of litert-torch)."""
+    """Rotate the two halves of each head of `[B, N, T, H]` by angles for positions `[1, 1, 1, T]`
+    (ml_drift_delegate/delegate/composite/ir/rope_parser_test.cc of LiteRT)."""
     half = x.shape[-1] // 2
     exponents = torch.arange(half, device=x.device, dtype=torch.float32) * (2.0 / x.shape[-1])
     frequencies = torch.exp(exponents * -math.log(base))
-    angles = (positions.to(torch.float32).unsqueeze(-1) * frequencies).unsqueeze(1)
+    angles = positions.to(torch.float32).reshape(-1, 1) * frequencies
     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
     first, second = x[..., :half], x[..., half:]
     return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
 
 
 def rope_samples(dtype: torch.dtype) -> Iterator[Sample]:
-    """Two bases."""
+    """Two bases; positions of another shape are left alone."""
     if dtype != torch.float32:
         return
+    positions = torch.tensor([0, 1, 5], dtype=torch.int32)
     for base in (10000.0, 500000.0):
-        yield (torch.randn(1, 3, 2, 8), torch.tensor([0, 1, 5], dtype=torch.int32), base), {}
+        yield (torch.randn(1, 2, 3, 8), positions.reshape(1, 1, 1, 3), base), {}
+    yield (torch.randn(1, 2, 3, 8), positions), {}
 
 
 # Calls for `composites verify` of operators. PyTorch's own samples need gradients, which these

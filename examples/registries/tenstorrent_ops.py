@@ -1,5 +1,4 @@
-"""The functions that tenstorrent.yaml and tenstorrent_2026_09.yaml name: decompositions and
-adapters.
+"""The functions that tenstorrent.yaml and the files next to it name: decompositions and adapters.
 
 A vendor ships such a module in its own package. Shapes are those of tt-mlir's operations
 (include/ttmlir/Dialect/TTIR/IR/TTIROps.td, verifiers in lib/Dialect/TTIR/IR/TTIROps.cpp): B batch,
@@ -63,6 +62,19 @@ def to_rms_norm(
     return composite(input, weight, normalized_shape=list(normalized_shape), epsilon=eps)
 
 
+def residual_rms_norm(
+    x: Tensor,
+    residual: Tensor,
+    weight: Tensor,
+    normalized_shape: Sequence[int],
+    epsilon: float = 1e-5,
+) -> Tensor:
+    """RMS norm of `x + residual`, `[…, C]`, over the last dimension."""
+    wide = (x + residual).to(torch.float32)
+    normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + epsilon)
+    return (normed * weight).to(x.dtype)
+
+
 def layernorm_fw(
     input: Tensor, weight: Tensor, bias: Tensor, *, epsilon: float
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -122,6 +134,34 @@ def to_layernorm_fw(
         epsilon=eps,
     )
     return result.reshape(input.shape)
+
+
+# Gates.
+
+
+def swiglu(x: Tensor) -> Tensor:
+    """`silu(first half) * second half` of the last dimension."""
+    return _gated(F.silu, x)
+
+
+def glu(x: Tensor) -> Tensor:
+    """The same with the sigmoid. In `torch.nn.functional.glu`, it is of the second half."""
+    return _gated(torch.sigmoid, x)
+
+
+def geglu(x: Tensor) -> Tensor:
+    """The same with the exact GELU."""
+    return _gated(lambda gate: gate * 0.5 * (1 + torch.erf(gate / math.sqrt(2))), x)
+
+
+def reglu(x: Tensor) -> Tensor:
+    """The same with ReLU."""
+    return _gated(F.relu, x)
+
+
+def _gated(act: One, x: Tensor) -> Tensor:
+    gate, up = x.chunk(2, -1)
+    return act(gate) * up
 
 
 # Attention.

@@ -88,6 +88,8 @@ def example(name: str, train: bool) -> Example:
 
 def convert(program: Program) -> bytes:
     """The program as a flatbuffer, with its inputs and outputs numbered as in the program."""
+    config = converter.ConvertToTFLConfig()
+    config.strict_qdq_mode = any(name.startswith("quant.") for name in program.composites)
     context = ir.Context()
     converter.prepare_mlir_context(context)
     with context, ir.Location.unknown():
@@ -95,9 +97,7 @@ def convert(program: Program) -> bytes:
         inputs = [f"input{number}" for number in range(len(program.inputs))]
         outputs = [f"output{number}" for number in range(len(program.outputs))]
         converter.set_signature(module.operation, SIGNATURE, inputs, outputs)
-        converter.run_convert_to_tfl_passes(
-            module, passmanager.PassManager(), converter.ConvertToTFLConfig()
-        )
+        converter.run_convert_to_tfl_passes(module, passmanager.PassManager(), config)
         return converter.export_flatbuffer_to_bytes(module.operation)
 
 

@@ -324,11 +324,11 @@ def test_generation_compiles_a_prefill_and_a_decode() -> None:
         num_attention_heads=2,
         vocab_size=11,
     )
-    model = made(lambda: LlamaForCausalLM(config)).eval()
+    model: Any = made(lambda: LlamaForCausalLM(config)).eval()
     arguments: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
     expected = model.generate(TOKENS, **arguments)
     with composites.enabled("all"):
-        setattr(model, "forward", compiled(model.forward))  # noqa: B010
+        model.forward = compiled(model.forward)
         counters.clear()
         for _ in range(2):
             tokens = model.generate(TOKENS, cache_implementation="static", **arguments)
@@ -358,7 +358,8 @@ def test_writes_to_parts_of_inputs() -> None:
         x.index_copy_(1, index, part)
         return of_x * 2
 
-    for call in (rows, once, crossed):
+    calls: Sequence[Callable[..., Tensor]] = (rows, once, crossed)
+    for call in calls:
         inputs, expected = ([torch.arange(16.0).view(4, 4), -torch.eye(4)] for _ in range(2))
         rest = torch.ones(4, 2), torch.tensor([2, 0])
         with torch.no_grad():

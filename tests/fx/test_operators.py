@@ -23,10 +23,23 @@ def of_lists(x: torch.Tensor) -> torch.Tensor:
     return torch.stack(torch._foreach_norm([x, x * 2])) + sum(t.sum() for t in added)
 
 
+def of_experts(x: torch.Tensor) -> torch.Tensor:
+    """Products of groups of rows, of which one is empty, by a matrix for each."""
+    import transformers.integrations.moe  # noqa: F401  (it defines the operator)
+
+    ends = torch.tensor([1, 1, 4], dtype=torch.int32)
+    matrices = torch.stack([x.reshape(6, 4)] * 3) * torch.arange(3.0)[:, None, None]
+    rows = torch.ops.transformers.grouped_mm_fallback(x, matrices, ends)
+    exact = torch.arange(64.0).reshape(8, 8).bfloat16()
+    each = torch.ops.aten._grouped_mm(exact, exact.T, ends)  # sums of groups
+    return rows.sum(0) + torch.ops.aten._grouped_mm(exact[:4], each, ends).float().sum()
+
+
 @pytest.mark.parametrize(
     "function",
     [
         of_lists,
+        of_experts,
         lambda x: trained(x, lambda: torch.nn.LSTM(6, 3)),
         lambda x: trained(x, lambda: torch.nn.GRU(6, 3)),
         lambda x: F.conv_transpose1d(

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from composites.errors import RegistryError
 from composites.registry.catalog import builtin_registry
 from composites.registry.model import Attribute, Decomposition, When
 from composites.registry.validation import load_registry
@@ -33,3 +36,33 @@ def test_an_entry_with_everything_prints_back() -> None:
     )
     assert entry.when == When((("keepdim", (True, False)),), ("bf16", "f32"), (2, 3))
     assert entry.decomposition == Decomposition("torch", "torch:mean")
+
+
+def test_a_file_that_extends_others(tmp_path: Path) -> None:
+    def extending(file: str, keys: str, composites: str = "{}") -> list[str]:
+        path = tmp_path / file
+        path.write_text(f"schema: 2\nnamespace: acme\n{keys}composites: {composites}\n")
+        return [entry.name for entry in load_registry(path).composites]
+
+    extending(
+        "base.yaml",
+        "",
+        "{gelu: aten::gelu, gelu_backward: aten::gelu_backward, silu: aten::silu,"
+        " tanh: {op: aten::tanh, composite: silu}}",
+    )
+    base = "extends: {base.yaml: [%s]}\n"
+    assert extending("all.yaml", base % "") == ["gelu", "gelu_backward", "silu", "tanh"]
+    assert extending("named.yaml", base % "silu") == ["silu", "tanh"]
+    assert extending("backward.yaml", base % "gelu") == ["gelu", "gelu_backward"]
+    assert extending("rest.yaml", base % "-silu", "{exp: aten::exp}")[1:] == [
+        "gelu_backward",
+        "exp",
+    ]
+    for keys, composites, message in (
+        (base % "sil", "{}", "has no entry 'sil'; did you mean 'silu'?"),
+        (base % "", "{silu: aten::silu}", r"silu: .*base\.yaml has this entry too"),
+        ("extends: {all.yaml: []}\n", "{}", "extends: a file that another one extends cannot"),
+        ("extends: {nowhere.yaml: []}\n", "{}", "cannot be read"),
+    ):
+        with pytest.raises(RegistryError, match=message):
+            extending("wrong.yaml", keys, composites)

@@ -21,7 +21,10 @@ from lowering.verification.verify import verify
 REGISTRIES = Path(__file__).parents[2] / "examples" / "registries"
 FILES = sorted(path.stem for path in REGISTRIES.glob("*.yaml"))
 
-VERIFIED = ("chlo", "litert", "litert_odml", "litert_tfl", "xla")
+VERIFIED = (
+    *("chlo", "litert", "litert_lm", "litert_odml", "litert_tfl", "mps", "openvino"),
+    *("tenstorrent_next", "xla"),
+)
 """Files of which each entry has samples and a canonical call, but for the norm of a model."""
 SCALED_DOT = hasattr(lax, "scaled_dot")
 """JAX 0.7.1 has no scaled products, so that xla.mx_mm claims no call."""
@@ -68,6 +71,13 @@ def test_verify(file: str, registries: Callable[..., None]) -> None:
 def test_verify_random_numbers(registries: Callable[..., None]) -> None:
     registries("tenstorrent")
     verified("tenstorrent", "f32", "uniform")
+
+
+@pytest.mark.slow
+def test_verify_quantization(registries: Callable[..., None]) -> None:
+    registries("litert_quant")
+    verified("litert_quant", "f32", "fake_quant", "quantize", "fake_quant_channels")
+    verified("litert_quant", "i8", "dequantize", "dequantize_channels")
 
 
 @pytest.mark.exhaustive

@@ -4,6 +4,7 @@ calls which LiteRT would refuse or read as something else keep the stock lowerin
 tests/consumers/test_litert.py runs LiteRT itself.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -126,25 +127,85 @@ def test_a_row_that_is_masked_completely_is_a_number() -> None:
     torch.testing.assert_close(result[:, :, 0], x.mean(2))
 
 
-class Block(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.table, self.norm = torch.nn.Embedding(10, 8), torch.nn.LayerNorm(8)
+# litert_lm.yaml.
 
-    def forward(self, indices: torch.Tensor) -> torch.Tensor:
-        x = self.norm(self.table(indices))
-        heads = x.unflatten(-1, (2, 4)).transpose(1, 2)
-        return F.normalize(F.scaled_dot_product_attention(heads, heads, heads), dim=-1)
+ATTRIBUTES = {
+    "swiglu": "gate_size = 4 : i64",
+    "qkv_norm_rope": "epsilon = 9.99999997E-7 : f32, head_dim = 8 : i64, max_timescale ="
+    " 1.000000e+06 : f32, min_timescale = 1.000000e+00 : f32, num_heads = 4 : i64, num_kv_heads ="
+    " 2 : i64, proportion = 1.000000e+00 : f32",
+    "short_conv_step": "conv_L_cache = 3 : i64",
+    "cache_update": "cache_size = 8 : i64, head_size = 4 : i64, is_ring_buffer = false,"
+    " kv_cache_batch_size = 2 : i64",
+    "runtime_bmm": "is_global = false, is_src = false, rhs_cache_update = false",
+    "sdpa_transposed": "k_ts_idx = 2 : i64, v_ts_idx = 3 : i64",
+    "fused_sdpa_cache_update": "",
+    "moe_experts": "",
+}
+"""Of the first sample of each function."""
 
 
-def test_an_exported_program_has_them(registries: Callable[..., None]) -> None:
-    registries(*FILES)
-    indices = torch.ones(2, 5, dtype=torch.int64)
-    program = composites.export(Block(), (indices,), ops=["aten.*", "odml.*", "tfl.*"])
-    assert program.composites == {
-        "odml.embedding_lookup": 1, "odml.group_norm": 1, "odml.l2_norm": 1, "odml.softmax": 1,
-        "odml.scaled_dot_product_attention": 1,
-    }  # fmt: skip
+def test_functions_of_language_models(registries: Callable[..., None]) -> None:
+    registries("litert_lm")
+    import litert_lm_ops
+    import litert_lm_samples
+
+    with composites.enabled("odml.*"):
+        for name, attributes in ATTRIBUTES.items():
+            given, options = next(iter(getattr(litert_lm_samples, name)(torch.float32)))
+            moved = [one.to("xla") if isinstance(one, torch.Tensor) else one for one in given]
+            results = getattr(litert_lm_ops, name)(*moved, **options)
+            (call,) = emitted_by(*(results if isinstance(results, tuple) else [results]))
+            assert call.startswith(f'"odml.{name}" ')
+            assert "".join(re.findall(r"{composite_attributes = {(.*?)}", call)) == attributes
+
+
+def written(cache: torch.Tensor, new: torch.Tensor, first: int, count: int) -> torch.Tensor:
+    """A cache [N, S, H] with rows one after the other, behind the last slot at the first."""
+    cache = cache.clone()
+    for row in range(count):
+        cache[:, (first + row) % cache.shape[1]] = new[:, row]
+    return cache
+
+
+def test_caches_and_experts_one_by_one(registries: Callable[..., None]) -> None:
+    """What ML Drift's tests compute in loops."""
+    registries("litert_lm")
+    import litert_lm_ops
+    import litert_lm_samples
+
+    for (*operands, _, _, _), options in litert_lm_samples.cache_update(torch.float32):
+        new_k, new_v, param, k_cache, v_cache = (one[0] for one in operands[:5])
+        first, end, _, update, *_ = param.flatten().tolist()
+        count = update if options else min(end, 8) - first
+        keys, values = litert_lm_ops.cache_update(*operands, 2, 8, 4, **options)
+        assert torch.equal(keys[0], written(k_cache, new_k, first, count))
+        assert torch.equal(values[0].mT, written(v_cache.mT, new_v, first, count))
+    for operands, _ in litert_lm_samples.moe_experts(torch.float32):
+        tokens, weights, chosen, *rest = operands
+        gate, up, down, scale = (one.squeeze(2).movedim(1, 0) for one in rest)
+        expected = torch.zeros_like(tokens)
+        for t, token in enumerate(tokens[0]):
+            for weight, e in zip(weights[0, t], chosen[0, t].tolist(), strict=True):
+                hidden = F.gelu(gate[e] @ token, approximate="tanh") * (up[e] @ token)
+                factor = scale.flatten()[e if scale.numel() > 1 else 0]
+                expected[0, t] += weight * factor * (down[e] @ hidden)
+        torch.testing.assert_close(litert_lm_ops.moe_experts(*operands), expected)
+    for operands, options in litert_lm_samples.fused_sdpa_cache_update(torch.float32):
+        softcap = options.get("softcap") or (operands[7:] or [None])[0]
+        query, k_cache, v_cache, k_new, v_new, mask, param = (one[0] for one in operands[:7])
+        first, end = param.flatten().tolist()[:2]
+        # Slots that no earlier token has filled do not count.
+        keys = torch.cat([k_cache[:, : min(first, 8)], k_new], 1)
+        values = torch.cat([v_cache[..., : min(first, 8)], v_new], 2)
+        scores = query @ keys.mT
+        scores = scores if softcap is None else (scores / softcap).tanh() * softcap
+        mask = torch.cat([mask[..., : min(first, 8)], mask[..., 8:]], -1)
+        expected = (scores + torch.cat([mask, mask], 1)).softmax(-1) @ values.mT
+        attended, keys, values = litert_lm_ops.fused_sdpa_cache_update(*operands)
+        torch.testing.assert_close(attended[0], expected)
+        assert torch.equal(keys[0], written(k_cache, k_new, first, end - first))
+        assert torch.equal(values[0].mT, written(v_cache.mT, v_new.mT, first, end - first))
 
 
 # litert_training.yaml.

@@ -46,43 +46,37 @@ def tenstorrent(registries: Callable[..., None]) -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def newer(registries: Callable[..., None]) -> Iterator[None]:
-    """The operations that tt-mlir has since September 2026 too."""
-    registries("tenstorrent_2026_09", "tenstorrent")
-    with composites.enabled("tenstorrent.*"):
-        yield
-
-
 @pytest.mark.usefixtures("tenstorrent")
 def test_forms() -> None:
-    check_forms(FORMS, "tenstorrent")
-
-
-@pytest.mark.usefixtures("newer")
-def test_forms_of_september_2026() -> None:
-    check_forms(NEWER_FORMS, "tenstorrent")
+    check_forms(FORMS | NEWER_FORMS, "tenstorrent")
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("tenstorrent")
 def test_compiled_forms() -> None:
     others = (torch.topk, torch.argmax, torch.gather)
-    check_forms({n: one for n, one in FORMS.items() if one.call not in others}, compiled=True)
+    forms = FORMS | NEWER_FORMS
+    check_forms({n: one for n, one in forms.items() if one.call not in others}, compiled=True)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("newer")
-def test_compiled_forms_of_september_2026() -> None:
-    check_forms(NEWER_FORMS, compiled=True)
+def test_august_2026(registries: Callable[..., None]) -> None:
+    """What tt-mlir did not have then falls to what it had."""
+    registries("tenstorrent_2026_08")
+    with composites.enabled("tenstorrent.*"):
+        check_forms(FORMS, "tenstorrent")
+        x, target = torch.ones(2, 6, device="xla"), torch.tensor([1, 0]).to("xla")
+        assert emitted_by(F.cross_entropy(x, target)) == []
+        weight = torch.ones(6, dtype=BF16, device="xla").requires_grad_()
+        (call,) = emitted_by(F.layer_norm(x.to(BF16), [6], weight, weight))
+        assert call.startswith('"tenstorrent.layer_norm"')
 
 
-@pytest.mark.usefixtures("newer")
+@pytest.mark.usefixtures("tenstorrent")
 def test_calls_that_an_operation_of_tt_mlir_is_not_for() -> None:
     check_forms(OTHERWISE)
 
 
-@pytest.mark.usefixtures("newer")
+@pytest.mark.usefixtures("tenstorrent")
 def test_calls_with_something_else_that_no_operation_takes() -> None:
     x = torch.ones(2, 6, dtype=BF16, device="xla")
     wide = torch.ones(6, device="xla")
@@ -95,7 +89,7 @@ def test_calls_with_something_else_that_no_operation_takes() -> None:
     assert emitted_by(torch.empty(4, dtype=BF16, device="xla").uniform_()) == []
 
 
-@pytest.mark.usefixtures("newer")
+@pytest.mark.usefixtures("tenstorrent")
 def test_inference_mode_and_a_scale_that_is_an_integer() -> None:
     with torch.inference_mode():
         x = torch.ones(HEADS, dtype=BF16, device="xla")
@@ -186,8 +180,8 @@ ADAMW: dict[str, dict[str, Any]] = {
 
 
 REVISIONS = {
-    "attributes": ("tenstorrent",),
-    "operands": ("tenstorrent_2026_09", "tenstorrent"),
+    "attributes": ("tenstorrent_2026_08",),
+    "operands": ("tenstorrent",),
 }
 """Files, by how AdamW gets the numbers that change from step to step."""
 

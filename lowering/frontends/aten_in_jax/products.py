@@ -6,11 +6,12 @@ from __future__ import annotations
 import string
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from composites.operators import wide_products  # noqa: F401  (it defines composites::matmul)
 from lowering.frontends.aten_in_jax.elementwise import as_type
-from lowering.frontends.aten_in_jax.table import rule, rule_without_dtype
+from lowering.frontends.aten_in_jax.table import rule, rule_of_package, rule_without_dtype
 
 rule_without_dtype(jnp.matmul, "aten::mm", "aten::bmm", "aten::matmul", "aten::mv", "aten::dot")
 
@@ -38,6 +39,48 @@ def _wide_addmm(
 ) -> Any:
     product = jnp.matmul(a, b, preferred_element_type=dtype)
     return _added(dtype, as_type(addend, dtype), product, beta, alpha)
+
+
+@rule("aten::_grouped_mm")
+def _grouped_product(
+    dtype: Any, /, a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None
+) -> Any:
+    """Products of groups of rows (`a`), of columns (`b`), or of what is summed (both). `offs` has
+    the end of each group."""
+    product: dict[str, Any] = {"preferred_element_type": dtype}
+    if offs is None:
+        return jnp.matmul(a, b, **product)
+    if (a.ndim, b.ndim) == (2, 3):
+        return jax.lax.ragged_dot(a, b, jnp.diff(offs, prepend=0), **product)
+    if (a.ndim, b.ndim) == (2, 2):
+        return jnp.matmul(jnp.where(_groups(offs, a.shape[1])[:, None], a, 0), b, **product)
+    columns = _groups(offs, b.shape[1])[:, None]
+    return jnp.where(columns, jnp.matmul(a, b, **product), 0).sum(0, dtype=dtype)
+
+
+def _groups(ends: Any, size: int) -> Any:
+    """For each group, which positions it has, from where the one before it ends."""
+    positions = jnp.arange(size, dtype=ends.dtype)
+    starts = jnp.concatenate([jnp.zeros_like(ends[:1]), ends[:-1]])
+    return (starts[:, None] <= positions) & (positions < ends[:, None])
+
+
+@rule_of_package("transformers::grouped_mm_fallback")
+def _product_of_experts(dtype: Any, /, rows: Any, weights: Any, ends: Any) -> Any:
+    """Rows that are sorted by experts, by the matrix of each expert (transformers 5.23)."""
+    return _grouped_product(dtype, rows, weights, ends)
+
+
+@rule_of_package("transformers::grouped_mm_fallback_backward")
+def _gradients_of_experts(
+    dtypes: Any, /, rows: Any, weights: Any, ends: Any, gradient: Any
+) -> tuple[Any, Any]:
+    """The gradients of `rows` and `weights`."""
+    of_rows, of_weights = dtypes
+    return (
+        _grouped_product(of_rows, gradient, weights.swapaxes(1, 2), ends),
+        _grouped_product(of_weights, rows.T, gradient, ends),
+    )
 
 
 @rule("aten::_trilinear")

@@ -18,6 +18,9 @@ Rule = Callable[..., Any]
 
 RULES: dict[Any, Rule] = {}
 
+_RULES_OF_PACKAGES: dict[str, Rule] = {}
+"""Rules of operators that other packages define, by the names of the operators."""
+
 LINEAR_ALGEBRA: set[Any] = set()
 """Operators whose rules JAX lowers to calls of a library of the device, such as LAPACK."""
 
@@ -37,6 +40,16 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     def register(function: Rule) -> Rule:
         for name in names:
             RULES[overload(name)] = function
+        return function
+
+    return register
+
+
+def rule_of_package(name: str) -> Callable[[Rule], Rule]:
+    """Register a rule for an operator that a package defines when it is imported, if ever."""
+
+    def register(function: Rule) -> Rule:
+        _RULES_OF_PACKAGES[name] = function
         return function
 
     return register
@@ -74,7 +87,9 @@ def overload(name: str) -> Any:
 
 def has_rule(operator: Any) -> bool:
     """Whether an operator has a rule. Items of results need none."""
-    return operator in RULES or not hasattr(operator, "overloadpacket")
+    if not hasattr(operator, "overloadpacket"):
+        return True
+    return operator in RULES or operator.name() in _RULES_OF_PACKAGES
 
 
 def rule_of(operator: Any) -> Rule:
@@ -83,10 +98,10 @@ def rule_of(operator: Any) -> Rule:
     Raises:
         UnknownOperatorError: there is none.
     """
-    found = RULES.get(operator)
-    if found is not None:
-        return found
     name = getattr(operator, "name", lambda: str(operator))()
+    registered = RULES.get(operator) or _RULES_OF_PACKAGES.get(name)
+    if registered is not None:
+        return registered
     plain = name.partition("::")[2].partition(".")[0].rstrip("_")
     if plain in RANDOM:
         raise UnknownOperatorError(

@@ -16,7 +16,7 @@ module @IrToHlo {
     %4 = stablehlo.dot_general %1, %3, batching_dims = [0] x [0], contracting_dims = [2] x [1], precision = [DEFAULT, DEFAULT] : (tensor<8x5x8xf32>, tensor<8x8x7xf32>) -> tensor<8x5x7xf32>
     %5 = stablehlo.reshape %4 : (tensor<8x5x7xf32>) -> tensor<2x4x5x7xf32>
     %6 = stablehlo.multiply %5, %cst : tensor<2x4x5x7xf32>
-    %7 = stablehlo.composite "odml.softmax" %6 {decomposition = @odml.softmax.impl} : (tensor<2x4x5x7xf32>) -> tensor<2x4x5x7xf32>
+    %7 = stablehlo.composite "odml.softmax" %6 {composite_attributes = {axis = -1 : i64}, decomposition = @odml.softmax.impl} : (tensor<2x4x5x7xf32>) -> tensor<2x4x5x7xf32>
     %8 = stablehlo.reshape %7 : (tensor<2x4x5x7xf32>) -> tensor<8x5x7xf32>
     %9 = stablehlo.transpose %arg2, dims = [0, 2, 1, 3] : (tensor<2x7x4x8xf32>) -> tensor<2x4x7x8xf32>
     %10 = stablehlo.reshape %9 : (tensor<2x4x7x8xf32>) -> tensor<8x7x8xf32>

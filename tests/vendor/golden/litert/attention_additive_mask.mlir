@@ -21,7 +21,7 @@ module @IrToHlo {
     %7 = stablehlo.reshape %arg3 : (tensor<2x1x5x7xf32>) -> tensor<2x5x7xf32>
     %8 = stablehlo.broadcast_in_dim %7, dims = [0, 2, 3] : (tensor<2x5x7xf32>) -> tensor<2x4x5x7xf32>
     %9 = stablehlo.add %6, %8 : tensor<2x4x5x7xf32>
-    %10 = stablehlo.composite "odml.softmax" %9 {decomposition = @odml.softmax.impl} : (tensor<2x4x5x7xf32>) -> tensor<2x4x5x7xf32>
+    %10 = stablehlo.composite "odml.softmax" %9 {composite_attributes = {axis = -1 : i64}, decomposition = @odml.softmax.impl} : (tensor<2x4x5x7xf32>) -> tensor<2x4x5x7xf32>
     %11 = stablehlo.reshape %10 : (tensor<2x4x5x7xf32>) -> tensor<8x5x7xf32>
     %12 = stablehlo.transpose %arg2, dims = [0, 2, 1, 3] : (tensor<2x7x4x8xf32>) -> tensor<2x4x7x8xf32>
     %13 = stablehlo.reshape %12 : (tensor<2x4x7x8xf32>) -> tensor<8x7x8xf32>

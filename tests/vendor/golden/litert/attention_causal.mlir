@@ -32,7 +32,7 @@ module @IrToHlo {
     %9 = stablehlo.reshape %arg3 : (tensor<1x1x5x5xf32>) -> tensor<5x5xf32>
     %10 = stablehlo.broadcast_in_dim %9, dims = [2, 3] : (tensor<5x5xf32>) -> tensor<2x4x5x5xf32>
     %11 = stablehlo.add %8, %10 : tensor<2x4x5x5xf32>
-    %12 = stablehlo.composite "odml.softmax" %11 {decomposition = @odml.softmax.impl} : (tensor<2x4x5x5xf32>) -> tensor<2x4x5x5xf32>
+    %12 = stablehlo.composite "odml.softmax" %11 {composite_attributes = {axis = -1 : i64}, decomposition = @odml.softmax.impl} : (tensor<2x4x5x5xf32>) -> tensor<2x4x5x5xf32>
     %13 = stablehlo.reshape %12 : (tensor<2x4x5x5xf32>) -> tensor<8x5x5xf32>
     %14 = stablehlo.transpose %arg2, dims = [0, 2, 1, 3] : (tensor<2x5x2x8xf32>) -> tensor<2x2x5x8xf32>
     %15 = stablehlo.broadcast_in_dim %14, dims = [0, 1, 3, 4] : (tensor<2x2x5x8xf32>) -> tensor<2x2x2x5x8xf32>

@@ -1,7 +1,7 @@
 module @IrToHlo {
   func.func @main(%arg0: tensor<4xf32>, %arg1: tensor<4xf32>, %arg2: tensor<2x4x3x5xf32>) -> tensor<2x4x3x5xf32> {
     %0 = stablehlo.transpose %arg2, dims = [0, 2, 3, 1] : (tensor<2x4x3x5xf32>) -> tensor<2x3x5x4xf32>
-    %1 = stablehlo.composite "odml.group_norm" %0, %arg1, %arg0 {composite_attributes = {channel_axis = 3 : i64, epsilon = 9.99999974E-6 : f32, num_groups = 2 : i64, reduction_axes = dense<3> : tensor<1xi64>}, decomposition = @odml.group_norm.impl} : (tensor<2x3x5x4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<2x3x5x4xf32>
+    %1 = stablehlo.composite "odml.group_norm" %0, %arg1, %arg0 {composite_attributes = {channel_axis = 3 : i64, epsilon = 9.99999974E-6 : f32, num_groups = 2 : i64, reduction_axes = dense<[1, 2, 3]> : tensor<3xi64>, sub_type = 0 : i64}, decomposition = @odml.group_norm.impl} : (tensor<2x3x5x4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<2x3x5x4xf32>
     %2 = stablehlo.transpose %1, dims = [0, 3, 1, 2] : (tensor<2x3x5x4xf32>) -> tensor<2x4x3x5xf32>
     return %2 : tensor<2x4x3x5xf32>
   }

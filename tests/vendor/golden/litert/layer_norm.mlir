@@ -1,6 +1,6 @@
 module @IrToHlo {
   func.func @main(%arg0: tensor<6xf32>, %arg1: tensor<6xf32>, %arg2: tensor<2x4x6xf32>) -> tensor<2x4x6xf32> {
-    %0 = stablehlo.composite "odml.group_norm" %arg2, %arg1, %arg0 {composite_attributes = {channel_axis = 1 : i64, epsilon = 9.99999974E-6 : f32, num_groups = 1 : i64}, decomposition = @odml.group_norm.impl} : (tensor<2x4x6xf32>, tensor<6xf32>, tensor<6xf32>) -> tensor<2x4x6xf32>
+    %0 = stablehlo.composite "odml.group_norm" %arg2, %arg1, %arg0 {composite_attributes = {channel_axis = 1 : i64, epsilon = 9.99999974E-6 : f32, num_groups = 1 : i64, sub_type = 1 : i64}, decomposition = @odml.group_norm.impl} : (tensor<2x4x6xf32>, tensor<6xf32>, tensor<6xf32>) -> tensor<2x4x6xf32>
     return %0 : tensor<2x4x6xf32>
   }
   func.func private @odml.group_norm.impl(%arg0: tensor<2x4x6xf32>, %arg1: tensor<6xf32>, %arg2: tensor<6xf32>) -> tensor<2x4x6xf32> {

@@ -1,6 +1,6 @@
 module @IrToHlo {
   func.func @main(%arg0: tensor<2x3xf32>) -> tensor<2x3xf32> {
-    %0 = stablehlo.composite "odml.softmax" %arg0 {decomposition = @odml.softmax.impl} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    %0 = stablehlo.composite "odml.softmax" %arg0 {composite_attributes = {axis = -1 : i64}, decomposition = @odml.softmax.impl} : (tensor<2x3xf32>) -> tensor<2x3xf32>
     return %0 : tensor<2x3xf32>
   }
   func.func private @odml.softmax.impl(%arg0: tensor<2x3xf32>) -> tensor<2x3xf32> {

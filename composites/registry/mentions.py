@@ -1,0 +1,112 @@
+"""Composites that sources of compilers mention, compared with the entries of a registry.
+
+A name counts where it is written in quotes. The keys of attributes are found by how they are read
+or written: `map["epsilon"]`, `get("epsilon")`, `{"epsilon": …}`, and `composite_attributes` of
+StableHLO. A key belongs to the name near it, before it if there is one, so that a row is a hint for
+a reader, and no proof. An attribute of an entry counts as mentioned wherever its key is.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from composites.registry.model import Composite, Registry
+
+SUFFIXES = frozenset((".c", ".cc", ".cpp", ".h", ".hpp", ".m", ".mlir", ".mm", ".py", ".rs", ".td"))
+LARGEST = 2_000_000
+"""Bytes of a file that is read; larger ones are data."""
+NEAR = 3_000
+"""Characters between a name and its keys."""
+
+_KEY = re.compile(r"""(?:\[|\b[Gg]et\w*(?:<[\w:]+>)?\(|[{,])\s*["']([a-z]\w*)["']\s*(?=[\]):,}])""")
+_ATTRIBUTES = re.compile(r'composite "([\w.$]+)"[^{]*\{composite_attributes = \{([^{}]*)\}')
+_WRITTEN_KEY = re.compile(r"(?:^|, )(\w+)(?= =)")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A composite, or an attribute of it, that sources mention and a registry lacks, or the other
+    way round."""
+
+    composite: str
+    attribute: str | None
+    is_missing: bool
+    """Whether the registry lacks it; otherwise no source mentions it."""
+    place: str
+    """The first place in the sources, or the entry's place in its file."""
+
+
+def compare_mentions(registries: Sequence[Registry], folders: Iterable[Path]) -> list[Difference]:
+    """Compare the composites of registries with those that the files of folders mention."""
+    either = "|".join(sorted({re.escape(registry.namespace) for registry in registries}))
+    quoted = re.compile(rf"""["'`]((?:{either})\.[A-Za-z0-9_.$]*[A-Za-z0-9_$])["'`]""")
+    entries = [entry for registry in registries for entry in registry.composites]
+    mentioned: dict[str, str] = {}
+    keys: dict[str, dict[str, str]] = {}
+    anywhere: set[str] = set()
+    for path in sorted(file for folder in folders for file in folder.rglob("*")):
+        if path.suffix not in SUFFIXES or not path.is_file() or path.stat().st_size > LARGEST:
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        names = [(found.start(), found[1]) for found in quoted.finditer(text)]
+        for offset, name in names:
+            mentioned.setdefault(name, _place(path, text, offset))
+        for offset, key, owner in _keys(text):
+            anywhere.add(key)
+            if (owner := owner or _near(names, offset)) is not None:
+                keys.setdefault(owner, {}).setdefault(key, _place(path, text, offset))
+    return [*_missing(entries, mentioned, keys), *_unmentioned(entries, mentioned, anywhere)]
+
+
+def _keys(text: str) -> Iterator[tuple[int, str, str | None]]:
+    """Where keys are, and the composite that each is of, if it says so."""
+    yield from ((found.start(), found[1], None) for found in _KEY.finditer(text))
+    for found in _ATTRIBUTES.finditer(text):
+        yield from ((found.start(), key, found[1]) for key in _WRITTEN_KEY.findall(found[2]))
+
+
+def _near(names: Sequence[tuple[int, str]], offset: int) -> str | None:
+    """The name that a key is near."""
+    if not names:
+        return None
+    place, name = names[max(bisect_right(names, (offset, "")) - 1, 0)]
+    return name if abs(place - offset) <= NEAR else None
+
+
+def _place(path: Path, text: str, offset: int) -> str:
+    return f"{path}:{text.count(chr(10), 0, offset) + 1}"
+
+
+def _missing(
+    entries: Iterable[Composite],
+    mentioned: Mapping[str, str],
+    keys: Mapping[str, Mapping[str, str]],
+) -> Iterator[Difference]:
+    known: dict[str, set[str]] = {}
+    for entry in entries:
+        attributes = known.setdefault(entry.composite_name, set())
+        attributes.update(attribute.name for attribute in entry.attributes)
+    for name, place in sorted(mentioned.items()):
+        if name not in known:
+            yield Difference(name, None, True, place)
+            continue
+        for key, where in sorted(keys.get(name, {}).items()):
+            if key not in known[name]:
+                yield Difference(name, key, True, where)
+
+
+def _unmentioned(
+    entries: Iterable[Composite], mentioned: Container[str], keys: Container[str]
+) -> Iterator[Difference]:
+    for entry in entries:
+        name, place = entry.composite_name, str(entry.location)
+        if name not in mentioned:
+            yield Difference(name, None, False, place)
+            continue
+        for attribute in entry.attributes:
+            if attribute.name not in keys:
+                yield Difference(name, attribute.name, False, place)

@@ -1,0 +1,56 @@
+"""The command that compares a registry with the sources of the compilers that it is for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from lowering.cli.errors import clear_errors, fail
+from lowering.cli.output import AsJson, print_json, print_table, texts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from composites.registry.mentions import Difference
+
+
+def watch(
+    registries: Annotated[list[Path], typer.Argument(help="Registry files.", show_default=False)],
+    sources: Annotated[
+        list[Path],
+        typer.Option("--sources", metavar="DIR", help="A checkout of a compiler; repeatable."),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Compare the composites of registries with those that the sources of compilers mention.
+
+    Rows are hints for a reader: a name counts where it is in quotes, and an attribute by how it is
+    read. The exit code is 1 if there is a difference.
+    """
+    with clear_errors():
+        from composites.registry.catalog import load_file
+        from composites.registry.mentions import compare_mentions
+
+        if absent := [str(folder) for folder in sources if not folder.is_dir()]:
+            fail(f"there is no folder {', '.join(absent)}")
+        found = compare_mentions([load_file(path) for path in registries], sources)
+    if as_json:
+        print_json({"differences": [asdict(difference) for difference in found]})
+    else:
+        print_table(_differences_table(found))
+    if found:
+        raise typer.Exit(1)
+
+
+def _differences_table(found: Sequence[Difference]) -> Table:
+    table = Table(*texts("composite", "attribute", "is not in", "place"))
+    for row in found:
+        lacking = "the registry" if row.is_missing else "the sources"
+        table.add_row(row.composite, row.attribute or "", lacking, Text(row.place))
+    table.caption = "no differences" if not found else None
+    return table
