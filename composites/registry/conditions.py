@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection
 from functools import lru_cache
 
 from composites.element_types import PYTORCH_NAMES, REGISTRY_TYPES
 from composites.errors import did_you_mean
 from composites.python_syntax import ONE_AT_A_TIME, parse_expression
-from composites.registry.condition_types import Kinds, check_types
 
 _NODES = (
     ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp,
@@ -25,6 +24,7 @@ _NODES = (
     ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn, ast.Is, ast.IsNot, ast.Constant, ast.Name,
     ast.Load, ast.Attribute, ast.Subscript, ast.Slice, ast.Tuple, ast.List, ast.IfExp, ast.Call,
 )  # fmt: skip
+_LISTS = (ast.Tuple, ast.List)
 _PROPERTIES = ("shape", "dtype", "ndim")
 _METHODS = ("dim", "numel", "is_floating_point")
 _TYPES = tuple(name for name in REGISTRY_TYPES if name.isidentifier())  # not `complex<f32>`
@@ -37,30 +37,21 @@ class ConditionError(ValueError):
     """The text is not a valid condition."""
 
 
-def compile_condition(text: str, arguments: Mapping[str, Kinds]) -> str:
+def compile_condition(text: str, arguments: Collection[str]) -> str:
     """Translate a condition into a Python expression, with torch dtypes in place of element types.
 
     Args:
-        arguments: the names that the call has, including dotted paths such as `self.weight`, and
-            what their values can be.
+        arguments: the names that the call has, including dotted paths such as `self.weight`.
 
     Raises:
-        ConditionError: the text is not an expression of the allowed subset, or its types cannot fit
-            any call.
+        ConditionError: the text is not an expression of the allowed subset.
     """
-    return _compiled(text, tuple(arguments.items()))
+    return _compiled(text, tuple(arguments))
 
 
 @lru_cache(maxsize=4096)  # alternatives and kernels ask again at each call that is traced
-def _compiled(text: str, items: tuple[tuple[str, Kinds], ...]) -> str:
-    arguments = dict(items)
-    tree = parse_condition(text)
-    checked = _Checker(text, tuple(arguments)).visit(_parse(text))
-
-    def complain(part: ast.expr, what: str) -> ConditionError:
-        return ConditionError(f"{shorten(text)}: {shorten(ast.unparse(part))} {what}")
-
-    check_types(tree.body, arguments, complain)
+def _compiled(text: str, arguments: tuple[str, ...]) -> str:
+    checked = _Checker(text, arguments).visit(parse_condition(text))
     written = ast.unparse(ast.fix_missing_locations(checked))
     try:
         # No user sees warnings of generated code. The filters are those of all threads.
@@ -154,6 +145,13 @@ class _Checker(ast.NodeTransformer):
         if node.attr not in _PROPERTIES:
             known = ", ".join((*_PROPERTIES, *(f"{name}()" for name in _METHODS)))
             raise self._wrong(node, f"is not available in a condition (use {known})")
+        return self.generic_visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        for side in (node.left, node.right):  # text and lists can be multiplied to any size
+            is_text = isinstance(side, ast.Constant) and isinstance(side.value, str)
+            if is_text or (isinstance(side, _LISTS) and not isinstance(node.op, ast.Add)):
+                raise self._wrong(side, "is not a number")
         return self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:

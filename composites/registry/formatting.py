@@ -1,8 +1,8 @@
 """Rewrite the text of a registry file to its short forms.
 
-What the text says stays the same, and so do comments, blank lines and the order of entries. Parts
-of the text are replaced where PyYAML says that they are. A part with comments inside keeps its
-lines.
+What the text says stays the same, and so do comments, blank lines, the order of entries, and which
+of them have lines for their keys. Parts of the text are replaced where PyYAML says that they are. A
+part with comments inside stays as it is.
 """
 
 from __future__ import annotations
@@ -36,9 +36,6 @@ from composites.registry.yaml_text import registry_text
 
 WIDTH = 100
 """Columns of a line. What would be longer stays as it is."""
-
-DEEPEST = 2
-"""Levels of mappings and lists in a line that were in several lines before."""
 
 
 def format_file(path: Path) -> str | None:
@@ -116,35 +113,9 @@ class _Editor:
                 case "composites":
                     for name, entry in value.value:
                         _Entry(self, name, entry, versions).edit()
-                case _:
-                    self.join_values(value)
-
-    def join_values(self, node: yaml.Node) -> None:
-        """Write the values of keys in a line each, where they fit and have no comments."""
-        if isinstance(node, yaml.SequenceNode):
-            for item in node.value:
-                self.join_values(item)
-        for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
-            if not self.join(key, value):
-                self.join_values(value)
-
-    def join(self, key: yaml.Node, value: yaml.Node) -> bool:
-        """Write a value behind its key, if it is a collection in several lines and fits there."""
-        if not _is_block(value) or self.has_comment(key, value):
-            return False
-        if key.value == "where" and len(value.value) > 1:  # expressions are read one by one
-            return False
-        text = self.in_line(value)
-        if text is None or _depth(value) > DEEPEST or not self.fits(key, text):
-            return False
-        self.put(key, value, text)
-        return True
 
     def put(self, key: yaml.Node, value: yaml.Node, text: str) -> None:
         self.edits.append(_Edit(key.end_mark.index, self.end(value), f": {text}"))
-
-    def fits(self, key: yaml.Node, text: str) -> bool:
-        return key.end_mark.column + len(": ") + len(text) <= WIDTH
 
     def has_comment(self, key: yaml.Node, value: yaml.Node) -> bool:
         """Return whether a comment is inside of a value, or behind its last line if it has
@@ -228,7 +199,7 @@ class _Entry:
                 editor.put(self.name, node, f"{{op: {editor.source(node)}, backward: null}}")
         elif not _is_block(node):
             self._edit_flow(node)
-        elif not self._edit_row(node):
+        else:
             self._edit_block(node)
 
     def _edit_flow(self, node: yaml.Node) -> None:
@@ -268,37 +239,12 @@ class _Entry:
                 continue
             if key.value == "attributes":
                 self._edit_attributes(key, value)
-            elif not editor.join(key, value):
-                editor.join_values(value)
         if self._needs_null():
             after = editor.line_end(editor.end(node))
             indent = " " * node.value[0][0].start_mark.column
             line = f"{indent}backward: null\n"
             ended = editor.text[after - 1] == "\n"
             editor.edits.append(_Edit(after, after, line if ended else f"\n{line}"))
-
-    def _edit_row(self, node: yaml.Node) -> bool:
-        """Write an entry in one row that has an operator, and perhaps attributes, alone. A comment
-        behind its name goes behind the row."""
-        editor = self.editor
-        keys = [key.value for key, value in node.value if not self._is_default(key, value)]
-        name_end = editor.text.index(":", self.name.end_mark.index) + 1
-        begin = editor.line_end(name_end)
-        comment = editor.text[name_end : begin - 1].strip()
-        if (
-            keys not in (["op"], ["op", "attributes"])
-            or self._needs_null()
-            or editor.line_start(node.value[0][0].start_mark.index) != begin
-            or comment[:1] not in ("", "#")
-            or editor.is_commented(begin, editor.line_end(editor.end(node)))
-        ):
-            return False
-        row, _ = self._row(node)
-        text = f"{row}   {comment}" if comment else row
-        if "\n" in text or not editor.fits(self.name, text):
-            return False
-        editor.put(self.name, node, text)
-        return True
 
     def _is_default(self, key: yaml.Node, value: yaml.Node) -> bool:
         """Return whether leaving a key out means the same."""
@@ -329,20 +275,14 @@ class _Entry:
         return self._entry.backward is None and has_default
 
     def _edit_attributes(self, key: yaml.Node, value: yaml.Node) -> None:
-        """Write attributes behind their key. Those with comments keep their lines."""
+        """Write attributes behind their key. Those with comments stay as they are."""
         editor = self.editor
-        if isinstance(value, yaml.ScalarNode):
+        if isinstance(value, yaml.ScalarNode) or editor.has_comment(key, value):
             return
         items = self._items(value)
-        if editor.has_comment(key, value):
-            if _is_block(value):
-                self._edit_items(value)
-        elif items is not None:
-            text = self._attributes(items, key)
-            if "\n" in text and not any(map(_is_name, items)) and _is_block(value):
-                self._edit_items(value)
-            elif text != editor.source(value):
-                editor.put(key, value, text)
+        text = None if items is None else self._attributes(items, key)
+        if text is not None and text != editor.source(value):
+            editor.put(key, value, text)
 
     def _attributes(self, items: Sequence[str], key: yaml.Node) -> str:
         """Attributes behind `key`: as a list, as a mapping if none is a name alone, or as those of
@@ -383,34 +323,10 @@ class _Entry:
             list(entries[forward].attributes.items()) == own for forward in forwards
         )
 
-    def _edit_items(self, value: yaml.Node) -> None:
-        """Write attributes of a mapping in lines of their own, as items of a list if one is a name
-        alone."""
-        editor, items = self.editor, self._items(value)
-        if (
-            not isinstance(value, yaml.MappingNode)
-            or items is None
-            or any(editor.is_commented(k.start_mark.index, editor.end(v)) for k, v in value.value)
-        ):
-            return
-        dash = "- " if any(map(_is_name, items)) else ""
-        for (key, argument), item in zip(value.value, items, strict=True):
-            start, end = key.start_mark.index, editor.end(argument)
-            editor.edits.append(_Edit(start, end, f"{dash}{item}"))
-
 
 def _is_block(node: yaml.Node) -> bool:
     """Return whether a node is a mapping or a list with a line for each item."""
     return isinstance(node, yaml.CollectionNode) and not node.flow_style
-
-
-def _depth(node: yaml.Node) -> int:
-    """Levels of mappings and lists."""
-    if isinstance(node, yaml.ScalarNode):
-        return 0
-    children: Sequence[Any] = node.value
-    parts = [item[1] if isinstance(item, tuple) else item for item in children]
-    return 1 + max(map(_depth, parts), default=0)
 
 
 def _is_name(item: str) -> bool:

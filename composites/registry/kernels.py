@@ -11,7 +11,6 @@ from pathlib import Path
 
 from composites.element_types import REGISTRY_TYPES
 from composites.errors import Problem, RegistryError, did_you_mean
-from composites.registry.condition_types import ANY, TENSOR
 from composites.registry.conditions import ConditionError, compile_condition, parse_condition
 from composites.registry.document import Kernels
 from composites.registry.model import (
@@ -227,5 +226,4 @@ def _check_where(kernel: Kernel, text: str) -> None:
     """
     nodes = ast.walk(parse_condition(text))
     read = {node.id for node in nodes if isinstance(node, ast.Name)}
-    names = dict.fromkeys(read - {"len", *REGISTRY_TYPES}, ANY)
-    compile_condition(text, names | dict.fromkeys(kernel.operands, TENSOR))
+    compile_condition(text, [*sorted(read - {"len", *REGISTRY_TYPES}), *kernel.operands])

@@ -5,41 +5,16 @@ It is read for one version more, as `kernels`. `composites format` writes the ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
 import yaml
 
 from composites.errors import Problem, RegistryError
-from composites.registry.yaml_text import Path, YamlText, read_yaml
+from composites.registry.yaml_text import Path, YamlText
 
 OLD = "alternatives"
 NEW = "kernels"
-
-_Edit: TypeAlias = tuple[int, int, str]
-"""Two positions in a text, and what is written between them."""
-
-
-def read_new_keys(written: str, before: YamlText) -> YamlText:
-    """The data of a file with the new key in the place of the old one, and the lines as written.
-
-    Args:
-        before: the data of the file as it is.
-
-    Raises:
-        RegistryError: see `with_new_keys`.
-    """
-    text = read_yaml(with_new_keys(written, before.file), before.file)
-    lines = {path: _line_before(path, before) for path in text.lines}
-    return YamlText(text.file, text.data, lines)
-
-
-def _line_before(path: Path, before: YamlText) -> int:
-    """The line of a path before rows of the old key were moved."""
-    depth = 2 if path[:1] == ("composites",) else 0
-    if path not in before.lines and path[depth : depth + 1] == (NEW,):
-        path = (*path[:depth], OLD, *path[depth + 1 :])
-    return before.line(path)
 
 
 def old_keys(text: YamlText) -> list[Problem]:
@@ -54,88 +29,74 @@ def old_keys(text: YamlText) -> list[Problem]:
     ]
 
 
-def with_new_keys(text: str, file: str) -> str:
-    """The text of a file with the new key in the place of the old one. Rows of a mapping that has
-    both keys are moved.
+def read_new_keys(text: YamlText) -> YamlText:
+    """The data of a file with what is under the old key under the new one, and the lines as they
+    are written.
 
     Raises:
-        RegistryError: these rows cannot be moved.
+        RegistryError: a name is under both keys of a mapping.
+    """
+    data = _merged(text.data, (), text)
+    entries = data.get("composites")
+    if isinstance(entries, dict):
+        data["composites"] = {
+            name: _merged(entry, ("composites", name), text) if isinstance(entry, dict) else entry
+            for name, entry in entries.items()
+        }
+    lines = dict(text.lines)
+    for path, line in text.lines.items():
+        depth = 2 if path[:1] == ("composites",) else 0
+        if path[depth : depth + 1] == (OLD,):
+            lines.setdefault((*path[:depth], NEW, *path[depth + 1 :]), line)
+    return YamlText(text.file, data, lines)
+
+
+def _merged(mapping: Mapping[str, Any], place: Path, text: YamlText) -> dict[str, Any]:
+    """A mapping of a file with the new key alone. Rows of the old one come first."""
+    merged = {key: value for key, value in mapping.items() if key != OLD}
+    if OLD not in mapping:
+        return merged
+    old, new = mapping[OLD], merged.get(NEW, {})
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        merged.setdefault(NEW, old)
+        return merged
+    rows = {**old, **new}
+    for name in old.keys() & new.keys():
+        parts = old[name], new[name]
+        is_of_file = not place and all(isinstance(part, dict) for part in parts)
+        if not is_of_file or parts[0].keys() & parts[1].keys():
+            raise RegistryError([_by_hand(text.file, text.line((*place, OLD)))])
+        rows[name] = parts[0] | parts[1]
+    merged[NEW] = rows
+    return merged
+
+
+def with_new_keys(text: str, file: str) -> str:
+    """The text of a file with the new key in the place of the old one.
+
+    Raises:
+        RegistryError: a mapping has both keys.
     """
     root: Any = yaml.compose(text, yaml.SafeLoader)
-    if not isinstance(root, yaml.MappingNode):
-        return text
-    if not text.endswith("\n"):
-        text += "\n"  # each row that is moved ends its line
-    edits = list(_renamed(root, text, file, of_file=True))
+    mappings = [root]
     for key, value in root.value:
-        if key.value != "composites" or not isinstance(value, yaml.MappingNode):
-            continue
-        for _, entry in value.value:
-            if isinstance(entry, yaml.MappingNode):
-                edits += _renamed(entry, text, file, of_file=False)
-    for start, end, new in sorted(edits, key=lambda edit: edit[0])[::-1]:
-        text = text[:start] + new + text[end:]
+        if key.value == "composites":
+            mappings += [entry for _, entry in value.value]
+    keys = []
+    for mapping in mappings:
+        named = {key.value: key for key, _ in mapping.value} if _is_mapping(mapping) else {}
+        if OLD in named and NEW in named:
+            raise RegistryError([_by_hand(file, named[OLD].start_mark.line + 1)])
+        keys += [named[OLD]] if OLD in named else []
+    for key in sorted(keys, key=lambda key: -key.start_mark.index):
+        text = text[: key.start_mark.index] + NEW + text[key.end_mark.index :]
     return text
 
 
-def _renamed(mapping: Any, text: str, file: str, *, of_file: bool) -> Iterator[_Edit]:
-    pairs = {key.value: (key, value) for key, value in mapping.value}
-    if OLD not in pairs:
-        return
-    key, old = pairs[OLD]
-    if NEW not in pairs:
-        yield key.start_mark.index, key.end_mark.index, NEW
-        return
-    rows = None if mapping.flow_style else _moved(pairs[OLD], pairs[NEW], text, of_file=of_file)
-    if rows is None:
-        message = f"write the rows of `{OLD}` under `{NEW}`, which is in the same mapping"
-        raise RegistryError([Problem(file, key.start_mark.line + 1, None, message)])
-    yield from rows
-    yield _line_start(text, key), _end(text, old), ""
+def _is_mapping(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.MappingNode)
 
 
-def _moved(old_pair: Any, new_pair: Any, text: str, *, of_file: bool) -> list[_Edit] | None:
-    """Write the rows of one key before those of another, with the comments above them; None if that
-    cannot be done. Of a file, rows of one entry may be under both keys."""
-    (old_key, old), (new_key, new) = old_pair, new_pair
-    nodes = (old, new)
-    if not all(isinstance(node, yaml.MappingNode) and node.value for node in nodes):
-        return None
-    is_aligned = old.start_mark.column == new.start_mark.column
-    if old.flow_style != new.flow_style or not (new.flow_style or is_aligned):
-        return None
-    pairs = {key.value: (key, value) for key, value in new.value}
-    edits: list[_Edit] = []
-    begin = _next_line(text, old_key)
-    for key, value in old.value:
-        end = _end(text, value)
-        if key.value in pairs:
-            pair = (key, value)
-            rows = _moved(pair, pairs[key.value], text, of_file=False) if of_file else None
-            if rows is None:
-                return None
-            edits += rows
-        elif new.flow_style:
-            at = new.start_mark.index + 1
-            edits.append((at, at, f"{text[key.start_mark.index : value.end_mark.index]}, "))
-        else:
-            at = _next_line(text, new_key)
-            edits.append((at, at, text[begin:end]))
-        begin = end
-    return edits
-
-
-def _next_line(text: str, node: Any) -> int:
-    return text.find("\n", node.end_mark.index) + 1
-
-
-def _line_start(text: str, node: Any) -> int:
-    return text.rfind("\n", 0, node.start_mark.index) + 1
-
-
-def _end(text: str, node: Any) -> int:
-    """Behind the last line of a node. PyYAML ends a block where the next key begins."""
-    while isinstance(node, yaml.CollectionNode) and not node.flow_style:
-        last = node.value[-1]
-        node = last[1] if isinstance(last, tuple) else last
-    return text.find("\n", node.end_mark.index) + 1 or len(text)
+def _by_hand(file: str, line: int) -> Problem:
+    message = f"write the rows of `{OLD}` under `{NEW}`, which is in the same mapping"
+    return Problem(file, line, None, message)

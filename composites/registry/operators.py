@@ -12,7 +12,6 @@ import torch
 from composites import torch_internals
 from composites.attribute_types import ArgumentKind
 from composites.errors import did_you_mean
-from composites.registry.condition_types import Kinds, kinds_of_argument
 
 # From argument types as a schema prints them (torch.Argument.real_type in torch 2.9) to kinds.
 _KINDS: dict[str, ArgumentKind] = {
@@ -116,11 +115,6 @@ class Operator:
         """Positions and names of the tensors among the positional arguments."""
         positional = (argument for argument in self.arguments if not argument.keyword_only)
         return tuple((n, a.name) for n, a in enumerate(positional) if a.is_tensor)
-
-    @property
-    def kinds(self) -> dict[str, Kinds]:
-        """The arguments' names, and what their values can be, for conditions."""
-        return {a.name: kinds_of_argument(a.kind, optional=a.optional) for a in self.arguments}
 
     def argument(self, name: str) -> Argument | None:
         return next((argument for argument in self.arguments if argument.name == name), None)

@@ -69,7 +69,7 @@ def read_document(written: str, file: str) -> CheckedDocument:
     text = read_yaml(written, file)
     outdated = old_keys(text)
     if outdated:
-        text = read_new_keys(written, text)
+        text = read_new_keys(text)
     data = text.data
     kernels_file = data.get("kernels") if isinstance(data, dict) else None
     if isinstance(kernels_file, str) and KERNELS_FILE.fullmatch(kernels_file):

@@ -48,10 +48,11 @@ def _section(entries: list[Composite], registry: Registry) -> Iterator[str]:
             yield ""
         yield f"Entry `{entry.name}`, version {entry.version}."
         yield ""
-        yield from (f"- {line}" for line in _lines(entry, registry))
+        yield from (f"- {line}" for line in facts(entry, registry))
 
 
-def _lines(entry: Composite, registry: Registry) -> Iterator[str]:
+def facts(entry: Composite, registry: Registry) -> Iterator[str]:
+    """What is said of an entry, in lines of Markdown."""
     callee = callee_of(entry)
     if callee is None:
         callee = describe_target(entry.decomposition.target)
@@ -96,8 +97,9 @@ def _operand(name: str, callee: Operator | None) -> str:
 def _attribute(attribute: Attribute) -> str:
     type_ = f": {attribute.type}" if attribute.type else ""
     origin = f"= {attribute.value!r}" if attribute.argument is None else f"({attribute.argument})"
-    absent = ", absent if None" if attribute.optional else ""
-    return f"`{attribute.name}{type_}` {origin}{absent}"
+    notes = ", counted from the front" * attribute.normalize
+    notes += ", absent if None" * attribute.optional
+    return f"`{attribute.name}{type_}` {origin}{notes}"
 
 
 def conditions(when: When) -> str:

@@ -12,17 +12,16 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
 from composites.element_types import PYTORCH_NAMES
 from composites.errors import LoweringError, UnsupportedCallError, did_you_mean
-from composites.registry.condition_types import ANY, Kinds
 from composites.registry.conditions import compile_condition
 from composites.registry.model import When
 
-_TYPES = SimpleNamespace(**{name: name for name in PYTORCH_NAMES.values()})
+TYPES = SimpleNamespace(**{name: name for name in PYTORCH_NAMES.values()})
 """In place of torch in conditions: types are their names."""
 
 
@@ -65,8 +64,6 @@ class Call:
     """Arguments or attributes, and operands, by the names that conditions have for them, which may
     be paths such as `self.weight`. An operand that the call does not have is None, and a dtype is
     its name in PyTorch."""
-    kinds: Mapping[str, Kinds] = field(default_factory=dict)
-    """What the values of these names can be, where that is known."""
 
     def unmet(self, when: When, owner: str) -> str | None:
         """The first condition that the call does not meet; None if it meets all.
@@ -116,11 +113,10 @@ class Call:
         return getattr(self.values[root], attribute)
 
     def _holds(self, text: str) -> bool:
-        kinds = dict.fromkeys(self.values, ANY) | dict(self.kinds)
-        written = compile_condition(text, kinds)
+        written = compile_condition(text, self.values)
         # `compile_condition` lets nothing through that could do more than compute.
         values = {name.replace(".", "_"): value for name, value in self.values.items()}
-        return bool(eval(written, {**values, "torch": _TYPES, "len": len, "__builtins__": {}}))
+        return bool(eval(written, {**values, "torch": TYPES, "len": len, "__builtins__": {}}))
 
 
 K = TypeVar("K")

@@ -11,7 +11,7 @@ from typing import Any
 
 from composites.registry.conditions import ConditionError, compile_condition, parse_condition
 from composites.registry.model import When
-from composites.registry.operators import Argument, Operator
+from composites.registry.operators import Argument, Operator, names
 
 _OF_ALL_OPERANDS = ("dtypes", "rank", "where")
 
@@ -42,7 +42,7 @@ def mistakes_of_when(when: When, operator: Operator | None, hint: Hint) -> Itera
             if operator is None:
                 parse_condition(text)
             else:
-                compile_condition(text, operator.kinds)
+                compile_condition(text, names(operator.arguments))
         except ConditionError as error:
             yield Mistake(f"when: where: {error}", ("when", "where"))
 

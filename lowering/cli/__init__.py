@@ -10,7 +10,7 @@
 | `run` | `run` |
 | `verify` | `verify` |
 | `suggest` | `suggest` |
-| `stablehlo` | `inspect`, `lower`; both work without torch, and in a child process |
+| `stablehlo` | `inspect`, `lower`; both work without torch |
 | `compare` | `compare`, without torch too |
 | `doctor` | `doctor` |
 
@@ -26,9 +26,8 @@ def main() -> None:
     """Run the command line."""
     try:
         from lowering.cli.app import app
-        from lowering.cli.child import run_in_child
 
-        app(obj=run_in_child)
+        app()
     except ModuleNotFoundError as error:
         from composites.errors import installing
 

@@ -37,9 +37,6 @@ def export(
     weights: Annotated[
         bool, typer.Option("--weights", help="Also write the module's weights.")
     ] = False,
-    share: Annotated[
-        bool, typer.Option("--share/--no-share", help="Equal decompositions share one function.")
-    ] = True,
     target: Annotated[
         str | None,
         typer.Option(
@@ -65,9 +62,6 @@ def export(
             " dimension, such as '*.q_proj.weight=model,-'. It can be repeated.",
         ),
     ] = None,
-    sharding_form: Annotated[
-        str, typer.Option(metavar="gspmd|shardy", help="How the StableHLO says it.")
-    ] = "gspmd",
     frontend: Annotated[
         str | None,
         typer.Option(
@@ -92,8 +86,7 @@ def export(
         from lowering.export.api import export as export_module
 
         varying = list(map(_dynamic, dynamic or ()))
-        shardings = dict(map(_sharding, shard or ()))
-        sizes, form = _mesh(mesh), _form(sharding_form)
+        shardings, sizes = dict(map(_sharding, shard or ())), _mesh(mesh)
         module, args, kwargs = load_factory(factory)
         program = export_module(
             module,
@@ -103,11 +96,9 @@ def export(
             optimizer=load_function(optimizer) if optimizer else None,
             ops=split_allowlist(ops) or None,
             decompositions=decompositions,
-            share_decompositions=share,
             target=target,
             mesh=sizes,
             shardings=shardings,
-            sharding_form=form,
             dynamic_shapes=_dynamic_shapes(varying),
             frontend=frontend or ("fx" if varying else None),
         )
@@ -175,12 +166,6 @@ def _dynamic_shapes(varying: list[_Dynamic]) -> dict[str, Any] | None:
     for item in varying:
         shapes.setdefault(item.argument, {})[item.axis] = dims[item.name]
     return shapes
-
-
-def _form(text: str) -> Any:
-    if text not in ("gspmd", "shardy"):
-        fail_usage(f"--sharding-form {text}: write gspmd or shardy")
-    return text
 
 
 def _sharding(text: str) -> tuple[str, tuple[tuple[str, ...] | None, ...]]:

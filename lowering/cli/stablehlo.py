@@ -1,7 +1,6 @@
 """Commands for StableHLO files: `inspect` and `lower`. Neither needs torch.
 
-The command line's own process does their work in a child, which a damaged file may crash. Another
-program that calls the application has its threads, and does the work itself.
+Another process reads the file first, which a damaged file may crash.
 """
 
 from __future__ import annotations
@@ -37,15 +36,14 @@ StableHLOFile = Annotated[
 
 _DEFAULT = Limits()
 Seconds = Annotated[
-    float, typer.Option(min=0.001, max=1e8, help="Stop the work on the file after this time.")
+    float, typer.Option(min=0.001, max=1e8, help="Stop reading the file after this time.")
 ]
 Memory = Annotated[
-    float, typer.Option(min=0.001, max=1e8, help="GiB that the work on the file may take.")
+    float, typer.Option(min=0.001, max=1e8, help="GiB that reading the file may take.")
 ]
 
 
 def inspect(
-    context: typer.Context,
     file: StableHLOFile,
     list_casts: Annotated[
         bool, typer.Option("--casts", help="Show conversions between types, not composites.")
@@ -88,7 +86,7 @@ def inspect(
         else:
             print_table(table)
 
-    _on_file(context, work, file, seconds, memory)
+    _on_file(work, file, seconds, memory)
 
 
 def _against(module: Module, path: Path, as_json: bool) -> None:
@@ -117,7 +115,6 @@ def lower_command() -> Callable[..., None]:
 
     def lower(
         *,
-        context: typer.Context,
         file: Path,
         output: Path,
         seconds: float,
@@ -134,7 +131,7 @@ def lower_command() -> Callable[..., None]:
                 passes += target_passes(target)
             run_passes(module, passes).write(output, portable=portable)
 
-        _on_file(context, work, file, seconds, memory)
+        _on_file(work, file, seconds, memory)
 
     lower.__doc__ = "Lower a module. The passes run in the order of their options."
     command: Any = lower
@@ -143,25 +140,11 @@ def lower_command() -> Callable[..., None]:
     return lower
 
 
-def _on_file(
-    context: typer.Context,
-    work: Callable[[Module], None],
-    file: Path,
-    seconds: float,
-    memory: float,
-) -> None:
-    """Do the work of a command, in a child process if the application has a way to have one."""
+def _on_file(work: Callable[[Module], None], file: Path, seconds: float, memory: float) -> None:
+    """Do the work of a command on a file, which another process has read within limits."""
     with clear_errors():
-        data = bytes_of(file)  # here, because a child may have another stdin
-
-        def reported() -> None:
-            with clear_errors():
-                work(Module.from_bytes(data, str(file)))
-
-        if context.obj is None:
-            reported()
-        else:
-            context.obj(reported, str(file), Limits(seconds, int(memory * 2**30)))
+        limits = Limits(seconds, int(memory * 2**30))
+        work(Module.from_bytes(bytes_of(file), str(file), limits=limits))
 
 
 def bytes_of(file: Path) -> bytes:
@@ -175,7 +158,6 @@ def bytes_of(file: Path) -> bytes:
 
 
 def _parameters() -> Iterator[signatures.Parameter]:
-    yield _parameter("context", typer.Context)
     yield _parameter("file", StableHLOFile)
     about_output = typer.Option(
         "-o", "--output", help="The file to write: text, or bytecode if it ends in .mlirbc."

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from lowering.suggestion.suggest import Report
 
 
+_ROWS = 20
+"""Of each table."""
+
+
 def suggest(
     factory: FactoryArgument,
     forward: Annotated[
@@ -42,8 +46,6 @@ def suggest(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the draft to this file.")
     ] = None,
-    namespace: Annotated[str, typer.Option(help="The namespace of the draft.")] = "draft",
-    top: Annotated[int, typer.Option(min=1, help="Rows of each table.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Rank what a model's step is made of outside composites, and draft entries for it.
@@ -61,14 +63,12 @@ def suggest(
         from composites.functions import load_function
         from lowering.suggestion.suggest import suggest as suggest_entries
 
-        _check_namespace(namespace)
         module, args, kwargs = load_factory(factory)
         report = suggest_entries(
             *(module, args, kwargs),
             backward=not forward,
             optimizer=load_function(optimizer) if optimizer else None,
             ops=split_allowlist(ops) or None,
-            namespace=namespace,
         )
         if output is not None:
             if report.draft is None:
@@ -81,16 +81,9 @@ def suggest(
                 fail("nothing is worth an entry")
             typer.echo(report.draft, nl=False)
         else:
-            _print(report, top)
+            _print(report)
             if output is not None:
                 typer.echo(f"{output} has the draft; see what it does with composites show")
-
-
-def _check_namespace(namespace: str) -> None:
-    from composites.registry.document import NAMESPACE
-
-    if not NAMESPACE.fullmatch(namespace):
-        fail_usage(f"--namespace: {namespace!r} is not a composite namespace such as acme")
 
 
 def report_data(report: Report) -> dict[str, object]:
@@ -98,12 +91,12 @@ def report_data(report: Report) -> dict[str, object]:
     return asdict(report) | {"inside": report.inside}
 
 
-def _print(report: Report, top: int) -> None:
+def _print(report: Report) -> None:
     inside = "" if report.inside is None else f"; {report.inside:.1%} of stock's are inside"
     typer.echo(f"{report.outside} instructions outside {report.composites} composites{inside}")
     title = "Functions, with what they call and their backwards"
-    _print_rows(title, "function", report.functions[:top], report.outside, ("in", "out"))
-    _print_rows("Operators", "operator", report.operators[:top], report.outside, ())
+    _print_rows(title, "function", report.functions[:_ROWS], report.outside, ("in", "out"))
+    _print_rows("Operators", "operator", report.operators[:_ROWS], report.outside, ())
     if report.draft is None:
         typer.echo("nothing is worth an entry of a draft")
     else:

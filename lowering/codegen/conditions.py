@@ -14,19 +14,19 @@ from typing import Any
 
 import torch
 
-from composites.element_types import PYTORCH_NAMES
+from composites.element_types import NAME_OF_PYTORCH, PYTORCH_NAMES
 from composites.errors import LoweringError
 from composites.python_syntax import parse_expression
-from composites.registry.condition_types import ANY
 from composites.registry.conditions import compile_condition
 from composites.registry.model import Composite
 from composites.registry.operand_lists import has_segment_sizes, is_list, is_optional
 from composites.registry.operators import Operator
+from composites.registry.selection import TYPES, Operand
 from composites.registry.signatures import describe_function
 from lowering.codegen.paths import local
 from lowering.codegen.python_text import literal, parameters_of, written_tuple
 
-_NAMES = {"torch": torch, "_all": all, "len": len, "float": float, "__builtins__": {}}
+_NAMES = {"torch": TYPES, "_all": all, "len": len, "float": float, "__builtins__": {}}
 """What expressions name besides the values of a call."""
 
 
@@ -53,7 +53,7 @@ class Condition:
             LoweringError: it cannot be evaluated, such as `self.shape[1]` for a vector.
         """
         try:
-            if eval(self.expression, {**_NAMES, **values}):
+            if eval(self.expression, {**_NAMES, **{n: seen(v) for n, v in values.items()}}):
                 return None
         except Exception as error:
             if self.text is None:
@@ -66,6 +66,22 @@ class Condition:
         if self.shown is None:
             return self.reason
         return f"{self.shown} is {values[local(self.shown)]!r}; {self.reason}"
+
+
+def seen(value: Any) -> Any:
+    """A value of a call as conditions see it: tensors without their values, dtypes as names."""
+    if isinstance(value, torch.Tensor):
+        name = _name(value.dtype)
+        return Operand(tuple(value.shape), NAME_OF_PYTORCH.get(name, name))
+    if isinstance(value, torch.dtype):
+        return _name(value)
+    if isinstance(value, list | tuple) and any(isinstance(v, torch.Tensor) for v in value):
+        return [seen(item) for item in value]
+    return value
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def conditions_of(entry: Composite, operator: Operator) -> list[Condition]:
@@ -95,7 +111,7 @@ def conditions_of(entry: Composite, operator: Operator) -> list[Condition]:
         expression = f"{local(name)} in {literal(tuple(values))}"
         found.append(Condition(expression, f"the entry takes {taken}", shown=name))
     found += _type_conditions(entry, operator)
-    arguments = operator.kinds | {name: ANY for name in entry.operands if "." in name}
+    arguments = [a.name for a in operator.arguments] + [n for n in entry.operands if "." in n]
     for text in entry.when.where:
         expression = f"({compile_condition(text, arguments)})"
         found.append(Condition(expression, f"`where: {text}` does not hold", text=text))

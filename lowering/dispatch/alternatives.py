@@ -14,14 +14,13 @@ import torch
 
 from composites import torch_internals
 from composites.contracts.model import OUTPUT_MASK
-from composites.element_types import NAME_OF_PYTORCH
 from composites.errors import LoweringError, UnsupportedCallError
 from composites.functions import find_function
 from composites.registry.alternatives import backward_parameters
-from composites.registry.condition_types import ANY
 from composites.registry.model import STOCK, Composite, Decomposition, Kernel
 from composites.registry.selection import Call as DescribedCall
-from composites.registry.selection import Operand, Selection
+from composites.registry.selection import Selection
+from lowering.codegen.conditions import seen
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.decomposition import (
     keeps_stock_bits,
@@ -95,28 +94,10 @@ class Alternatives:
 
 def _described(spec: CallSpec) -> DescribedCall:
     """A call as conditions of alternatives see it."""
-    form = spec.form
     return DescribedCall(
-        operands=[_seen(tensor) for tensor in spec.operands if tensor is not None],
-        values={name: _seen(value) for name, value in spec.named().items()},
-        kinds=form.operator.kinds | dict.fromkeys(form.paths, ANY),
+        operands=[seen(tensor) for tensor in spec.operands if tensor is not None],
+        values={name: seen(value) for name, value in spec.named().items()},
     )
-
-
-def _seen(value: Any) -> Any:
-    """A value of a call as conditions see it: tensors without their values, dtypes as names."""
-    if isinstance(value, torch.Tensor):
-        name = _name(value.dtype)
-        return Operand(tuple(value.shape), NAME_OF_PYTORCH.get(name, name))
-    if isinstance(value, torch.dtype):
-        return _name(value)
-    if isinstance(value, list | tuple) and any(isinstance(v, torch.Tensor) for v in value):
-        return [_seen(item) for item in value]
-    return value
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 # ---- what an alternative computes ----

@@ -9,7 +9,6 @@ from typing import Any
 from composites.errors import ProgramError, did_you_mean
 from composites.functions import find_function
 from composites.registry import model
-from composites.registry.condition_types import TENSOR
 from composites.registry.listed_kernels import all_listed
 from composites.registry.selection import Call
 from lowering.export.listed_alternatives import listed_alternatives, operands_of
@@ -106,9 +105,5 @@ def _refusal(kernel: model.Kernel, call: Signature) -> str | None:
         return "takes static shapes only"
     absent = {name: None for name, _ in kernel.when.values}
     names = dict(zip(kernel.operands, operands, strict=False))
-    described = Call(
-        operands,
-        {**absent, **call.python_attributes(), **names},
-        dict.fromkeys(kernel.operands, TENSOR),
-    )
+    described = Call(operands, {**absent, **call.python_attributes(), **names})
     return described.unmet(kernel.when, f"{kernel.location}: {kernel.composite}")

@@ -38,7 +38,8 @@ def _enable(text: str) -> None:
     try:
         from composites.allowlist import split_allowlist
         from lowering.jax_programs.activation import enable
-        from lowering.jax_programs.reporting import report_at_exit
+        from lowering.jax_programs.reporting import stats
+        from lowering.stats.collect import report_at_exit
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -47,7 +48,7 @@ def _enable(text: str) -> None:
         raise MissingPackageError(
             f"{ALLOWLIST.name}={text}: composites of JAX programs need torch; {installing('jax')}"
         ) from None
-    report_at_exit()
+    report_at_exit(stats)
     try:
         enable(*split_allowlist(text))
     except AllowlistError as error:

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-import sys
-
-from lowering.activation import catalog
 from lowering.jax_entries.statistics import statistics
 from lowering.jax_programs import activation
-from lowering.stats.collect import collected, report_of_at_exit
+from lowering.stats.collect import collected
 from lowering.stats.data import Stats
-
-log = logging.getLogger("composites")
 
 
 def stats() -> Stats:
@@ -21,19 +15,3 @@ def stats() -> Stats:
     equal types no second time.
     """
     return collected(statistics, activation.active())
-
-
-def report_at_exit() -> None:
-    """What XLA_COMPOSITE_LOG and XLA_COMPOSITE_STATS ask for when the process ends."""
-    report_of_at_exit(stats, _explain)
-
-
-def _explain() -> None:
-    idle = set(stats().idle)
-    for counted in statistics.entries.values():
-        if counted.named and catalog().label(counted.entry) in idle:
-            for target, _ in counted.entry.jax:
-                module = target.partition(":")[0]
-                if module not in sys.modules:
-                    place = (counted.entry.qualified, module, target)
-                    log.info("%s: %s was not imported, so %s is not called", *place)

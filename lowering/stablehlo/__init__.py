@@ -74,35 +74,26 @@ from .passes.drop_cast_roundtrips import OPTIONS as DROP_CAST_ROUNDTRIPS_OPTIONS
 from .passes.drop_cast_roundtrips import drop_cast_roundtrips
 from .passes.drop_unused_functions import drop_unused_functions
 from .passes.expand_batch_norm_grad import expand_batch_norm_grad
-from .passes.expand_scatter_additions import OPTIONS as EXPAND_SCATTER_ADDITIONS_OPTIONS
 from .passes.expand_scatter_additions import expand_scatter_additions
-from .passes.expand_select_and_scatter import OPTIONS as EXPAND_SELECT_AND_SCATTER_OPTIONS
 from .passes.expand_select_and_scatter import expand_select_and_scatter
-from .passes.expand_sorts import OPTIONS as EXPAND_SORTS_OPTIONS
 from .passes.expand_sorts import expand_sorts
 from .passes.expand_tuples import expand_tuples
 from .passes.flatten_calls import flatten_calls
-from .passes.flatten_scatter_indices import OPTIONS as FLATTEN_SCATTER_INDICES_OPTIONS
 from .passes.flatten_scatter_indices import flatten_scatter_indices
 from .passes.fold_data_movement import fold_data_movement
 from .passes.fold_transposes import fold_transposes
 from .passes.join_inputs import Linear, join_inputs
-from .passes.legalize_batch_groups import OPTIONS as LEGALIZE_BATCH_GROUPS_OPTIONS
 from .passes.legalize_batch_groups import legalize_batch_groups
 from .passes.legalize_chlo import OPTIONS as LEGALIZE_CHLO_OPTIONS
 from .passes.legalize_chlo import legalize_chlo
 from .passes.legalize_mhlo_custom_calls import legalize_mhlo_custom_calls
 from .passes.legalize_reduce_inits import legalize_reduce_inits
-from .passes.legalize_remainders import OPTIONS as LEGALIZE_REMAINDERS_OPTIONS
 from .passes.legalize_remainders import legalize_remainders
 from .passes.narrow_comparisons import narrow_comparisons
-from .passes.narrow_scatter_indices import OPTIONS as NARROW_SCATTER_INDICES_OPTIONS
 from .passes.narrow_scatter_indices import narrow_scatter_indices
 from .passes.order_contractions import order_contractions
 from .passes.order_inputs import order_inputs
-from .passes.pad_dilated_inputs import OPTIONS as PAD_DILATED_INPUTS_OPTIONS
 from .passes.pad_dilated_inputs import pad_dilated_inputs
-from .passes.reduce_booleans_as_i32 import OPTIONS as REDUCE_BOOLEANS_AS_I32_OPTIONS
 from .passes.reduce_booleans_as_i32 import reduce_booleans_as_i32
 from .passes.rename_decompositions import rename_decompositions
 from .passes.rename_module import rename_module
@@ -113,13 +104,10 @@ from .passes.to_custom_call import to_custom_call
 from .passes.unmerge_batch_dimensions import OPTIONS as UNMERGE_BATCH_DIMENSIONS_OPTIONS
 from .passes.unmerge_batch_dimensions import unmerge_batch_dimensions
 from .passes.unshare_decompositions import unshare_decompositions
-from .passes.use_booleans import OPTIONS as USE_BOOLEANS_OPTIONS
 from .passes.use_booleans import use_booleans
-from .passes.widen_byte_sums import OPTIONS as WIDEN_BYTE_SUMS_OPTIONS
 from .passes.widen_byte_sums import widen_byte_sums
 from .passes.widen_dots import OPTIONS as WIDEN_DOTS_OPTIONS
 from .passes.widen_dots import widen_dots
-from .passes.widen_unsigned_comparisons import OPTIONS as WIDEN_UNSIGNED_COMPARISONS_OPTIONS
 from .passes.widen_unsigned_comparisons import widen_unsigned_comparisons
 from .pipeline import Pass, run_passes
 from .refinement import refine
@@ -135,18 +123,6 @@ COMMAND_LINE = (
     DROP_CAST_ROUNDTRIPS_OPTIONS,  # before widen_dots, which would widen products for these casts
     WIDEN_DOTS_OPTIONS,
     UNMERGE_BATCH_DIMENSIONS_OPTIONS,
-    EXPAND_SELECT_AND_SCATTER_OPTIONS,
-    WIDEN_BYTE_SUMS_OPTIONS,
-    LEGALIZE_REMAINDERS_OPTIONS,
-    EXPAND_SORTS_OPTIONS,
-    USE_BOOLEANS_OPTIONS,
-    REDUCE_BOOLEANS_AS_I32_OPTIONS,
-    WIDEN_UNSIGNED_COMPARISONS_OPTIONS,
-    EXPAND_SCATTER_ADDITIONS_OPTIONS,
-    FLATTEN_SCATTER_INDICES_OPTIONS,
-    NARROW_SCATTER_INDICES_OPTIONS,
-    LEGALIZE_BATCH_GROUPS_OPTIONS,
-    PAD_DILATED_INPUTS_OPTIONS,
 )
 """The passes that `composites lower` offers, in the order in which it runs them."""
 

@@ -2,8 +2,7 @@
 
 jaxlib is made for files that it wrote itself. Others can abort or crash its process, or keep it
 busy for ever, which no exception handler sees. `check` lets another process read a file within
-limits; what that process survives is then read in this one. The command line does all of its work
-in such a process.
+limits; what that process survives is then read in this one.
 """
 
 import os

@@ -24,6 +24,7 @@ from lowering.trial import problem_of
 
 _FEWEST = 3
 """Instructions per call, and per composite in it, below which a function is not worth an entry."""
+_NAMESPACE = "draft"
 _LEAST = 0.02
 """The share of what is outside below which nothing is worth an entry."""
 
@@ -52,7 +53,6 @@ class Drafting:
     """A draft for what is outside composites in a step."""
 
     step: Recorded
-    namespace: str
     refused: dict[str, str] = field(default_factory=dict)
     """Why functions have no entry."""
     entries: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -65,9 +65,6 @@ class Drafting:
 
         Returns:
             The step with them; None if there are none.
-
-        Raises:
-            RegistryError: no registry file can have entries of this namespace.
         """
         others = resolve(on, activation.catalog()) if on else ()
         self._choose()
@@ -113,7 +110,7 @@ class Drafting:
         if isinstance(entry, str):
             self.refused[name] = entry
             return False
-        taken = {e.name for e in activation.catalog() if e.namespace == self.namespace}
+        taken = {e.name for e in activation.catalog() if e.namespace == _NAMESPACE}
         numbered = (f"{_name_for(name)}_{number}" for number in count(2))
         names = (n for n in chain([_name_for(name)], numbered) if n not in {*taken, *self.entries})
         self.entries[next(names)] = entry
@@ -158,7 +155,7 @@ class Drafting:
         return formatted(head + self._registry_text(), "the draft")
 
     def _registry_text(self) -> str:
-        document = {"schema": 1, "namespace": self.namespace, "composites": self.entries}
+        document = {"schema": 1, "namespace": _NAMESPACE, "composites": self.entries}
         return yaml.safe_dump(document, sort_keys=False, default_flow_style=None)
 
     def row(self, callee: Callee) -> Row:

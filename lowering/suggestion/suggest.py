@@ -58,7 +58,6 @@ def suggest(
     backward: bool = True,
     optimizer: OptimizerFactory | None = None,
     ops: Sequence[str] | None = None,
-    namespace: str = "draft",
 ) -> Report:
     """Say what a step is made of outside composites, and draft entries for it.
 
@@ -68,7 +67,6 @@ def suggest(
         optimizer: as for `composites.export`.
         ops: entries that are on, as in XLA_COMPOSITE_OP; by default the active ones, or all if none
             is active.
-        namespace: that of the draft.
 
     Raises:
         SuggestionError: the step cannot be recorded.
@@ -101,7 +99,7 @@ def suggest(
     stock = None
     with suppress(ExportError), activation.for_export(()):
         stock = measure().outside
-    drafting = Drafting(step, namespace)
+    drafting = Drafting(step)
     after = drafting.draft(on, measure)
     return Report(
         on=on,

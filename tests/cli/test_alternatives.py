@@ -73,14 +73,11 @@ def test_list() -> None:
 
 def test_show() -> None:
     shown = invoke("show", "umbra.e").stdout
-    assert "a (fast, small): umbra_f:two" in shown
-    assert "when rank: 2" in shown
-    assert "error against f64: f32 9" in shown
-    assert "b (only by name): umbra_f:two" in shown
+    assert "alternative a for fast, small: forward; when rank 2" in shown
+    assert "alternative b: forward" in shown
     shown = invoke("show", "scaled_dot_product_attention").stdout
-    assert "blockwise_backward, of query, key, value" in shown
-    assert "blockwise_long (fast; not for cuda, litert)" in shown
-    assert "causal_rows (fast; only for cuda)" in shown
+    assert "alternative blockwise_long for fast (not for cuda, litert)" in shown
+    assert "alternative causal_rows for fast (only for cuda)" in shown
     described = json.loads(invoke("show", "umbra.e", "--json").stdout)["composites"][0]
     assert described["alternatives"]["b"] == {"decomposition": "umbra_f:two"}
 

@@ -97,7 +97,6 @@ def test_mistakes_in_arguments_have_exit_code_2() -> None:
         ["inspect", block, "--casts", "--against", "some.lock"],
         ["compare", block, "--bind", "acme.twice"],
         ["verify", "--dtypes", "f99"],
-        ["suggest", "model.py:net", "--namespace", "9"],
         ["export", "model.py:net", "-o", "out", "--mesh", "4"],
     ]
     codes = {" ".join(each): invoke(*each).exit_code for each in wrong}

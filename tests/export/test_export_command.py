@@ -67,7 +67,7 @@ def test_a_training_step_with_all_options(
 ) -> None:
     code, out, _ = composites_export(
         *(f"{file}:loss", "--optimizer", "torch.optim:AdamW", "--ops", "gelu,softmax"),
-        *("--no-share", "--portable", "1.0.0", "--weights", "-o", tmp_path / "out"),
+        *("--portable", "1.0.0", "--weights", "-o", tmp_path / "out"),
     )
     assert code == 0
     assert "ptxla.gelu_backward" in out
@@ -85,7 +85,6 @@ def test_several_devices(composites_export: Any, file: Path, tmp_path: Path) -> 
     code, _, errors = composites_export(
         *(f"{file}:linear", "-o", tmp_path / "out", "--mesh", "data=2,model=2"),
         *("--shard", "weight=model,-", "--shard", "arg:0=-,data+model"),
-        *("--sharding-form", "shardy"),
     )
     assert (code, errors) == (0, "")
     program = Program.load(tmp_path / "out")
@@ -94,7 +93,7 @@ def test_several_devices(composites_export: Any, file: Path, tmp_path: Path) -> 
     named = {value.name: value.sharding for value in program.inputs}
     assert named["param:weight"] == (("model",), ())
     assert named["arg:0"] == ((), ("data", "model"))
-    assert "sdy.sharding" in program.mlir
+    assert "mhlo.sharding" in program.mlir
 
 
 def test_an_export_that_fails_writes_nothing(

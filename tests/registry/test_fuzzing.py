@@ -22,7 +22,7 @@ from composites.errors import CompositesError
 from composites.registry.catalog import Catalog, builtin_registry, builtin_registry_path
 from composites.registry.conditions import ConditionError, compile_condition
 from composites.registry.model import Registry
-from composites.registry.operators import find_operator
+from composites.registry.operators import find_operator, names
 from composites.registry.validation import parse_registry
 from lowering.codegen.source import generate
 
@@ -226,7 +226,7 @@ def test_conditions(text: str) -> None:
     """A condition that is accepted compiles, and evaluates without side effects."""
     for operator in ("aten::_softmax", "aten::mean.dim"):
         try:
-            written = compile_condition(text, find_operator(operator).kinds)
+            written = compile_condition(text, names(find_operator(operator).arguments))
         except ConditionError:
             continue
         compile(written, "condition", "eval")

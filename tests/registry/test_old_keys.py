@@ -18,45 +18,36 @@ GOLDEN = Path(__file__).parent / "golden"
 OLD, NEW = read_cases(GOLDEN / "formatted.txt")["the key alternatives"].values()
 
 
+BOTH = OLD.replace("  f:", "    kernels:\n      cpu: [target: acme_gelu]\n  f:")
+BOTH += "kernels:\n  ptxla.gelu:\n    cpu: [target: acme_gelu]\n"
+
+
 def test_both_keys_mean_the_same() -> None:
     old, new = parse_registry(OLD, "acme.yaml"), parse_registry(NEW, "acme.yaml")
     assert old == new
-    assert [a.location.line for e in old.composites for a in e.alternatives][:2] == [7, 8]
-    assert [problem.line for problem in old.outdated] == [15, 6, 11]
+    assert [a.location.line for e in old.composites for a in e.alternatives] == [7, 8, 9]
+    assert [problem.line for problem in old.outdated] == [10, 6, 9]
     assert not new.outdated
-
-
-def test_format_writes_the_new_key() -> None:
     assert formatted(OLD, "acme.yaml") == NEW
     assert formatted(NEW, "acme.yaml") == NEW
-    alone = OLD.replace("    kernels:\n      cpu: [target: acme_gelu]\n", "")
-    assert "    kernels:   # of e\n      a: {goals" in formatted(alone, "acme.yaml")
 
 
-def test_rows_keep_their_comments_and_lines() -> None:
-    """Also where the old key is the last one of a file whose last line does not end."""
-    row = "{decomposition: acme_ops:gelu}"
-    text = f"""\
-schema: 2
-namespace: acme
-composites:
-  e:
-    op: aten::gelu
-    kernels:
-      # about b
-      b: {row}
-    alternatives:
-      # about a
-      a: {row}
-      # about c
-      c: {row}"""
-    (entry,) = parse_registry(text, "acme.yaml").composites
-    kernels = [(kernel.name, kernel.location.line) for kernel in entry.alternatives]
-    assert kernels == [("a", 11), ("c", 13), ("b", 8)]
-    lines = [line.strip() for line in formatted(text, "acme.yaml").splitlines()[5:]]
-    assert lines == [
-        "kernels:", "# about a", f"a: {row}", "# about c", f"c: {row}", "# about b", f"b: {row}",
+def test_a_mapping_with_both_keys() -> None:
+    """It is read, rows of the old key first; which lines they have is for its author to say."""
+    registry = parse_registry(BOTH, "acme.yaml")
+    entry = registry.composites[0]
+    assert [(kernel.name, kernel.location.line) for kernel in entry.kernels] == [
+        ("a", 7), ("b", 8), ("acme_gelu", 10),
     ]  # fmt: skip
+    assert [(kernel.name, kernel.location.line) for kernel in registry.kernels] == [
+        ("acme", 14), ("acme_gelu", 17),
+    ]  # fmt: skip
+    message = r"acme\.yaml:\d+: write the rows of `alternatives` under `kernels`"
+    with pytest.raises(RegistryError, match=message):
+        formatted(BOTH, "acme.yaml")
+    twice = BOTH.replace("      cpu:", "      a: {decomposition: acme_ops:gelu}\n      cpu:", 1)
+    with pytest.raises(RegistryError, match=message):
+        parse_registry(twice, "acme.yaml")
 
 
 def test_composites_that_are_not_a_mapping() -> None:
@@ -87,24 +78,6 @@ def test_the_old_key_of_a_file_that_another_names(
     document = read_document(text, "acme.yaml")
     (problem,) = rows_of_file(document).outdated
     assert (problem.file, problem.line) == (str(other), 4)
-
-
-def test_rows_that_are_written_by_hand() -> None:
-    text = OLD.replace("    kernels:\n      cpu: [target", "    kernels: {cpu: [target")
-    text = text.replace("acme_gelu]\n  f:", "acme_gelu]}\n  f:")
-    with pytest.raises(
-        RegistryError, match=r"acme\.yaml:6: write the rows of `alternatives` under"
-    ):
-        formatted(text, "acme.yaml")
-
-
-def test_one_name_under_both_keys() -> None:
-    text = OLD.replace("      cpu:", "      a: {decomposition: acme_ops:gelu}\n      cpu:")
-    with pytest.raises(RegistryError, match=r"acme\.yaml:6: write the rows"):
-        parse_registry(text, "acme.yaml")
-    both = OLD.replace("  ptxla.gelu:\n    acme:", "  ptxla.gelu@1:\n    acme:")
-    (kernel, other) = parse_registry(both, "acme.yaml").kernels
-    assert (kernel.name, other.name) == ("acme", "acme_gelu")
 
 
 def test_a_warning_names_the_line_and_the_command(tmp_path: Path) -> None:

@@ -108,7 +108,9 @@ def test_a_formatted_file_names_no_defaults() -> None:
         "  relu:\n    op: aten::relu\n    samples: module_of_samples:others\n"
     )
     long = f"{HEAD}composites:\n  gelu:\n    op: aten::gelu\n    samples: module_of_samples:gelu\n"
-    assert formatted(long + kept, "acme.yaml") == f"{HEAD}composites:\n  gelu: aten::gelu\n{kept}"
+    assert formatted(long + kept, "acme.yaml") == (
+        f"{HEAD}composites:\n  gelu:\n    op: aten::gelu\n{kept}"
+    )
 
 
 def test_the_first_sample_is_the_example() -> None:

@@ -95,17 +95,17 @@ def test_turning_a_draft_on_lowers_what_is_outside(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draft = model.parent / "draft.yaml"
-    draft.write_text(invoke(f"{model}:net", "--yaml", "--namespace", "own").stdout)
+    draft.write_text(invoke(f"{model}:net", "--yaml").stdout)
     measured = data_of(f"{model}:net")["after"]
     monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(draft))
     activation.catalog.cache_clear()
     try:
-        found = data_of(f"{model}:net", "--namespace", "own")
+        found = data_of(f"{model}:net")
     finally:
         monkeypatch.delenv("XLA_COMPOSITE_REGISTRY")
         activation.catalog.cache_clear()
     assert found["outside"] == measured
-    assert "own.norm" in found["on"]
+    assert "draft.norm" in found["on"]
     assert found["draft"] is None
 
 

@@ -246,10 +246,6 @@ def test_messages_say_why_a_call_is_not_claimed_once_per_call_site(
         "composites: entries that are on and caught no call: ptxla.softmax, ptxla.softmax_backward,"
         " umbra.conv, umbra.gelu, umbra.int_mm, umbra.relu, umbra.silu\n"
     ) in done.stderr
-    assert (
-        "umbra.gelu: when: approximate: 'tahn' never matches: approximate argument must be either"
-        " none or tanh."
-    ) in done.stderr
     stats = read_stats(tmp_path / "stats.jsonl")
     (gelu,) = stats.entries["umbra.gelu"].fallbacks
     assert gelu.calls == 3
@@ -329,11 +325,6 @@ def test_a_line_is_named_once_whatever_the_shapes(tmp_path: Path, umbra: dict[st
     done = run(sys.executable, "train.py", cwd=tmp_path, **environment)
     assert done.stderr.count("is not claimed") == 1
     assert "entries that are on and caught no call: ptxla.swiglu, umbra.silu" in done.stderr
-    assert (
-        "ptxla.swiglu: transformers.models.llama.modeling_llama was not imported, so"
-        " transformers.models.llama.modeling_llama:LlamaMLP.forward is not called; copies"
-        " in the modules of transformers that were imported: 0"
-    ) in done.stderr
 
 
 @pytest.mark.process

@@ -16,7 +16,6 @@ Importing this package imports neither torch nor jax.
 | `sizes` | sizes that vary: PyTorch's symbols, and JAX's that they become |
 | `dispatcher` | kernels in PyTorch's dispatcher: stock kernels, and this project's overrides |
 | `graph` | composites inserted into the graph |
-| `norms`, `recurrent` | decompositions of norms, and of cells of recurrent networks |
 | `lists`, `strides` | decompositions of `_foreach_` operators, and of views by strides |
 | `linear_algebra` | operators of which PyTorch has no description on the device `meta` |
 | `autocast` | which operators `torch.autocast` casts |

@@ -28,7 +28,7 @@ from lowering.frontends.errors import (
     ValueReadError,
     check_constant,
 )
-from lowering.frontends.fx import lists, recurrent
+from lowering.frontends.fx import lists
 from lowering.frontends.fx.device import device
 from lowering.frontends.fx.sizes import as_expressions, describing, vary
 from lowering.frontends.fx.sources import keep_source
@@ -491,7 +491,7 @@ def _decomposed(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
 def _decompositions() -> Mapping[Any, Kernel]:
     of_pytorch = torch_internals.all_decompositions()
     of_factors = linear_algebra.DECOMPOSITIONS
-    ours = {**norms.OF_GRAPHS, **recurrent.DECOMPOSITIONS, **of_factors, **OWN}
+    ours = {**norms.OF_GRAPHS, **of_factors, **OWN}
     return {**of_pytorch, **DECOMPOSITIONS, **lists.decompositions(), **ours}
 
 

@@ -3,7 +3,7 @@ each tensor. Optimizers and `torch.nn.utils.clip_grad_norm_` call them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,93 +11,43 @@ import torch
 
 from composites import torch_internals
 from lowering.frontends.aten_in_jax.table import overload
+from lowering.frontends.fx import DISPATCH_KEY
 
 _PREFIX = "aten::_foreach_"
 
 
-def _maximum(tensor: Any, other: Any) -> Any:
-    return torch.maximum(tensor, other) if _is_tensor(other) else tensor.clamp_min(other)
-
-
-def _minimum(tensor: Any, other: Any) -> Any:
-    return torch.minimum(tensor, other) if _is_tensor(other) else tensor.clamp_max(other)
-
-
-def _norm(tensor: Any, order: Any = 2, dtype: Any = None) -> Any:
-    return torch.linalg.vector_norm(tensor, order, dtype=dtype)
-
-
-def _copied(tensor: Any, source: Any, non_blocking: bool = False) -> Any:
-    return source.to(tensor.dtype).expand_as(tensor).clone()
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, torch.Tensor)
-
-
-_OF_ONE: Mapping[str, Callable[..., Any]] = {
-    "clamp_max": _minimum,
-    "clamp_min": _maximum,
-    "copy": _copied,
-    "max": lambda tensor: tensor.amax(),
-    "maximum": _maximum,
-    "minimum": _minimum,
-    "norm": _norm,
-    "zero": torch.zeros_like,
-}
-"""Operators on one tensor that have another name, or other arguments."""
-
-
-def _each(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> list[Any]:
-    """Call a function for each tensor. Lists give each call its own element."""
-    count = next(len(value) for value in arguments if isinstance(value, list | tuple))
-
-    def of(place: int, value: Any) -> Any:
-        return value[place] if isinstance(value, list | tuple) else value
-
-    return [
-        function(
-            *(of(place, value) for value in arguments),
-            **{name: of(place, value) for name, value in keywords.items()},
-        )
-        for place in range(count)
-    ]
-
-
-def _values_of(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> list[Any]:
-    """The same with a tensor of numbers as the last argument, one for each call."""
-    *given, numbers = arguments
-    return _each(function, *given, list(numbers.unbind()), **keywords)
-
-
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """By overload."""
-    made: dict[Any, Callable[..., Any]] = {}
+    """By overload: PyTorch's own for devices that have none, where it reads no values."""
+    made: dict[Any, Callable[..., Any]] = {
+        overload("aten::_foreach_addcdiv.Tensor"): partial(_of_values, torch.true_divide),
+        overload("aten::_foreach_addcmul.Tensor"): partial(_of_values, torch.mul),
+        overload("aten::_foreach_copy"): _copied,
+        overload("aten::_foreach_zero"): lambda tensors: list(map(torch.zeros_like, tensors)),
+    }
+    keys = torch_internals.key_set(DISPATCH_KEY)
     for name in torch_internals.operator_names():
-        plain = name.removeprefix(_PREFIX)
-        function = _OF_ONE.get(plain) or getattr(torch, plain, None)
-        if plain == name or plain.endswith("_") or function is None:
+        if not name.startswith(_PREFIX) or name.endswith("_"):
             continue
         for schema in torch_internals.schemas_of(name):
-            kind = schema.overload_name
-            if kind == "out" or kind.endswith("_out"):
-                continue
-            of_values = kind == "Tensor" and plain in ("addcdiv", "addcmul")
-            each: Callable[..., Sequence[Any]] = _values_of if of_values else _each
-            full = f"{name}.{kind}" if kind else name
-            made[overload(full)] = partial(each, _valued(plain, function))
+            full = f"{name}.{schema.overload_name}".removesuffix(".")
+            if not full.endswith("out"):
+                kernel = torch.library.get_kernel(full, DISPATCH_KEY)
+                made.setdefault(overload(full), partial(kernel.call_boxed, keys))
     return made
 
 
-def _valued(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`torch.addcmul` takes its factor by name."""
-    if name not in ("addcdiv", "addcmul"):
-        return function
+def _of_values(
+    function: Callable[..., Any],
+    tensors: Sequence[Any],
+    firsts: Sequence[Any],
+    seconds: Sequence[Any],
+    factors: Any,
+) -> list[Any]:
+    """With a tensor of factors, one for each call."""
+    lists = zip(tensors, firsts, seconds, factors.unbind(), strict=True)
+    return [tensor + function(a, b) * factor for tensor, a, b, factor in lists]
 
-    def call(tensor: Any, first: Any, second: Any, value: Any = 1) -> Any:
-        if _is_tensor(value):
-            product = first * second if name == "addcmul" else first / second
-            return tensor + product * value
-        return function(tensor, first, second, value=value)
 
-    return call
+def _copied(tensors: Sequence[Any], sources: Sequence[Any], non_blocking: bool = False) -> Any:
+    pairs = zip(tensors, sources, strict=True)
+    return [source.to(tensor.dtype).expand_as(tensor).clone() for tensor, source in pairs]

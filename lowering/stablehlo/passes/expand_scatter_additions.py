@@ -23,7 +23,6 @@ from ..bindings import IrModule, find_operations
 from ..in_place import in_place
 from ..inlining import inline_text
 from ..neutral_elements import neutral_element
-from ..options import switch
 from ..scatters import OPERATION, RowScatter, tensor
 from ..sharding_attributes import is_sharded
 
@@ -145,10 +144,3 @@ def _product(scatter: RowScatter, count: int, name: str) -> Iterator[str]:
         f" precision = [HIGHEST, HIGHEST] : ({hits}, {updates}) -> {result}"
     )
     yield f"%{name} = stablehlo.convert %product : ({result}) -> {narrow}"
-
-
-OPTIONS = switch(
-    "--expand-scatter-additions",
-    expand_scatter_additions,
-    "Make comparisons and sums of scatters that compute.",
-)

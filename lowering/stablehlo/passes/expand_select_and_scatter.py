@@ -16,7 +16,6 @@ from ..bindings import IrModule, IrOperation, attributes, find_operations
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
 from ..inlining import inline_text
-from ..options import switch
 from ..scatters import tensor
 
 OPERATION = "stablehlo.select_and_scatter"
@@ -258,10 +257,3 @@ def _numbers(attribute: object, rank: int) -> list[int]:
 
 def _listed(sizes: Sequence[int]) -> str:
     return f"[{', '.join(map(str, sizes))}]"
-
-
-OPTIONS = switch(
-    "--expand-select-and-scatter",
-    expand_select_and_scatter,
-    "Make slices and pads of max pooling's gradient.",
-)

@@ -18,7 +18,6 @@ from ..bindings import IrModule, IrOperation, find_operations
 from ..in_place import in_place
 from ..inlining import inline_text
 from ..neutral_elements import neutral_element
-from ..options import switch
 from ..scatters import tensor
 from ..sharding_attributes import is_sharded
 from ..sorts import OPERATION, comparison, dimension, is_top_k
@@ -184,6 +183,3 @@ class _Sort:
             f"%{name} = stablehlo.broadcast_in_dim %{of}, dims = {list(dims)}"
             f" : ({type_}) -> {result}"
         )
-
-
-OPTIONS = switch("--expand-sorts", expand_sorts, "Make comparisons and sums of sorts.")

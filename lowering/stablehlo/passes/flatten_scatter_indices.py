@@ -19,7 +19,6 @@ from ..bindings import IrModule, find_operations
 from ..in_place import in_place
 from ..inlining import inline_text
 from ..neutral_elements import neutral_element
-from ..options import switch
 from ..scatters import OPERATION, RowScatter, tensor
 from ..sharding_attributes import is_sharded
 
@@ -75,10 +74,3 @@ def _flat(scatter: RowScatter) -> Iterator[str]:
     )
     end = f"[0:{scatter.rows}, 0:{width}] : ({target}) -> {rows}"
     yield f"%changed = stablehlo.slice %scattered {end}"
-
-
-OPTIONS = switch(
-    "--flatten-scatter-indices",
-    flatten_scatter_indices,
-    "Give scatters one i32 index for each row that they update.",
-)

@@ -12,7 +12,6 @@ from ..bindings import IrModule, IrOperation, find_operations
 from ..convolutions import OPERATION, Convolution
 from ..in_place import in_place
 from ..insertion import attribute, inserted, integers, resized
-from ..options import switch
 from ..sharding_attributes import is_sharded
 
 
@@ -51,10 +50,3 @@ def _regroup(operation: IrOperation, found: Convolution) -> None:
     )
     operation.attributes["batch_group_count"] = attribute(operation, "1 : i64")
     operation.attributes["feature_group_count"] = attribute(operation, f"{groups} : i64")
-
-
-OPTIONS = switch(
-    "--legalize-batch-groups",
-    legalize_batch_groups,
-    "Make groups of features of convolutions' groups of batches.",
-)

@@ -17,7 +17,6 @@ from ..dtypes import shape_and_element_type
 from ..in_place import in_place
 from ..inlining import inline_text
 from ..insertion import integer_type, resized
-from ..options import switch
 from ..sharding_attributes import is_sharded
 
 OPERATION = "stablehlo.remainder"
@@ -79,10 +78,3 @@ def _is_opposite(value: IrValue) -> bool:
         and negation.name == "stablehlo.negate"
         and negation.operands[0] == number
     )
-
-
-OPTIONS = switch(
-    "--legalize-remainders",
-    legalize_remainders,
-    "Take remainders of numbers that are not positive.",
-)

@@ -9,7 +9,6 @@ the operand stays outside, since it is clamped before it is converted.
 from ..bindings import IrModule, IrOperation, find_operations
 from ..in_place import in_place
 from ..insertion import constant, converted, inserted, integer_type, resized
-from ..options import switch
 
 OPERATION = "stablehlo.scatter"
 _GREATEST = 2**31 - 1
@@ -34,6 +33,3 @@ def _narrow(scatter: IrOperation, place: int) -> None:
     least, greatest = (constant(scatter, scalar, str(number)) for number in (-1, _GREATEST))
     inside = inserted(scatter, "stablehlo.clamp", indices.type, least, indices, greatest)
     scatter.operands[place] = converted(scatter, inside, integer_type(scatter, 32))
-
-
-OPTIONS = switch("--narrow-scatter-indices", narrow_scatter_indices, "Give scatters i32 indices.")

@@ -14,7 +14,6 @@ from ..bindings import IrModule, IrOperation, attributes, find_operations
 from ..convolutions import OPERATION, Convolution
 from ..in_place import in_place
 from ..insertion import attribute, constant, inserted, integers, resized
-from ..options import switch
 from ..sharding_attributes import is_sharded
 
 
@@ -58,8 +57,3 @@ def _pad(operation: IrOperation, found: Convolution) -> None:
         operation.attributes["padding"] = attribute(
             operation, f"dense<0> : tensor<{spatial}x2xi64>"
         )
-
-
-OPTIONS = switch(
-    "--pad-dilated-inputs", pad_dilated_inputs, "Pad inputs of convolutions that are spread."
-)

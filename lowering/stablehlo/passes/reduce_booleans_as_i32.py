@@ -23,7 +23,6 @@ from ..bindings import (
 from ..in_place import in_place
 from ..inlining import inline_text
 from ..insertion import integer_type, resized
-from ..options import switch
 from ..sharding_attributes import is_sharded
 
 OPERATION = "stablehlo.reduce"
@@ -118,8 +117,3 @@ def _value(value: IrValue, known: Mapping[IrValue, bool]) -> bool | None:
         return None
     found = splat_value(owner)
     return None if found is None else bool(found)
-
-
-OPTIONS = switch(
-    "--reduce-booleans-as-i32", reduce_booleans_as_i32, "Reduce booleans as the numbers 0 and 1."
-)

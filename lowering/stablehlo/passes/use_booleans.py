@@ -23,7 +23,6 @@ from ..data_movement import DATA_MOVEMENT, data_operands
 from ..erasing import erase_unread
 from ..in_place import in_place
 from ..insertion import attribute, constant, inserted, integer_type, resized
-from ..options import switch
 from ..sharding_attributes import is_sharded
 
 COMPARISON = "stablehlo.compare"
@@ -111,6 +110,3 @@ def _as_boolean(owner: IrOperation, known: dict[IrValue, IrValue]) -> IrValue:
         return inserted(owner, COMPARISON, type_, *operands, comparison_direction=unequal)
     given = {name: value for name, value in attributes(owner).items() if name != "xla_shape"}
     return inserted(owner, owner.name, type_, *operands, **given)
-
-
-OPTIONS = switch("--use-booleans", use_booleans, "Compute with booleans where bytes hold them.")

@@ -11,7 +11,6 @@ LiteRT 2.3 and IREE 3.13 refuse those of ui8. The result has the same bits: both
 from ..bindings import IrModule, IrOperation, attributes, building, find_operations, ir
 from ..in_place import in_place
 from ..insertion import converted, integer_type, resized
-from ..options import switch
 from ..sharding_attributes import is_sharded
 
 OPERATIONS = ("stablehlo.reduce", "stablehlo.reduce_window")
@@ -56,6 +55,3 @@ def _widen(reduction: IrOperation) -> None:
     result = converted(reduction, sums.results[0], narrow.element_type)
     reduction.results[0].replace_all_uses_with(result)
     reduction.erase()
-
-
-OPTIONS = switch("--widen-byte-sums", widen_byte_sums, "Add up bytes as i32.")

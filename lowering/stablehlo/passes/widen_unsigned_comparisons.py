@@ -8,7 +8,6 @@ LiteRT 2.3 has no comparisons of unsigned integers. ui64 has no wider type, and 
 from ..bindings import IrModule, attributes, find_operations
 from ..in_place import in_place
 from ..insertion import attribute, converted, integer_type
-from ..options import switch
 
 OPERATION = "stablehlo.compare"
 _WIDER = {"ui8": 32, "ui16": 32, "ui32": 64}
@@ -28,10 +27,3 @@ def widen_unsigned_comparisons(module: IrModule) -> None:
             comparison.attributes["compare_type"] = attribute(
                 comparison, "#stablehlo<comparison_type SIGNED>"
             )
-
-
-OPTIONS = switch(
-    "--widen-unsigned-comparisons",
-    widen_unsigned_comparisons,
-    "Compare unsigned integers as wider signed ones.",
-)
