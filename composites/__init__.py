@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lowering.decorator import composite
     from lowering.export.api import export
     from lowering.export.program import Program
+    from lowering.live.wrapping import wrap
     from lowering.stats.collect import stats
     from lowering.stats.data import Stats
 
@@ -66,6 +67,7 @@ __all__ = [
     "linear_cross_entropy",
     "nn",
     "stats",
+    "wrap",
 ]
 
 _HOMES = {
@@ -77,6 +79,7 @@ _HOMES = {
     "export": "lowering.export.api",
     "intermediate": "composites.intermediates",
     "linear_cross_entropy": "composites.operators.linear_cross_entropy",
+    "wrap": "lowering.live.wrapping",
 }
 
 

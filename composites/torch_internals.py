@@ -138,9 +138,24 @@ def whole_operator(overload: Any) -> Any:
     return getattr(torch.ops.composites_whole, name).default
 
 
+def is_operator(target: Any) -> bool:
+    """Whether what a node of a graph calls is an overload of an operator."""
+    return isinstance(target, torch._ops.OpOverload)
+
+
 def writes_to_an_argument(target: Any) -> bool:
     """Whether what a node of a graph calls is an operator that writes to an argument."""
-    return isinstance(target, torch._ops.OpOverload) and bool(target._schema.is_mutable)
+    return is_operator(target) and bool(target._schema.is_mutable)
+
+
+def tags_of(target: Any) -> Sequence[Any]:
+    """The tags of what a node of a graph calls."""
+    return target.tags if is_operator(target) else ()
+
+
+def takes_device(target: Any) -> bool:
+    """Whether what a node of a graph calls is an operator that takes a device."""
+    return is_operator(target) and any(a.name == "device" for a in target._schema.arguments)
 
 
 def add_higher_order_kernel(
@@ -983,7 +998,11 @@ def tracing() -> Iterator[None]:
 
 
 def compile_ahead(
-    module: torch.fx.GraphModule, inputs: Sequence[Any], compile_graph: Callable[..., Any]
+    module: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    compile_graph: Callable[..., Any],
+    *,
+    draws_again: bool,
 ) -> Callable[..., Any]:
     """AOTAutograd: the forward and the backward of a graph of Dynamo, each compiled.
 
@@ -995,6 +1014,8 @@ def compile_ahead(
             how many results are returned; those behind them are saved for the backward. Of a graph
             without a backward it takes `written`: the positions of the inputs that are written to,
             which the graph returns first.
+        draws_again: whether the backward may draw random numbers of the forward a second time, by
+            operators that keep the state of the generator.
     """
     from torch._functorch import config
     from torch._functorch.aot_autograd import aot_module_simplified  # takes a second to import
@@ -1004,6 +1025,10 @@ def compile_ahead(
 
     def partition(joint: torch.fx.GraphModule, *arguments: Any, **keywords: Any) -> Any:
         _view_inputs_again(joint.graph)
+        for node in joint.graph.nodes:
+            if not draws_again and torch.Tag.nondeterministic_seeded in tags_of(node.target):
+                for saved in (node, *node.users):
+                    saved.meta.pop("recompute", None)
         returned.append(keywords["num_fwd_outputs"])
         return default_partition(joint, *arguments, **keywords)
 
@@ -1069,6 +1094,30 @@ def is_full_graph() -> bool:
     from torch._dynamo.symbolic_convert import InstructionTranslator
 
     return bool(InstructionTranslator.current_tx().one_graph)
+
+
+def backend_of_name(name: str) -> Any:
+    """A backend of Dynamo.
+
+    Raises:
+        LookupError: no package has announced one of this name.
+    """
+    from torch._dynamo import list_backends, lookup_backend
+    from torch._dynamo.exc import InvalidBackend
+
+    try:
+        backend = lookup_backend(name)
+    except InvalidBackend:
+        known = ", ".join(list_backends())
+        raise LookupError(f"there is no backend {name!r}; there are: {known}") from None
+    if name != "inductor":
+        return backend
+
+    def inductor(graph: Any, inputs: Any, *, mode: Any = None, options: Any = None) -> Any:
+        backend: Any = torch._TorchCompileInductorWrapper
+        return backend(mode, options, dynamic=False)(graph, inputs)
+
+    return inductor
 
 
 def dynamo_backend() -> Any:

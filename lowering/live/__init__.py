@@ -12,4 +12,7 @@ The way of a graph:
 | these graphs, run with traced tensors; results that share memory | `replay`, `views` |
 | StableHLO, with kernels in place of composites; compiled by XLA | `executable` |
 | calls with PyTorch's tensors, which JAX takes without a copy | `exchange` |
+
+`composites.wrap` (`wrapping`, `in_front`) hands AOTAutograd's graphs to another backend of
+torch.compile, with composites as operators of `torch.library` (`operators`).
 """

@@ -62,6 +62,8 @@ class Options:
     """The platform of JAX, such as `cpu` or `cuda`; by default that of the tensors."""
     save: str | os.PathLike[str] | None = None
     """A folder to which each graph is written; see `lowering.live.saved`."""
+    cache: str | os.PathLike[str] | None = None
+    """A folder in which XLA's results are kept, as `Program.compile` has it."""
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Options:
@@ -102,37 +104,64 @@ def composites(
     if mode not in (None, "default"):
         raise CompositesError(f"backend 'composites' has no mode {mode!r}; leave `mode` out")
     chosen_options = Options.read(options or {})
+    compile_graph = partial(
+        _compiled,
+        platform=chosen_options.platform or device_type_of(example_inputs),
+        kernels=chosen_options.kernels,
+        folder=chosen_options.save,
+        cache=chosen_options.cache,
+    )
+    return with_composites(graph, example_inputs, compile_graph)
+
+
+def with_composites(
+    graph: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    compile_graph: Callable[..., Any],
+    *,
+    draws_again: bool = True,
+) -> Callable[..., Any]:
+    """A graph of Dynamo as a function whose forward and backward, with the composites that are on,
+    are compiled.
+
+    Args:
+        example_inputs: the tensors that it is first called with, and sizes.
+        compile_graph, draws_again: see `torch_internals.compile_ahead`. What cannot be compiled,
+            for one of the reasons in `_UNSUPPORTED`, runs in eager PyTorch.
+    """
     activation.backend()
     numbers = changing_numbers(graph.graph)
     written = without_reads(graph, numbers)
     constants = numbers if written is None else ()
-    compile_graph = partial(
+    compile_inputs = partial(
         _function,
         written or graph,
+        compile_ahead=partial(
+            torch_internals.compile_ahead, compile_graph=compile_graph, draws_again=draws_again
+        ),
         constants=constants,
         otherwise=graph.forward,
-        options=chosen_options,
         device_type=device_type_of(example_inputs),
         is_full_graph=torch_internals.is_full_graph(),
     )
     if not numbers and not any(map(varies, example_inputs)):
-        return compile_graph(example_inputs)
+        return compile_inputs(example_inputs)
 
     def otherwise(*arguments: Any) -> Any:
         _warn_of_eager("a number that changes has no form as a tensor; hand a tensor to the graph")
         return graph.forward(*arguments)
 
     # In its own trace, AOTAutograd would have Dynamo write the numbers as constants.
-    return FunctionsOfSizes(compile_graph, example_inputs, numbers=constants, otherwise=otherwise)
+    return FunctionsOfSizes(compile_inputs, example_inputs, numbers=constants, otherwise=otherwise)
 
 
 def _function(
     graph: torch.fx.GraphModule,
     inputs: Sequence[Any],
     *,
+    compile_ahead: Callable[..., Any],
     constants: Collection[int],
     otherwise: Callable[..., Any],
-    options: Options,
     device_type: str,
     is_full_graph: bool,
 ) -> Callable[..., Any]:
@@ -142,14 +171,10 @@ def _function(
         constants: see `on_traced_device`.
         otherwise: runs the graph in eager PyTorch.
     """
-    platform = options.platform or device_type
     traced = on_traced_device(graph, inputs, device_type, constants)
     tensors = [read() for read in traced.attributes]
     tensors += [inputs[position] for position in traced.positions]
     fakes = torch_internals.fakes(tensors, device())
-    compile_graph = partial(
-        _compiled, platform=platform, kernels=options.kernels, folder=options.save
-    )
     try:
         with (
             device_offered(),
@@ -157,7 +182,7 @@ def _function(
             autocast(_autocast_dtype(device_type)),
             torch_internals.made_on_cpu(),
         ):
-            function = torch_internals.compile_ahead(traced.module, fakes, compile_graph)
+            function: Callable[..., Any] = compile_ahead(traced.module, fakes)
     except _UNSUPPORTED as error:
         if is_full_graph:
             raise
@@ -175,7 +200,7 @@ def _function(
 
 def _warn_of_eager(reason: str) -> None:
     warnings.warn(
-        f"a graph of torch.compile runs in eager PyTorch: {reason}", CompositesWarning, stacklevel=4
+        f"a graph of torch.compile runs in eager PyTorch: {reason}", CompositesWarning, stacklevel=5
     )
 
 
@@ -204,12 +229,20 @@ def _compiled(
     returned: int | None,
     written: Sequence[int] = (),
     folder: str | os.PathLike[str] | None,
+    cache: str | os.PathLike[str] | None,
 ) -> Any:
     """A graph of AOTAutograd as a program. Dynamo does not trace it: a backward can run in a frame
     that Dynamo looks at."""
     make = torch.compiler.disable(LiveProgram)
     program = make(
-        graph, inputs, platform, kernels, returned=returned, written=written, folder=folder
+        graph,
+        inputs,
+        platform,
+        kernels,
+        returned=returned,
+        written=written,
+        folder=folder,
+        cache=cache,
     )
     run = torch.compiler.disable(program)
     run._boxed_call = True

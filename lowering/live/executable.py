@@ -11,6 +11,7 @@ import torch
 
 from composites import torch_internals
 from lowering import activation
+from lowering.export.compilation_cache import cached_in
 from lowering.export.step import Kernels, candidates_of
 from lowering.frontends.fx import capture
 from lowering.frontends.protocols import LoweredGraph
@@ -43,6 +44,7 @@ class LiveProgram:
         returned: int | None,
         written: Sequence[int] = (),
         folder: str | os.PathLike[str] | None = None,
+        cache: str | os.PathLike[str] | None = None,
     ) -> None:
         """Lower a graph, put kernels in place of composites, and compile.
 
@@ -54,6 +56,7 @@ class LiveProgram:
                 is one.
             written: the inputs that the caller lets have the first results; see `return_parts`.
             folder: where the graph is saved; see `save_graph`.
+            cache: where XLA's results are kept; see `Program.compile`.
 
         Raises:
             NoKernelError: an operator has no rule in JAX.
@@ -88,7 +91,7 @@ class LiveProgram:
             kind = "backward" if any(name.startswith("tangents") for name in names) else kind
             save_graph(lowered, names, [n for n, _ in self._results], kind, folder)
         self.kernels = self._placed(lowered, platform, kernels)
-        self._compiled = self._compile(lowered, platform)
+        self._compiled = self._compile(lowered, platform, cache)
 
     def _lowered(
         self, graph: torch.fx.GraphModule, inputs: Sequence[Any], orders: Sequence[Order]
@@ -141,7 +144,9 @@ class LiveProgram:
         )
         return place_kernels(lowered.module, candidates, platform=platform, unlisted=unlisted)
 
-    def _compile(self, lowered: LoweredGraph, platform: str) -> Any:
+    def _compile(
+        self, lowered: LoweredGraph, platform: str, cache: str | os.PathLike[str] | None
+    ) -> Any:
         jax = import_jax()
         function = jax_function(self.kernels.module, platform=platform)
         shapes = [
@@ -149,7 +154,7 @@ class LiveProgram:
             for parameter in lowered.parameters
         ]
         on_device = jax.sharding.SingleDeviceSharding(self._device)
-        with enable_x64():
+        with enable_x64(), cached_in(cache):
             jitted = jax.jit(
                 function,
                 in_shardings=tuple(on_device for _ in shapes),

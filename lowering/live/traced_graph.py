@@ -139,7 +139,7 @@ def _with_attributes_as_inputs(
     nodes = list(own.graph.nodes)
     inputs: dict[str, torch.fx.Node] = {}
     for node in nodes:
-        if node.op != "get_attr" or not isinstance(_attribute(own, node.target), torch.Tensor):
+        if node.op != "get_attr" or not isinstance(attribute_of(own, node.target), torch.Tensor):
             continue
         if node.target not in inputs:
             with own.graph.inserting_before(nodes[0]):
@@ -156,10 +156,10 @@ def _with_attributes_as_inputs(
 
 
 def _reader(own: torch.fx.GraphModule, name: str) -> Callable[[], torch.Tensor]:
-    return lambda: _attribute(own, name)
+    return lambda: attribute_of(own, name)
 
 
-def _attribute(own: torch.nn.Module, name: str) -> Any:
+def attribute_of(own: torch.nn.Module, name: str) -> Any:
     value: Any = own
     for part in name.split("."):
         value = getattr(value, part, None)

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from composites_testing.processes import run, run_python
 from composites_testing.scaled_weights import scale_weights
+from composites_testing.transformer import TOKENS, Block, losses, made
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 from torch.utils.checkpoint import checkpoint
@@ -28,51 +29,6 @@ from lowering.live import exchange
 def compiled(function: Any, **keywords: Any) -> Any:
     torch._dynamo.reset()
     return torch.compile(function, backend="composites", **keywords)
-
-
-def made(make: Callable[[], nn.Module]) -> nn.Module:
-    torch.manual_seed(0)
-    return make()
-
-
-class Block(nn.Module):
-    """Operators and functions that entries catch, in both directions."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(11, 16)
-        self.norm = nn.LayerNorm(16)
-        self.rms = nn.RMSNorm(16)
-        self.qkv = nn.Linear(16, 48)
-        self.up = nn.Linear(16, 32)
-        self.down = nn.Linear(32, 16)
-        self.head = nn.Linear(16, 11, bias=False)
-        self.head.weight = self.embed.weight  # tied
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        x = self.embed(tokens)
-        q, k, v = (
-            t.unflatten(-1, (2, 8)).transpose(1, 2) for t in self.qkv(self.norm(x)).chunk(3, -1)
-        )
-        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + attended.transpose(1, 2).flatten(-2)
-        x = self.down(F.gelu(self.up(self.rms(x))))  # no residual: see docs/known-differences.md
-        return F.cross_entropy(self.head(x).flatten(0, 1), tokens.flatten())
-
-
-TOKENS = torch.arange(24).reshape(2, 12) * 7 % 11
-
-
-def losses(model: nn.Module, call: Any, steps: int = 4) -> list[float]:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    result = []
-    for _ in range(steps):
-        optimizer.zero_grad()
-        loss = call(TOKENS)
-        loss.backward()
-        optimizer.step()
-        result.append(loss.item())
-    return result
 
 
 def test_a_model_trains_as_in_eager_with_composites_and_their_bits() -> None:
@@ -646,9 +602,30 @@ def test_graphs_are_saved(tmp_path: Path) -> None:
     torch.testing.assert_close(torch.tensor(values), result)
 
 
+def test_what_xla_compiled_is_kept(tmp_path: Path) -> None:
+    def call(x: Tensor) -> Tensor:
+        return F.gelu(x).tanh()
+
+    for expected in (1, 0):
+        before = set(tmp_path.iterdir())
+        compiled(call, options={"cache": tmp_path})(torch.ones(3, 5))
+        new = {path for path in set(tmp_path.iterdir()) - before if path.suffix != ".atime"}
+        assert len([path for path in new if path.name.endswith("-cache")]) == expected
+
+
+def test_decompositions_are_chosen_before_a_graph_is_compiled() -> None:
+    x, y = torch.linspace(-1, 1, 65536).reshape(64, 1024).requires_grad_(), torch.arange(64)
+    with composites.enabled("all", decompositions="small"):
+        run = compiled(F.cross_entropy)
+        (gradient,) = torch.autograd.grad(run(x, y), x)
+    torch.testing.assert_close(gradient, torch.autograd.grad(F.cross_entropy(x, y), x)[0])
+    assert "rows" in composites.stats().entries["ptxla.cross_entropy_loss"].decompositions
+
+
 def test_mistakes() -> None:
     for options, said in (
-        ({"kernel": "auto"}, "has no option 'kernel'; it has: kernels, platform"),
+        ({"kernel": "auto"}, "has no option 'kernel'; it has: kernels, platform, save, cache"),
+        ({"cache": 3}, "compiled programs cannot be kept in 3"),
         ({"kernels": 3}, "kernels must be 'auto', None, names"),
         ({"platform": "tpu9"}, "no platform 'tpu9'"),
         (3, "options must be a mapping"),
@@ -695,8 +672,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "live.md"
 
 @pytest.mark.process
 def test_the_page() -> None:
-    (snippet,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    done = run_python(snippet)
+    snippets = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    done = run_python("\n".join(snippets))
     assert done.code == 0, done.stderr
 
 

@@ -22,6 +22,7 @@ Importing this package imports neither torch nor jax.
 | `autocast` | which operators `torch.autocast` casts |
 | `random` | the random number generator, whose state is an input of the program |
 | `decomposition` | a decomposition as a function of JAX arrays |
+| `aten_graph` | a decomposition as a graph of PyTorch's operators |
 | `tracer` | decompositions, traced from functions of placeholders |
 | `recorder` | whole programs, recorded and lowered for exports |
 | `runner` | recorded calls, run with jax's CPU client |

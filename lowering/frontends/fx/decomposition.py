@@ -6,7 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 from lowering.emission.types import SEED_TYPE, TensorType
+from lowering.frontends.fx.aten_graph import without_operands as without_operands_of
 from lowering.frontends.jax import lower_to_jaxpr
 from lowering.frontends.jax.composite_call import reads
 from lowering.frontends.jax.internals import without_operands
@@ -21,6 +24,8 @@ class FxDecomposition:
     """A closed jaxpr without constants, of all operands that are present and, if it draws random
     numbers, of the generator's state."""
     draws: int = 0
+    graph: torch.fx.Graph | None = None
+    """The same function in PyTorch's operators; see `lowering.frontends.fx.aten_graph`."""
 
     def reads(self) -> tuple[bool, ...]:
         with enable_x64():
@@ -30,11 +35,16 @@ class FxDecomposition:
     def without_last(self, count: int) -> FxDecomposition | None:
         kept = len(self.jaxpr.in_avals) - count - bool(self.draws)
         jaxpr = without_operands(self.jaxpr, kept, count)
-        return None if jaxpr is None else replace(self, jaxpr=jaxpr)
+        if jaxpr is None:
+            return None
+        return replace(self, jaxpr=jaxpr, graph=without_operands_of(self.graph, count))
 
 
 def decomposition(
-    function: Callable[..., Any], operands: Sequence[TensorType | None], draws: int
+    function: Callable[..., Any],
+    operands: Sequence[TensorType | None],
+    draws: int,
+    graph: torch.fx.Graph | None = None,
 ) -> FxDecomposition:
     """Trace a function of arrays.
 
@@ -42,6 +52,7 @@ def decomposition(
         function: takes an array for each operand, and None for an absent one; if it draws random
             numbers, the state of the generator comes last.
         draws: how often the function advances this state.
+        graph: the same function in PyTorch's operators, if there is one.
     """
     types = [*operands, SEED_TYPE] if draws else list(operands)
-    return FxDecomposition(lower_to_jaxpr(function, types), draws)
+    return FxDecomposition(lower_to_jaxpr(function, types), draws, graph)

@@ -40,6 +40,7 @@ class FxComposite:
 
     kind: Kind
     results: tuple[TensorType, ...]
+    decomposition: FxDecomposition
 
 
 class FxGraph:
@@ -79,7 +80,7 @@ class FxGraph:
                 TensorType(ELEMENT_TYPE_OF[torch_dtype(aval.dtype)], tuple(aval.shape))
                 for aval in results_for(decomposition.jaxpr, [type_.shape for type_ in operands])
             )
-        return EmittedComposite(FxComposite(kind, results), results)
+        return EmittedComposite(FxComposite(kind, results, decomposition), results)
 
     @staticmethod
     def insert(
@@ -91,7 +92,7 @@ class FxGraph:
             torch.empty(in_pytorch(type_.shape), dtype=DTYPE_OF[type_.element_type], device="meta")
             for type_ in composite.results
         ]
-        results = capture.node(call_composite, (traced, composite.kind), {}, described, symbol)
+        results = capture.node(call_composite, (traced, composite), {}, described, symbol)
         below = any(isinstance(operand, capture.TracedTensor) for operand in operands)
         return list(results) if below else [capture.functional(result) for result in results]
 
@@ -108,9 +109,9 @@ class FxGraph:
             self.is_shared = before
 
 
-def call_composite(dtypes: Any, /, operands: Sequence[Any], kind: Kind) -> list[Any]:
+def call_composite(dtypes: Any, /, operands: Sequence[Any], composite: FxComposite) -> list[Any]:
     """One call of a composite, as a rule of `lowering.frontends.aten_in_jax`."""
-    return bind(kind, operands)
+    return bind(composite.kind, operands)
 
 
 RULES[call_composite] = call_composite

@@ -14,6 +14,7 @@ from lowering import interrupts
 from lowering.emission.types import TensorType
 from lowering.frontends.captured import CapturedTensorsRefused
 from lowering.frontends.fx import capture
+from lowering.frontends.fx.aten_graph import aten_graph
 from lowering.frontends.fx.autocast import autocast, autocast_dtype
 from lowering.frontends.fx.decomposition import FxDecomposition, decomposition
 from lowering.frontends.fx.graph import FxGraph
@@ -94,12 +95,12 @@ class FxTracing:
         refuse_writes(tensors)
         results = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
         present = [t for t in inputs if t is not None]
-        computed, read, _ = array_function(
-            [capture.traced(result) for result in results], [*present, seed]
-        )
+        traced = [capture.traced(result) for result in results]
+        computed, read, _ = array_function(traced, [*present, seed])
         draws = state.draws if len(present) in read else 0
 
         def run(*arrays: Any) -> list[Any]:
             return computed(*(arrays[place] for place in read))
 
-        return decomposition(run, [FxTensors.type_of(t) for t in present], draws)
+        types = [FxTensors.type_of(t) for t in present]
+        return decomposition(run, types, draws, aten_graph(traced, present))
