@@ -1,5 +1,6 @@
 """What an export has with `decompositions="fast"` runs on jax's CPU client and on IREE."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from composites_testing.modules import Calling
 from torch import Tensor
 
 import composites
@@ -194,14 +196,10 @@ def test_the_variable_and_blocks_mean_the_same(monkeypatch: pytest.MonkeyPatch) 
 
 def test_an_alternative_that_is_named_is_taken_for_all_consumers() -> None:
     operands = [torch.zeros(1, 512, 64) for _ in range(3)]
-
-    class Attend(torch.nn.Module):
-        def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            return F.scaled_dot_product_attention(query, key, value, is_causal=True)
-
+    attend = Calling(partial(F.scaled_dot_product_attention, is_causal=True))
     named = "scaled_dot_product_attention=blockwise"
     with pytest.raises(UnsupportedOperationError, match=r"does not take stablehlo\.while"):
-        composites.export(Attend(), operands, target="litert", decompositions=named)
+        composites.export(attend, operands, target="litert", decompositions=named)
 
 
 class Inside(Classes):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from composites_testing.modules import Calling
 from torch import Tensor
 from torch.nn import functional
 from typer.testing import CliRunner
@@ -31,11 +32,6 @@ class Attention(torch.nn.Module):
     def forward(self, query: Tensor) -> Tensor:
         attended = functional.scaled_dot_product_attention
         return attended(query, query, query, dropout_p=self.dropout)
-
-
-class Loss(torch.nn.Module):
-    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        return functional.cross_entropy(logits, target)
 
 
 def reasons(program: Program) -> dict[str, str | None]:
@@ -75,13 +71,9 @@ def test_calls_that_are_refused() -> None:
     up = torch.nn.Upsample(scale_factor=1.7, mode="bilinear")
     uses = reasons(composites.export(up, (torch.empty(2, 3, 16, 16),)))
     assert "takes no scale 1.7 from 16 to 27" in str(uses["ptxla.upsample_bilinear2d"])
+    sampled = Calling(partial(functional.grid_sample, align_corners=False))
     wide = torch.empty(2, 3, 4, 5).double(), torch.empty(2, 7, 6, 2).double()
-    assert "f64" in str(reasons(composites.export(Sampled(), wide))[GRID_SAMPLER])
-
-
-class Sampled(torch.nn.Module):
-    def forward(self, image: Tensor, grid: Tensor) -> Tensor:
-        return functional.grid_sample(image, grid, align_corners=False)
+    assert "f64" in str(reasons(composites.export(sampled, wide))[GRID_SAMPLER])
 
 
 GRID_SAMPLER = "ptxla.grid_sampler_2d"
@@ -100,7 +92,7 @@ def test_the_entry_of_convolutions_has_the_bits_of_stock(registry: Path) -> None
 def test_a_forward_alone_runs_on_kernels() -> None:
     """Its composite lacks what a backward needs, and the kernel returns it all the same."""
     logits, target = torch.randn(5, 30), torch.randint(30, (5,))
-    step = composites.export(Loss(), (logits, target)).compile("cpu")
+    step = composites.export(Calling(functional.cross_entropy), (logits, target)).compile("cpu")
     outputs, _ = step(step.init({}), logits, target)
     assert step.kernels[0].kernel == "cpu_kernels.losses:cross_entropy_loss"
     expected = functional.cross_entropy(logits, target)
@@ -205,7 +197,9 @@ def test_a_step_without_a_compiler_names_composite_and_kernel(
 ) -> None:
     monkeypatch.setenv("CXX", "/nowhere/g++")
     library.register.cache_clear()
-    program = composites.export(Loss(), (torch.randn(5, 31), torch.randint(31, (5,))))
+    program = composites.export(
+        Calling(functional.cross_entropy), (torch.randn(5, 31), torch.randint(31, (5,)))
+    )
     with pytest.raises(BindError, match=r"ptxla\.cross_entropy_loss: cross_entropy_loss .*CXX"):
         program.compile("cpu")
     library.register.cache_clear()

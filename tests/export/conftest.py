@@ -1,14 +1,13 @@
 """What the tests of export share: the example models, and a module that computes a function."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from composites_testing.example_models import Example, compare, load_example
+from composites_testing.example_models import Example, load_example
+from composites_testing.modules import Computed
 
 import composites
 from lowering import activation
@@ -22,31 +21,12 @@ def model(request: pytest.FixtureRequest) -> Example:
     return load_example(request.param)
 
 
-@pytest.fixture(scope="session")
-def agree() -> Callable[[Mapping[str, np.ndarray], Mapping[str, torch.Tensor]], None]:
-    return compare
-
-
 @pytest.fixture(autouse=True)
 def _nothing_left_on() -> Iterator[None]:
     """Export leaves the process as it was."""
     composites.disable()
     yield
     assert not composites.active()
-
-
-class Computed(torch.nn.Module):
-    """A linear layer, and what `function(module, *arguments)` makes of it."""
-
-    def __init__(self, function: Callable[..., Any], **attributes: Any) -> None:
-        super().__init__()
-        self.linear = torch.nn.Linear(4, 4)
-        self.function = function
-        for name, value in attributes.items():
-            setattr(self, name, value)
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(self, *args, **kwargs)
 
 
 @pytest.fixture(scope="session")

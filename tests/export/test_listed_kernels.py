@@ -12,6 +12,7 @@ import pytest
 import torch
 from composites_testing.golden import Parts, check_cases
 from composites_testing.kernel_uses import answer
+from composites_testing.modules import Calling
 from composites_testing.processes import run_python
 
 import composites
@@ -51,14 +52,12 @@ GOLDEN = Path(__file__).parent / "golden"
 X = torch.linspace(-2, 2, 24).reshape(6, 4).sin()
 
 
-class Model(torch.nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.gelu(x).softmax(-1)
+MODEL = Calling(lambda x: torch.nn.functional.gelu(x).softmax(-1))
 
 
 @pytest.fixture(scope="module")
 def program() -> Program:
-    return composites.export(Model(), (X,))
+    return composites.export(MODEL, (X,))
 
 
 @pytest.fixture
@@ -70,7 +69,7 @@ def listing(listed: Callable[[str, str], tuple[Path, str]]) -> Callable[[str], P
 def found(program: Program, kernels: Any = "auto") -> dict[str, tuple[str, str]]:
     step = program.compile("cpu", kernels)
     outputs, _ = step(step.init({}), X)
-    np.testing.assert_allclose(outputs["out:0"], Model()(X).numpy(), atol=1e-6)
+    np.testing.assert_allclose(outputs["out:0"], MODEL(X).numpy(), atol=1e-6)
     return {use.composite: (_plain(use.kernel), _plain(use.reason)) for use in step.kernels}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from composites_testing.modules import CallingWithWeight
+from composites_testing.modules import Calling, CallingWithWeight
 from torch.nn import functional
 
 import composites
@@ -109,13 +109,9 @@ def test_an_entry_takes_its_place(name: str) -> None:
 
 
 def test_a_product_of_bytes_has_wide_results() -> None:
-    class Product(torch.nn.Module):
-        def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-            return torch._int_mm(a, b)
-
     a = torch.arange(32 * 8, dtype=torch.int64).reshape(32, 8).to(torch.int8)
     b = torch.arange(8 * 16, dtype=torch.int64).reshape(8, 16).to(torch.int8)
-    program = composites.export(Product(), (a, b))
+    program = composites.export(Calling(torch._int_mm), (a, b))
     assert dict(program.composites) == {"ptxla.mm": 1}
     expected = a.to(torch.int32) @ b.to(torch.int32)
     assert torch.equal(torch.from_numpy(program.run(a, b)["out:0"].copy()), expected)

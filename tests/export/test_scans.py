@@ -13,20 +13,14 @@ import composites
 from composites import ExportError, Program
 
 
-class Block(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(8)
-        self.linear = nn.Linear(8, 8)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + functional.gelu(self.linear(self.norm(x)))
+def block() -> nn.Module:
+    return nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 8), nn.GELU())
 
 
 class Layers(nn.Module):
     def __init__(self, *, scanned: bool) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(Block() for _ in range(3))
+        self.layers = nn.ModuleList(block() for _ in range(3))
         self.scanned = scanned
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

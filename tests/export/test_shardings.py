@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 import torch
+from composites_testing.modules import Calling
 from composites_testing.processes import run_python
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
@@ -316,13 +317,17 @@ def test_marks_of_torch_xla_are_kept() -> None:
     assert found["no grid"].endswith("pass mesh=, the mesh that it was marked with")
 
 
+def squares(x: torch.Tensor) -> torch.Tensor:
+    return x.square().sum()
+
+
 @pytest.mark.torch_xla
 @pytest.mark.parametrize("mesh", [None, {"model": 4}])
 def test_norms_are_sums_where_devices_share_the_program(mesh: dict[str, int] | None) -> None:
     # XLA's partitioner gathers the operands of batch norms.
     torch.manual_seed(0)
     norm = torch.nn.LayerNorm(8)
-    module = torch.nn.Sequential(norm, torch.nn.Flatten(0), Total())
+    module = torch.nn.Sequential(norm, torch.nn.Flatten(0), Calling(squares))
     program = composites.export(module, (torch.randn(4, 8),), train=True, ops=("all",), mesh=mesh)
     assert ("batch_norm" in program.mlir) == (mesh is None)
     assert program.composites["ptxla.layer_norm"] == 1
@@ -335,18 +340,10 @@ def test_norms_are_sums_where_devices_share_the_program(mesh: dict[str, int] | N
     np.testing.assert_allclose(found["grad:0.weight"], wanted.numpy(), rtol=1e-5, atol=1e-5)
 
 
-class Total(torch.nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x.square().sum()
-
-
-class Attention(torch.nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.scaled_dot_product_attention(x, x, x)
-
-
 def test_batch_and_heads_stay_apart_in_products() -> None:
-    program = composites.export(Attention(), (torch.randn(2, 4, 6, 8),), mesh={"model": 2})
+    attend = torch.nn.functional.scaled_dot_product_attention
+    module = Calling(lambda x: attend(x, x, x))
+    program = composites.export(module, (torch.randn(2, 4, 6, 8),), mesh={"model": 2})
     products = [line for line in program.mlir.splitlines() if "dot_general" in line]
     assert len(products) == 2
     assert all("batching_dims = [0, 1] x [0, 1]" in line for line in products)

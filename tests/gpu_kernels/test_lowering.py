@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 import torch
+from composites_testing.modules import Calling
 from torch import Tensor
 from torch.nn import functional
 from typer.testing import CliRunner
@@ -221,13 +222,11 @@ def test_kernels_refuse_what_they_do_not_compute() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("h100")
 def test_calls_go_to_the_first_kernel_that_takes_them() -> None:
-    class Attention(torch.nn.Module):
-        def forward(self, query: Tensor) -> Tensor:
-            return functional.scaled_dot_product_attention(query, query, query)
-
+    attention = functional.scaled_dot_product_attention
+    module = Calling(lambda query: attention(query, query, query))
     found = {}
     for size, dtype in ((64, BF16), (20, BF16), (64, torch.float32), (136, BF16)):
-        program = composites.export(Attention(), (torch.empty(2, 4, 32, size, dtype=dtype),))
+        program = composites.export(module, (torch.empty(2, 4, 32, size, dtype=dtype),))
         uses = program.with_kernels("cuda").kernels
         (found[size, dtype],) = (use for use in uses if use.composite.endswith("attention"))
     assert {call: use.kernel for call, use in found.items()} == {

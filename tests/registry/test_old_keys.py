@@ -50,22 +50,6 @@ def test_a_mapping_with_both_keys() -> None:
         parse_registry(twice, "acme.yaml")
 
 
-def test_composites_that_are_not_a_mapping() -> None:
-    text = "schema: 2\nnamespace: acme\ncomposites: [a]\nalternatives: {}\n"
-    with pytest.raises(RegistryError, match=r"acme\.yaml:3: composites must be a mapping"):
-        parse_registry(text, "acme.yaml")
-
-
-def test_mistakes_in_kernels_say_which_key_and_which_form() -> None:
-    head = "schema: 2\nnamespace: acme\ncomposites:\n  e:\n    op: aten::gelu\n    kernels:\n"
-    for row, message in (
-        ("cpu: {function: a:b}", "the kernels of a platform are a list; write cpu: [{function:"),
-        ("a: {goals: [fest], decomposition: a:b}", "goals: must be 'fast', 'small', 'shared' or"),
-    ):
-        (problem,) = read_document(f"{head}      {row}\n", "acme.yaml").problems
-        assert problem.message.startswith(message)
-
-
 def test_the_old_key_of_a_file_that_another_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,9 +28,6 @@ def two(self, *, approximate="none"):
 def three(self, *, approximate="none"):
     return self * 3
 
-def jax_two(self, *, approximate="none"):
-    return self * 2
-
 def declines(self, *, approximate="none"):
     raise UnsupportedCallError("it has no time")
 
@@ -167,7 +164,7 @@ def declined() -> dict[str, str]:
     return {d.alternative: d.reason for d in composites.stats().entries["planted.e"].declined}
 
 
-@pytest.mark.parametrize("function", ["two", "jax:jax_two"])
+@pytest.mark.parametrize("function", ["two", "jax:two"])
 def test_only_the_decomposition_changes(enable: Enable, function: str) -> None:
     texts = []
     for choice in ("stock", "fast"):
@@ -226,7 +223,7 @@ def test_without_jax(enable: Enable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lowering.installation.install.find_spec", lambda name: None)
     message = r"a, an alternative of planted\.e, needs jax; pip install jax, or write e=stock"
     with pytest.raises(MissingPackageError, match=message):
-        enable(f"a: {alternative('jax:jax_two')}")
+        enable(f"a: {alternative('jax:two')}")
     assert composites.active() == ()
     composites.enable("planted.e", decompositions="stock")
     assert gelu() == STOCK

@@ -265,17 +265,6 @@ def test_functions_that_no_graph_can_hold_are_what_they_are(
     torch.testing.assert_close(ours["gradient 0"], gradient_of(leaf).cpu())
 
 
-@variants("rows", [4, 5])
-def test_python_functions_in_graphs_for_any_size(rows: int) -> None:
-    """They are what their composite stands for."""
-    norm = module(modeling_llama.LlamaRMSNorm(6))
-    x = values(rows, 6)
-    stock = compiled(norm, x, requires_grad=True, dynamic=True)
-    with composites.enabled("all"):
-        ours = compiled(norm, x, requires_grad=True, dynamic=True)
-    torch.testing.assert_close(ours, stock)
-
-
 @pytest.mark.slow
 def test_a_compiled_update() -> None:
     """The functions of torch.optim write into their arguments."""
@@ -301,15 +290,23 @@ def test_a_compiled_update() -> None:
     torch.testing.assert_close(ours, stock)
 
 
-def test_graphs_for_any_size_are_stock(compiled_graphs: list[str]) -> None:
+def normed(x: torch.Tensor) -> torch.Tensor:
+    return F.rms_norm(x, (6,))
+
+
+@variants(
+    ("make", "rows"),
+    [(lambda: normed, 4), *((FUNCTIONS["ptxla.rms_norm"][0], rows) for rows in (4, 5))],
+    fast=2,
+)
+def test_graphs_for_any_size_are_stock(
+    compiled_graphs: list[str], make: Callable[[], Function], rows: int
+) -> None:
     """A composite with gradients is traced for one size."""
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        return F.rms_norm(x, (6,))
-
-    stock = compiled(function, values(4, 6), requires_grad=True, dynamic=True)
-    with composites.enabled("rms_norm"):
-        ours = compiled(function, values(4, 6), requires_grad=True, dynamic=True)
+    function = make()
+    stock = compiled(function, values(rows, 6), requires_grad=True, dynamic=True)
+    with composites.enabled("all"):
+        ours = compiled(function, values(rows, 6), requires_grad=True, dynamic=True)
     assert not any(written_composites(graph) for graph in compiled_graphs)
     assert all(same_bits(stock[name], ours[name]) for name in stock)
 

@@ -15,7 +15,6 @@ import composites
 from composites import intermediate
 from composites.errors import LoweringError, RegistryError
 from composites.operators.experts import experts
-from composites.registry.validation import parse_registry
 
 
 def mlp(x: Tensor, weight: Tensor, down: Tensor) -> Tensor:
@@ -190,35 +189,3 @@ def test_wrong_names(intermediates: Any, message: str) -> None:
     decorate = composites.composite("t.named", intermediates=intermediates)
     with pytest.raises(RegistryError, match=f"intermediates: {message}"):
         decorate(mlp)
-
-
-ENTRY = """\
-schema: 1
-namespace: t
-composites:
-  e:
-    op: aten::gelu
-    attributes: {approximate: approximate}
-    %s
-"""
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ("intermediates: [gate]", "needs `backward: derive`, which takes them"),
-        (
-            "backward: derive\n    intermediates: [gate]",
-            "the stock lowering names no values; give a `decomposition` that calls",
-        ),
-        (
-            "decomposition: torch.nn.functional:gelu\n    backward: derive\n"
-            "    intermediates: [approximate]",
-            "'approximate' has another meaning in this entry",
-        ),
-        ("backward: derive\n    intermediates: [a.b]", "'a.b' is not the name of a value"),
-    ],
-)
-def test_wrong_entries(keys: str, message: str) -> None:
-    with pytest.raises(RegistryError, match=re.escape(message)):
-        parse_registry(ENTRY % keys, "t.yaml")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +84,6 @@ def looped(self):
 
 
 def scale(x: torch.Tensor, y: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
-    return x * y * factor
-
-
-def jax_scale(x, y, factor=2.0):
     return x * y * factor
 
 
@@ -187,6 +184,16 @@ CALLS: dict[str, tuple[str, Callable[..., Any], list[Tensor]]] = {
         derived("aten::cat", "cat", ", attributes: {dim: dim}"), lambda *t: torch.cat(t, 1),
         [numbers(2, n, seed=n) for n in (1, 2, 3)],
     ),
+    "a graph of torch.compile": (
+        derived("aten::gelu", "gelu"),
+        torch.compile(lambda x: F.gelu(x), backend="aot_eager", fullgraph=True), [numbers(4, 3)],
+    ),
+    "a Python function": (
+        "  planted: {function: 'umbra_ops:scale', operands: [x, y], attributes: {factor: factor},"
+        " decomposition: 'jax:umbra_ops:scale', backward: derive}\n",
+        lambda x, y: import_module("umbra_ops").scale(x, y, 3.0),
+        [numbers(4), numbers(4, seed=1)],
+    ),
     "adapted arguments": (ADAPTED, lambda x: torch.pow(x, 3), [numbers(4)]),
 }  # fmt: skip
 
@@ -195,6 +202,7 @@ CALLS: dict[str, tuple[str, Callable[..., Any], list[Tensor]]] = {
 def test_calls(enable: Enable, case: str) -> None:
     entry, call, given = CALLS[case]
     enable(entry)
+    torch._dynamo.reset()
     same_as_cpu(call, given, BOTH)
 
 
@@ -239,17 +247,6 @@ def test_a_gradient_of_the_gradient_is_that_of_the_operator(enable: Enable) -> N
     torch.testing.assert_close(*found)
 
 
-def test_a_python_function(enable: Enable) -> None:
-    enable(
-        "  planted:\n    function: umbra_ops:scale\n    operands: [x, y]\n"
-        "    attributes: {factor: factor}\n    decomposition: jax:umbra_ops:jax_scale\n"
-        "    backward: derive\n"
-    )
-    import umbra_ops  # type: ignore[import-not-found]
-
-    same_as_cpu(lambda x, y: umbra_ops.scale(x, y, 3.0), [numbers(4), numbers(4, seed=1)], BOTH)
-
-
 def test_a_second_derivative_of_adapted_arguments_is_an_error(enable: Enable) -> None:
     enable(ADAPTED)
     x = numbers(4).to("xla").requires_grad_()
@@ -279,13 +276,6 @@ def test_mistakes(enable: Enable) -> None:
     x = numbers(4).abs().to("xla").requires_grad_()
     with pytest.raises(LoweringError, match=r"umbra_ops:looped failed .*Reverse-mode"):
         torch.autograd.grad(torch.relu(x).sum(), [x])
-
-
-def test_compiled_graphs(enable: Enable) -> None:
-    enable(derived("aten::gelu", "gelu"))
-    torch._dynamo.reset()
-    call = torch.compile(F.gelu, backend="aot_eager", fullgraph=True)
-    same_as_cpu(call, [numbers(4, 3)], BOTH)
 
 
 def test_exports(enable: Enable) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch_xla.core.xla_model as xm
+from composites_testing.modules import Calling
 from composites_testing.tensors import values
 from composites_testing.vendor_calls import umbra_composites, values_and_gradients
 from torch import Tensor
@@ -353,16 +354,11 @@ def test_an_optimizer_over_lists(enable: Enable) -> None:
         torch.testing.assert_close(mine.cpu(), expected)
 
 
-class Sums(torch.nn.Module):
-    def forward(self, a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> list[Tensor]:
-        return list(torch._foreach_add([a, b], [c, d], alpha=2))
-
-
 def test_exports_and_kernels(enable: Enable) -> None:
     enable(FOREACH % "")
     shapes = [(2, 3), (4,), (2, 3), (4,)]
     given = tuple(numbers(*shape) for shape in shapes)
-    program = composites.export(Sums(), given, ops=["umbra.add"])
+    program = composites.export(Calling(CALLS["two lists"][1]), given, ops=["umbra.add"])
     assert program.composites == {"umbra.add": 1}
 
     def kernel(*operands: Any, alpha: float, operand_segment_sizes: tuple[int, ...]) -> Any:

@@ -7,14 +7,28 @@ import torch
 
 
 class Calling(torch.nn.Module):
-    """Calls a function with its argument."""
+    """Calls a function with its arguments."""
 
-    def __init__(self, function: Callable[[torch.Tensor], Any]) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.function = function
 
-    def forward(self, x: torch.Tensor) -> Any:
-        return self.function(x)
+    def forward(self, *arguments: torch.Tensor) -> Any:
+        return self.function(*arguments)
+
+
+class Computed(torch.nn.Module):
+    """A linear layer, and what `function(module, *arguments)` makes of it."""
+
+    def __init__(self, function: Callable[..., Any], **attributes: Any) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        self.function = function
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(self, *args, **kwargs)
 
 
 class CallingWithWeight(torch.nn.Module):
