@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from composites_testing.golden import Parts, check_cases
+from composites_testing.modules import Calling
 from composites_testing.processes import run_python
 from typer.testing import CliRunner, Result
 
@@ -311,17 +312,11 @@ def test_calls_with_lists_against_a_lock(write: Callable[..., str], tmp_path: Pa
 
 @pytest.mark.slow
 def test_exports_are_understood_with_the_lock(tmp_path: Path) -> None:
-    class Step(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            layers = (torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.LayerNorm(8))
-            self.inner = torch.nn.Sequential(*layers, torch.nn.Dropout(0.5), torch.nn.Softmax(-1))
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.inner(x).square().sum()
-
+    layers = (torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.LayerNorm(8), torch.nn.Dropout(0.5))
+    loss = Calling(lambda x: x.square().sum())
+    step = torch.nn.Sequential(*layers, torch.nn.Softmax(-1), loss)
     optimizer = torch.optim.AdamW
-    program = composites.export(Step(), (torch.ones(2, 4),), optimizer=optimizer, ops=["all"])
+    program = composites.export(step, (torch.ones(2, 4),), optimizer=optimizer, ops=["all"])
     program.module.write(tmp_path / "step.mlir")
     assert len(program.composites) > 5
     result = invoke("inspect", str(tmp_path / "step.mlir"), "--against", str(builtin_lock_path()))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from composites_testing.modules import CallingWithWeight
 
 import composites
 from composites import ExportError, torch_internals
@@ -104,17 +105,9 @@ def test_an_operator_of_a_backward_that_is_missing(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(capture, "_decompositions", lambda: others)
     monkeypatch.setattr(torch_internals, "decomposition_of", lambda operator: None)
 
-    class Squashed(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.ones(3))
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return (x * self.weight).sigmoid().sum()
-
     for _ in range(2):
         with pytest.raises(ExportError, match="aten::sigmoid_backward has no rule in JAX"):
-            composites.export(Squashed(), (torch.ones(3),), train=True, ops=[])
+            composites.export(CallingWithWeight(torch.sigmoid), (), train=True, ops=[])
 
 
 def test_an_error_in_a_decomposition_names_its_line(

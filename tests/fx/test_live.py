@@ -198,7 +198,6 @@ def written_alias(x: Tensor, y: Tensor) -> Tensor:
     return y + 1
 
 
-@pytest.mark.filterwarnings("ignore:a graph of torch.compile runs in eager")
 class Clamped(torch.autograd.Function):
     """A function with a gradient of its own, whose graphs are inside an operator of the graph."""
 

@@ -26,6 +26,7 @@ from composites_testing.kernel_samples import (
     kernels_of,
     loss,
 )
+from composites_testing.modules import Calling
 from composites_testing.selection import exhaustive
 from torch import Tensor
 from torch.nn import functional
@@ -146,25 +147,14 @@ def test_adamw_has_the_numbers_of_the_decomposition(
     dtype: torch.dtype, maximize: bool, registry: Path
 ) -> None:
     torch.manual_seed(0)
-    module = torch.nn.Linear(33, 47, dtype=dtype)  # more than a block, and less
+    layer = torch.nn.Linear(33, 47, dtype=dtype)  # more than a block, and less
+    module = torch.nn.Sequential(layer, Calling(lambda y: y.square().mean()))
     optimizer = partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.1, maximize=maximize)
-    program = composites.export(
-        Squared(module), (torch.randn(5, 33, dtype=dtype),), optimizer=optimizer
-    )
+    program = composites.export(module, (torch.randn(5, 33, dtype=dtype),), optimizer=optimizer)
     types = {"i64": torch.int64, "bf16": BF16, "f32": F32}
     inputs = [torch.rand(value.sizes).to(types[value.dtype]) for value in program.inputs]
     arrays = arrays_of(program, inputs)
     assert compared(program, arrays, registry, TOLERANCE[dtype]) == 2
-
-
-class Squared(torch.nn.Module):
-    def __init__(self, layer: torch.nn.Module) -> None:
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x: Tensor) -> Tensor:
-        squares: Tensor = self.layer(x).square()
-        return squares.mean()
 
 
 def with_exact_products(program: Program) -> Module:

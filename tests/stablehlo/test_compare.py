@@ -279,22 +279,7 @@ def test_results_that_are_never_finite_are_no_comparison() -> None:
 
 def test_random_operands_of_a_backward_need_not_belong_together() -> None:
     """A kernel takes the saved square where the decomposition computes it again."""
-    module = Module.parse(
-        """
-        module {
-          func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-            %0 = stablehlo.multiply %x, %x : tensor<4xf32>
-            %1 = stablehlo.composite "acme.square_backward" %x, %0 {decomposition = @d}
-              : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-            return %1 : tensor<4xf32>
-          }
-          func.func private @d(%x: tensor<4xf32>, %0: tensor<4xf32>) -> tensor<4xf32> {
-            %1 = stablehlo.multiply %x, %x : tensor<4xf32>
-            return %1 : tensor<4xf32>
-          }
-        }
-        """
-    )
+    module = load("square_backward")
     kernels = {"acme.square_backward": lambda x, square: square}
     told = problem(compare(module, kernels))
     assert told.endswith("all operands follow: --inputs FILE.npz, or inputs=)")

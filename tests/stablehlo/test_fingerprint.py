@@ -1,23 +1,12 @@
 """fingerprint: a hash of what a decomposition is, and of nothing else."""
 
+from composites_testing.passes import DATA
+
 from lowering.stablehlo import Module
 from lowering.stablehlo.composites import composites_of
 from lowering.stablehlo.fingerprint import fingerprint
 
-TEXT = """
-func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
-  %0 = stablehlo.composite "a.outer" %x {decomposition = @outer} : (tensor<2xf32>) -> tensor<2xf32>
-  return %0 : tensor<2xf32>
-}
-func.func private @outer(%y: tensor<2xf32>) -> tensor<2xf32> {
-  %0 = stablehlo.composite "a.inner" %y {decomposition = @inner} : (tensor<2xf32>) -> tensor<2xf32>
-  return %0 : tensor<2xf32>
-}
-func.func private @inner(%z: tensor<2xf32>) -> tensor<2xf32> {
-  %0 = stablehlo.sine %z : tensor<2xf32>
-  return %0 : tensor<2xf32>
-}
-"""
+TEXT = (DATA / "nested_sine.mlir").read_text()
 
 
 def of_outer(text: str) -> str:

@@ -4,27 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from composites_testing.passes import load
 
 from lowering.stablehlo import Module, RunError, jax_function
 from lowering.stablehlo.run import enable_x64
 
-TEXT = """
-func.func @main(%unused: tensor<2xbf16>, %x: tensor<3xf32>, %n: tensor<i64>)
-    -> (tensor<3xf32>, tensor<i64>) {
-  %0 = stablehlo.composite "acme.twice" %x {decomposition = @twice}
-    : (tensor<3xf32>) -> tensor<3xf32>
-  %1 = stablehlo.add %n, %n : tensor<i64>
-  return %0, %1 : tensor<3xf32>, tensor<i64>
-}
-func.func private @twice(%x: tensor<3xf32>) -> tensor<3xf32> {
-  %0 = stablehlo.add %x, %x : tensor<3xf32>
-  return %0 : tensor<3xf32>
-}
-"""
-
 
 def test_it_is_a_function_for_jit() -> None:
-    function = jax_function(Module.parse(TEXT))
+    function = jax_function(load("call_of_jax"))
 
     def twice(unused: jax.Array, x: jax.Array, n: jax.Array) -> jax.Array:
         return function(unused, function(unused, x, n)[0], n)[0] + 1

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from composites_testing.modules import Calling
 from composites_testing.passes import DATA
 from composites_testing.stablehlo_commands import invoke
 
@@ -28,17 +29,9 @@ POOL = torch.nn.Sequential(
 )
 
 
-class Pooled(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = POOL
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.body(x).square().sum()
-
-
 def exported(**options: Any) -> composites.Program:
-    return composites.export(Pooled(), (torch.ones(1, 1, 10, 10),), train=True, **options)
+    module = torch.nn.Sequential(POOL, Calling(lambda x: x.square().sum()))
+    return composites.export(module, (torch.ones(1, 1, 10, 10),), train=True, **options)
 
 
 def test_what_a_target_lacks_is_replaced() -> None:

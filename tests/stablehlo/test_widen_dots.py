@@ -3,28 +3,13 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from composites_testing.passes import program, stay
+from composites_testing.passes import load, program, stay
 
 from lowering.stablehlo import Module, casts, drop_cast_roundtrips, run, widen_dots
 
-# As autocast writes the gradient of a residual stream: it is added to in f32, and the next product
-# takes it in bf16.
-RESIDUAL = """
-func.func @main(%a: tensor<4x8xbf16>, %b: tensor<8x4xbf16>, %r: tensor<4x4xf32>)
-    -> (tensor<4x8xbf16>, tensor<4x4xf32>) {
-  %0 = stablehlo.dot %a, %b : (tensor<4x8xbf16>, tensor<8x4xbf16>) -> tensor<4x4xbf16>
-  %1 = stablehlo.convert %0 : (tensor<4x4xbf16>) -> tensor<4x4xf32>
-  %2 = stablehlo.transpose %1, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
-  %3 = stablehlo.convert %2 : (tensor<4x4xf32>) -> tensor<4x4xbf16>
-  %4 = stablehlo.dot %3, %a : (tensor<4x4xbf16>, tensor<4x8xbf16>) -> tensor<4x8xbf16>
-  %5 = stablehlo.add %r, %2 : tensor<4x4xf32>
-  return %4, %5 : tensor<4x8xbf16>, tensor<4x4xf32>
-}
-"""
-
 
 def test_a_product_that_is_cast_back_stays_whichever_pass_comes_first() -> None:
-    residual = Module.parse(RESIDUAL)
+    residual = load("residual")
     stay(widen_dots, [residual])
     one = drop_cast_roundtrips(widen_dots(residual))
     assert one.text == widen_dots(drop_cast_roundtrips(residual)).text

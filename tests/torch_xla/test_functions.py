@@ -4,6 +4,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -110,22 +111,7 @@ def two(x: Tensor, y: Tensor, *, times: int = 2) -> dict:
     return {"sum": x + y * times, "difference": [x - y, x * y]}
 """
 
-VENDOR = """
-namespace: acme
-composites:
-  scale:
-    function: acme_layers:Scale.forward
-    operands: [x, self.weight]
-    attributes: {factor: self.factor}
-    backward: derive
-  two:
-    function: acme_layers:two
-    operands: [x, y]
-    attributes: {times: {from: times, type: i64}}
-    backward: derive
-  shifted: {function: "acme_layers:Scale.shifted", operands: [x, self.weight]}
-  moved: {function: "acme_layers:Scale.forwrad", operands: [x]}
-"""
+VENDOR = Path(__file__).with_name("functions.yaml").read_text(encoding="utf-8")
 
 
 @pytest.fixture

@@ -324,18 +324,14 @@ def test_out_dtype_operator_of_integers_is_exact() -> None:
     assert_close(convolved, aten.conv2d.default(*wide(image, kernel)), I32)
 
 
-def test_out_dtype_operator_elsewhere_is_what_it_was() -> None:
-    a, b = random(5, 16, device="cpu"), random(16, 3, device="cpu")
+@pytest.mark.parametrize("device", ["cpu", "xla"])
+def test_out_dtype_operator_elsewhere_and_afterwards_is_what_it_was(device: str) -> None:
+    if device == "xla":
+        composites.disable()
+    a, b = random(5, 16, device=device), random(16, 3, device=device)
     result = out_dtype(aten.mm.default, F32, a, b)
-    assert torch.equal(result, torch.mm(a.float(), b.float()))
-    with pytest.raises(ValueError, match="out_dtype only allows"):
-        out_dtype(aten.bmm.default, F32, a[None], b[None])
-
-
-def test_out_dtype_operator_is_put_back() -> None:
-    composites.disable()
-    a, b = random(5, 16), random(16, 3)
-    assert composites_of(out_dtype(aten.mm.default, F32, a, b)) == []
+    assert device == "cpu" or composites_of(result) == []
+    assert device == "xla" or torch.equal(result, torch.mm(a.float(), b.float()))
     with pytest.raises(ValueError, match="out_dtype only allows"):
         out_dtype(aten.bmm.default, F32, a[None], b[None])
 

@@ -129,32 +129,7 @@ def test_a_backward_that_is_differentiated_is_not_claimed() -> None:
     assert fallbacks("ptxla.rms_norm")[reason] == before + 1
 
 
-REGISTRY = """\
-schema: 1
-namespace: umbra
-composites:
-  gelu:
-    op: aten::gelu
-    attributes: {approximate: approximate}
-    when: {approximate: [tahn]}
-    decomposition: native
-  relu: {op: aten::relu, decomposition: "umbra_operators:noisy"}
-  int_mm: {op: aten::_int_mm, decomposition: native}
-  silu: {op: aten::silu, when: {dtypes: [bf16], where: ["self.dim() > 2"]}, decomposition: native}
-  conv:
-    op: aten::convolution
-    operands: [input, weight]
-    attributes: {stride: stride}
-    when: {rank: 4}
-    decomposition: native
-  cat:
-    op: aten::cat
-    operands: [a, b]
-    attributes: {dim: dim}
-    adapt: umbra_operators:cat
-    decomposition: umbra_operators:cat_of_two
-    backward: derive
-"""
+REGISTRY = Path(__file__).with_name("statistics.yaml").read_text(encoding="utf-8")
 
 OPERATORS = """\
 import torch

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,28 +13,7 @@ from composites_testing.selection import exhaustive, variants
 
 import composites
 
-REGISTRY = """\
-namespace: umbra
-composites:
-  silu: {op: aten::silu, decomposition: native, backward: derive}
-  add:
-    op: aten::add.Tensor
-    attributes: {alpha: alpha}
-    decomposition: native
-    backward: derive
-  mul: {op: aten::mul.Tensor, decomposition: native}
-  var_mean:
-    op: aten::var_mean.correction
-    attributes: {dim: {from: dim, optional: true}, keepdim: keepdim}
-    when: {correction: [1]}
-    decomposition: native
-    backward: derive
-  foreach_add:
-    op: aten::_foreach_add.List
-    attributes: {alpha: alpha}
-    decomposition: native
-    backward: derive
-"""
+REGISTRY = Path(__file__).with_name("variants.yaml").read_text(encoding="utf-8")
 
 
 @pytest.fixture(autouse=True)
@@ -106,6 +86,8 @@ ALIASES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 SHARED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "a list with a tensor and its detached alias": lambda x: _added(x, x.detach()),
+    "a list with a tensor twice": lambda x: _added(x, x),
+    "a list that is added to itself": lambda x: _added_to_itself(x),
     "a list with a tensor and a part of it": lambda x: _added(x, x[:2]),
     "out twice": lambda x: _statistics(x, zeros(3)),
 }
@@ -124,6 +106,11 @@ NUMBERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 def _added(*targets: torch.Tensor) -> torch.Tensor:
     torch._foreach_add_(targets, [target * (n + 1) for n, target in enumerate(targets)])
     return targets[0]
+
+
+def _added_to_itself(x: torch.Tensor) -> torch.Tensor:
+    torch._foreach_add_([x, x], [x, x])
+    return x
 
 
 def _statistics(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from composites_testing.modules import Calling
 from jax import lax
 from typer.testing import CliRunner
 
@@ -108,12 +109,8 @@ def test_a_program_is_understood_with_the_lock_of_its_registry(
     catalog = load_catalog([str(REGISTRIES / "xla.yaml")], in_place=True)
     write_lock(lock_of(catalog.registries[0], catalog), lock)
 
-    class Product(torch.nn.Module):
-        def forward(self, *operands: torch.Tensor) -> torch.Tensor:
-            return xla_ops.mx_mm(*operands)
-
     (arguments, _), *_ = xla_ops.mx_mm_samples(torch.bfloat16)
-    exported = composites.export(Product(), arguments[:4], ops=["xla.*"])
+    exported = composites.export(Calling(xla_ops.mx_mm), arguments[:4], ops=["xla.*"])
     assert exported.composites == {"xla.mx_mm": 1, "xla.scaled_dot": 1}
     program.write_text(exported.mlir)
     result = CliRunner().invoke(app, ["inspect", str(program), "--against", str(lock)])

@@ -249,18 +249,6 @@ def test_in_place_with_gradients_is_autograds_own(enable: Enable) -> None:
     compare(in_place, enable_it, (2, 3), (2, 3))
 
 
-def test_a_tensor_twice_in_a_list_that_is_written(enable: Enable) -> None:
-    found = []
-    for text in ("", FOREACH % ", backward: derive"):
-        composites.disable()
-        if text:
-            enable(text)
-        x = numbers(2, 3).to("xla")
-        torch._foreach_add_([x, x], [x, x])
-        found.append(x.cpu())
-    assert torch.equal(*found)
-
-
 def test_an_absent_list_is_not_an_empty_one(enable: Enable) -> None:
     import umbra_ops  # type: ignore[import-not-found]
 

@@ -15,6 +15,7 @@ from lowering.verification.verify import verify
 Verify = Callable[..., Sequence[Row]]
 
 FUNCTIONS = """
+import jax
 import jax.numpy as jnp
 import torch
 from torch import Tensor
@@ -29,6 +30,9 @@ def slightly_wrong(self, *, approximate="none"):
 
 def relu(self, *, approximate="none"):
     return torch.relu(self)
+
+def jax_right(self, *, approximate="none"):
+    return jax.nn.gelu(self, approximate=approximate == "tanh")
 
 def jax_relu(self, *, approximate="none"):
     return jnp.maximum(self, 0)
@@ -50,6 +54,9 @@ def flow(self, *, approximate="none"):
 
 def backward(grad_output, self, *, approximate="none"):
     return torch.ops.aten.gelu_backward(grad_output, self, approximate=approximate) + 3.1
+
+def jax_backward(grad_output: jax.Array, self: jax.Array, *, approximate="none") -> jax.Array:
+    return grad_output + 3
 
 def rows(x: Tensor) -> Tensor:
     return torch.softmax(x, -1)
@@ -133,9 +140,16 @@ def entry(body: str) -> str:
     return f"  planted: {{{body}}}\n"
 
 
-@pytest.mark.parametrize("backward", ["", ", backward: derive"])
-def test_what_is_right_is_verified(run: Verify, backward: str) -> None:
-    rows = run(entry(f"{GELU}, decomposition: 'planted:right'{backward}"), dtypes=("f32", "bf16"))
+@pytest.mark.parametrize(
+    ("function", "backward"),
+    [
+        ("planted:right", ""),
+        ("planted:right", ", backward: derive"),
+        pytest.param("jax:planted:jax_right", ", backward: derive", marks=pytest.mark.slow),
+    ],
+)
+def test_what_is_right_is_verified(run: Verify, function: str, backward: str) -> None:
+    rows = run(entry(f"{GELU}, decomposition: '{function}'{backward}"), dtypes=("f32", "bf16"))
     assert [row.verdict for row in rows] == [Verdict.VERIFIED] * 2, rows
     assert not [finding for row in rows for finding in row.findings]
     assert all(row.claimed and row.source == "OpInfo" and not row.unclaimed for row in rows)
@@ -161,14 +175,24 @@ def test_wrong_decompositions(run: Verify, wrong: Sequence[tuple[str, Check | No
             texts = found.values()
             assert any(part in text for part in message.split("|") for text in texts), found
             assert kind == "" or function != "planted:relu" or Check.GRADIENT in found
-    assert Check.FORWARD in failures(run(entry(f"{GELU}, decomposition: 'jax:planted:jax_relu'")))
+        found = failures(run(entry(f"{GELU}, decomposition: 'jax:planted:jax_relu'{kind}")))
+        assert {*found} >= {Check.FORWARD, *([Check.GRADIENT] if kind else [])}
+
+
+BACKWARDS = (
+    ("op: aten::gelu_backward", "planted:backward"),
+    (
+        "gradients: [self]",
+        "jax:planted:jax_backward",
+    ),
+)
 
 
 @pytest.mark.parametrize("name", ["planted", "grad"])
-def test_a_wrong_backward(run: Verify, name: str) -> None:
+@pytest.mark.parametrize(("of", "function"), BACKWARDS)
+def test_a_wrong_backward(run: Verify, of: str, function: str, name: str) -> None:
     grad = (
-        "  grad: {op: aten::gelu_backward, attributes: {approximate: approximate},"
-        " decomposition: 'planted:backward'}\n"
+        f"  grad: {{{of}, attributes: {{approximate: approximate}}, decomposition: '{function}'}}\n"
     )
     found = failures(run(entry(f"{GELU}, backward: grad") + grad, name))
     assert set(found) == {Check.GRADIENT}

@@ -1,6 +1,6 @@
 """What a change has to pass, and what is more of the same and marked as exhaustive."""
 
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pytest
@@ -16,13 +16,6 @@ def only_fast(cases: Iterable[Any], *fast: Any) -> list[Any]:
     cases = list(cases)
     assert set(fast) <= set(cases), set(fast) - set(cases)
     return [case if case in fast else exhaustive(case)[0] for case in cases]
-
-
-def first_of_each(cases: Iterable[Any], kind: Callable[[Any], Hashable]) -> list[Any]:
-    """All of these parameters; of each kind the first in every run, the others exhaustive."""
-    cases = list(cases)
-    first = {kind(case): case for case in reversed(cases)}
-    return only_fast(cases, *first.values())
 
 
 def variants(
