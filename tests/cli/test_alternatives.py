@@ -22,16 +22,7 @@ def pair(one, two):
     return one
 """
 
-REGISTRY = """\
-schema: 1
-namespace: umbra
-composites:
-  e:
-    op: aten::relu
-    kernels:
-      a: {goals: [fast, small], decomposition: "umbra_f:two", when: {rank: 2}, tolerance: {f32: 9}}
-      b: {decomposition: "umbra_f:two"}
-"""
+REGISTRY = Path(__file__).with_name("alternatives.yaml").read_text(encoding="utf-8")
 
 SCRIPT = """\
 import torch, torch_xla

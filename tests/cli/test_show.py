@@ -19,21 +19,7 @@ from lowering.cli.app import app
 from lowering.frontends.chosen import is_installed
 from lowering.generated import ptxla
 
-REGISTRY = """\
-schema: 1
-namespace: umbra
-composites:
-  gelu_tanh:
-    op: aten::gelu
-    version: 3
-    attributes: {approximate: approximate, tile: {value: [8, 128]}}
-    when: {approximate: tanh, dtypes: [bf16], rank: [2, 3], where: ["self.shape[0] > 1"]}
-    backward: derive
-  softmax:
-    op: aten::_softmax
-    attributes: {axis: {from: dim, normalize: dim}}
-  add: {op: aten::_foreach_add.List, attributes: {alpha: alpha}}
-"""
+REGISTRY = Path(__file__).with_name("show.yaml").read_text(encoding="utf-8")
 LAYERS = """\
 import torch
 def scale(x: torch.Tensor, factor: float = 2.0):

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from composites_testing.cases import Case, cases
-from composites_testing.passes import random_inputs
+from composites_testing.passes import load, random_inputs
 from composites_testing.scatters import FORMS, arguments, scatter
 from composites_testing.selection import only_fast
 
@@ -131,26 +131,7 @@ def test_litert_refuses_what_is_said_and_nothing_else(name: str) -> None:
 
 
 def test_a_loop_that_starts_from_constants_is_refused_too() -> None:
-    module = program(
-        """
-        %zero = stablehlo.constant dense<0> : tensor<i32>
-        %start = stablehlo.constant dense<0.0> : tensor<4xf32>
-        %loop:2 = stablehlo.while(%i = %zero, %x = %start) : tensor<i32>, tensor<4xf32>
-          cond {
-            %end = stablehlo.constant dense<3> : tensor<i32>
-            %goes = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
-            stablehlo.return %goes : tensor<i1>
-          } do {
-            %one = stablehlo.constant dense<1> : tensor<i32>
-            %next = stablehlo.add %i, %one : tensor<i32>
-            %sum = stablehlo.add %x, %a0 : tensor<4xf32>
-            stablehlo.return %next, %sum : tensor<i32>, tensor<4xf32>
-          }
-        %r = stablehlo.negate %loop#1 : tensor<4xf32>
-        """,
-        "tensor<4xf32>",
-        result="tensor<4xf32>",
-    )
+    module = load("loop_from_constants")
     with pytest.raises(UnsupportedOperationError, match=r"does not take stablehlo\.while"):
         run_passes(module, target_passes("litert"))
     with pytest.raises((RuntimeError, ValueError)):

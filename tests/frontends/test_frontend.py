@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from composites_testing.modules import Calling
 
 import composites
 from composites.errors import ExportError
@@ -52,11 +53,6 @@ def test_the_table_of_the_documentation() -> None:
         assert table[row] == expected, row
 
 
-class InF64(torch.nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x.double().sin()
-
-
 def test_exports_in_the_documentation() -> None:
     table = cells()
     assert [table[row] for row in (DIVIDED, LINES)] == ["yes"] * 2
@@ -68,7 +64,7 @@ def test_exports_in_the_documentation() -> None:
         with pytest.raises(ExportError, match="of torch_xla have fixed sizes; pass frontend='fx'"):
             composites.export(*call, **varying)
     with pytest.raises(RefusedOperationError, match=rf"from aten::sin, at {re.escape(__file__)}:"):
-        composites.export(InF64(), (torch.ones(2),), target="litert")
+        composites.export(Calling(lambda x: x.double().sin()), (torch.ones(2),), target="litert")
     given: dict[str, Any] = {"mesh": {"model": 2}, "shardings": {"weight": ("model", None)}}
     program = composites.export(torch.nn.Linear(4, 4), (torch.ones(2, 4),), **given)
     assert "sharding" in program.module.text

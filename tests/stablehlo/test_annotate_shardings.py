@@ -1,24 +1,17 @@
 """annotate_shardings: both forms, one in the place of the other, and none."""
 
 import pytest
+from composites_testing.passes import load
 
 from lowering.stablehlo import Module, annotate_shardings
 from lowering.stablehlo.errors import UnsupportedOperationError
 
-TEXT = """
-module @m {
-  func.func @main(%x: tensor<4x2xf32> {jax.buffer_donor = true}, %y: tensor<2xf32>)
-      -> (tensor<4x2xf32>, tensor<2xf32>) {
-    return %x, %y : tensor<4x2xf32>, tensor<2xf32>
-  }
-}
-"""
 MESH = '#sdy.mesh<["a"=2]>'
 ROWS = '#sdy.sharding<@mesh, [{"a"}, {}]>'
 
 
 def test_both_forms() -> None:
-    module = Module.parse(TEXT)
+    module = load("donor")
     tiled = "{devices=[2,1]<=[2]}"
     gspmd = annotate_shardings(module, inputs=[tiled, None], results=[None, "{replicated}"])
     gspmd.verify()
@@ -39,7 +32,7 @@ def test_both_forms() -> None:
 
 def test_another_number() -> None:
     with pytest.raises(UnsupportedOperationError, match="@main has 2 inputs, and 1 shardings are"):
-        annotate_shardings(Module.parse(TEXT), inputs=[None], results=[None, None])
+        annotate_shardings(load("donor"), inputs=[None], results=[None, None])
     other = Module.parse("func.func @other() { return }")
     with pytest.raises(UnsupportedOperationError, match="no function @main"):
         annotate_shardings(other, inputs=[], results=[])

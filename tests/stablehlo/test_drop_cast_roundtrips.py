@@ -5,17 +5,10 @@ from itertools import pairwise
 import ml_dtypes
 import numpy as np
 import pytest
-from composites_testing.passes import changed
+from composites_testing.passes import changed, program
 from composites_testing.selection import exhaustive
 
 from lowering.stablehlo import Module, casts, drop_cast_roundtrips, run
-
-
-def program(body: str, operand: str, result: str) -> Module:
-    """A function of `%x` that returns `%y`."""
-    return Module.parse(
-        f"func.func @main(%x: {operand}) -> {result} {{\n{body}\nreturn %y : {result}\n}}"
-    )
 
 
 def dropped(module: Module) -> Module:
@@ -52,14 +45,14 @@ IN_A_ROW = {
 def test_casts_in_a_row() -> None:
     for types, expected in IN_A_ROW.items():
         tensors = [f"tensor<4x{type_}>" for type_ in types.split()]
-        names = ["x", *(f"v{number}" for number in range(len(tensors) - 2)), "y"]
+        names = ["x", *(f"v{number}" for number in range(len(tensors) - 2)), "r"]
         lines = [
             f"%{name} = stablehlo.convert %{source} : ({narrow}) -> {wide}"
             for (source, name), (narrow, wide) in zip(
                 pairwise(names), pairwise(tensors), strict=True
             )
         ]
-        after = dropped(program("\n".join(lines), tensors[0], tensors[-1]))
+        after = dropped(program("\n".join(lines), f"%x: {tensors[0]}", tensors[-1]))
         left = ["-".join(cast) for cast in cast_types(after)]
         assert sorted(left) == sorted(expected.split()), types
 
@@ -71,8 +64,8 @@ def test_a_long_way_there_and_back() -> None:
         " -> tensor<4x4xf32>"
         for i in range(3000)
     ]
-    lines.append("%y = stablehlo.convert %m3000 : (tensor<4x4xf32>) -> tensor<4x4xbf16>")
-    after = dropped(program("\n".join(lines), "tensor<4x4xbf16>", "tensor<4x4xbf16>"))
+    lines.append("%r = stablehlo.convert %m3000 : (tensor<4x4xf32>) -> tensor<4x4xbf16>")
+    after = dropped(program("\n".join(lines), "%x: tensor<4x4xbf16>", "tensor<4x4xbf16>"))
     assert "f32" not in after.text
 
 

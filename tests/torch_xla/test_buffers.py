@@ -13,17 +13,7 @@ from composites_testing.selection import exhaustive
 import composites
 from composites.torch_internals import assign
 
-REGISTRY = """\
-schema: 1
-namespace: umbra
-composites:
-  foreach_add:
-    op: aten::_foreach_add.List
-    attributes: {alpha: alpha}
-    decomposition: native
-    backward: derive
-  add: {op: aten::add.Tensor, attributes: {alpha: alpha}, decomposition: native, backward: derive}
-"""
+REGISTRY = Path(__file__).with_name("buffers.yaml").read_text(encoding="utf-8")
 
 SCRIPT = """
 import re, sys

@@ -85,30 +85,6 @@ class Norm(torch.nn.Module):
         return torch.tanh(x)
 """
 
-VENDOR = """
-schema: 1
-namespace: acme
-composites:
-  norm:
-    function: acme_layers.named:Norm.forward
-    copies: [acme_layers, transformers]
-    operands: [x]
-    backward: derive
-  rms_norm:
-    function: transformers.models.llama.modeling_llama:LlamaRMSNorm.forward
-    copies: transformers
-    operands: [hidden_states, self.weight]
-    attributes: {eps: self.variance_epsilon}
-    when: {dtypes: bf16}
-    backward: derive
-  of_qwen2:
-    function: transformers.models.qwen2.modeling_qwen2:Qwen2RMSNorm.forward
-    operands: [hidden_states, self.weight]
-    attributes: {eps: self.variance_epsilon}
-    when: {rank: 2}
-    backward: derive
-"""
-
 ORDER = """
 from acme_layers import MODULE
 import torch, torch_xla
@@ -136,8 +112,7 @@ def test_entries_of_a_vendor_come_first(tmp_path: Path, module: str) -> None:
     (folder / "__init__.py").write_text(f"from acme_layers import {module} as MODULE\n")
     for name in ("named", "copy"):
         (folder / f"{name}.py").write_text(LAYERS)
-    registry = tmp_path / "acme.yaml"
-    registry.write_text(VENDOR)
+    registry = Path(__file__).with_name("copies.yaml")
     path = f"{tmp_path}:{Path(__file__).parents[2]}"
     done = run_python(
         ORDER, PYTHONPATH=path, XLA_COMPOSITE_REGISTRY=str(registry), XLA_COMPOSITE_OP="all"
