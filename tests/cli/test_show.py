@@ -184,16 +184,7 @@ def test_without_a_working_torch_xla(
     assert message in entry["no_stablehlo"]
 
 
-COPYING = """\
-schema: 1
-namespace: umbra
-composites:
-  scale:
-    function: layers_of_umbra:scale
-    copies: [models_of_umbra, layers_of_nobody]
-    operands: [x]
-    attributes: {factor: factor}
-"""
+COPYING = Path(__file__).with_name("show_copies.yaml").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -556,26 +556,18 @@ def test_a_number_that_changes_and_is_read() -> None:
     assert any("a number that changes" in str(warning.message) for warning in caught)
 
 
-def test_an_operator_without_a_rule_runs_in_eager_pytorch() -> None:
-    def call(x: Tensor) -> Tensor:
-        return torch.linalg.eig(x).eigenvalues.abs()
-
-    x = torch.eye(3) * 2
-    with pytest.warns(
-        composites.errors.CompositesWarning, match="runs in eager PyTorch.*linalg_eig"
-    ):
-        torch.testing.assert_close(compiled(call)(x), call(x))
+def test_operators_without_a_rule_and_those_that_need_values_run_in_eager_pytorch() -> None:
+    calls: tuple[tuple[Callable[[Tensor], Tensor], Tensor, str], ...] = (
+        (lambda x: torch.linalg.eig(x).eigenvalues.abs(), torch.eye(3) * 2, "linalg_eig"),
+        (lambda x: torch.histogramdd(x, [3, 3]).hist, torch.rand(5, 2), ""),
+    )
+    for call, x, missing in calls:
+        message = f"runs in eager PyTorch.*{missing}"
+        with pytest.warns(composites.errors.CompositesWarning, match=message):
+            torch.testing.assert_close(compiled(call)(x), call(x))
+    call, x, _ = calls[0]
     with pytest.raises(Exception, match="linalg_eig has no rule in JAX"):
         compiled(call, fullgraph=True)(x)
-
-
-def test_an_operator_that_needs_values_runs_in_eager_pytorch() -> None:
-    def call(x: Tensor) -> Tensor:
-        return torch.histogramdd(x, [3, 3]).hist
-
-    x = torch.rand(5, 2)
-    with pytest.warns(composites.errors.CompositesWarning, match="runs in eager PyTorch"):
-        torch.testing.assert_close(compiled(call)(x), call(x))
 
 
 def test_graphs_are_saved(tmp_path: Path) -> None:
