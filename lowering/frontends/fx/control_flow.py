@@ -58,8 +58,8 @@ def offer_control_flow() -> None:
 
 
 def product_of_type(operator: Callable[..., Tensor], dtype: torch.dtype, *operands: Any) -> Tensor:
-    """`out_dtype`, which is no control flow, but takes an operator as control flow does: products of
-    int8 that are summed in int32, as in dynamic quantization."""
+    """`out_dtype`, which takes an operator as control flow takes functions: products of int8 that
+    are summed in int32, as in dynamic quantization."""
     wide = [
         x.to(torch.promote_types(x.dtype, dtype)) if isinstance(x, Tensor) else x for x in operands
     ]
