@@ -281,8 +281,17 @@ class _Entry:
             return
         items = self._items(value)
         text = None if items is None else self._attributes(items, key)
-        if text is not None and text != editor.source(value):
+        if text is None or (text != FORWARD and items == self._lines(value)):
+            return
+        if text != editor.source(value):
             editor.put(key, value, text)
+
+    def _lines(self, value: yaml.Node) -> list[str] | None:
+        """The attributes of a mapping as they are written, which may be on lines of their own."""
+        source = self.editor.source
+        if not isinstance(value, yaml.MappingNode):
+            return None
+        return [f"{source(key)}: {source(item)}" for key, item in value.value]
 
     def _attributes(self, items: Sequence[str], key: yaml.Node) -> str:
         """Attributes behind `key`: as a list, as a mapping if none is a name alone, or as those of

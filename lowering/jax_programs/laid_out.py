@@ -1,4 +1,5 @@
-"""Calls whose arrays have another form than those of the composite: dimensions in another order.
+"""Calls whose arrays have another form than those of the composite: dimensions in another order, or
+those of many calls at once in one.
 
 The operands are the caller's arrays all the same, and what changes their form is part of the call:
 JAX then adds gradients to those of their other uses as it does in the program without composites.
@@ -18,6 +19,7 @@ from lowering.frontends.jax.composite_call import (
     Kind,
     Layout,
     Order,
+    Split,
     inverse,
     ordered,
     trace,
@@ -37,6 +39,8 @@ class LaidOutCall:
     """Of the operands that are present, in the composite's order, and of the results."""
     function: Arrays
     """The JAX function, of the caller's arrays in the composite's order."""
+    further: tuple[Order] | None = None
+    """The form of each further result, which the backward takes. None: it is not known."""
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -46,7 +50,9 @@ class LaidOutCall:
     @lock_free_property
     def kind(self) -> Kind:
         """The composite, with what changes the form of its operands and results."""
-        inner, layout = self.call.kind, self.layout
+        return self._around(self.call.kind, self.layout, self.function, self)
+
+    def _around(self, inner: Kind, layout: Layout, function: Arrays, rules: Any) -> Kind:
         types = [
             ordered_type(aval, inverse(order))
             for aval, order in zip(inner.jaxpr.in_avals, layout.operands, strict=True)
@@ -55,17 +61,38 @@ class LaidOutCall:
             inner.name,
             inner.version,
             inner.attributes,
-            trace(self.function, types),
-            self,
-            self.function,
+            trace(function, types),
+            rules,
+            function,
             (inner, layout),
         )
 
     def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
         """See `Rules`."""
         found = self.call.differentiable(wanted)
-        # The form of further results is not known.
-        return self.kind if found is self.call.kind else None
+        if found is None:
+            return None
+        return self.kind if found is self.call.kind else self._saving
+
+    @lock_free_property
+    def _orders_of_saved(self) -> tuple[Order, ...]:
+        """Of results and further results."""
+        count = len(self.call.saving.jaxpr.out_avals) - len(self.layout.results)
+        return (*self.layout.results, *(self.further or ()) * count)
+
+    @lock_free_property
+    def _saving(self) -> Kind | None:
+        if self.further is None:
+            return None
+        inner = self.call.saving
+        layout = Layout(self.layout.operands, self._orders_of_saved)
+
+        def function(*operands: Any) -> list[Any]:
+            assert inner.uncompiled is not None
+            results = inner.uncompiled(*layout.into(operands, layout.operands))
+            return layout.out_of(results, layout.results)
+
+        return self._around(inner, layout, function, None)
 
     def pull_back(self, given: Cotangents) -> list[Any]:
         """See `Rules`."""
@@ -73,7 +100,7 @@ class LaidOutCall:
         found = self.call.pull_back(
             Cotangents(
                 layout.into(given.operands, layout.operands),
-                layout.into(given.results, layout.results),
+                layout.into(given.results, self._orders_of_saved[: len(given.results)]),
                 layout.into(given.grads, layout.results),
                 given.wanted,
             )
@@ -85,7 +112,7 @@ class LaidOutCall:
         return None
 
 
-def ordered_type(type_: Any, order: Order) -> Any:
+def ordered_type(type_: Any, order: Order | Split) -> Any:
     """The type of an array in another form."""
     plain = jax.ShapeDtypeStruct(type_.shape, type_.dtype)
     return jax.eval_shape(partial(ordered, order=order), plain)

@@ -102,6 +102,9 @@ def test_a_quantized_layer_is_one_composite(name: str, dtype: torch.dtype, tmp_p
     torch.testing.assert_close(live, found, rtol=0, atol=0)
     (saved,) = tmp_path.rglob("program.mlir")
     assert written_composites(saved.read_text()) == {f"ptxla.{composite}": 2}
+    torch._dynamo.reset()
+    plain = torch.compile(model, backend="composites", fullgraph=True)(x)  # without entries
+    torch.testing.assert_close(plain, live, **tolerance)
 
 
 @pytest.mark.parametrize("name", [n for n in CONFIGS if "weights" in n and "act" not in n])

@@ -21,6 +21,7 @@ from composites_testing.caught import (
     calls_in,
     gradients,
     normal,
+    weighted,
     with_and_without,
 )
 from composites_testing.jax_calls import composite_names
@@ -275,12 +276,162 @@ def test_mistakes_are_those_of_jax() -> None:
     assert_same_errors(calls, NAME)
 
 
+# ---- under vmap: one composite for all calls ----
+
+
+LOGITS = normal(0, 4, 5, 7)
+LABELS = jnp.asarray(np.random.default_rng(1).integers(0, 7, (4, 5)), jnp.int32)
 QUERY, KEY, VALUE = normal(2, 3, 2, 5, 4, 8), normal(3, 3, 2, 6, 2, 8), normal(4, 3, 2, 6, 2, 8)
+BIASES = normal(5, 3, 2, 4, 5, 6)
+MASKS = jnp.asarray(np.asarray(BIASES) > -1)
+OF_ONE = (QUERY[:, 0], KEY[:, 0], VALUE[:, 0])
+"""Without a batch, as in programs that compute one example."""
 
 
-def test_under_vmap_a_call_is_its_operations() -> None:
-    text = all_with_and_without({"attention": (jax.vmap(attention), (QUERY, KEY, VALUE))}, NAME)
-    assert names(text) == {}
+@dataclass(frozen=True)
+class Mapped:
+    """A function under `jax.vmap` and its arrays."""
+
+    function: Function
+    arrays: tuple[Any, ...]
+    operands: str
+    """Types of the composite's operands."""
+    axes: Any = 0
+
+    @property
+    def entry(self) -> str:
+        return LOSS_NAME if self.function is loss else NAME
+
+
+def _with_mask(q: Any, k: Any, v: Any, m: Any) -> Any:
+    return attention(q, k, v, mask=m)
+
+
+ROWS = "tensor<20x7xf32>, tensor<20xi32>"
+ALL = "tensor<6x5x4x8xf32>, tensor<6x6x2x8xf32>, tensor<6x6x2x8xf32>"
+EACH = "tensor<3x5x4x8xf32>, tensor<3x6x2x8xf32>, tensor<3x6x2x8xf32>"
+MAPPED = {
+    "loss": Mapped(loss, (LOGITS, LABELS), ROWS),
+    "loss of one row": Mapped(loss, (LOGITS[:, 0], LABELS[:, 0]), "tensor<4x7xf32>, tensor<4xi32>"),
+    "labels for all": Mapped(loss, (LOGITS, LABELS[0]), ROWS, (0, None)),
+    "another axis": Mapped(loss, (LOGITS, LABELS), ROWS, (1, 1)),
+    "attention": Mapped(attention, (QUERY, KEY, VALUE), ALL),
+    "attention of one example": Mapped(partial(attention, is_causal=True), OF_ONE, EACH),
+    "mask for all": Mapped(
+        _with_mask, (QUERY, KEY, VALUE, MASKS[0]), f"{ALL}, tensor<6x4x5x6xi1>", (0, 0, 0, None)
+    ),
+    "bias and mask": Mapped(
+        lambda q, k, v, b: attention(q, k, v, b, b > -1),
+        (QUERY, KEY, VALUE, BIASES),
+        f"{ALL}, tensor<6x4x5x6xi1>, tensor<6x4x5x6xf32>",
+    ),
+    "mask of one example": Mapped(
+        _with_mask, (*OF_ONE, MASKS[:, 0]), f"{EACH}, tensor<3x4x5x6xi1>"
+    ),
+}
+
+
+def _caught_of_all(change: Function) -> tuple[str, Counter[str]]:
+    """A program of all functions under `jax.vmap`, and its composites."""
+    calls: dict[str, Call] = {name: (change(one), one.arrays) for name, one in MAPPED.items()}
+    text = all_with_and_without(calls, NAME, LOSS_NAME)
+    return text, names(text)
+
+
+@pytest.mark.slow
+def test_vmap() -> None:
+    text, found = _caught_of_all(lambda one: jax.vmap(one.function, one.axes))
+    assert found == Counter(f"ptxla.{one.entry}" for one in MAPPED.values())
+    assert [name for name, one in MAPPED.items() if f": ({one.operands}) -> " not in text] == []
+
+
+@pytest.mark.slow
+def test_gradients_under_vmap() -> None:
+    """Those of each call are JAX's operations, with the same bits."""
+    _, found = _caught_of_all(lambda one: gradients(jax.vmap(one.function, one.axes)))
+    expected = [n for one in MAPPED.values() for n in (f"ptxla.{one.entry}", *backward(one.entry))]
+    assert found == Counter(expected)
+
+    def each(one: Mapped) -> Function:
+        return jax.vmap(jax.grad(partial(weighted, one.function)), one.axes)
+
+    assert _caught_of_all(each)[1] == {}
+
+
+@pytest.mark.slow
+def test_gradient_of_an_input_with_other_uses() -> None:
+    """JAX adds up gradients one by one, in an order that differs between its releases. A composite
+    stays only where its gradient is the first one, so the bits are the same in any place."""
+    calls: dict[str, Call] = {}
+    for place in range(3):
+        uses = [lambda logits: jnp.sin(logits).sum(-1), lambda x: jax.nn.logsumexp(x, -1)]
+        uses.insert(place, lambda logits: jax.vmap(loss)(logits, LABELS))
+        program = jax.grad(lambda logits, uses=uses: sum(use(logits) for use in uses).sum())
+        calls[f"place {place}"] = program, (LOGITS,)
+    text = all_with_and_without(calls, LOSS_NAME)
+    assert set(composite_names(text)) <= {LOSS, f"{LOSS}_backward"}
+
+
+@pytest.mark.slow
+def test_the_composite_means_all_calls() -> None:
+    """What the entry computes of the merged arrays is what the calls compute one by one."""
+
+    def merged(array: Any) -> Any:
+        return array.reshape(-1, *array.shape[2:])
+
+    pairs = (
+        (
+            composites.jax.cross_entropy_loss(merged(LOGITS), merged(LABELS), reduction=0),
+            merged(jax.vmap(loss)(LOGITS, LABELS)),
+        ),
+        (
+            composites.jax.dot_product_attention(*map(merged, (QUERY, KEY, VALUE))),
+            merged(jax.vmap(attention)(QUERY, KEY, VALUE)),
+        ),
+        (
+            composites.jax.dot_product_attention(*OF_ONE, is_causal=True),
+            jax.vmap(partial(attention, is_causal=True))(*OF_ONE),
+        ),
+    )
+    for found, expected in pairs:
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_what_one_composite_cannot_be() -> None:
+    """Keys for all calls, a bias for the whole batch of each call, and calls of calls."""
+    shared = gradients(jax.vmap(attention, (0, None, None)))
+    assert caught(shared, QUERY, KEY[0], VALUE[0]) == {}
+    assert caught(jax.vmap(attention), QUERY, KEY, VALUE, BIASES[:, :1]) == {}
+    many = [array[:, :, None] for array in (QUERY, KEY, VALUE)]
+    assert caught(jax.vmap(jax.vmap(attention)), *many) == {}
+
+
+@pytest.mark.slow
+def test_transformations_of_many() -> None:
+    def many(logits: Any) -> Any:
+        return jax.vmap(loss)(logits, LABELS)
+
+    def scanned(logits: Any) -> Any:
+        def step(total: Any, factor: Any) -> tuple[Any, None]:
+            return total + many(logits * factor).sum(), None
+
+        return jax.lax.scan(step, jnp.zeros(()), jnp.arange(3.0))[0]
+
+    assert caught(scanned, LOGITS, entries=(LOSS_NAME,)) == {LOSS: 1}
+    tangent = jnp.ones_like(LOGITS)
+    pushed = lambda x: jax.jvp(many, (x,), (tangent,))  # noqa: E731
+    assert LOSS in caught(pushed, LOGITS, entries=(LOSS_NAME,))
+    total = lambda x: many(x).sum()  # noqa: E731
+    twice = jax.grad(lambda x: jnp.square(jax.grad(total)(x)).sum())
+    kept = jax.grad(jax.checkpoint(total))
+    expected = jax.jit(lambda x: (twice(x), kept(x)))(LOGITS)
+    with composites.jax.enabled(LOSS_NAME):
+        compiled = [jax.jit(one).lower(LOGITS) for one in (twice, kept)]
+    for one, right in zip(compiled, expected, strict=True):
+        found = composite_names(one.as_text())
+        assert found == [LOSS, f"{LOSS}_backward"] if knows_sums() else set(found) <= {LOSS}
+        np.testing.assert_allclose(one.compile()(LOGITS), right, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.slow

@@ -54,10 +54,13 @@ def test_formatted_files_mean_the_same() -> None:
             assert formatted(again, "acme.yaml") == again, case
 
 
-def test_files_of_the_project_are_formatted() -> None:
-    for path in (ROOT / "registry.yaml", *(ROOT / "examples").glob("*/src/*/registry.yaml")):
+def test_files_of_the_project_are_formatted(monkeypatch: pytest.MonkeyPatch) -> None:
+    examples = ROOT / "examples"
+    monkeypatch.syspath_prepend(examples / "registries")
+    vendors = (*examples.glob("*/src/*/registry.yaml"), *examples.glob("registries/*.yaml"))
+    for path in (ROOT / "registry.yaml", *vendors):
         text = path.read_text()
-        assert formatted(text, path.name) == text, f"run: composites format {path}"
+        assert formatted(text, str(path)) == text, f"run: composites format {path}"
 
 
 def run(*arguments: str | Path) -> Result:

@@ -47,6 +47,7 @@ def offer_control_flow() -> None:
         "scan": scan,
         "map_impl": mapped,
         "associative_scan": associative_scan,
+        "out_dtype": product_of_type,
     }
     for name, kernel in kernels.items():
         for key in (AUTOGRAD_KEY, FUNCTIONALIZATION_KEY, AUTOCAST_KEY):
@@ -54,6 +55,15 @@ def offer_control_flow() -> None:
 
 
 # ---- operators ----
+
+
+def product_of_type(operator: Callable[..., Tensor], dtype: torch.dtype, *operands: Any) -> Tensor:
+    """`out_dtype`, which takes an operator as control flow takes functions: products of int8 that
+    are summed in int32, as in dynamic quantization."""
+    wide = [
+        x.to(torch.promote_types(x.dtype, dtype)) if isinstance(x, Tensor) else x for x in operands
+    ]
+    return operator(*wide).to(dtype)
 
 
 def cond(

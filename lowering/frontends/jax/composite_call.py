@@ -112,9 +112,25 @@ def of_selected(
     return run
 
 
-Order = tuple[int, ...] | None
-"""The permutation of dimensions with which an array has the elements of another one; None if it is
-the same."""
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The first two dimensions as one."""
+
+    size: int
+    """Of the first one."""
+
+
+Order = tuple[int, ...] | Merged | None
+"""How an array has the elements of another one, such as a permutation of its dimensions; None if it
+is the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The first dimension as two. It undoes `Merged`."""
+
+    size: int
+    """Of the first one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +151,24 @@ class Layout:
         return [ordered(x, inverse(order)) for x, order in zip(arrays, orders, strict=True)]
 
 
-def inverse(order: Order) -> Order:
-    return None if order is None else tuple(order.index(n) for n in range(len(order)))
+def inverse(order: Order) -> Order | Split:
+    match order:
+        case None:
+            return None
+        case Merged(size):
+            return Split(size)
+    return tuple(order.index(n) for n in range(len(order)))
 
 
-def ordered(array: Any, order: Order) -> Any:
+def ordered(array: Any, order: Order | Split) -> Any:
     """An array in another form. None stays None."""
     if array is None or order is None:
         return array
+    match order:
+        case Merged(size):
+            return array.reshape(size * array.shape[1], *array.shape[2:])
+        case Split(size):
+            return array.reshape(size, array.shape[0] // size, *array.shape[1:])
     # XLA keeps the order in memory through a transpose, and adds up the program's own sums of the
     # result in that order. A shape with one more dimension has the usual order again.
     moved = jax.lax.transpose(array.reshape(1, *array.shape), (0, *(n + 1 for n in order)))
