@@ -1,10 +1,12 @@
 """What is emitted: the values of the decomposition, in fewer instructions and shorter messages."""
 
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from composites_testing.golden import read_cases
 from composites_testing.hlo import opcodes, results_of, stays
 
 from lowering.emission import hlo_proto
@@ -18,6 +20,8 @@ try:
 except ImportError:  # jaxlib 0.7
     from jaxlib._jax import hlo_module_from_text
 
+GOLDEN = Path(__file__).parent / "golden"
+"""Lines of HLO, and the operations that are left of them."""
 X = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
 X[0, :3] = -0.0, np.inf, 1e-30
 TYPES = {"float32": "f32", "bfloat16": "bf16"}
@@ -84,181 +88,22 @@ def gives_the_same(lines: str, x: Any = X) -> CompositeHlo:
     return found
 
 
-CASES = {
-    "a product by one": (
-        """t = f32[3,4] tanh(x)
-           one = f32[] constant(1)
-           ones = f32[3,4] broadcast(one), dimensions={}
-           ROOT y = f32[3,4] multiply(t, ones)""",
-        "parameter tanh",
-    ),
-    "one on the left, from an integer": (
-        """one = s64[] constant(1)
-           converted = f32[] convert(one)
-           ones = f32[3,4] broadcast(converted), dimensions={}
-           t = f32[3,4] tanh(x)
-           ROOT y = f32[3,4] multiply(ones, t)""",
-        "parameter tanh",
-    ),
-    "nothing is left": (
-        """one = f32[] constant(1)
-           ones = f32[3,4] broadcast(one), dimensions={}
-           ROOT y = f32[3,4] multiply(x, ones)""",
-        "parameter",
-    ),
-    "reshapes": (
-        """a = f32[12] reshape(x)
-           b = f32[2,6] reshape(a)
-           ROOT y = f32[4,3] reshape(b)""",
-        "parameter reshape",
-    ),
-    "there and back": (
-        """a = f32[12] reshape(x)
-           b = f32[3,4] reshape(a)
-           ROOT y = f32[3,4] tanh(b)""",
-        "parameter tanh",
-    ),
-    "a number that is reshaped": (
-        """n = f32[] constant(3)
-           a = f32[1] reshape(n)
-           b = f32[1] broadcast(a), dimensions={0}
-           c = f32[] reshape(b)
-           d = f32[3,4] broadcast(c), dimensions={}
-           ROOT y = f32[3,4] multiply(x, d)""",
-        "broadcast constant multiply parameter",
-    ),
-    "a value that is reshaped": (
-        """zero = f32[] constant(0)
-           s = f32[] reduce(x, zero), dimensions={0,1}, to_apply=most
-           a = f32[1,1] reshape(s)
-           b = f32[1,1] broadcast(a), dimensions={0,1}
-           c = f32[] reshape(b)
-           d = f32[3,4] broadcast(c), dimensions={}
-           e = f32[3,4] broadcast(s), dimensions={}
-           f = f32[3,4] multiply(x, d)
-           ROOT y = f32[3,4] multiply(f, e)""",
-        "broadcast broadcast constant multiply multiply parameter reduce",
-    ),
-    "transposes": (
-        """a = f32[4,3] transpose(x), dimensions={1,0}
-           b = f32[4,3,1] reshape(a)
-           c = f32[1,4,3] transpose(b), dimensions={2,0,1}
-           ROOT y = f32[3,1,4] transpose(c), dimensions={2,0,1}""",
-        "parameter reshape transpose transpose",
-    ),
-    "a transpose that moves nothing": (
-        """a = f32[3,4] transpose(x), dimensions={0,1}
-           ROOT y = f32[3,4] tanh(a)""",
-        "parameter tanh",
-    ),
-    "broadcasts": (
-        """a = f32[2,3,4] broadcast(x), dimensions={1,2}
-           ROOT y = f32[3,5,2,4] broadcast(a), dimensions={2,0,3}""",
-        "broadcast parameter",
-    ),
-    "equal constants": (
-        """three = f32[] constant(3)
-           threes = f32[3,4] broadcast(three), dimensions={}
-           other = f32[] constant(3)
-           others = f32[3,4] broadcast(other), dimensions={}
-           a = f32[3,4] maximum(x, threes)
-           ROOT y = f32[3,4] subtract(a, others)""",
-        "broadcast broadcast constant maximum parameter subtract",
-    ),
-    "equal values": (
-        """a = f32[3,4] tanh(x)
-           b = f32[3,4] tanh(x)
-           ROOT y = f32[3,4] add(a, b)""",
-        "add parameter tanh",
-    ),
-    "a conversion to the same type": (
-        """a = f32[3,4] convert(x)
-           ROOT y = f32[3,4] add(a, x)""",
-        "add parameter",
-    ),
-    "numbers alone": (
-        """one = f32[] constant(1)
-           rate = f64[] constant(0.1)
-           narrow = f32[] convert(rate)
-           rest = f32[] subtract(one, narrow)
-           rests = f32[3,4] broadcast(rest), dimensions={}
-           ROOT y = f32[3,4] multiply(x, rests)""",
-        "broadcast constant multiply parameter",
-    ),
-    "a choice that is known": (
-        """yes = pred[] constant(true)
-           all = pred[3,4] broadcast(yes), dimensions={}
-           t = f32[3,4] tanh(x)
-           ROOT y = f32[3,4] select(all, t, x)""",
-        "parameter tanh",
-    ),
-    "a part of a tuple": (
-        """t = f32[3,4] tanh(x)
-           both = (f32[3,4], f32[3,4]) tuple(x, t)
-           ROOT y = f32[3,4] get-tuple-element(both), index=1""",
-        "parameter tanh",
-    ),
-    "one part": (
-        """a = f32[3,4] concatenate(x), dimensions={0}
-           ROOT y = f32[3,4] add(a, x)""",
-        "add parameter",
-    ),
-    "several results that are equal": (
-        """a = f32[3,4] tanh(x)
-           b = f32[3,4] tanh(x)
-           ROOT y = (f32[3,4], f32[3,4], f32[3,4]) tuple(a, b, x)""",
-        "parameter tanh tuple",
-    ),
-}
+CASES = read_cases(GOLDEN / "simplified.txt")
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_changes_nothing_is_not_emitted(case: str) -> None:
-    lines, left = CASES[case]
-    assert left_of(gives_the_same(lines)) == left
+    lines, left = CASES[case].values()
+    assert left_of(gives_the_same(lines)) == left.strip()
 
 
-KEPT = {
-    "a zero that is added to a negative zero": (
-        """zero = f32[] constant(0)
-           zeros = f32[3,4] broadcast(zero), dimensions={}
-           ROOT y = f32[3,4] add(x, zeros)""",
-        "add broadcast constant parameter",
-    ),
-    "values behind barriers": (
-        """a = f32[3,4] opt-barrier(x)
-           b = f32[3,4] opt-barrier(x)
-           c = f32[3,4] tanh(a)
-           d = f32[3,4] tanh(b)
-           ROOT y = f32[3,4] add(c, d)""",
-        "add opt-barrier opt-barrier parameter tanh tanh",
-    ),
-    "random numbers that nothing reads": (
-        """seed = u64[2] constant({1, 2})
-           a = (u64[2], u32[3,4]) rng-bit-generator(seed), algorithm=rng_default
-           ROOT y = f32[3,4] tanh(x)""",
-        "parameter tanh",
-    ),
-    "random numbers that are drawn twice": (
-        """seed = u64[2] constant({1, 2})
-           a = (u64[2], u32[3,4]) rng-bit-generator(seed), algorithm=rng_default
-           b = (u64[2], u32[3,4]) rng-bit-generator(seed), algorithm=rng_default
-           c = u32[3,4] get-tuple-element(a), index=1
-           d = u32[3,4] get-tuple-element(b), index=1
-           e = u32[3,4] xor(c, d)
-           f = f32[3,4] convert(e)
-           ROOT y = f32[3,4] add(x, f)""",
-        "add constant convert get-tuple-element get-tuple-element parameter rng-bit-generator"
-        " rng-bit-generator xor",
-    ),
-}
+KEPT = read_cases(GOLDEN / "kept.txt")
 
 
 def test_what_is_kept() -> None:
-    assert {name: left_of(emitted(lines)) for name, (lines, _) in KEPT.items()} == {
-        name: left for name, (_, left) in KEPT.items()
-    }
-    gives_the_same(KEPT["values behind barriers"][0])
+    kept = {name: left_of(emitted(parts[""])) for name, parts in KEPT.items()}
+    assert kept == {name: parts["left"].strip() for name, parts in KEPT.items()}
+    gives_the_same(KEPT["values behind barriers"][""])
 
 
 def test_around_narrow_values_only_constants_are_simplified() -> None:
@@ -275,7 +120,7 @@ def test_around_narrow_values_only_constants_are_simplified() -> None:
     assert left_of(gives_the_same(kept, narrow)) == left
 
 
-PRODUCT, _ = CASES["a product by one"]
+PRODUCT = CASES["a product by one"][""]
 
 
 def test_a_computation_is_simplified_in_place() -> None:
@@ -353,7 +198,7 @@ def test_calls_share_no_computation() -> None:
 
 
 def test_fields_with_default_values_are_not_emitted() -> None:
-    module = hlo_proto.Module.FromString(emitted(CASES["numbers alone"][0]).module)
+    module = hlo_proto.Module.FromString(emitted(CASES["numbers alone"][""]).module)
     *inner, entry = module.computations
     assert not any(computation.HasField("program_shape") for computation in inner)
     assert entry.program_shape == module.host_program_shape
