@@ -171,7 +171,7 @@ CALLS: dict[str, tuple[str, Callable[..., Any], list[Tensor]]] = {
     ),
     "a graph of torch.compile": (
         derived("aten::gelu", "gelu"),
-        torch.compile(lambda x: F.gelu(x), backend="aot_eager", fullgraph=True), [numbers(4, 3)],
+        torch.compile(F.gelu, backend="aot_eager", fullgraph=True), [numbers(4, 3)],
     ),
     "a Python function": (
         "  planted: {function: 'umbra_ops:scale', operands: [x, y], attributes: {factor: factor},"
