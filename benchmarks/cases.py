@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 Mode = Literal["forward", "forward + backward", "gradient", "update"]
-"""How to run it. The gradient alone is what a step needs whose loss nobody reads."""
+"""The ways to run a case. "gradient" alone is what a step needs whose loss nobody reads."""
 FORWARD: Mode = "forward"
 BOTH: Mode = "forward + backward"
 GRADIENT: Mode = "gradient"
@@ -29,7 +29,7 @@ Place = Callable[[Tensor], Tensor]
 F32, BF16, F16 = torch.float32, torch.bfloat16, torch.float16
 DTYPES = {"f32": F32, "bf16": BF16, "f16": F16}
 NAMES = {F32: "", BF16: ", bf16", F16: ", f16"}
-"""What the name of a case says of its dtype."""
+"""The suffix of a case's name that says its dtype."""
 
 
 class Called(nn.Module):

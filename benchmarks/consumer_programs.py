@@ -64,7 +64,7 @@ def _computed(
     optimizer: Callable[..., Any] | None,
     state: Mapping[str, Any],
 ) -> dict[str, np.ndarray]:
-    """What PyTorch computes on the CPU, by the names of the program's outputs."""
+    """The results of PyTorch on the CPU, by the names of the program's outputs."""
     module = copy.deepcopy(module)
     result = module(**inputs)
     outputs = {"out:0": result}

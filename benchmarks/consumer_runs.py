@@ -24,7 +24,7 @@ from lowering.stablehlo import (
 Consumer = Literal["jax", "iree", "litert"]
 TARGET: Mapping[Consumer, str] = {"jax": "xla", "iree": "iree", "litert": "litert"}
 FLOOR = 0.1
-"""What is added to the largest value of an output, for outputs that are noise around zero."""
+"""A number added to the largest value of an output, for outputs that are noise around zero."""
 
 
 def error_of(folder: Path, consumer: Consumer) -> float:

@@ -60,7 +60,7 @@ TITLES: dict[Consumer, str] = {"jax": "jax", "iree": "IREE", "litert": "LiteRT"}
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one consumer made of one program."""
+    """The result of one program on one consumer."""
 
     model: str
     kind: Kind
@@ -106,8 +106,8 @@ def run_cells(keys: Sequence[Key], programs: Path, seconds: float) -> Iterator[C
 
 
 def ended(arguments: Sequence[str], seconds: float) -> float | str:
-    """What this script prints as error with these arguments, in a process of its own; or the reason
-    why it failed, empty for an export that is done."""
+    """The error that this script prints with these arguments, in a process of its own; or the
+    reason why it failed, empty for an export that is done."""
     command = [sys.executable, "-m", "benchmarks.consumers", *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)

@@ -86,7 +86,7 @@ MODEL_BARS = {TRACE_AND_BUILD: 1.05, COMPILE: 1.05, STEP: 1.0}
 SIDES = ("stock", "composites")
 
 Results = Sequence[torch.Tensor]
-"""What a traced step computes; held until it is computed."""
+"""The results of a traced step, held until they are computed."""
 Trace = Callable[[], Results]
 Samples = dict[str, list[float]]
 """By quantity: seconds or bytes."""

@@ -101,7 +101,7 @@ def builtin_entries() -> dict[str, Composite]:
 
 
 def sides_of(comparison: Comparison) -> list[Side]:
-    """Those that differ; stock only where it can run."""
+    """The sides of a comparison that differ from each other; stock only where it can run."""
     named = builtin_entries()
     entries = list(named.values()) if comparison.entries == ALL else []
     for name in comparison.entries if comparison.entries != ALL else ():
@@ -118,7 +118,7 @@ def sides_of(comparison: Comparison) -> list[Side]:
 
 
 def on(comparison: Comparison, side: Side) -> AbstractContextManager[None]:
-    """What a side turns on."""
+    """Return a context in which the decompositions of a side are on."""
     if side in ("stock", "eager"):
         return nullcontext()
     return composites.enabled(*comparison.entries, decompositions=side)
@@ -258,7 +258,7 @@ def lines(row: Row) -> Iterator[tuple[str, ...]]:
 
 
 def _bars(row: Row, comparison: Comparison) -> Iterator[str]:
-    """What is expected of `fast`, and whether it is so."""
+    """The gain expected of `fast`, and whether a row reaches it."""
     gain = row.faster("fast")
     if gain is None:
         return

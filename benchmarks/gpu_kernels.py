@@ -75,7 +75,7 @@ Decompositions = Literal["stock", "fast", "fast for the CPU"]
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What is trained, as a program and in PyTorch."""
+    """A training case, as a program and in PyTorch."""
 
     name: str
     build: Callable[[], tuple[nn.Module, Any]]
@@ -85,13 +85,13 @@ class Trained:
     in_pytorch: Callable[[], Mapping[str, Callable[[], object]]] | None = None
     """By column: a function that trains once on the GPU, without waiting for it."""
     kernels_bar: float | None = None
-    """How many times faster than the decompositions the kernels are to be."""
+    """The factor by which the kernels are to be faster than the decompositions."""
     flash_bar: float | None = None
     """The share of the speed of PyTorch's flash attention that the kernels are to have."""
     fast_bar: float | None = None
-    """How many times faster than stock's decompositions the fast ones are to be."""
+    """The factor by which the fast decompositions are to be faster than those of stock."""
     decompositions: Sequence[Decompositions] = ("stock", "fast")
-    """Those that it is exported with."""
+    """The choices of decompositions that the case is exported with."""
 
     def export(self, decompositions: Decompositions = "stock") -> Program:
         """The program of the gradients, or of the step."""

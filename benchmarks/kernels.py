@@ -155,7 +155,7 @@ class Call:
 
     @property
     def gain(self) -> float | None:
-        """How many times faster the kernel is than stock's decomposition."""
+        """The factor by which the kernel is faster than stock's decomposition."""
         return None if self.kernel is None else self.stock / self.kernel
 
     @property
@@ -250,8 +250,9 @@ Gains = Sequence[tuple[int, float]]
 
 
 def growth(growing: Growing, seconds: float) -> Iterator[Line]:
-    """Where the kernels of some composites pay. The condition behind the alternative is empty where
-    it is the first one: a registry lists the kernel again for it, with a negative priority."""
+    """Lines on where the kernels of some composites pay. The condition behind the alternative is
+    empty where it is the first one: a registry lists the kernel again for it, with a negative
+    priority."""
     calls = [(size, call) for size, case in growing.cases for call in measured_calls(case, seconds)]
     for name in growing.composites:
         taken = sorted(
@@ -268,7 +269,7 @@ def growth(growing: Growing, seconds: float) -> Iterator[Line]:
 
 
 def _where(measure: str, gains: Gains) -> str:
-    """Where the kernel pays, as a registry says it. The last run has no end."""
+    """The sizes at which the kernel pays, as a registry says it. The last run has no end."""
     runs: list[list[int]] = []
     paid = False
     for size, gain in gains:

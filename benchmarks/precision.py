@@ -168,7 +168,7 @@ class Error:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was measured of one way: a value for each K."""
+    """The measurements of one way: a value for each K."""
 
     way: Way
     values: list[Any]
@@ -226,7 +226,7 @@ def wrong_elements(way: Way, a: Tensor, b: Tensor, exact: Tensor) -> int | None:
 
 
 def programs(size: int, dtype: torch.dtype) -> list[Row]:
-    """What the StableHLO holds of every way that is one graph: the types of its product, and the
+    """A row for the StableHLO of every way that is one graph: the types of its product, and the
     number and the bytes of its casts."""
     a, b = (tensor.to("xla") for tensor in operands(size, dtype))
     ways = [w for w in FLOAT_WAYS if w.device == "xla" and w.product is not _read_later]

@@ -70,7 +70,7 @@ class OneSide:
 
     traffic: Traffic
     sharded: int
-    """How many gradients have a sharding."""
+    """The number of gradients that have a sharding."""
     memory: int
     """Bytes of the step's buffers on each device."""
     products: int

@@ -1,4 +1,4 @@
-"""What the sharding benchmark runs: calls whose tensors a mesh of devices shares out."""
+"""Calls that the sharding benchmark runs, on tensors that a mesh of devices shares out."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Sharded:
     """Of the mesh. Where there are two, the first has two devices."""
 
     def spec(self, name: str, tensor: Tensor) -> Spec | None:
-        """How a tensor is shared out; None if it is whole on each device."""
+        """The partition spec of a tensor; None if the tensor is whole on each device."""
         return self.specs(name, tensor) if callable(self.specs) else self.specs.get(name)
 
     @property
     def held(self) -> bool:
-        """Whether a test holds that composites have no more collectives than stock."""
+        """True if a test checks that composites have no more collectives than stock."""
         return self.name not in MORE
 
 
@@ -122,7 +122,7 @@ AXES: Mapping[Parallelism, tuple[str, ...]] = {
 
 
 def spec(kind: Parallelism, name: str, tensor: Tensor) -> Spec | None:
-    """How a step's parameter, or its batch, is divided."""
+    """The partition spec of a step's parameter, or of its batch."""
     if name == "input_ids":
         return None if kind == "tensor" else (AXES[kind][0], None)
     if kind == "FSDP":
@@ -210,4 +210,4 @@ MORE = frozenset(
         "step of BERT, 2-D",
     )
 )
-"""Where stock computes the same on every device."""
+"""The cases in which stock computes the same on every device."""

@@ -81,7 +81,7 @@ LARGER: Mapping[str, int] = {
     "hidden_size": 256,
     "intermediate_size": 512,
 }
-"""Where attention and losses take as long as what surrounds them."""
+"""The models in which attention and losses take as long as what surrounds them."""
 LARGER_LENGTH = 256
 
 

@@ -21,7 +21,7 @@ class FloatFormat:
     largest: int
     """Exponent of the largest finite value."""
     complete: bool = False
-    """Whether it has both infinities, NaN and both zeros."""
+    """True if the type has both infinities, NaN and both zeros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ElementType:
     numpy: str
     """The name in numpy or ml_dtypes. PyTorch uses the same name if it has the type."""
     pytorch: bool = False
-    """Whether tensors of torch_xla can have it."""
+    """True if tensors of torch_xla can have the type."""
     hlo: int | None = None
     """The number in `xla.PrimitiveType`."""
     literal: str | None = None

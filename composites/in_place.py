@@ -1,4 +1,4 @@
-"""What a function that adapts arguments writes to them, which it says and does not do.
+"""The writes to its arguments that an adapting function describes and does not do.
 
 Results of a graph get the memory of its arguments in the order in which they were written. So the
 order decides whether a parameter stays where it is, or is copied; the frontend knows which is best.
@@ -27,8 +27,8 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class InPlace:
-    """What the step of an optimizer writes. An adapting function of one returns this."""
+    """The writes of an optimizer's step. A function that adapts such a step returns this."""
 
     written: Sequence[Written]
     gradients: Sequence[Tensor]
-    """Those that the values are computed from."""
+    """The gradients that the values are computed from."""

@@ -64,7 +64,7 @@ class Named:
 
     @property
     def is_written_to(self) -> bool:
-        """Whether the decomposition has written to the value since."""
+        """True if the decomposition has written to the value since."""
         return _version_of(self.value) != self.version
 
 

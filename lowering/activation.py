@@ -126,7 +126,7 @@ class _Active(RequestStack):
 _active = _Active()
 
 statistics = Statistics()
-"""What became of the calls that reached the hooks of this process."""
+"""The outcomes of the calls that reached the hooks of this process."""
 
 
 def active() -> tuple[str, ...]:
@@ -140,7 +140,7 @@ def active() -> tuple[str, ...]:
 
 
 def has_chosen_decompositions() -> bool:
-    """Whether somebody chose decompositions, those of stock too."""
+    """Return whether somebody chose decompositions, those of stock too."""
     return bool(_active.words or _active.requests.chosen or DECOMPOSITION.read())
 
 

@@ -232,7 +232,7 @@ def entry_of_function(
 
 
 def _deferred(function: Callable[..., Any]) -> str | None:
-    """What a function is whose call does not run its body yet; None for other functions."""
+    """The kind of a function whose call does not run its body yet; None for other functions."""
     if inspect.iscoroutinefunction(function):
         return "an async function"
     is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)

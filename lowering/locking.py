@@ -55,7 +55,7 @@ def lock_of(registry: Registry, catalog: Catalog) -> Lock:
 
 
 def _made_with(frontend: Frontend) -> dict[str, str]:
-    """What the text of a decomposition depends on beside the registry."""
+    """The dependencies that the text of a decomposition has beside the registry."""
     made_with = {"device": frontend.graph.device}
     for package in _PACKAGES:
         if found := installed(package):
@@ -136,7 +136,7 @@ class _Placed:
 
     frontend: Frontend
     most_leaves: int | None
-    """How many tensors get a gradient at most; None for all of floats and complex numbers."""
+    """The largest number of tensors with a gradient; None for all of floats and complex numbers."""
     inputs: list[torch.Tensor] = field(default_factory=list)
     leaves: list[torch.Tensor] = field(default_factory=list)
 

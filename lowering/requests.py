@@ -1,4 +1,4 @@
-"""What the program asks to be on: by `enable`, and by the blocks that its threads are in.
+"""Requests of the program for entries to be on: by `enable`, and by the blocks of its threads.
 
 What is on belongs to the process. An entry is on while anything asks for it: `enable`, or a block
 of any thread. Inside a block, `enable` and `disable` change what the block asks for, so that
@@ -33,11 +33,11 @@ class Block:
 
     thread: object = field(default_factory=threading.current_thread)
     names: Names = NOTHING
-    """What it asks for."""
+    """The names that the block asks for."""
     hidden: Names = NOTHING
-    """What was turned off inside it, although something around it asks for it."""
+    """The names that were turned off inside the block, although a block around it asks for them."""
     only: bool = False
-    """Whether nothing but what it asks for is on."""
+    """True if nothing but what the block asks for is on."""
     exporting: bool = False
     target: str | None = None
     """The consumer of what is exported, if it is known."""
@@ -47,7 +47,7 @@ class Block:
 
 
 _PROGRAM = Block(None)
-"""What `enable` asks for outside all blocks."""
+"""The names that `enable` asks for outside all blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Requests:
 
     @property
     def exporting(self) -> bool:
-        """Whether graphs are for an export."""
+        """True if graphs are for an export."""
         return any(block.exporting for block in self._scope[:1])
 
     @property
@@ -133,7 +133,7 @@ class Requests:
 
 
 def _folded(blocks: Iterable[Block]) -> Names:
-    """What nested blocks ask for together."""
+    """The names that nested blocks ask for together."""
     found = NOTHING
     for block in blocks:
         found = (found - block.hidden) | block.names

@@ -51,7 +51,7 @@ class Sample:
     keywords: Mapping[str, Any]
     text: str = ""
     reference: Callable[..., Any] | None = None
-    """What the call means without composites, if it is not the same function."""
+    """The function that the call means without composites, if it is not the same function."""
 
     def placed(self, place: Place) -> Call:
         """Arguments and keywords, with `place(tensor)` in the place of each tensor."""
@@ -138,7 +138,7 @@ class ExampleCall:
     values: Mapping[str, Any]
     keyword_only: frozenset[str]
     of_decomposition: bool
-    """Whether the function is the entry's decomposition: the caller's arguments are others."""
+    """True if the function is the entry's decomposition: the caller's arguments are others."""
     specified: frozenset[str] = frozenset()
     """Arguments whose values come from `example` or from samples. The others are guessed."""
 
@@ -298,12 +298,12 @@ def refused_words(entry: Composite) -> Iterator[tuple[str, str, str]]:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, without the lines that PyTorch adds about itself."""
+    """The text of an error, without the lines that PyTorch adds about itself."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
 def _callee(entry: Composite) -> tuple[Callable[..., Any], Operator] | NoCalls:
-    """What the entry catches, as a function, and its arguments.
+    """The operator or function that the entry catches, as a function, and its arguments.
 
     A Python function whose arguments are adapted is represented by the decomposition.
     """

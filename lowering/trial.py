@@ -1,4 +1,4 @@
-"""Whether the entries of registries can be turned on. Each is turned on and off again.
+"""Checks that the entries of registries can be turned on. Each is turned on and off again.
 
 `composites check` calls this. It takes the registries and the catalog that they are part of, and
 returns the problems that `enable`, and the first call, would report.
@@ -45,11 +45,11 @@ from lowering.sample_calls import (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found."""
+    """The problems and remarks of a trial."""
 
     problems: tuple[Problem, ...]
     remarks: tuple[str, ...]
-    """What could not be checked here, and what only some sets of entries have as a problem."""
+    """The checks that could not run here, and problems that only some sets of entries have."""
 
 
 def try_entries(registries: Iterable[Registry], catalog: Catalog) -> Report:
@@ -114,7 +114,7 @@ def _not_imported(entry: Composite) -> Iterator[str]:
 
 
 def _not_copied(entry: Composite) -> Iterator[str]:
-    """What keeps an entry with `copies` from finding any."""
+    """The reasons why an entry with `copies` finds none."""
     for package in entry.copies:
         if next(module_names(package), None) is None:
             yield f"{entry.location}: {entry.name}: copies: package {package} is not installed"
@@ -283,7 +283,7 @@ def _call(entry: Composite, counted: EntryStatistics) -> Iterator[str]:
 
 
 def _refused(call: ExampleCall) -> str:
-    """What PyTorch or the function says of a call that fails on the CPU, where no entry takes
+    """The error of PyTorch or the function in a call that fails on the CPU, where no entry takes
     it."""
     try:
         with torch.random.fork_rng(devices=()):

@@ -1,4 +1,4 @@
-"""How much memory a program needs: XLA's own statistics.
+"""The memory that a program needs, from XLA's own statistics.
 
 XLA writes a report of the buffers of each program that it compiles, if `DUMP` is among its flags
 when torch_xla or jax starts: parameters, results and all that is in between, with buffers that are

@@ -119,15 +119,15 @@ class _Rows:
     factor: float
 
     def rows(self, x: Array) -> Array:
-        """Those of `[…, H, group, L, E]`."""
+        """The rows of `x`, `[…, H, group, L, E]`, that belong to the block."""
         return x[..., self.start : self.end, :]
 
     def numbers(self, x: Array) -> Array:
-        """Those of `[…, H, group, L]`."""
+        """The numbers in `x`, `[…, H, group, L]`, that belong to the block's rows."""
         return x[..., self.start : self.end]
 
     def keys(self, x: Array) -> Array:
-        """Those of key or value that the block sees."""
+        """The rows of key or value that the block sees."""
         return x[..., : self.seen, :]
 
     def scores(self, query: Array, key: Array) -> Array:

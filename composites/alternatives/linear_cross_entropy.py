@@ -171,7 +171,7 @@ class _Blocks:
         return logits, start + jnp.arange(self.size) >= number * self.size
 
     def place(self, number: Array) -> tuple[Array, Array]:
-        """Where in a block the class of each row is, and whether it is there."""
+        """The place in a block of each row's class, and whether the class is in the block."""
         place = self.target - self.start(number)
         is_here = (place >= 0) & (place < self.size)
         return jnp.where(is_here, place, 0), is_here
@@ -197,7 +197,7 @@ def _reduced(losses: Array, counted: Array, reduction: int) -> Array:
 
 
 def _shared(grad: Array, counted: Array, reduction: int) -> Array:
-    """What of a loss's gradient each row gets. The mean of no row has the gradient 0."""
+    """Each row's part of a loss's gradient. The mean of no row has the gradient 0."""
     if reduction == MEAN:
         grad = grad / jnp.maximum(counted.astype(jnp.float32).sum(), 1)
     return jnp.broadcast_to(grad, counted.shape)

@@ -35,8 +35,8 @@ class _Axis:
 
     @property
     def factor(self) -> int | None:
-        """How many output elements each input element becomes; None if not all become equally
-        many."""
+        """The number of output elements that each input element becomes; None if it is not the same
+        for all of them."""
         if self.align_corners or self.outputs % self.inputs:
             return None
         return self.outputs // self.inputs

@@ -1,4 +1,4 @@
-"""What changed between two locks, and whether a kernel of the older one may be used with the newer.
+"""Changes between two locks, and whether a kernel of the older one may be used with the newer.
 
 The version of a composite says what it means: a kernel for a name and a version is called whenever
 a program has both. So a version is compatible with its older self if a kernel that was written for
@@ -23,7 +23,7 @@ from composites.contracts.model import (
 
 
 class Verdict(StrEnum):
-    """What a change means for kernels that were written before it."""
+    """The meaning of a change for kernels that were written before it."""
 
     SAME = "compatible"
     """Old kernels compute what new calls mean."""
@@ -202,7 +202,7 @@ def _attributes(before: Contract, after: Contract) -> Iterator[Change]:
 
 
 def _attribute(was: Attribute, now: Attribute) -> Iterator[tuple[str, bool]]:
-    """What changed, and whether the values are among those that there were before."""
+    """The changes of an attribute, each with whether all values are among those of before."""
     if was.type != now.type:
         yield f"was of type {was.type or 'any'}, is of type {now.type or 'any'}", False
     if was.optional != now.optional:
@@ -267,7 +267,7 @@ def _decomposition(before: Contract, after: Contract, comparable: bool) -> Itera
 
 
 def _same_decompositions(before: Contract, after: Contract) -> bool:
-    """Whether there are calls to compare, and all agree."""
+    """Return whether there are calls to compare, and all agree."""
     pairs = _paired(before, after)
     return bool(pairs) and all(was == now for was, now in pairs)
 

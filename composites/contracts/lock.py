@@ -19,7 +19,7 @@ from composites.files import write_atomic
 
 FORMAT = 1
 _SHOWN = 3
-"""How many problems of a damaged file its error names."""
+"""The number of problems of a damaged file that its error names."""
 _HEAD = 200
 """Characters in which a lock has its format, its first key."""
 _MAX_BYTES = 64 * 2**20

@@ -488,7 +488,7 @@ def instance_norm_backward_apart(
 
 
 def last_dimensions(input: Tensor, shape: Sequence[int]) -> list[int]:
-    """Those of `input` that a norm of this `normalized_shape` is over."""
+    """The dimensions of `input` that a norm of this `normalized_shape` is over."""
     return list(range(input.dim() - len(shape), input.dim()))
 
 

@@ -67,7 +67,7 @@ def dequantize_per_tensor(
     *,
     out_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What integers stand for, in `out_dtype`, which is f32 by default."""
+    """Dequantize integers to `out_dtype`, which is f32 by default."""
     return (input.to(out_dtype or torch.float32) - zero_point) * scale
 
 

@@ -73,7 +73,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
 def scatter_reduce(
     self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """Where `self` does not count, places that are reached start from what changes nothing."""
+    """Reduce `src` into places. Without `include_self`, these start from the neutral element."""
     start = self
     if not include_self:
         start = torch.scatter(self, dim, index, _neutral(reduce, self.dtype))
@@ -107,7 +107,8 @@ def masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 
 def masked_scatter_backward(grad_output: Tensor, mask: Tensor, sizes: Sequence[int]) -> Tensor:
-    """What lies outside of the mask goes into one more element, which is left out."""
+    """The gradient of `source`. Elements outside of the mask go to one more place, left out
+    later."""
     mask = mask.expand_as(grad_output)
     count = math.prod(sizes)
     place = torch.where(mask, _ranks(mask).clamp(max=count), count).reshape(-1)

@@ -48,7 +48,7 @@ class Catalog:
             accepted.append(registry)
 
     def warnings(self) -> Iterator[str]:
-        """What the user should know before turning entries on."""
+        """Warnings that the user should read before turning entries on."""
         yield from map(str, self.left_out)
         for registry in self.registries:
             yield from map(str, registry.outdated)
@@ -70,7 +70,7 @@ class Catalog:
             yield from registry.composites
 
     def shadowed(self, entry: Composite) -> bool:
-        """Whether a vendor has an entry with the name of this built-in entry."""
+        """Return whether a vendor has an entry with the name of this built-in entry."""
         return any(entry in r.composites for r in self.registries if r.builtin) and any(
             r.get(entry.name) for r in self.registries if not r.builtin
         )
@@ -90,7 +90,7 @@ class Catalog:
         return entry.qualified if self.highest((entry,)) else entry.identity
 
     def highest(self, entries: Iterable[Composite]) -> tuple[Composite, ...]:
-        """Those of the entries that no entry of the same name and a higher version is beside."""
+        """The entries, without those that have a higher version of the same name beside them."""
         versions: dict[str, int] = {}
         for entry in self:
             before = versions.get(entry.qualified, entry.version)

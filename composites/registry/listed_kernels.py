@@ -43,7 +43,7 @@ class ListedKernel:
     results: tuple[int, ...]
     """Numbers of the function's results that the composite returns; empty for all."""
     derives: bool
-    """Whether the entry has a derived backward, a composite of its own."""
+    """True if the entry has a derived backward, a composite of its own."""
     saves: tuple[str, ...] | None
     """Operands and results that this takes; None for all operands."""
     saved: tuple[str, ...]
@@ -125,7 +125,7 @@ def _of_platforms(file: KernelsOfFile) -> tuple[Kernel, ...]:
 
 
 def _listed(file: KernelsOfFile, name: str, kernels: Sequence[Kernel]) -> Iterator[ListedKernel]:
-    """Those of an entry's kernels that are fast decompositions to choose."""
+    """The kernels of an entry that are fast decompositions to choose."""
     plain = split_version(name)[0]
     entry, namespace = file.document.entries[name], file.document.namespace
     saves = entry.saves
@@ -153,7 +153,7 @@ def _listed(file: KernelsOfFile, name: str, kernels: Sequence[Kernel]) -> Iterat
 
 
 def _added(file: KernelsOfFile, files: Sequence[KernelsOfFile]) -> Iterator[ListedKernel]:
-    """What a file adds to entries of others."""
+    """The kernels that a file adds to entries of others."""
     for kernel in file.for_others:
         for other in files:
             namespace, entries = other.document.namespace, other.document.entries

@@ -35,7 +35,7 @@ class Difference:
     composite: str
     attribute: str | None
     is_missing: bool
-    """Whether the registry lacks it; otherwise no source mentions it."""
+    """True if the registry lacks the composite; otherwise no source mentions it."""
     place: str
     """The first place in the sources, or the entry's place in its file."""
 
@@ -63,7 +63,7 @@ def compare_mentions(registries: Sequence[Registry], folders: Iterable[Path]) ->
 
 
 def _keys(text: str) -> Iterator[tuple[int, str, str | None]]:
-    """Where keys are, and the composite that each is of, if it says so."""
+    """The positions and texts of keys, and the composite of each, if the text says so."""
     yield from ((found.start(), found[1], None) for found in _KEY.finditer(text))
     for found in _ATTRIBUTES.finditer(text):
         yield from ((found.start(), key, found[1]) for key in _WRITTEN_KEY.findall(found[2]))

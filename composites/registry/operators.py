@@ -58,7 +58,7 @@ class Argument:
     name: str
     kind: ArgumentKind
     optional: bool
-    """Whether None is allowed."""
+    """True if None is allowed."""
     keyword_only: bool
     has_default: bool
     default: Any = None
@@ -69,7 +69,7 @@ class Argument:
 
     @property
     def is_list(self) -> bool:
-        """Whether it is a list of tensors, each of which is an operand."""
+        """True if the argument is a list of tensors, each of which is an operand."""
         return self.kind == "tensors"
 
 
@@ -85,9 +85,9 @@ class Operator:
     results: tuple[str, ...]
     """Types of the results, as the schema prints them."""
     mutates: bool
-    """Whether it writes to an argument or returns a view of one."""
+    """True if the operator writes to an argument or returns a view of one."""
     implicit_autograd: bool
-    """Whether PyTorch decomposes it (CompositeImplicitAutograd) before the call reaches a
+    """True if PyTorch decomposes the operator (CompositeImplicitAutograd) before the call reaches a
     backend."""
     schema: str
 
@@ -97,7 +97,7 @@ class Operator:
 
     @property
     def adds_a_dimension(self) -> bool:
-        """Whether its argument `dim` can be a dimension that only the result has."""
+        """True if the operator's argument `dim` can be a dimension that only the result has."""
         return self.qualified in ("aten::stack", "aten::unsqueeze_copy")
 
     @property
@@ -107,7 +107,7 @@ class Operator:
 
     @property
     def returns_list(self) -> bool:
-        """Whether the number of results depends on the call."""
+        """True if the number of results depends on the call."""
         return self.results == (TENSOR_LIST,)
 
     @property

@@ -49,7 +49,7 @@ class LeftOut:
 
 
 def announced() -> Iterator[Announced | LeftOut]:
-    """What installed packages announce, sorted by the names of their entry points."""
+    """Announcements of installed packages, sorted by the names of their entry points."""
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda p: p.name):
         package = point.dist.name if point.dist else point.value.partition(":")[0]
         try:

@@ -56,10 +56,10 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What conditions of kernels can be about."""
+    """A call, as conditions of kernels see it."""
 
     operands: Sequence[Operand]
-    """Those that the call has, in the composite's order."""
+    """The operands that the call has, in the composite's order."""
     values: Mapping[str, Any]
     """Arguments or attributes, and operands, by the names that conditions have for them, which may
     be paths such as `self.weight`. An operand that the call does not have is None, and a dtype is
@@ -102,7 +102,7 @@ class Call:
             ) from error
 
     def _named(self, path: str) -> Any:
-        """What a condition names, or an attribute of it."""
+        """The value that a condition names, or an attribute of the value."""
         if path in self.values:
             return self.values[path]
         root, _, attribute = path.partition(".")
@@ -155,7 +155,7 @@ class Selection(Generic[K]):
 
 
 def _same(found: Any, allowed: Any) -> bool:
-    """Whether a value is one of the file. Floats are attributes of 32 bits."""
+    """Return whether a value equals one of the file. Floats are attributes of 32 bits."""
     if isinstance(found, float) and isinstance(allowed, int | float):
         return ctypes.c_float(found).value == ctypes.c_float(allowed).value
     return bool(found == allowed) and isinstance(found, bool) == isinstance(allowed, bool)

@@ -275,7 +275,8 @@ class _EntryReader:
         return composite if len(self.problems) == found_before else None
 
     def _fits_version(self, version: int) -> bool:
-        """Whether the number in the entry's name is a version, and that of its key `version`."""
+        """Return whether the number in the entry's name is a version, equal to its key
+        `version`."""
         if version > MAX_VERSION:
             self._problem(f"{version} is too large for a version")
             return False

@@ -1,4 +1,4 @@
-"""What `composites show` prints: all that is known of an entry, as frozen data.
+"""The description of an entry that `composites show` prints, as frozen data.
 
 It is made of an entry and the catalog that the entry is part of. Nothing is printed here.
 """
@@ -47,7 +47,7 @@ class Description:
     """The installed package whose registry has it."""
     builtin: bool
     turn_on: str
-    """What a user writes before the command that runs a program."""
+    """The text that a user writes before the command that runs a program."""
     also_made_by: Sequence[str]
     """Other entries that produce the same composite."""
     caught_at: Sequence[str]
@@ -55,7 +55,7 @@ class Description:
     contract: Contract
     """Composite, version, operands, attributes, results and conditions, as a lock has them."""
     facts: Sequence[str]
-    """What the reference page of its registry says of it."""
+    """The statements about the entry on the reference page of its registry."""
     alternatives: Mapping[str, Mapping[str, Any]]
     """Other decompositions, as in a registry file."""
     not_found: Sequence[str]

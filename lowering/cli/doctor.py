@@ -65,7 +65,7 @@ class Finding:
     subject: str
     text: str
     advice: str = ""
-    """What to do; empty if all is well."""
+    """The advice of what to do; empty if all is well."""
 
 
 def doctor(
@@ -279,7 +279,7 @@ def _fits(found: str | None, specifier: str) -> bool:
 
 
 def install(extra: str) -> str:
-    """How this package is installed anew, with an extra that has the frontend."""
+    """The command that installs this package anew, with an extra that has the frontend."""
     return installing(f"{extra},cli" if extra else "cli")
 
 

@@ -1,4 +1,4 @@
-"""What `composites list` shows: the entries of a catalog as data, and as a table."""
+"""The listing of `composites list`: the entries of a catalog as data, and as a table."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Kernel(TypedDict):
     ignores: Sequence[str]
     priority: int
     known: bool
-    """Whether an entry produces this composite."""
+    """True if an entry produces this composite."""
     file: str
     line: int
 

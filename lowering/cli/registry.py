@@ -112,7 +112,7 @@ def _files(count: int) -> str:
 
 
 def _remarks(registries: Sequence[Path]) -> Sequence[str]:
-    """What `check` warns of.
+    """The warnings of `composites check`.
 
     Raises:
         RegistryError: there are problems.

@@ -119,7 +119,7 @@ def _element_types(text: str) -> tuple[str, ...]:
 def _targets(
     names: list[str], registry: Path | None, samples: str | None
 ) -> tuple[Catalog, Sequence[Target]]:
-    """What is verified, and the catalog that it is part of."""
+    """The targets that are verified, and the catalog that they are part of."""
     from composites.allowlist import resolve
     from composites.decompositions import choose
     from composites.registry.catalog import load_catalog

@@ -34,7 +34,7 @@ class Graph:
     runs: int
     report: Report
     compiled: bool
-    """Whether torch.compile built it. torch_xla does not write later runs of such a graph."""
+    """True if torch.compile built the graph, whose later runs torch_xla does not write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class Watched:
     graphs: tuple[Graph, ...]
     """Distinct graphs, in the order in which they first ran."""
     stats: Stats
-    """What became of the calls that reached a hook."""
+    """The outcomes of the calls that reached a hook."""
     is_jax: bool = False
-    """Whether the graphs are those that JAX compiled. Nothing says how often each ran."""
+    """True if JAX compiled the graphs. Nothing says how often each of these ran."""
 
 
 def watch(command: Sequence[str], variables: Mapping[str, str]) -> Watched:

@@ -27,7 +27,7 @@ from lowering.codegen.paths import local
 from lowering.codegen.python_text import literal, parameters_of, written_tuple
 
 _NAMES = {"torch": TYPES, "_all": all, "len": len, "float": float, "__builtins__": {}}
-"""What expressions name besides the values of a call."""
+"""The names that expressions may use besides the values of a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Condition:
     expression: str
     """Python, of the arguments and paths by their local names."""
     reason: str
-    """What is said of a call that does not meet it."""
+    """The reason shown for a call that does not meet the condition."""
     shown: str | None = None
     """The argument whose value is said too."""
     text: str | None = None
-    """What the entry says, if it is an expression of its own."""
+    """The text of the entry, if the condition is an expression of its own."""
 
     def unmet(self, entry: Composite, values: Mapping[str, Any]) -> str | None:
         """Why a call does not meet it; None if it does.

@@ -21,8 +21,8 @@ def in_class(owner: type, name: str, default: Any = None) -> Any:
 
 
 def behaviour(owner: type, name: str) -> Any:
-    """What a class has under a name, as a class that defines it holds it; None if that is data, is
-    torch.nn.Module's, or is not there."""
+    """The function or descriptor that a class has under a name, as a class that defines it holds
+    it; None if the name is one of data or of torch.nn.Module, or is not there."""
     for base in owner.__mro__:
         if name in vars(base):
             value = vars(base)[name]

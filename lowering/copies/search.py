@@ -117,7 +117,7 @@ def copies_everywhere(entries: Iterable[Composite]) -> tuple[list[Copy], list[st
 
 
 def is_in(module: str, packages: Iterable[str]) -> bool:
-    """Whether a module is one of these packages, or in one."""
+    """Return whether a module is one of these packages, or in one."""
     return f"{module}.".startswith(tuple(f"{package}." for package in packages))
 
 

@@ -42,7 +42,7 @@ class Alternatives:
     statistics: EntryStatistics
 
     def asked(self, spec: CallSpec, *, shared: bool) -> Selection[Kernel]:
-        """Those whose conditions hold for a call, in their order.
+        """The chosen kernels whose conditions hold for a call, in their order.
 
         Args:
             shared: whether several devices share the graph.
@@ -117,7 +117,7 @@ def as_entry(entry: Composite, alternative: Kernel, decomposition: Decomposition
 
 
 def has_stock_bits(entry: Composite, alternative: Kernel) -> bool:
-    """Whether an alternative must give the same bits as what the entry replaces."""
+    """Return whether an alternative must give the same bits as what the entry replaces."""
     return alternative.keeps_bits and keeps_stock_bits(entry)
 
 

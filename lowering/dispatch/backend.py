@@ -1,4 +1,4 @@
-"""What hooks at the backend's dispatch key call: from operands to a computation.
+"""The functions that hooks at the backend's dispatch key call: from operands to a computation.
 
 A generated hook looks up a call by everything that its composite depends on. Only calls with a new
 key are lowered. The result is a kernel for all calls with this key, so the hot path is one
@@ -208,7 +208,7 @@ class Lowered:
 
     handle: Any
     draws: int
-    """How often it advances the random number generator, whose state is its last operand."""
+    """The number of advances of the random number generator, whose state is the last operand."""
     results: tuple[TensorType, ...]
     attributes: Mapping[str, str | None]
     """MLIR text by name."""

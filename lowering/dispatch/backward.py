@@ -32,8 +32,8 @@ def names_of_values(spec: CallSpec, results: int) -> list[str]:
 
 
 def taken_by_derived(spec: CallSpec, results: int) -> tuple[int, ...]:
-    """What a derived backward takes: positions in `names_of_values`. They are what `saves` lists,
-    or all operands."""
+    """The values that a derived backward takes, as positions in `names_of_values`: those that
+    `saves` lists, or all operands."""
     entry = spec.form.entry
     saves = entry.operands if entry.saves is None else entry.saves
     return tuple(n for n, name in enumerate(names_of_values(spec, results)) if name in saves)
@@ -85,7 +85,7 @@ def named_values(
     further: Sequence[Any],
     grads: Sequence[Any],
 ) -> dict[str, Any]:
-    """What an explicit backward can take, by the names of its parameters.
+    """The values that an explicit backward can take, by the names of its parameters.
 
     Args:
         further: the forward's further results; empty if it was called without them.
@@ -102,8 +102,8 @@ def named_values(
 
 
 def gradients_by_name(spec: CallSpec, returned: Any, backward: Composite) -> dict[str, Any]:
-    """What an explicit backward returns, by the names of operands. If it returns one gradient, that
-    is a list where the operand is one."""
+    """The gradients that an explicit backward returns, by the names of operands. If it returns one
+    gradient, that is a list where the operand is one."""
     listed, groups = backward.gradients, spec.groups
     is_one_list = (
         len(listed) == 1

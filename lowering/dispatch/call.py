@@ -23,11 +23,11 @@ from lowering.dispatch.operand_lists import Groups, operand_names, regrouped, un
 
 @dataclass(frozen=True, eq=False)
 class CallForm:
-    """What all calls of an entry have in common."""
+    """The values that all calls of an entry have in common."""
 
     entry: Composite
     operator: Operator
-    """What the entry catches, or a Python function, described like an operator."""
+    """The operator that the entry catches, or a Python function, described like an operator."""
 
     @cached_property
     def tensors(self) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ class CallForm:
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
-        """What the entry reads from objects among the arguments."""
+        """The paths that the entry reads from objects among the arguments."""
         return tuple(paths_of(self.entry, self.operator))
 
     @cached_property
@@ -102,7 +102,7 @@ class CallSpec(NamedTuple):
     keys: tuple[Any, ...] = ()
     """Dispatch keys, which a stock kernel above the backend takes first."""
     groups: Groups | None = None
-    """What was a list among the operands; None if nothing was."""
+    """The groups of operands that were lists; None if there were none."""
 
     @classmethod
     def of(cls, form: CallForm, named: Mapping[str, Any]) -> Self:
@@ -189,7 +189,7 @@ class CallSpec(NamedTuple):
 
     @property
     def is_flat(self) -> bool:
-        """Whether no operand is a list."""
+        """True if no operand is a list."""
         return not any(isinstance(operand, list | tuple) for operand in self.operands)
 
     def flat(self) -> CallSpec:

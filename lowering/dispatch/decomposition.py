@@ -38,7 +38,7 @@ class Decomposer:
     stock: Kernel
     """The stock kernel, at the dispatch key where the entry's operator is caught."""
     stock_dispatches: bool
-    """Whether the stock kernel is above PyTorch's decompositions and dispatches again."""
+    """True if the stock kernel is above PyTorch's decompositions and dispatches again."""
 
     def lower(self, spec: CallSpec) -> TracedFunction:
         """Trace the decomposition of a call.
@@ -85,7 +85,7 @@ def jax_frontend() -> Any:
 
 
 def keeps_stock_bits(entry: Composite) -> bool:
-    """Whether the decomposition must give the same bits as what it replaces.
+    """Return whether the decomposition must give the same bits as what it replaces.
 
     This holds for the stock lowering, and for a Python function that is also caught in training.
     """

@@ -21,10 +21,10 @@ from lowering.copies.members import in_class
 _MACHINERY = frozenset(
     name for name in (*vars(torch.nn.Module), *vars(torch.nn.Module())) if name[0] == "_"
 )
-"""What a module keeps to do its work, such as its hooks. Its methods read it on every call."""
+"""The attributes that a module needs for its work, such as its hooks. All its methods read them."""
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
-"""Where torch.nn.Module keeps attributes beside its `__dict__`."""
+"""The mappings in which torch.nn.Module keeps attributes beside its `__dict__`."""
 
 
 class UnlistedReadError(Exception):
@@ -66,12 +66,12 @@ def guarded_self(original: Any, listed: Collection[str], tensors: Mapping[str, A
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What an object holds itself, and its class does not."""
+    """The attributes that an object holds itself, and not its class."""
 
     attributes: Mapping[str, Any]
 
     def holds(self, name: str, now: Mapping[str, Any], in_class: Any) -> bool:
-        """Whether the object held an attribute before the body, and still has the same.
+        """Return whether the object held an attribute before the body, and still has the same.
 
         Args:
             now: the object's `__dict__`.

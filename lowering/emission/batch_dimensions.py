@@ -162,7 +162,7 @@ def _merges(before: Any, after: Any) -> bool:
 
 
 def _keeps_first_dimension(instruction: Any) -> bool:
-    """Whether an instruction of one operand leaves the first dimension where it is."""
+    """Return whether an instruction of one operand leaves the first dimension where it is."""
     dimensions = list(instruction.dimensions)
     if instruction.opcode == "transpose":
         return bool(dimensions[0] == 0)

@@ -66,7 +66,7 @@ def shape_of(sizes: Sequence[Any]) -> Shape:
 
 
 def is_expression(text: str) -> bool:
-    """Whether this is how `Shape` writes a size that varies."""
+    """Return whether `Shape` would write a text like this for a size that varies."""
     return text == UNKNOWN or all(
         factor.isidentifier() or (factor.isascii() and factor.isdigit() and len(factor) < 19)
         for _, factors in _terms(text)

@@ -51,7 +51,7 @@ def dynamic_arguments(
     kwargs: Mapping[str, Any],
     dynamic_shapes: Any,
 ) -> DynamicArguments | None:
-    """What varies; None if nothing does.
+    """The arguments with dimensions that vary; None if no dimension does.
 
     Args:
         dynamic_shapes: as torch.export takes it, or None. An ExportedProgram has its own.
@@ -231,7 +231,7 @@ def _kind(value: Any) -> str:
 def _of_program(
     program: torch.export.ExportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> DynamicArguments | None:
-    """What varies in an exported program. Its dimensions have the names that PyTorch gave them."""
+    """The varying dimensions of an exported program, with the names that PyTorch gave them."""
     leaves = pytree.tree_leaves((tuple(args), dict(kwargs)))
     shapes = {
         node.name: node.meta["val"].shape

@@ -211,7 +211,7 @@ def _check_conditions(
     arguments: Mapping[str, Any],
     call: Signature,
 ) -> None:
-    """Those of `when`, for the operands of the forward."""
+    """Check the conditions of `when` for the operands of the forward."""
     types = operands_of(call)
     if types is None:
         raise _Refused("takes static shapes only")
@@ -297,7 +297,7 @@ def _passed(
     places: Mapping[str, int],
     names: Sequence[str],
 ) -> Callable[[Sequence[Any]], dict[str, Any]]:
-    """What a function is called with, by the names of its parameters, for some operands.
+    """A function from some operands to the arguments of `function`, by the names of its parameters.
 
     Args:
         values: of arguments that are not operands.

@@ -58,7 +58,7 @@ class Value:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What manifest.json says of it."""
+        """The data of the value in manifest.json."""
         said = asdict(self)
         if self.sharding is None:
             del said["sharding"]
@@ -83,20 +83,20 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What manifest.json says."""
+    """The contents of manifest.json."""
 
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     composites: Mapping[str, int]
-    """How many calls there are of each composite, by name."""
+    """The number of calls of each composite, by name."""
     sha256: Mapping[str, str] = field(default_factory=dict)
     """Hashes of the other files by name; empty for format 1."""
     mesh: DeviceMesh | None = None
     """The mesh that shardings refer to. Older versions read such a program as one for a device."""
     dimensions: tuple[Dimension, ...] = ()
-    """Those whose size varies."""
+    """The dimensions whose size varies."""
     keeps_decompositions: bool = False
-    """Whether decompositions were chosen when it was exported. Older versions do not read it."""
+    """True if decompositions were chosen at the export. Older versions do not read this."""
 
     @property
     def text(self) -> str:
@@ -301,7 +301,7 @@ def _with_possible_updates(inputs: Sequence[Value], outputs: Sequence[Value]) ->
 
 
 def difference(module: Module, inputs: Sequence[Value], outputs: Sequence[Value]) -> str:
-    """How inputs and outputs differ from those of `@main`; empty where they do not.
+    """The difference of inputs and outputs from those of `@main`; empty where there is none.
 
     Of many differences the first three are told.
     """
@@ -352,7 +352,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def count_difference(written: Mapping[str, int], counted: Mapping[str, int]) -> str:
-    """How counts of composites differ; empty where they do not."""
+    """The difference between counts of composites; empty where there is none."""
     differing = (
         f"{name!r} is called {_count(counted.get(name, 0), 'time')}, and"
         f" {shortened(written.get(name, 0))} are described"

@@ -61,9 +61,9 @@ class Program:
     mesh: DeviceMesh | None = None
     """The devices that shardings of inputs and outputs refer to."""
     dimensions: tuple[Dimension, ...] = ()
-    """Those whose size varies, and is `?` in the StableHLO."""
+    """The dimensions whose size varies, and is `?` in the StableHLO."""
     keeps_decompositions: bool = False
-    """Whether decompositions were chosen when it was exported, so that `compile` chooses no faster
+    """True if decompositions were chosen at the export, so that `compile` chooses no faster
     alternatives."""
 
     @cached_property
@@ -462,7 +462,7 @@ def _path(folder: str | os.PathLike[str]) -> Path:
 
 
 def _check_replaceable(folder: Path, names: Sequence[str]) -> None:
-    """Whether a folder with these files may be replaced: it is empty, or has only a program."""
+    """Check that a folder with these files may be replaced: it is empty, or has only a program."""
     others = [name for name in names if name not in (manifest.NAME, *manifest.FILES)]
     missing = [name for name in (manifest.NAME, manifest.TEXT) if name not in names]
     if names and (others or missing):

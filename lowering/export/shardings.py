@@ -84,7 +84,7 @@ class DeviceMesh:
 
     @property
     def devices(self) -> int:
-        """How many there are."""
+        """The number of devices in the mesh."""
         return prod(self.sizes)
 
     @property
@@ -94,7 +94,7 @@ class DeviceMesh:
         return f"#sdy.mesh<[{axes}]>"
 
     def parts(self, axes: Sequence[str]) -> int:
-        """How many parts a dimension has that is divided along some axes."""
+        """The number of parts of a dimension that is divided along some axes."""
         sizes = dict(self.axes)
         return prod(sizes[name] for name in axes)
 
@@ -241,7 +241,7 @@ def _grid_of(text: str, rank: int) -> tuple[list[int], list[int]] | None:
 
 
 def _same(one: Sequence[int], other: Sequence[int], together: int) -> bool:
-    """Whether two lists have the same devices in each tile. The order in a tile has no meaning."""
+    """Return whether two lists have the same devices in each tile, in any order."""
     if len(one) != len(other):
         return False
     starts = range(0, len(one), together)
@@ -292,7 +292,7 @@ def of_inputs(
 
 
 def _names_near(pattern: str, inputs: Iterable[str]) -> str:
-    """What a pattern that means no input may have been meant for, for messages."""
+    """The names that a pattern without a matching input may have been meant for, for messages."""
     known = [name.removeprefix("param:") for name in inputs]
     close = did_you_mean(pattern, known)
     if close:

@@ -43,7 +43,7 @@ learning rates of Rprop, only the optimizer knows it."""
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What a step keeps from call to call. The step that it belongs to makes it."""
+    """The state that a step keeps from call to call. The step that it belongs to makes it."""
 
     values: Mapping[str, Any]
     """jax arrays on the device, by the name of the input."""
@@ -51,7 +51,7 @@ class State:
     """Inputs by the names under which the module's `state_dict` has them. A parameter that a module
     has twice has two."""
     others: Mapping[str, Any]
-    """What the module has besides, and the program does not read: numpy arrays by name."""
+    """The module's other values, which the program does not read: numpy arrays by name."""
 
     def __repr__(self) -> str:
         return f"State({len(self.values)} tensors)"
@@ -67,7 +67,7 @@ class Weights:
 
 
 def is_state(value: Value) -> bool:
-    """Whether an input belongs to the state, and not to the batch."""
+    """Return whether an input belongs to the state, and not to the batch."""
     return value.name.startswith(("param:", "buffer:", "state:")) or value.name == SEED
 
 
@@ -248,7 +248,7 @@ def _host(name: str, value: Any) -> Any:
 
 
 def _memory(value: Any) -> Any:
-    """What two arrays share if they are the same one."""
+    """A key of an array's memory, equal for two arrays if they are the same one."""
     if hasattr(value, "data_ptr") and hasattr(value, "stride"):
         return value.data_ptr(), tuple(value.shape), value.stride(), str(value.dtype)
     if hasattr(value, "__array_interface__"):

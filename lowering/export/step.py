@@ -48,8 +48,8 @@ Kernels: TypeAlias = Mapping[str, Kernel] | Collection[str] | Literal["auto"] | 
 MEASURED = ("cpu", "cuda")
 """The platforms that alternatives were measured on."""
 _NEXT_SEED = 0x9E3779B97F4A7C15
-"""What a seed grows by from step to step: odd, so that no seed comes twice before all 2**64 did,
-and far from what the operators of one step add to theirs."""
+"""The number that a seed grows by from step to step: odd, so that no seed comes twice before all
+2**64 did, and far from what the operators of one step add to theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Step:
     platform: str
     """`cpu`, `cuda`, …"""
     donate: bool
-    """Whether a call takes the memory of the state that it is given."""
+    """True if a call takes the memory of the state that it is given."""
     _roles: _Roles = field(repr=False)
     _placed: PlacedKernels = field(repr=False)
     _shardings: Mapping[str, Any] = field(repr=False)

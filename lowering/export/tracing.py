@@ -53,7 +53,7 @@ class Lowered:
 
     module: Module
     clean: bool
-    """Whether it is already clean except for names."""
+    """True if the module is already clean except for names."""
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
 
@@ -66,7 +66,7 @@ class Traced:
     """Placeholders by name."""
     outputs: list[Output] = field(default_factory=list)
     marks: dict[str, str] = field(default_factory=dict)
-    """How inputs are divided among devices, as GSPMD's text, where the caller's tensors say so."""
+    """The sharding of inputs, as GSPMD's text, where the caller's tensors have one."""
     kept: dict[str, torch.Tensor] = field(default_factory=dict)
     """The caller's buffers that a `state_dict` leaves out, by the name of their input."""
 
@@ -307,7 +307,7 @@ class _Tracer:
         kwargs: Mapping[str, Any],
         then: Callable[[Any], Any] = lambda result: result,
     ) -> Any:
-        """What `then` makes of the module's result."""
+        """Call the module, and return the result of `then` for the module's result."""
         for name, parameter in module.named_parameters():
             tensor = self.placeholder(f"param:{name}", parameter)
             self.parameters[name] = torch.nn.Parameter(tensor, parameter.requires_grad)
@@ -452,7 +452,7 @@ def _restored(value: Any, content: Any) -> Any:
 
 
 def recording_of(frontend: Frontend) -> Recording:
-    """What records programs.
+    """The frontend's part that records programs.
 
     Raises:
         ExportError: the frontend cannot record.

@@ -1,4 +1,4 @@
-"""What a frontend raises while it traces or records: what cannot be part of a graph."""
+"""Exceptions that a frontend raises while it traces or records: what cannot be part of a graph."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Work:
 
     @property
     def is_counted(self) -> bool:
-        """Whether it is an instruction outside composites that is worth a kernel."""
+        """True if the instruction is outside of composites and worth a kernel."""
         return not (self.is_product or self.is_composite)
 
 

@@ -594,7 +594,7 @@ def _rewriting(claim: _Rewrite) -> Kernel:
 
 
 def misfit(caught: str, function: str) -> str:
-    """What is said of a rewrite that does not take the arguments of what it catches."""
+    """The message about a rewrite that does not take the arguments of what it catches."""
     return f"rewrites: {function} does not take the arguments of {caught}"
 
 

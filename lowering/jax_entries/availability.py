@@ -20,7 +20,7 @@ from lowering.sample_calls import ExampleCall, NoCalls, adapted, example_calls
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether JAX programs can have an entry."""
+    """The answer whether JAX programs can have an entry."""
 
     name: str
     """With its namespace."""

@@ -1,4 +1,4 @@
-"""What an entry is in JAX: its arguments, and the function that it means."""
+"""The definition of an entry in JAX: its arguments, and the function that it means."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Definition:
 
     @lock_free_property
     def form(self) -> CallForm:
-        """How the entry reads a call.
+        """The form in which the entry reads a call.
 
         Raises:
             AllowlistError: the entry does not fit the operator or function.

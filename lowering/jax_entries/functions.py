@@ -16,7 +16,7 @@ from lowering.jax_entries.public_arguments import FUNCTIONS
 from lowering.jax_entries.surroundings import surroundings
 
 _KINDS = 4096
-"""How many kinds of calls one function keeps. A program has a few for each model."""
+"""The number of kinds of calls that one function keeps. A program has a few for each model."""
 
 
 class EntryFunction:
@@ -89,7 +89,7 @@ class EntryFunction:
         return call.composite(operands) if is_composite else call.decomposed(operands)
 
     def call(self, values: Mapping[str, Any], arrays: list[Any]) -> Call:
-        """What calls with these arguments, and arrays of these types, have in common."""
+        """The call that stands for all calls with these arguments, and arrays of these types."""
         types = tuple(map(strong, arrays))
         key = (typed(tuple(values.items())), types, surroundings(), self.definition.read_now())
         try:

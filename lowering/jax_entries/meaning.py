@@ -26,7 +26,7 @@ Arrays = Callable[..., list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """How a call returns its results."""
+    """The structure in which a call returns its results."""
 
     present: tuple[bool, ...]
     """For each result, whether it is an array. An operator gives None in the place of a gradient
@@ -77,7 +77,7 @@ def forward(
 
 
 def further_results(definition: Definition, spec: CallSpec, types: Sequence[Any | None]) -> Arrays:
-    """What a backward takes besides operands and results."""
+    """A function of the values that a backward takes besides operands and results."""
     entry = definition.entry
 
     def of_operands(*operands: Any) -> list[Any]:
@@ -155,8 +155,8 @@ def differentiable(
 
 
 class OperatorBackward:
-    """What PyTorch's autograd does after an operator: a graph of operators, one of which has an
-    entry."""
+    """The computation of PyTorch's autograd after an operator: a graph of operators, one of which
+    has an entry."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What traced functions are: whether two are the same operations, and what their results depend on.
+"""Comparison of traced functions: whether two are the same operations, and what results depend on.
 
 Both are written as expressions over their operands, in which equal operations are one. What a
 broadcast says in several ways is written in one: in two steps or one, and by sizes or by the
@@ -26,7 +26,7 @@ _CALLS = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "jit
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two closed jaxprs are the same operations.
+    """Return whether two closed jaxprs are the same operations.
 
     With effects, as `jax.debug.print` has, they are not: results do not show how many there are.
     """

@@ -31,7 +31,7 @@ from lowering.jax_programs.caught_calls import CaughtCall, Many
 from lowering.jax_programs.laid_out import LaidOutCall, ordered_type
 
 _KINDS = 4096
-"""How many kinds of calls are kept."""
+"""The number of kinds of calls that are kept."""
 
 Orders = tuple[tuple[Order, ...], tuple[Order, ...]]
 """Of the arrays among the arguments, and of the results."""
@@ -52,13 +52,13 @@ class Claim:
 
 @dataclass(frozen=True, eq=False)
 class Catcher:
-    """What handles the calls of one JAX function, while entries that catch it are on."""
+    """A handler of the calls of one JAX function, while entries that catch the function are on."""
 
     target: str
     claims: Sequence[Claim]
     entries: Entries
     is_compiled: bool
-    """Whether JAX compiles the function by itself (`jax.jit`). It then adds up the function's own
+    """True if JAX compiles the function by itself (`jax.jit`). It then adds up the function's own
     gradients before others."""
     calls: dict[Any, CaughtCall | LaidOutCall] = field(default_factory=dict)
     """The kinds of calls."""
@@ -175,7 +175,7 @@ class CaughtComposite:
         return put
 
     def is_same(self, one: Callable[..., Any], other: Callable[..., Any], *arrays: Any) -> bool:
-        """Whether two functions are the same operations of arrays like these."""
+        """Return whether two functions are the same operations of arrays like these."""
         types = [strong(jnp.asarray(array)) for array in arrays]
         return is_same(trace(_Guarded(one), types), trace(_Guarded(other), types))
 
@@ -284,7 +284,7 @@ class CaughtComposite:
 
 
 def _problem_of(orders: Orders, types: Sequence[Any], made: Callable[..., Any]) -> str | None:
-    """What is wrong with the orders of arrays and of a function's results."""
+    """The problem of the orders of arrays and of a function's results; None if there is none."""
     if len(orders) != 2:
         return f"orders has {len(orders)} parts, and not those of arrays and of results"
     groups = [("arrays", types, orders[0])]
@@ -366,7 +366,7 @@ class _Guarded:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array of JAX or numpy."""
+    """Return whether a value is an array of JAX or numpy."""
     return isinstance(value, jax.Array | np.ndarray)
 
 

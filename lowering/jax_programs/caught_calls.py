@@ -64,9 +64,9 @@ class CaughtCall(_PlainCall):
     function: Arrays
     """The JAX function, of the operands that are present, in the composite's order."""
     has_backward: bool = True
-    """Whether the entry's backward means what JAX's derivative computes."""
+    """True if the entry's backward means what JAX's derivative computes."""
     many: Many | None = None
-    """How one composite can be many calls."""
+    """The way in which one composite can be many calls."""
 
     @lock_free_property
     def _reference(self) -> Call:
@@ -147,7 +147,7 @@ class CaughtCall(_PlainCall):
         return replace(self._backward_of(function, grads, wanted, saved), uncompiled=function)
 
     def _source(self, number: int, results: int) -> Source:
-        """What is at a position among operands, results and further results."""
+        """The source of the value at a position among operands, results and further results."""
         count = len(self._types)
         if number < count:
             before = self._types[:number]

@@ -31,7 +31,7 @@ class NotExpressible(LoweringError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where an operand of a backward comes from."""
+    """The source of an operand of a backward."""
 
     kind: Literal["grad", "operand", "result", "further"]
     """`further`: JAX's derivative has no such array and does not read it."""

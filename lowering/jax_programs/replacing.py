@@ -29,7 +29,7 @@ Handler = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 
 class Replaced(Protocol):
-    """What goes to a handler until `restore`."""
+    """A function that was replaced, whose calls go to a handler until `restore`."""
 
     def restore(self) -> None:
         """Have calls do again what they did."""
@@ -181,8 +181,8 @@ _SPECIAL = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERA
 
 
 def _is_plain(code: CodeType) -> bool:
-    """Whether code is that of a function, not of a class or a generator, which only reads the
-    variables of others."""
+    """Return whether code is that of a function, not of a class or a generator, which only reads
+    the variables of others."""
     if code.co_flags & _SPECIAL or not code.co_flags & inspect.CO_OPTIMIZED:
         return False
     return _changed(code).isdisjoint(code.co_freevars)
@@ -205,7 +205,7 @@ class Replaceable:
 
     function: FunctionType
     is_compiled: bool
-    """Whether `jax.jit` is among them."""
+    """True if `jax.jit` is among the wrappers."""
     local: CodeType | None = None
     """Of a function that this one makes, which is meant then."""
 

@@ -42,7 +42,7 @@ class _Call:
     results: _Types
 
     def is_same(self, other: torch.fx.GraphModule) -> bool:
-        """Whether another decomposition computes the same."""
+        """Return whether another decomposition computes the same."""
         pairs = zip(self.decomposition.buffers(), other.buffers(), strict=False)
         return self.decomposition.code == other.code and all(torch.equal(*pair) for pair in pairs)
 

@@ -86,6 +86,6 @@ def _is_inside(view: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _reach(tensor: torch.Tensor) -> int:
-    """How far the last element is from the first one, in elements."""
+    """The distance of the last element from the first one, in elements."""
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     return sum((int(size) - 1) * int(stride) for size, stride in pairs)

@@ -22,7 +22,7 @@ from .symbols import COMPOSITE
 T = TypeVar("T")
 
 NameAndVersion: TypeAlias = tuple[str, int]
-"""What a compiler matches a composite by."""
+"""The name and the version by which a compiler matches a composite."""
 
 _WITH_VERSION = re.compile(r"(.+)@(\d+)")
 
@@ -88,14 +88,14 @@ def select(existing: Collection[str], patterns: str | Iterable[str]) -> set[str]
 
 
 def name_and_version(call: Signature) -> NameAndVersion:
-    """What `acme.gelu@2` names of a call."""
+    """The name and the version of a call, as `acme.gelu@2` writes them."""
     return call.name, call.version
 
 
 def by_version(
     calls: Iterable[Signature], given: Mapping[str, T], *, complete: bool = True
 ) -> dict[NameAndVersion, T]:
-    """What is given for each composite of these calls that a key names.
+    """The value for each composite of these calls that a key names.
 
     A key is a name such as `acme.gelu`, for all versions, or one with a version, `acme.gelu@2`. The
     key with the version counts where both are given.

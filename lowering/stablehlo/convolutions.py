@@ -1,4 +1,4 @@
-"""What a `stablehlo.convolution` says, for the passes that change some."""
+"""The attributes of a `stablehlo.convolution`, for the passes that change some."""
 
 from dataclasses import dataclass
 
@@ -39,7 +39,7 @@ class Convolution:
 
     @property
     def is_transposed(self) -> bool:
-        """Whether it is the transpose of a convolution without padding, in one group."""
+        """True if the operation is the transpose of a convolution without padding, in one group."""
         return (
             {*self.strides, *self.rhs_dilation, self.feature_groups, self.batch_groups} == {1}
             and len({*self.lhs_dilation}) == 1

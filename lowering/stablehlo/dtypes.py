@@ -100,7 +100,7 @@ def _stored(element_type: str) -> str:
 
 
 def is_float(element_type: str) -> bool:
-    """Whether it is a float of any size; complex and quantized types are not."""
+    """Return whether a type is a float of any size; complex and quantized types are not."""
     return element_type in _FLOATS or element_type == "f8E8M0FNU"
 
 
@@ -112,7 +112,7 @@ def significand(element_type: str) -> int | None:
 
 @cache
 def holds(wide: str, narrow: str) -> bool:
-    """Whether casting every value of `narrow` to `wide` and back is exact.
+    """Return whether casting every value of `narrow` to `wide` and back is exact.
 
     `i1` counts as the integers 0 and 1. A NaN only has to remain a NaN. Complex and quantized
     types, and types that are not in the table, only hold themselves.

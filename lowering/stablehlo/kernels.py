@@ -45,7 +45,7 @@ class KernelUse:
     operands: tuple[str, ...]
     results: tuple[str, ...]
     count: int
-    """How many such calls the program has. A call in a loop counts once."""
+    """The number of such calls in the program. A call in a loop counts once."""
     kernel: str | None
     """The name of the function or of the target; None where no kernel takes the call."""
     alternative: str | None
@@ -72,9 +72,9 @@ class Candidate:
     listed_as: str | None = None
     """Its name where a registry lists it."""
     priority: int = 0
-    """That of the registry."""
+    """The priority of the kernel in the registry."""
     is_alternative: bool = False
-    """Whether it is another decomposition, and no kernel."""
+    """True if this is another decomposition, and not a kernel."""
 
     @property
     def name(self) -> str:
@@ -114,7 +114,7 @@ class PlacedKernels:
         return tuple(self.use(call, count) for call, count in counts.items())
 
     def use(self, call: Signature, count: int) -> KernelUse:
-        """What is said of a call that the program has so many times."""
+        """The kernel use that describes a call that the program has so many times."""
         taking = self.taken.get(call)
         named = None if taking is None else taking.name
         is_alternative = taking is not None and taking.is_alternative

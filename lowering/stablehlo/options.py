@@ -1,4 +1,4 @@
-"""How a pass declares its options of `composites lower`.
+"""Declarations of the options that a pass has in `composites lower`.
 
 A pass declares a `PassOptions` beside its function, and the package lists it in `COMMAND_LINE`. The
 command line is made of that list, so no option is written twice.

@@ -13,7 +13,7 @@ from .bindings import IrOperation, ScatterDimensions, attributes, scatter_dimens
 
 OPERATION = "stablehlo.scatter"
 COMBINATIONS = ("add", "and", "maximum", "minimum", "multiply", "or")
-"""What a scatter can do with an element and its update, in any order."""
+"""The combinations of an element and its update that a scatter can compute in any order."""
 _GREATEST = 2**31 - 1
 _AS_I64 = ("i64", "ui32", "ui16", "ui8")
 """Element types of indices that are looked at as i64."""
@@ -34,7 +34,7 @@ class RowScatter:
     combination: str
     """One of `COMBINATIONS`; empty where an update takes the place of an element."""
     is_unique: bool
-    """Whether the frontend says that no row has two updates."""
+    """True if the frontend says that no row has two updates."""
 
     @classmethod
     def of(cls, scatter: IrOperation) -> "RowScatter | None":
@@ -93,7 +93,7 @@ class RowScatter:
 
     @property
     def is_flat(self) -> bool:
-        """Whether one index of i32 names each row already."""
+        """True if one index of i32 names each row already."""
         return (
             self.index == "i32"
             and self.sizes == (self.rows, self.width)
@@ -229,13 +229,13 @@ FLAT = ScatterDimensions(
 
 
 def updates_rows(scatter: IrOperation) -> bool:
-    """Whether the updates of a scatter of static shapes are whole rows."""
+    """Return whether the updates of a scatter of static shapes are whole rows."""
     sizes, updates = (scatter.operands[place].type.shape for place in (0, len(scatter.results) + 1))
     return _has_rows(sizes, updates, scatter_dimensions(scatter))
 
 
 def _has_rows(sizes: Sequence[int], updates: Sequence[int], numbers: ScatterDimensions) -> bool:
-    """Whether a window is one index wide where indices name a dimension, and whole elsewhere."""
+    """Return whether a window has one index in dimensions that indices name, and all in others."""
     absent = {*numbers.inserted, *numbers.operand_batching}
     windows = [dim for dim in range(len(sizes)) if dim not in absent]
     return all(
@@ -250,7 +250,7 @@ def tensor(element: str, *sizes: int) -> str:
 
 
 def _are(number: int, batches: int) -> str:
-    """What says whether all indices up to one are inside."""
+    """The name of a value that tells whether all indices up to one are inside."""
     return f"inside{number}" if number == batches else f"are{number}"
 
 
@@ -268,7 +268,7 @@ def _transposed(
 
 
 def _combination(scatter: IrOperation) -> str | None:
-    """What the region does with its two arguments; None for what is not known."""
+    """The region's operation on its two arguments; None for one that is not known."""
     block = scatter.regions[0].blocks[0]
     *operations, terminator = (operation.operation for operation in block.operations)
     if not operations:

@@ -1,4 +1,4 @@
-"""What the consumers of StableHLO need: passes for each, and operations that it does not take.
+"""The consumers of StableHLO: passes for each, and operations that it does not take.
 
 Each operation was seen to be refused by the version that `title` names.
 """

@@ -17,7 +17,7 @@ log = logging.getLogger("composites")
 
 
 def stats() -> Stats:
-    """What became of the calls that reached the hooks of this process."""
+    """The outcomes of the calls that reached the hooks of this process."""
     return collected(activation.statistics, activation.active())
 
 

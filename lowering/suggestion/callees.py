@@ -1,4 +1,4 @@
-"""What a step calls: Python functions, with the arguments of their first calls, and operators.
+"""The callees of a step: Python functions, with the arguments of their first calls, and operators.
 
 Functions of user code and of libraries are kept, and of torch those of `torch.nn` and
 `torch.optim`. Descriptions of arguments hold no tensors. A step whose result is no loss has one
@@ -88,10 +88,10 @@ class Callee:
     calls: set[int] = field(default_factory=set)
     """The numbers of the calls of operators with work, which are made in it or are its own."""
     instructions: int = 0
-    """Those of its forward and its backward outside composites."""
+    """The number of instructions of the forward and the backward outside composites."""
     products: int = 0
     composites: int = 0
-    """Those that are made in the forward."""
+    """The number of composites that are made in the forward."""
 
     @property
     def tensors(self) -> tuple[int, int]:

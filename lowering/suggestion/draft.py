@@ -38,7 +38,7 @@ class Row:
     calls: int
     """The number of its calls, or of those of an operator that have work."""
     instructions: int
-    """What is outside composites in it and in what it calls."""
+    """The number of instructions outside composites, in the function and in what it calls."""
     tensors_in: int
     """The tensors that a function reads. Of operators, this and the next are 0."""
     tensors_out: int

@@ -1,4 +1,4 @@
-"""What the composites of a graph say, and whether a consumer can tell them apart."""
+"""The composites of a graph, and whether a consumer can tell them apart."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from lowering.verification.tolerances import tolerance_of
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What the runs of one sample gave."""
+    """The outcomes of the runs of one sample."""
 
     sample: str
     cpu: Values
@@ -29,9 +29,9 @@ class Outcomes:
     again: Outcome | None = None
     """The second call with the entry on."""
     is_random: bool = False
-    """Whether the numbers depend on the random generator; then only stock's can be compared."""
+    """True if the numbers depend on the random generator; then only stock's can be compared."""
     is_native: bool = False
-    """Whether the decomposition is the stock lowering, whose bits it must have."""
+    """True if the decomposition is the stock lowering, whose bits it must have."""
     limit: float | None = None
     """The greatest error of floating-point numbers that is accepted, if it is not that of their
     dtype."""
@@ -39,7 +39,7 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What is to be said of one sample."""
+    """The findings about one sample."""
 
     findings: tuple[Finding, ...] = ()
     numbers: Numbers = field(default_factory=Numbers)
@@ -67,13 +67,13 @@ def judge(outcomes: Outcomes) -> Judged:
 
 
 def _same_again(first: Values, second: Outcome) -> bool:
-    """Whether the second call gives what the first one gave. XLA may fuse both in other ways, which
-    changes last bits."""
+    """Return whether the second call gives what the first one gave. XLA may fuse both in other
+    ways, which changes last bits."""
     return isinstance(second, Values) and second.agrees(first, _but_for_last_bits)
 
 
 _LAST_BITS = 4
-"""How many roundings of the largest number two calls may be apart."""
+"""The number of roundings of the largest number that two calls may be apart."""
 
 
 def _but_for_last_bits(mine: Any, right: Any) -> bool:
@@ -132,7 +132,7 @@ def _aligned(values: Values | None, name: str, count: int) -> Sequence[Any]:
 
 
 def _form(mine: Any, right: Any) -> str | None:
-    """What is wrong with the type of a result; None if nothing is."""
+    """The problem with the type of a result; None if there is none."""
     if not isinstance(right, torch.Tensor) or not isinstance(mine, torch.Tensor):
         return None if type(mine) is type(right) or mine is None or right is None else (
             f"{type(mine).__name__}, but PyTorch gives {type(right).__name__}"
@@ -145,7 +145,7 @@ def _form(mine: Any, right: Any) -> str | None:
 
 
 def _difference(mine: Any, right: Any, wide: Any, accepted: float | None) -> str | None:
-    """What is wrong with a result, a gradient or an operand; None if nothing is."""
+    """The problem with a result, a gradient or an operand; None if there is none."""
     wrong = _form(mine, right)
     if wrong is not None:
         return wrong
@@ -172,8 +172,8 @@ def _difference(mine: Any, right: Any, wide: Any, accepted: float | None) -> str
 
 
 def _close(mine: torch.Tensor, right: torch.Tensor, wide: Any, limit: float) -> torch.Tensor:
-    """Where a number is close enough: to PyTorch's, or to the f64 one, or as close to that as
-    PyTorch's is."""
+    """A mask of the numbers that are close enough: to PyTorch's, or to the f64 one, or as close to
+    that as PyTorch's is."""
     close = errors(mine, right) <= limit
     if isinstance(wide, torch.Tensor) and wide.shape == right.shape:
         error = errors(mine, wide)

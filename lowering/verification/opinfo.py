@@ -36,7 +36,7 @@ _ABORTING: dict[str, Callable[[Any], bool]] = {
 """Samples with which stock torch_xla 2.9 ends the process, with composites or without."""
 
 MOST = 2000
-"""How many samples are made before some of them are chosen."""
+"""The number of samples that are made before some of them are chosen."""
 
 
 @cache

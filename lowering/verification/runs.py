@@ -38,7 +38,7 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What one call gave. Tensors are on the CPU; other results are as they are."""
+    """The values that one call gave. Tensors are on the CPU; other results are as they are."""
 
     results: tuple[Any, ...] = ()
     gradients: tuple[torch.Tensor | None, ...] = ()
@@ -71,7 +71,7 @@ Outcome = Values | Raised
 
 
 def equal_values(one: Values, other: Values) -> bool:
-    """Whether results, gradients and operands are the same in every bit."""
+    """Return whether results, gradients and operands are the same in every bit."""
     return one.agrees(other, same_bits)
 
 
@@ -120,7 +120,7 @@ FEW_NUMBERS, MORE_SEEDS = 4, 16
 
 
 def is_random(sample: Sample, first: Outcome) -> bool:
-    """Whether a sample gives other results on the CPU with other seeds."""
+    """Return whether a sample gives other results on the CPU with other seeds."""
     has_few = isinstance(first, Values) and all(
         not isinstance(result, torch.Tensor) or result.numel() <= FEW_NUMBERS
         for result in first.results
@@ -166,7 +166,7 @@ class Run:
 
     outcomes: list[Outcome] = field(default_factory=list)
     again: dict[int, Outcome] = field(default_factory=dict)
-    """What the second call of some samples gave."""
+    """The outcomes of the second call of some samples, by the samples' numbers."""
     reached: list[int] = field(default_factory=list)
     """For each sample, how many calls the entry claimed."""
     module: Module | None = None

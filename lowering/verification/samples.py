@@ -28,7 +28,7 @@ from lowering.verification import opinfo
 from lowering.verification.targets import Target
 
 NAMED, DATABASE, GENERATED = "samples", "OpInfo", "generated"
-"""Where samples come from."""
+"""The sources of samples."""
 
 
 @dataclass(frozen=True, slots=True)

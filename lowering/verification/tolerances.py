@@ -1,4 +1,4 @@
-"""How much numbers may differ from PyTorch's, by dtype. docs/registry.md has the same table.
+"""Tolerances for differences from PyTorch's numbers, by dtype. docs/registry.md has the same table.
 
 The error of a number `a` where `b` is right is |a - b| / (1 + |b|): relative for large numbers,
 absolute for small ones. A gradient that is zero by mathematics, and 1e-9 by rounding, has an error

@@ -36,16 +36,16 @@ from lowering.verification.tolerances import tolerance_of
 DTYPES = ("f32", "bf16")
 """The element types that are run where the user names none."""
 COUNT = 8
-"""How many samples of an entry are run in each dtype."""
+"""The number of samples of an entry that are run in each dtype."""
 _MORE = 4
-"""How many times as many samples are tried where an alternative may take few of them."""
+"""The factor by which more samples are tried where an alternative may take few of them."""
 _TWICE = 2
-"""How many of them are called a second time."""
+"""The number of samples that are called a second time."""
 
 
 def element_types(target: Target, chosen: Sequence[str]) -> tuple[str, ...]:
-    """Those of the chosen element types that the entry's conditions allow; if there are none, the
-    first that they allow."""
+    """The chosen element types that the entry's conditions allow; if there are none, the first one
+    that they allow."""
     own = target.alternative.when.dtypes if target.alternative is not None else ()
     allowed = own or target.entry.when.dtypes
     found = tuple(name for name in chosen if not allowed or name in allowed)
@@ -134,7 +134,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """What became of the calls of an entry up to now."""
+    """The counts of the outcomes of an entry's calls up to now."""
 
     claimed: int
     unclaimed: dict[str, int]
@@ -255,8 +255,8 @@ class _Verifier:
         return promised.get(self.dtype, tolerance_of(self.dtype))
 
     def _is_native(self) -> bool:
-        """Whether all that is on is the stock lowering of operators. A function's own body can be
-        fused in another way than the calls that it stands for."""
+        """Return whether all that is on is the stock lowering of operators. A function's own body
+        can be fused in another way than the calls that it stands for."""
         return self.target.alternative is None and all(
             e.op and e.decomposition.kind == "native" for e in self.target.entries
         )
@@ -325,7 +325,7 @@ def _taken(
 
 
 def _fails(frontend: Frontend, samples: Sequence[Sample]) -> bool:
-    """Whether the entry's own function fails for a sample, which therefore reached it."""
+    """Return whether the entry's own function fails for a sample, which therefore reached it."""
     outcomes = runs.traced(frontend, samples)
     return any(isinstance(o, Raised) and o.type == LoweringError.__name__ for o in outcomes)
 

@@ -1,5 +1,5 @@
-"""Whether a name can be that of a vendor's package, of its registry's namespace, and of its
-operators."""
+"""Checks of a name: whether it can be that of a vendor's package, of its registry's namespace, and
+of its operators."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _instead(name: str) -> str:
 
 
 def _taken_by(name: str) -> str | None:
-    """What the name means here already."""
+    """The owner of a name that means something here already; None if nothing has it."""
     if name == BUILTIN_NAMESPACE:
         return "the built-in registry"
     if name in _OF_PYTORCH:

@@ -35,7 +35,7 @@ class ExplicitBackward:
     parameters: tuple[str, ...]
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
-        """What the entry returns for values by name; None if its hook declines the call."""
+        """The results of the entry for values by name; None if its hook declines the call."""
         return self.hook(**{name: values[name] for name in self.parameters if name in values})
 
 
@@ -56,7 +56,7 @@ class Definition:
     reads: Reads | None = None
     """Variables that the function under `@composite` reads; None for the entry of a registry."""
     lowering: ThreadFlag = field(default_factory=ThreadFlag)
-    """Whether this thread is inside the entry's decomposition. Calls of its operator or function
+    """True while this thread is inside the entry's decomposition. Calls of its operator or function
     then go to the stock kernel or the original function."""
 
     @property

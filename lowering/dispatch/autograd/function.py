@@ -52,7 +52,7 @@ class OwnOperator:
 
     call: Kernel
     draws: bool
-    """Whether it draws random numbers, so that a backward must not run it a second time."""
+    """True if the call draws random numbers, so that a backward must not run it a second time."""
 
 
 @dataclass(slots=True)
@@ -337,7 +337,7 @@ def _wanted(operands: Operands) -> tuple[bool, ...] | None:
 
 
 def _is_traced(tensor: torch.Tensor) -> bool:
-    """Whether it is a real tensor, or one of torch.compile's stand-ins, and no other subclass."""
+    """Return whether a tensor is a plain one, or represents one while torch.compile traces."""
     return type(tensor) in PLAIN or torch_internals.stands_for_a_tensor(tensor)
 
 

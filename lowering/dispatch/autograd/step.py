@@ -59,7 +59,7 @@ class Step:
     spec: CallSpec
     """Without tensors."""
     reads: Key
-    """What the function read from outside."""
+    """The values that the function read from outside."""
     computation: Computation
     seed: Seed | None
     types: tuple[TensorMeta | None, ...]
@@ -115,7 +115,7 @@ class _Backward:
 
     @property
     def operands(self) -> Operands:
-        """Those of the forward that were saved."""
+        """The operands of the forward that were saved."""
         return [self.kept.get(n) for n in range(len(self.step.types))]
 
     def gradients(self) -> Gradients:
@@ -310,7 +310,7 @@ class _Backward:
         return lower_function(entry, frontend, backward, operands, autocast=autocast)
 
     def _blank(self, values: Sequence[Any], is_jax: bool) -> Callable[[TensorMeta], Any]:
-        """What makes values of which only the type matters, like those that are given."""
+        """A function that makes values of which only the type matters, like `values`."""
         frontend = self.step.definition.frontend
         if is_jax:
             return lambda type_: jax_frontend().blank(frontend.tensors.type_of(_meta(type_)))

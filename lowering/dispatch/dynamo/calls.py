@@ -38,7 +38,7 @@ _library.define(
 
 
 View = Callable[[TypedCall], Differentiable]
-"""How an operator's kernel runs a call: the call itself, or a version that computes shapes only."""
+"""The view of a call that an operator's kernel runs: the call, or one that computes shapes only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ __all__ = ["common_dtype", "enable_x64", "has_x64", "jax_dtype", "torch_dtype"]
 
 
 def has_x64() -> bool:
-    """Whether JAX has 64-bit types now."""
+    """Return whether JAX has 64-bit types now."""
     return bool(jax.config.jax_enable_x64)
 
 

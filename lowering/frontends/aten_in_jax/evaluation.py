@@ -73,7 +73,7 @@ def result_of(
     keywords: dict[str, Any],
     claim: Claim | None = None,
 ) -> Any:
-    """What a node gives for arrays.
+    """The results of a node for arrays.
 
     Args:
         described: its results as PyTorch describes them.
@@ -105,8 +105,8 @@ _DIMS = frozenset(["dim", "dims", "dim0", "dim1", "dimension"])
 def _is_scalar_with_dims(
     target: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> bool:
-    """Whether a call names dimensions of an operand that has none. PyTorch takes it for a vector of
-    one element then, and the rules do not need to know."""
+    """Return whether a call names dimensions of an operand that has none. PyTorch takes it for a
+    vector of one element then, and the rules do not need to know."""
     first = arguments[0] if arguments else None
     if getattr(first, "ndim", None) != 0:
         return False

@@ -37,7 +37,7 @@ def _index(indices: Any, why_no_masks: str) -> tuple[Any, ...]:
 
 
 def _is_mask(index: Any) -> bool:
-    """Whether an index selects elements. PyTorch takes u8 for booleans here."""
+    """Return whether an index selects elements. PyTorch takes u8 for booleans here."""
     return index is not None and index.dtype in (jnp.bool_, jnp.uint8)
 
 

@@ -230,7 +230,7 @@ def _mode(dtypes: Any, /, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
 
 @rule("aten::histc")
 def _histc(dtype: Any, /, x: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
-    """How many values are in each bin. Equal limits stand for those of the values."""
+    """The number of values in each bin. Equal limits stand for those of the values."""
     values = x.reshape(-1)
     low, high = jnp.asarray(min, x.dtype), jnp.asarray(max, x.dtype)
     if min == max and values.size:

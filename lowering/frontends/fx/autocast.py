@@ -117,7 +117,7 @@ def offered() -> AbstractContextManager[None]:
 
 
 def _is_cast(value: Any) -> bool:
-    """Whether autocast changes the dtype of an argument."""
+    """Return whether autocast changes the dtype of an argument."""
     return (
         isinstance(value, torch.Tensor)
         and value.device.type == DEVICE_TYPE

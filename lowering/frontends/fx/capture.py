@@ -179,8 +179,8 @@ def _seen(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> A
 
 
 def _is_on_cpu_of_varying_size(leaves: Sequence[Any], asked: Any) -> bool:
-    """Whether a call on the CPU takes a size that varies. A tensor of the CPU has values, and one
-    whose size varies can have none, so it becomes a traced one."""
+    """Return whether a call on the CPU takes a size that varies. A tensor of the CPU has values,
+    and one whose size varies can have none, so it becomes a traced one."""
     places = {leaf.device.type for leaf in leaves if isinstance(leaf, torch.Tensor)}
     places |= set() if asked is None else {torch.device(asked).type}
     return places <= {"cpu"} and any(isinstance(leaf, torch.SymInt) for leaf in leaves)
@@ -293,7 +293,7 @@ _SAME = frozenset(
 
 
 def called(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """What a call returns that came out of autograd and functionalization."""
+    """The results of a call that came out of autograd and functionalization."""
     kernels = KERNELS.get(func)
     for leaf in pytree.tree_leaves((arguments, keywords)):
         refusal = layout_refusal(leaf) if isinstance(leaf, torch.Tensor) else None
@@ -412,7 +412,7 @@ _OF_MEMORY = frozenset(["device", "layout", "pin_memory", "memory_format", "non_
 
 
 def _describe(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """What a call returns, on the device `meta`."""
+    """The results of a call, on the device `meta`."""
     given, named = pytree.tree_map(_on_meta, (tuple(arguments), dict(keywords)))
     with describing():
         return func(*given, **named)
@@ -456,7 +456,7 @@ def constant(tensor: torch.Tensor) -> TracedTensor:
 
 
 def _leaves_device(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
-    """Whether a call copies a traced tensor to another device."""
+    """Return whether a call copies a traced tensor to another device."""
     if name == "aten::_to_copy":
         asked = keywords.get("device")
         return asked is not None and torch.device(asked).type != device().type

@@ -326,8 +326,8 @@ def _loop_in_jax(
 def _scan_in_jax(
     dtypes: Any, init: Any, xs: Any, further: Any, lifted: Any, step: Function, *, keep: bool
 ) -> Any:
-    """What a scan carries at its end, the results of its steps, and, if they are kept, what was
-    carried before each step."""
+    """The values that a scan carries at its end, the results of its steps, and, if they are kept,
+    the values carried before each step."""
 
     def one(carried: Any, row: Any) -> Any:
         results = step(*carried, *row, *further)

@@ -22,7 +22,7 @@ from lowering.frontends.fx.sizes import in_jax
 from lowering.frontends.jax.all_platforms import for_all_platforms
 
 _LITERAL = 16
-"""How many numbers a constant can have that is written as numbers."""
+"""The largest count of numbers in a constant that is written as numbers."""
 
 
 class ForeignInputError(Exception):

@@ -299,7 +299,7 @@ def _exponential(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any
 
 
 _INSIDE = float(np.float32(1e-5)), float(np.float32(1 - 1e-5))
-"""Where torch_xla draws the numbers whose logarithms it takes."""
+"""The interval in which torch_xla draws the numbers whose logarithms it takes."""
 
 _OPERATORS: dict[str, Kernel] = {
     "rand": _of_size(uniform, 0, 1),

@@ -33,7 +33,7 @@ _LOCATED: ContextVar[bool] = ContextVar("composites_fx_located", default=False)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a node comes from."""
+    """The source of a node."""
 
     operator: str
     """Such as `aten::sin`, or the name of a function that is no operator."""

@@ -57,7 +57,7 @@ parse_attributes_of(AttributeText, lambda value: value.text)
 
 
 class Rules(Protocol):
-    """What transformations need to know of a kind of call, beside its decomposition."""
+    """The rules that transformations need for a kind of call, beside its decomposition."""
 
     def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
         """The kind whose results are followed by what the backward takes in addition; None if the
@@ -87,7 +87,7 @@ class Cotangents:
 
     operands: Sequence[Any]
     results: Sequence[Any]
-    """Those of the kind that `Rules.differentiable` returned."""
+    """The results of the kind that `Rules.differentiable` returned."""
     grads: Sequence[Any | None]
     """For each result of the kind itself, its gradient, or None if it is zero."""
     wanted: tuple[bool, ...]
@@ -121,8 +121,8 @@ class Merged:
 
 
 Order = tuple[int, ...] | Merged | None
-"""How an array has the elements of another one, such as a permutation of its dimensions; None if it
-is the same."""
+"""The order of an array's elements in another array, such as a permutation of its dimensions; None
+if it is the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,20 +189,20 @@ class Kind:
     rules: Rules | None = None
     """None: the derivatives are those of the decomposition, and vmap gives no composite."""
     uncompiled: Callable[..., list[Any]] | None = None
-    """What the composite replaces in a program whose bits are to stay: a function of the operands,
-    as the program would call it. It is called where there is no composite: outside of `jax.jit`,
-    and for derivatives. None: `jaxpr` is all there is."""
+    """The function that the composite replaces in a program whose bits are to stay, of the
+    operands, as the program would call it. It is called where there is no composite: outside of
+    `jax.jit`, and for derivatives. None: `jaxpr` is all there is."""
     laid_out: tuple[Kind, Layout] | None = None
     """The composite itself, if it has arrays in another form than the call. JAX adds up the
     gradients of the caller's arrays, so that transposing them first would change sums."""
     symbolic_too: bool = False
-    """Whether it is a composite in a module with symbolic sizes too. JAX (0.12) writes such a
+    """True if the call is a composite in a module with symbolic sizes too. JAX (0.12) writes such a
     module and cannot run it: its refinement of shapes does not enter composites."""
     _compiled: dict[Any, Callable[..., Any]] = field(default_factory=dict, init=False, repr=False)
-    """What runs outside of `jax.jit`. It is kept here, so that it ends with the kind."""
+    """The functions that run outside of `jax.jit`, kept here so that they end with the kind."""
     settings: Settings = field(default_factory=Settings.now)
-    """Those under which the call was made. What JAX makes of the call later, such as its backward,
-    has them too, as all operations of JAX have those of their own."""
+    """The settings under which the call was made. What JAX makes of the call later, such as its
+    backward, has them too, as all operations of JAX have those of their own."""
 
     @property
     def decomposition(self) -> Callable[..., list[Any]]:
@@ -249,7 +249,7 @@ def trace(function: Callable[..., Any], types: Sequence[Any], *, holds_arrays: b
 
 
 _LARGEST = 64
-"""How many numbers a constant can have."""
+"""The largest count of numbers in a constant."""
 
 
 def constant(array: Any) -> Any:

@@ -121,18 +121,18 @@ def axes_read(jaxpr: Any) -> list[str]:
 
 
 def has_ordered_effects(jaxpr: Any) -> bool:
-    """Whether a closed jaxpr has effects that happen in the program's order, as an ordered
+    """Return whether a closed jaxpr has effects that happen in the program's order, as an ordered
     `jax.debug.print` has."""
     return any(map(ordered_effects.contains, jaxpr.effects))
 
 
 def has_own_type(array: Any) -> bool:
-    """Whether an array has a type that neither a number nor an explicit sharding changes."""
+    """Return whether an array has a type that neither a number nor an explicit sharding changes."""
     return not jax.typeof(array).weak_type and not is_sharded(array)
 
 
 def is_sharded(array: Any) -> bool:
-    """Whether the sharding of an array is part of its type (`jax.sharding.AxisType.Explicit`)."""
+    """Return whether an array's sharding is part of its type (`jax.sharding.AxisType.Explicit`)."""
     return any(axes is not None for axes in jax.typeof(array).sharding.spec)
 
 
@@ -141,7 +141,7 @@ _PASSES_SUMS = "backward_pass3" in differentiation.backward_pass.__code__.co_nam
 
 
 def knows_sums() -> bool:
-    """Whether `define_pull_back` has an effect."""
+    """Return whether `define_pull_back` has an effect."""
     return _PASSES_SUMS
 
 
@@ -157,7 +157,7 @@ def define_pull_back(primitive: Any, rule: Callable[..., None]) -> None:
 
 
 def is_empty(gradients: Any) -> bool:
-    """Whether nothing has been added to a sum yet."""
+    """Return whether nothing has been added to a sum yet."""
     return type(getattr(gradients, "val", None)) is differentiation.Zero
 
 
@@ -277,7 +277,7 @@ mlir.register_lowering(_sized_p, _lower_sized)
 
 
 def has_own_sizes(jaxpr: Any) -> bool:
-    """Whether each symbolic size of a closed jaxpr is alone the size of a dimension of an
+    """Return whether each symbolic size of a closed jaxpr is alone the size of a dimension of an
     operand."""
     return _with_sizes(jaxpr) is not None
 

@@ -28,7 +28,7 @@ class DumpedGraph:
     text: str
     """StableHLO."""
     compiled: bool
-    """Whether this record only says that torch.compile built the graph with this hash."""
+    """True if this record only says that torch.compile built the graph with this hash."""
 
 
 def dumping_to(path: Path) -> dict[str, str]:

@@ -171,7 +171,7 @@ class XlaRecording:
 
 
 def _explained(text: str) -> ForeignDataError | ControlFlowError | None:
-    """What is raised in the place of an error of this text; None if it is raised as it is."""
+    """The exception that replaces an error of this text; None if the error is raised as it is."""
     foreign = other_device(text)
     if foreign is not None:
         return foreign

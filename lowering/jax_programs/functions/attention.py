@@ -168,7 +168,7 @@ def _check_flax(
     precision: Any,
     module: Any,
 ) -> None:
-    """What the entry has not, of the arguments that both interfaces of flax share."""
+    """Refuse arguments that both interfaces of flax share and the entry does not have."""
     import jax.numpy as jnp
 
     if module is not None:

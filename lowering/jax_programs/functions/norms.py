@@ -22,7 +22,7 @@ _AVERAGES = ("mean", "var")
 
 @dataclass(frozen=True)
 class _StandIn:
-    """What the function of flax.linen sees as its module: other arrays, and else the module's
+    """A stand-in for a module of flax.linen: other arrays, and otherwise the module's
     attributes."""
 
     module: Any
@@ -53,7 +53,7 @@ class _Linen:
     """Without a parent and a name."""
 
     def holding(self, arrays: dict[str, Any]) -> Any:
-        """What stands for the module with these arrays."""
+        """A stand-in for the module, with these arrays."""
         held = {name: SimpleNamespace(value=array) for name, array in arrays.items()}
         return _StandIn(self.module, held)
 
@@ -71,7 +71,7 @@ class _Nnx:
     """Of its state."""
 
     def holding(self, arrays: dict[str, Any]) -> Any:
-        """What stands for the module with these arrays."""
+        """A copy of the module, with these arrays."""
         import jax
         from flax import nnx
 
@@ -112,7 +112,7 @@ class _WithMoments:
 
     norm: Callable[..., list[Any]]
     axes: tuple[int, ...]
-    """Those of the input, or with groups of `[N, …, groups, C / groups]`."""
+    """The axes of the input, or with groups of `[N, …, groups, C / groups]`."""
     eps: float
     groups: int | None = None
     """The number of groups of a group norm."""
@@ -276,7 +276,7 @@ def batch_norm_in_training(
 
 
 def _uses_averages(module: Any, of_call: Any) -> bool:
-    """Whether a batch norm uses its moving averages."""
+    """Return whether a batch norm uses its moving averages."""
     import numpy as np
     from flax import linen
 
@@ -411,5 +411,5 @@ def _change(module: Any, arrays: dict[str, Any]) -> None:
 
 
 def _collection(name: str) -> str:
-    """Where flax.linen has an array."""
+    """The collection in which flax.linen has an array."""
     return "batch_stats" if name in _AVERAGES else "params"

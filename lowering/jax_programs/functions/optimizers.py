@@ -18,7 +18,7 @@ from lowering.jax_programs.functions.arguments import has_floats
 
 
 class _Rule(ABC):
-    """What a transformation of optax computes of one parameter, with its numbers."""
+    """The computation of an optax transformation for one parameter, with its numbers."""
 
     averages: ClassVar[tuple[str, ...]]
     """The fields of its state that have an array for each parameter."""
@@ -29,7 +29,7 @@ class _Rule(ABC):
         """Of the composite."""
 
     def shared(self, counts: Sequence[Any]) -> list[Any]:
-        """What all parameters share.
+        """The values that all parameters share.
 
         Args:
             counts: the number of the step, if the state counts steps.

@@ -36,7 +36,7 @@ class Inputs:
 
     arrays: tuple[Any, ...]
     source: str
-    """How they were made, for the report."""
+    """The way in which the operands were made, for the report."""
 
 
 def make_inputs(decomposition: Module, executable: Executable) -> Inputs:
@@ -91,7 +91,7 @@ def _array(random: Any, type_: str, limit: tuple[int, int], positive: bool) -> A
 
 
 def _first_of_rows(shape: tuple[int, ...]) -> Any:
-    """Where the last index is 0, so that no row of a mask is empty."""
+    """A mask of the places whose last index is 0, so that no row of a mask is empty."""
     import numpy as np
 
     return np.arange(shape[-1]) == 0 if shape else np.True_

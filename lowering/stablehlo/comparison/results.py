@@ -1,4 +1,4 @@
-"""What `compare` returns."""
+"""The results of `compare`."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -9,7 +9,7 @@ from .timing import Machine
 
 @dataclass(frozen=True)
 class Numbers:
-    """What running a call gave."""
+    """The results of running a call."""
 
     inputs: str
     """`normal`, `positive operand N` or `positive` for made operands, or `given`."""
@@ -64,7 +64,7 @@ class Comparison:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with the kernels, one line for each call; empty if nothing is."""
+        """The problems of the kernels, one line for each call; empty if there are none."""
         return tuple(call.problem for call in self.calls if call.problem is not None)
 
     def to_json(self) -> str:

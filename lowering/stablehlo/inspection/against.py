@@ -119,7 +119,7 @@ def _as_f32(number: float) -> float:
 
 
 def _counts(call: CompositeReport, contract: Contract) -> Iterator[str]:
-    """Whether the numbers of operands and results can be those of the contract."""
+    """Problems of the numbers of operands and results, which may not be those of the contract."""
     least = sum(not operand.optional for operand in contract.operands)
     most = len(contract.operands)
     given = len(call.operands)

@@ -41,7 +41,7 @@ class Cast:
     kind: CastKind
     """The effect on values; see `dtypes.cast_kind`."""
     count: int
-    """How often it occurs once everything is inlined into the public functions."""
+    """The number of such casts once everything is inlined into the public functions."""
     bytes: int
     """Bytes read and written by one occurrence. A dynamic dimension counts as 1."""
     total_bytes: int

@@ -94,9 +94,9 @@ class Binding:
     function: Callable[..., Any]
     ignored: Collection[str] = ()
     returns_saved: bool = False
-    """Whether values for a backward may follow the results. Calls without gradients lack these."""
+    """True if values for a backward may follow the results. Calls without gradients lack these."""
     enables_x64: bool = False
-    """Whether it is lowered with 64-bit types, also where the call has none."""
+    """True if the function is lowered with 64-bit types, also where the call has none."""
 
 
 def bind_calls(

@@ -126,8 +126,8 @@ class _Movement:
         return all(_represents(element, self.splats[v]) for v in data if v in self.splats)
 
     def _goes_back(self, cast: IrOperation) -> bool:
-        """Whether a cast narrows a value that came, through data movement, from an even narrower
-        type."""
+        """Return whether a cast narrows a value that came, through data movement, from an even
+        narrower type."""
         wide, narrow = element_type(cast.operands[0]), element_type(cast.results[0])
         origin = self.origins.get(cast.operands[0])
         return (
@@ -171,7 +171,7 @@ def _data(operation: IrOperation) -> list[IrValue]:
 
 
 def _represents(element: str, value: float) -> bool:
-    """Whether a number, including the sign of zero, survives a cast to this element type."""
+    """Return whether a number, including the sign of zero, survives a cast to this element type."""
     import numpy as np
 
     given = np.asarray(value)

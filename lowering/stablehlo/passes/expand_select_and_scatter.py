@@ -215,7 +215,7 @@ class _Windows:
 
 
 def _windows(call: IrOperation) -> _Windows | None:
-    """What the operation says; None if it selects or adds in another way."""
+    """The windows of the operation; None if it selects or adds in another way."""
     full, source = call.operands[0].type, call.operands[1].type
     if not (full.has_static_shape and source.has_static_shape):
         raise UnsupportedOperationError(f"{OPERATION} of {full}: refine its shape first")

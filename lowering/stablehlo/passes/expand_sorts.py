@@ -51,7 +51,7 @@ class _Sort:
     """The operand that is compared."""
     direction: str
     is_total: bool
-    """Whether -0.0 comes before 0.0, and NaN last or first by its sign."""
+    """True if -0.0 comes before 0.0, and NaN last or first by its sign."""
 
     @classmethod
     def of(cls, sort: IrOperation) -> "_Sort | None":

@@ -90,7 +90,7 @@ def _as_numbers(reduction: IrOperation) -> str | None:
 
 
 def truth_table(reduction: IrOperation) -> tuple[bool, ...] | None:
-    """What the region makes of two booleans; None if it has an operation that is not known here."""
+    """The results of the region for all pairs of booleans; None if it has an unknown operation."""
     block = reduction.regions[0].blocks[0]
     *operations, terminator = (operation.operation for operation in block.operations)
     results: list[bool] = []

@@ -69,7 +69,7 @@ def _compare(comparison: IrOperation, direction: str, left: IrValue, right: IrVa
 
 
 def _is_boolean(value: IrValue) -> bool:
-    """Whether all elements are 0 or 1, made of booleans."""
+    """Return whether all elements are 0 or 1, made of booleans."""
     owner = defining_operation(value)
     if owner is None or is_sharded(owner):
         return False

@@ -84,7 +84,7 @@ def calls_in(text: str) -> list[str]:
 
 
 def left_alone() -> Counter[tuple[str, str]]:
-    """How many calls of each entry were left alone so far, by reason."""
+    """The number of calls of each entry that were left alone so far, by reason."""
     found: Counter[tuple[str, str]] = Counter()
     for name, entry in composites.jax.stats().entries.items():
         for fallback in entry.fallbacks:

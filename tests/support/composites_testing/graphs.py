@@ -1,4 +1,4 @@
-"""Whether two graphs compute the same: equal numbers for values that are computed alike.
+"""Checks that two graphs compute the same: equal numbers for values that are computed alike.
 
 That a composite has the bits of stock torch_xla does not need a run where its decomposition is the
 graph of stock. Here a graph is HLO, as torch_xla gives it to XLA, and each of its values gets a

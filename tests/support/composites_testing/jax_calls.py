@@ -159,7 +159,7 @@ def composite_names(text: str) -> list[str]:
 
 
 def bits(values: Any) -> list[Any]:
-    """What results are to the last bit: for each, whether it is of JAX, its type, and its bytes."""
+    """The bits of results: for each, whether it is of JAX, its type, and its bytes."""
     return [
         (isinstance(x, jax.Array), getattr(x, "weak_type", None), np.asarray(x).dtype,
          np.shape(x), np.asarray(x).tobytes())
