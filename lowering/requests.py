@@ -47,7 +47,7 @@ class Block:
 
 
 _PROGRAM = Block(None)
-"""The names that `enable` asks for outside all blocks."""
+"""The block of what `enable` asks for outside all blocks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,7 @@ def _composites_by_function(module: IrModule) -> dict[str, IrOperation]:
 
 
 def _is_constant(operation: IrOperation) -> bool:
-    """Return whether all operands are constants. A loop's reads from outside are no operands."""
+    """Return whether there are operands, and all are constants. A loop reads other values too."""
     if operation.name == "stablehlo.while":
         return False
     made = [defining_operation(operand) for operand in operation.operands]
