@@ -171,8 +171,8 @@ class Prediction(nn.Module):
         if isinstance(result, Tensor):
             return result
         for name in ("logits", "logits_per_image"):
-            if (found := getattr(result, name, None)) is not None:
-                logits: Tensor = found
+            if (value := getattr(result, name, None)) is not None:
+                logits: Tensor = value
                 return logits
         last: Tensor = result.last_hidden_state
         return last
@@ -181,8 +181,8 @@ class Prediction(nn.Module):
 def prediction(model: Model) -> tuple[nn.Module, dict[str, Any]]:
     """The module of inference, in evaluation, and its arguments."""
     # An encoder and decoder makes the decoder's tokens of the labels.
-    given = dict(model.batch)
+    batch = dict(model.batch)
     config = getattr(model.module, "config", None)
     decoded = getattr(config, "is_encoder_decoder", False)
-    kept = {name: value for name, value in given.items() if decoded or name not in UNREAD}
+    kept = {name: value for name, value in batch.items() if decoded or name not in UNREAD}
     return Prediction(model).eval(), kept

@@ -48,11 +48,11 @@ def export(name: str, kind: Kind, folder: Path) -> None:
     named |= {f"kwarg:{key}": value for key, value in inputs.items()}
     # Copies: batch norm writes to its buffers, which numpy would see.
     values = [named[value.name].detach().numpy().copy() for value in program.inputs]
-    wanted = _computed(module, inputs, kind, optimizer, state)
+    expected = _computed(module, inputs, kind, optimizer, state)
     names = [value.name for value in program.outputs]
     folder.mkdir(parents=True, exist_ok=True)
     np.savez(folder / "inputs.npz", *values)
-    np.savez(folder / "outputs.npz", *(wanted[name] for name in names))
+    np.savez(folder / "outputs.npz", *(expected[name] for name in names))
     (folder / "names.json").write_text(json.dumps(names), encoding="utf-8")
     (folder / "program.mlir").write_text(program.mlir, encoding="utf-8")  # last: it is whole
 

@@ -32,10 +32,10 @@ def error_of(folder: Path, consumer: Consumer) -> float:
     module = Module.read(folder / "program.mlir")
     module = run_passes(module, target_passes(TARGET[consumer]))
     names = json.loads((folder / "names.json").read_text(encoding="utf-8"))
-    found = CONSUMERS[consumer](module, arrays(folder / "inputs.npz"))
-    got = dict(zip(names, map(np.asarray, found), strict=True))
-    wanted = dict(zip(names, arrays(folder / "outputs.npz"), strict=True))
-    return largest_error(got, wanted)
+    results = CONSUMERS[consumer](module, arrays(folder / "inputs.npz"))
+    got = dict(zip(names, map(np.asarray, results), strict=True))
+    expected = dict(zip(names, arrays(folder / "outputs.npz"), strict=True))
+    return largest_error(got, expected)
 
 
 def arrays(file: Path) -> list[np.ndarray]:

@@ -292,8 +292,8 @@ def main() -> None:
     options = parser.parse_args()
     names = chosen(COMPARISONS, options.names)
     cases = [("", name, partial(measure, name, options.repeats, options.budget)) for name in names]
-    found = list(measured(cases, options.results, lambda _, row: Row(**row)))
-    rows = [row for one in found for row in one.rows]
+    results = list(measured(cases, options.results, lambda _, row: Row(**row)))
+    rows = [row for one in results for row in one.rows]
     cells = [line for row in rows for line in lines(row)]
     text = page(
         "Decompositions beside stock's",
@@ -304,7 +304,7 @@ def main() -> None:
         [f"- {row.name}: {', '.join(row.taken) or 'none'}" for row in rows],
     )
     publish(text, options.markdown)
-    sys.exit(failures(found))
+    sys.exit(failures(results))
 
 
 if __name__ == "__main__":

@@ -235,10 +235,10 @@ def _arrays(program: Any, module: torch.nn.Module, batch: Sequence[torch.Tensor]
     }
     named["rng_seed"] = torch.tensor(1)
     others = iter(batch)
-    given = [named[value.name] if value.name in named else next(others) for value in program.inputs]
+    taken = [named[value.name] if value.name in named else next(others) for value in program.inputs]
     return [
         np.asarray(array(value.name, tensor))
-        for value, tensor in zip(program.inputs, given, strict=True)
+        for value, tensor in zip(program.inputs, taken, strict=True)
     ]
 
 
@@ -411,9 +411,9 @@ def main() -> None:
     of_parts = [case for case in cases(options) if case[0] in parts]
     names = chosen([name for _, name, _ in of_parts], options.names)
     left = [case for case in of_parts if case[1] in names]
-    found = list(measured(left, options.results, lambda _, row: Line(**row)))
-    publish(markdown(line for one in found for line in one.rows), options.markdown)
-    sys.exit(failures(found))
+    results = list(measured(left, options.results, lambda _, row: Line(**row)))
+    publish(markdown(line for one in results for line in one.rows), options.markdown)
+    sys.exit(failures(results))
 
 
 if __name__ == "__main__":

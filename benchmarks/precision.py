@@ -267,12 +267,12 @@ def gradients(sizes: Sequence[int]) -> list[Row]:
     rows = [Row(way, [], loss) for loss in LOSSES for way in GRADIENT_WAYS]
     for size in sizes:
         a, b = operands(size, F32)
-        given = a.to(BF16), (b * LOGITS / size**0.5).to(BF16)
+        narrow = a.to(BF16), (b * LOGITS / size**0.5).to(BF16)
         for row in rows:
             loss = LOSSES[row.loss]
-            exact = _gradients(loss, torch.mm, *(t.to(F64) for t in given))
+            exact = _gradients(loss, torch.mm, *(t.to(F64) for t in narrow))
             with row.way.composites():
-                placed = (tensor.to(row.way.device) for tensor in given)
+                placed = (tensor.to(row.way.device) for tensor in narrow)
                 result = _gradients(loss, row.way.product, *placed)
             row.values.append([Error.of(*pair) for pair in zip(result, exact, strict=True)])
     return rows
@@ -357,7 +357,7 @@ def accumulated(name: str, batches: Sequence[int]) -> list[Accumulated]:
     module = module.to(BF16).eval()
     exact = copy.deepcopy(module).to(F64)
     stock, ours = copy.deepcopy(module).to("xla"), copy.deepcopy(module).to("xla")
-    found = []
+    rows = []
     with exactly():  # the helper turns on what it needs
         main = composites.nn.accumulate_gradients_in_fp32(ours)
         for batch in range(1, max(batches) + 1):
@@ -371,8 +371,8 @@ def accumulated(name: str, batches: Sequence[int]) -> list[Accumulated]:
                 expected = _weights(exact)
                 of_stock = _mean_error(_weights(stock), expected)
                 of_ours = _mean_error([main[w] for w in _weights(ours)], expected)
-                found.append(Accumulated(name, batch, of_stock, of_ours))
-    return found
+                rows.append(Accumulated(name, batch, of_stock, of_ours))
+    return rows
 
 
 def _weights(module: nn.Module) -> list[Tensor]:

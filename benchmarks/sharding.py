@@ -194,8 +194,8 @@ def _step(case: Sharded, mesh: Any) -> tuple[list[Any], int]:
             spmd.mark_sharding(tensor, mesh, spec)
     leaves = [t.requires_grad_() for t in tensors.values() if t.is_floating_point()]
     # Models may have parameters that they do not use. Nothing holds the result: it is not computed.
-    found = torch.autograd.grad(case.function(**tensors).square().sum(), leaves, allow_unused=True)
-    gradients = [gradient for gradient in found if gradient is not None]
+    grads = torch.autograd.grad(case.function(**tensors).square().sum(), leaves, allow_unused=True)
+    gradients = [gradient for gradient in grads if gradient is not None]
     torch_xla.sync(wait=True)
     specs = [torch_xla._XLAC._get_xla_sharding_spec(gradient) for gradient in gradients]
     return gradients, sum("devices=" in spec for spec in specs)

@@ -147,8 +147,8 @@ def _fully_sharded(module: torch.nn.Module) -> torch.nn.Module:
         spmd.mark_sharding(first, mesh, (FSDP, *[None] * (first.dim() - 1)))
 
     def wrapped(child: torch.nn.Module) -> torch.nn.Module:
-        found: torch.nn.Module = FullySharded(child, mesh=mesh, shard_output=divide_result)
-        return found
+        divided: torch.nn.Module = FullySharded(child, mesh=mesh, shard_output=divide_result)
+        return divided
 
     for owner in list(module.modules()):
         for name, child in owner.named_children():
@@ -171,8 +171,8 @@ def _training(model: str, kind: Parallelism) -> Sharded:
             module = _fully_sharded(module)
             names = [name for name, _ in module.named_parameters()]
             parameters = {name: parameters[name.replace("_orig_module.", "")] for name in names}
-        given = {"input_ids": input_ids, "labels": input_ids}
-        loss: Tensor = torch.func.functional_call(module, parameters, (), given).loss
+        inputs = {"input_ids": input_ids, "labels": input_ids}
+        loss: Tensor = torch.func.functional_call(module, parameters, (), inputs).loss
         return loss
 
     return Sharded(

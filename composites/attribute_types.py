@@ -265,8 +265,8 @@ def types_of_constant(value: Any) -> tuple[str, ...]:
     kinds: set[type] = {type(item) for item in value} if is_list else {type(value)}
     if kinds == {int, float}:
         kinds = {float}
-    found = [t.name for t in TABLE if t.is_list == is_list and kinds <= set(t.constants)]
-    return tuple(found) if len(kinds) == 1 else ()
+    types = [t.name for t in TABLE if t.is_list == is_list and kinds <= set(t.constants)]
+    return tuple(types) if len(kinds) == 1 else ()
 
 
 def _key(name: str) -> str:

@@ -84,8 +84,8 @@ def depends_on_values(qualified: str) -> bool:
     """Return whether the sizes of an operator's results depend on the values of its operands, as in
     `aten::nonzero`."""
     name, _, overload = qualified.removeprefix("aten::").partition(".")
-    found = getattr(getattr(torch.ops.aten, name), overload or "default")
-    return torch.Tag.dynamic_output_shape in found.tags
+    operator = getattr(getattr(torch.ops.aten, name), overload or "default")
+    return torch.Tag.dynamic_output_shape in operator.tags
 
 
 def kernel_origin(qualified: str, dispatch_key: str) -> str:
@@ -379,16 +379,16 @@ def asking_key(key: Any) -> AbstractContextManager[Any]:
 
 def fresh_dispatch_state() -> DispatchState:
     """The dispatcher state of a new thread, which is the state in which a user's call starts."""
-    found: list[Any] = []
+    sets: list[Any] = []
 
     def read() -> None:
-        found.append(torch._C._dispatch_tls_local_include_set())
-        found.append(torch._C._dispatch_tls_local_exclude_set())
+        sets.append(torch._C._dispatch_tls_local_include_set())
+        sets.append(torch._C._dispatch_tls_local_exclude_set())
 
     thread = threading.Thread(target=read, name="composites-dispatch-state")
     thread.start()
     thread.join()
-    return found[0], found[1]
+    return sets[0], sets[1]
 
 
 def dispatching_from(state: DispatchState) -> AbstractContextManager[Any]:
@@ -678,9 +678,9 @@ def printing(text_of: Callable[[Any], str | None]) -> Iterator[None]:
     original = torch._tensor_str._str
 
     def text(self: Any, *, tensor_contents: Any = None) -> str:
-        found = text_of(self)
-        if found is not None:
-            return found
+        shown = text_of(self)
+        if shown is not None:
+            return shown
         return str(original(self, tensor_contents=tensor_contents))  # type: ignore[no-untyped-call]
 
     torch._tensor_str._str = text
@@ -848,8 +848,8 @@ def example_of(size: torch.SymInt) -> int:
 
 def bounds_of(size: torch.SymInt) -> tuple[int, int | None]:
     """The smallest and the largest size that it can be; None if there is no largest one."""
-    found = size.node.shape_env.bound_sympy(size.node.expr)
-    return int(found.lower), int(found.upper) if found.upper.is_Integer else None
+    bounds = size.node.shape_env.bound_sympy(size.node.expr)
+    return int(bounds.lower), int(bounds.upper) if bounds.upper.is_Integer else None
 
 
 def python_kernels() -> AbstractContextManager[Any]:

@@ -63,17 +63,17 @@ class Requests:
         if self._scope:
             return _folded(self._scope)
         program, *blocks = self.blocks
-        found = program.names.difference(*(block.hidden for block in blocks))
+        asked = program.names.difference(*(block.hidden for block in blocks))
         threads = {block.thread for block in blocks}
-        return found.union(*(_folded(b for b in blocks if b.thread == t) for t in threads))
+        return asked.union(*(_folded(b for b in blocks if b.thread == t) for t in threads))
 
     @property
     def chosen(self) -> Words:
         """The decompositions of the entries that are to be on. The block that was entered last
         decides for the entries that it asks for."""
         blocks = self._scope or self.blocks
-        found = {name: word for block in blocks for name, word in block.words.items()}
-        return {name: found[name] for name in sorted(self.names & found.keys())}
+        words = {name: word for block in blocks for name, word in block.words.items()}
+        return {name: words[name] for name in sorted(self.names & words.keys())}
 
     @property
     def exporting(self) -> bool:
@@ -134,10 +134,10 @@ class Requests:
 
 def _folded(blocks: Iterable[Block]) -> Names:
     """The names that nested blocks ask for together."""
-    found = NOTHING
+    names = NOTHING
     for block in blocks:
-        found = (found - block.hidden) | block.names
-    return found
+        names = (names - block.hidden) | block.names
+    return names
 
 
 class RequestStack(ABC):

@@ -168,10 +168,10 @@ def example_calls(
     Raises:
         LoweringError: the entry is on, and its `adapt` does not fit its decomposition.
     """
-    found = _callee(entry) if function is None else _described(entry, function)
-    if isinstance(found, NoCalls):
-        return found
-    function, operator = found
+    callee = _callee(entry) if function is None else _described(entry, function)
+    if isinstance(callee, NoCalls):
+        return callee
+    function, operator = callee
     if entry.example:
         if unknown := [name for name, _ in entry.example if operator.argument(name) is None]:
             return NoCalls(f"{operator.qualified} has no argument {unknown[0]!r}")
@@ -396,9 +396,9 @@ def _value(argument: Argument, entry: Composite, shape: tuple[int, ...], dtype: 
     Raises:
         LookupError: none is known.
     """
-    given = dict(entry.example)
-    if argument.name in given:
-        value = given[argument.name]
+    example = dict(entry.example)
+    if argument.name in example:
+        value = example[argument.name]
         if argument.kind == "dtype" and value is not None:
             return getattr(torch, PYTORCH_NAMES[str(value)])
         if isinstance(value, Tensor):

@@ -74,11 +74,11 @@ def try_entries(registries: Iterable[Registry], catalog: Catalog) -> Report:
             for kernel in (*registry.kernels, *of_entries):
                 if kernel.platform is None:
                     continue  # see `_unusable`
-                found = _missing(kernel)
-                if isinstance(found, str):
-                    remarks.append(found)
-                elif found is not None:
-                    problems.append(found)
+                missing = _missing(kernel)
+                if isinstance(missing, str):
+                    remarks.append(missing)
+                elif missing is not None:
+                    problems.append(missing)
     # A backward is tried alone and with each of its forwards.
     return Report(tuple(dict.fromkeys(problems)), tuple(dict.fromkeys(remarks)))
 
@@ -123,8 +123,8 @@ def _not_copied(entry: Composite) -> Iterator[str]:
 def _class_of(target: str) -> type | None:
     """The class of a method, whose module is imported."""
     owner, _, _ = target.rpartition(".")
-    found = find_function(owner) if "." in target.partition(":")[2] else None
-    return found if isinstance(found, type) else None
+    value = find_function(owner) if "." in target.partition(":")[2] else None
+    return value if isinstance(value, type) else None
 
 
 def _uncopied(entry: Composite) -> Iterator[str]:

@@ -22,10 +22,10 @@ def of_last_program(folder: Path) -> int | None:
     reports = sorted(folder.glob(_REPORT), key=_number)
     if not reports:
         return None
-    found = _TOTAL.search(reports[-1].read_text(encoding="utf-8"))
-    if found is None:
+    match = _TOTAL.search(reports[-1].read_text(encoding="utf-8"))
+    if match is None:
         raise RuntimeError(f"{reports[-1]} does not say how many bytes are used")
-    return int(found[1])
+    return int(match[1])
 
 
 def _number(report: Path) -> int:

@@ -119,10 +119,10 @@ def blockwise_backward(
 
     def block(i: Array, j: Array, state: Gradients) -> Gradients:
         of_query, of_key, of_value = state
-        queries, given = (f32(call.rows_of(x, i, -2)) for x in (q, grads))
+        queries, gradients = (f32(call.rows_of(x, i, -2)) for x in (q, grads))
         keys, values = (f32(_block(x, j, call.columns, -2)) for x in (k, v))
         scores = call.masked(product("...kd,...qd->...kq", keys, queries), mask, i, j, _transposed)
-        of_weights = product("...kd,...qd->...kq", values, given)
+        of_weights = product("...kd,...qd->...kq", values, gradients)
         if normalizers is None:
             weights = jnp.exp(scores - _finite(scores.max(-2))[..., None, :])
             factor = _inverse(weights.sum(-2))
@@ -137,7 +137,7 @@ def blockwise_backward(
         added = (
             of_queries.reshape(*call.heads, -1),
             product("...kq,...qd->...kd", of_scores, queries),
-            product("...kq,...qd->...kd", weights, given * factor[..., None]),
+            product("...kq,...qd->...kd", weights, gradients * factor[..., None]),
         )
         return (
             _with_block(of_query, _block(of_query, i, 1, 0) + added[0], i, 0),

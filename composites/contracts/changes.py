@@ -57,14 +57,14 @@ _Key = tuple[str, str]
 def changes(old: Lock, new: Lock) -> tuple[Change, ...]:
     """All differences, in the order of the newer lock; what it lacks comes last."""
     before, after = _by_entry(old), _by_entry(new)
-    found: list[Change] = []
+    differences: list[Change] = []
     comparable = bool(old.made_with) and old.made_with == new.made_with
     for key in dict.fromkeys((*after, *before)):
         retired = frozenset(r.version for r in old.retired if (r.entry, r.composite) == key)
-        found += _of_entry(before.get(key, {}), after.get(key, {}), retired, comparable)
+        differences += _of_entry(before.get(key, {}), after.get(key, {}), retired, comparable)
     if not comparable and any(c.calls for c in old.contracts) and after:
-        found.append(Change(new.namespace, "", 0, _incomparable(old, new), Verdict.UNKNOWN))
-    return tuple(found)
+        differences.append(Change(new.namespace, "", 0, _incomparable(old, new), Verdict.UNKNOWN))
+    return tuple(differences)
 
 
 def broken(found: Sequence[Change]) -> tuple[Change, ...]:

@@ -112,8 +112,8 @@ def masked_scatter_backward(grad_output: Tensor, mask: Tensor, sizes: Sequence[i
     mask = mask.expand_as(grad_output)
     count = math.prod(sizes)
     place = torch.where(mask, _ranks(mask).clamp(max=count), count).reshape(-1)
-    found = grad_output.new_zeros(count + 1).scatter(0, place, grad_output.reshape(-1))
-    return found[:count].reshape(list(sizes))
+    gradient = grad_output.new_zeros(count + 1).scatter(0, place, grad_output.reshape(-1))
+    return gradient[:count].reshape(list(sizes))
 
 
 def _ranks(mask: Tensor) -> Tensor:
@@ -132,8 +132,8 @@ def median(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tenso
     if self.is_floating_point():
         first = count - values.isnan().sum(dim, keepdim=True)
         middle = torch.where(first < count, first, middle)
-    found = values.gather(dim, middle), places.gather(dim, middle)
-    return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))
+    medians = values.gather(dim, middle), places.gather(dim, middle)
+    return medians if keepdim else (medians[0].squeeze(dim), medians[1].squeeze(dim))
 
 
 def randperm(

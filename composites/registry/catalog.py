@@ -77,8 +77,8 @@ class Catalog:
 
     def backward_of(self, entry: Composite) -> Composite | None:
         """The entry of the same registry that is the backward of this one."""
-        found = (r.backward_of(entry) for r in self.registries if entry in r.composites)
-        return next(found, None)
+        candidates = (r.backward_of(entry) for r in self.registries if entry in r.composites)
+        return next(candidates, None)
 
     def forward_of(self, entry: Composite) -> Composite | None:
         """The first entry of the same registry that this one is the backward of."""
@@ -109,12 +109,12 @@ class Catalog:
                 `name` has no namespace.
         """
         plain, version = split_version(name)
-        found = self._named(plain)
+        entries = self._named(plain)
         if version is None:
-            return self.highest(found)
-        exact = tuple(entry for entry in found if entry.version == version)
+            return self.highest(entries)
+        exact = tuple(entry for entry in entries if entry.version == version)
         if not exact:
-            known = sorted({entry.version for entry in found})
+            known = sorted({entry.version for entry in entries})
             raise AllowlistError(
                 f"there is no version {version} of {plain!r}; write"
                 f" {' or '.join(f'{plain}@{number}' for number in known)}"
@@ -208,12 +208,12 @@ def load_catalog(files: Iterable[str] | None = None, *, in_place: bool = False) 
     last = () if builtin.namespace in namespaces else (builtin,)
     installed: list[Registry] = []
     left_out: list[LeftOut] = []
-    for found in packages:
-        if isinstance(found, LeftOut):
-            left_out.append(found)
-        elif found.path.resolve() not in paths and found.namespace not in namespaces:
-            paths.add(found.path.resolve())
-            loaded = _load_announced(found, (*last, *installed))
+    for package in packages:
+        if isinstance(package, LeftOut):
+            left_out.append(package)
+        elif package.path.resolve() not in paths and package.namespace not in namespaces:
+            paths.add(package.path.resolve())
+            loaded = _load_announced(package, (*last, *installed))
             if isinstance(loaded, LeftOut):
                 left_out.append(loaded)
             else:

@@ -403,8 +403,8 @@ class Registry:
 
     def get(self, name: str) -> Composite | None:
         """The entry of a name, in its highest version."""
-        found = (entry for entry in self.composites if entry.name == name)
-        return max(found, key=lambda entry: entry.version, default=None)
+        versions = (entry for entry in self.composites if entry.name == name)
+        return max(versions, key=lambda entry: entry.version, default=None)
 
     def key(self, entry: Composite) -> str:
         """The entry in this registry: its name, with its version if there are several."""
@@ -420,9 +420,9 @@ class Registry:
         if entry.backward is None or entry.derives:
             return None
         name, version = split_version(entry.backward)
-        wanted = entry.version if version is None else version
-        found = (e for e in self.composites if e.name == name and e.version == wanted)
-        exact = next(found, None)
+        number = entry.version if version is None else version
+        candidates = (e for e in self.composites if e.name == name and e.version == number)
+        exact = next(candidates, None)
         return exact if exact is not None or version is not None else self.get(name)
 
     def named(self, name: str) -> tuple[Composite, ...]:

@@ -169,7 +169,7 @@ def find_operator(text: str) -> Operator:
 
 def find_variants(operator: Operator) -> tuple[Variant, ...]:
     """The in-place form of an operator, `name_`, and its forms with `out=`."""
-    found: list[Variant] = []
+    variants: list[Variant] = []
     arguments, results = operator.arguments, len(operator.results)
     for schema in torch_internals.schemas_of(f"{operator.name}_"):
         taken = tuple(map(_argument, schema.arguments))
@@ -178,15 +178,15 @@ def find_variants(operator: Operator) -> tuple[Variant, ...]:
         one = kinds == ["tensor", "tensor"] and results == 1
         each = kinds == ["tensors", "tensors"] and operator.returns_list
         if same and (one or each):
-            found.append(Variant(_operator(schema), ()))
+            variants.append(Variant(_operator(schema), ()))
     for schema in torch_internals.schemas_of(operator.name):
         taken = tuple(map(_argument, schema.arguments))
         written = taken[len(arguments) :]
         out = schema.is_mutable and all(a.is_tensor and a.keyword_only for a in written)
         found_all = len(written) == results and not operator.returns_list
         if out and taken[: len(arguments)] == arguments and found_all:
-            found.append(Variant(_operator(schema), tuple(names(written))))
-    return tuple(found)
+            variants.append(Variant(_operator(schema), tuple(names(written))))
+    return tuple(variants)
 
 
 def find_overload(operator: Operator) -> Any:

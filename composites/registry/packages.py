@@ -33,8 +33,8 @@ class Announced:
             text = self.path.read_text(encoding="utf-8", errors="replace")
         except OSError:
             return self.name
-        found = _NAMESPACE_LINE.search(text)
-        return found[1] if found else self.name
+        match = _NAMESPACE_LINE.search(text)
+        return match[1] if match else self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,12 +133,12 @@ def _inherited(file: str, document: CheckedDocument) -> list[Composite]:
     known = [entry.name for entry in registry.composites]
     named: dict[bool, set[str]] = {True: set(), False: set()}
     for item in items:
-        found = registry.named(item.removeprefix("-"))
-        if not found:
+        entries = registry.named(item.removeprefix("-"))
+        if not entries:
             hint = did_you_mean(item.removeprefix("-"), known)
             document.problems.append(place.problem(f"extends: {file} has no entry {item!r}{hint}"))
-        backwards = (registry.backward_of(entry) for entry in found)
-        both = (*found, *filter(None, backwards))
+        backwards = (registry.backward_of(entry) for entry in entries)
+        both = (*entries, *filter(None, backwards))
         named[item.startswith("-")].update(entry.identity for entry in both)
     return [
         entry

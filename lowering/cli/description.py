@@ -82,15 +82,15 @@ def chosen(name: str, catalog: Catalog) -> tuple[Composite, ...]:
     """
     if name == "all" or name.endswith(".*"):
         return resolve([name], catalog)
-    found, (plain, _) = catalog.find(name), split_version(name)
-    named = tuple(entry for entry in found if plain in (entry.name, entry.qualified))
-    return named if len(named) == 1 else found
+    entries, (plain, _) = catalog.find(name), split_version(name)
+    named = tuple(entry for entry in entries if plain in (entry.name, entry.qualified))
+    return named if len(named) == 1 else entries
 
 
 def described(entry: Composite, catalog: Catalog, *, copies: bool = False) -> Description:
     """All that is known of an entry. For its `copies`, modules are imported."""
     registry = next(r for r in catalog.registries if any(e is entry for e in r.composites))
-    found = copies_everywhere([entry]) if copies else None
+    search = copies_everywhere([entry]) if copies else None
     example = _example(entry, catalog)
     installed = [target for target, _ in _functions(entry)]
     return Description(
@@ -113,8 +113,8 @@ def described(entry: Composite, catalog: Catalog, *, copies: bool = False) -> De
             for kernel in entry.alternatives
         },
         not_found=tuple(target for target in entry.functions if target not in installed),
-        copies=None if found is None else tuple(copy.target for copy in found[0]),
-        copies_unknown=() if found is None else tuple(found[1]),
+        copies=None if search is None else tuple(copy.target for copy in search[0]),
+        copies_unknown=() if search is None else tuple(search[1]),
         hook=_hook(entry, registry),
         stablehlo=example.call,
         stablehlo_of_backward=example.gradients,

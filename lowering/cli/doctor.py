@@ -248,12 +248,12 @@ def installation_findings(*, frontend_works: bool) -> Iterator[Finding]:
     python = metadata(PACKAGE)["Requires-Python"]
     needed = {"Python": python} | requirements(PACKAGE, "", extra, "cli") | models
     for name, specifier in needed.items():
-        found = platform.python_version() if name == "Python" else installed(name)
-        if _fits(found, specifier):
-            yield Finding("ok", name, str(found))
-        elif found or name not in models:
+        version = platform.python_version() if name == "Python" else installed(name)
+        if _fits(version, specifier):
+            yield Finding("ok", name, str(version))
+        elif version or name not in models:
             spared = name in models or (frontend_works and name in ("torch", "torch-xla"))
-            text = f"{found or 'nothing'} is installed; {specifier} is supported"
+            text = f"{version or 'nothing'} is installed; {specifier} is supported"
             advice = f"pip install '{name}{specifier}'"
             yield Finding("warning" if spared else "problem", name, text, advice)
 

@@ -73,11 +73,11 @@ def watch(command: Sequence[str], variables: Mapping[str, str]) -> Watched:
             continue
         runs[graph.hash] += 1
         texts[graph.hash] = graph.text
-    found = (
+    graphs = (
         Graph(runs[key], inspect(Module.parse(text)), key in compiled)
         for key, text in texts.items()
     )
-    return Watched(exit_code, tuple(found), stats)
+    return Watched(exit_code, tuple(graphs), stats)
 
 
 def _graphs_of_jax(texts: Sequence[str]) -> Iterator[Graph]:
@@ -99,12 +99,12 @@ def composites_table(watched: Watched) -> Table:
     )
     rows: dict[tuple[str, str], list[tuple[int, int, float]]] = {}
     for graph in watched.graphs:
-        found: dict[tuple[str, str], tuple[int, float]] = {}
+        counts: dict[tuple[str, str], tuple[int, float]] = {}
         for row in graph.report.composites:
             attributes = ", ".join(f"{k}={readable_value(v)}" for k, v in row.attributes.items())
-            count, share = found.get((row.name, attributes), (0, 0.0))
-            found[row.name, attributes] = (count + row.count, share + row.share)
-        for key, (count, share) in found.items():
+            count, share = counts.get((row.name, attributes), (0, 0.0))
+            counts[row.name, attributes] = (count + row.count, share + row.share)
+        for key, (count, share) in counts.items():
             rows.setdefault(key, []).append((graph.runs, count, share))
     for (name, attributes), uses in sorted(rows.items()):
         table.add_row(

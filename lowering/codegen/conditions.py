@@ -94,7 +94,7 @@ def conditions_of(entry: Composite, operator: Operator) -> list[Condition]:
     Raises:
         ConditionError: one does not fit the operator or function.
     """
-    found = [
+    conditions = [
         Condition(f"{argument.name} is None", f"{argument.name} is given, and is not an operand")
         for argument in operator.tensors
         if argument.name not in entry.operands
@@ -102,20 +102,20 @@ def conditions_of(entry: Composite, operator: Operator) -> list[Condition]:
     optional = [name for name in entry.operands if is_optional(name, operator)]
     known = [name for name in optional if operator.argument(name) is not None]
     known = [] if has_segment_sizes(entry, operator) else known
-    found += [
+    conditions += [
         Condition(f"({a} is not None or {b} is None)", f"the operand {b} is given, and {a} is not")
         for a, b in pairwise(known)
     ]
     for name, values in entry.when.values:
         taken = " or ".join(map(literal, values))
         expression = f"{local(name)} in {literal(tuple(values))}"
-        found.append(Condition(expression, f"the entry takes {taken}", shown=name))
-    found += _type_conditions(entry, operator)
+        conditions.append(Condition(expression, f"the entry takes {taken}", shown=name))
+    conditions += _type_conditions(entry, operator)
     arguments = [a.name for a in operator.arguments] + [n for n in entry.operands if "." in n]
     for text in entry.when.where:
         expression = f"({compile_condition(text, arguments)})"
-        found.append(Condition(expression, f"`where: {text}` does not hold", text=text))
-    return found
+        conditions.append(Condition(expression, f"`where: {text}` does not hold", text=text))
+    return conditions
 
 
 def _type_conditions(entry: Composite, operator: Operator) -> Iterator[Condition]:

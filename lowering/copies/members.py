@@ -51,18 +51,18 @@ def called_members(function: FunctionType, owner: type) -> Mapping[str, Any]:
     A name of an attribute counts wherever the code reads it, since the object may have other names
     than `self`.
     """
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     waiting = [function]
     while waiting:
         names = {name for code in codes(waiting.pop().__code__) for name in code.co_names}
-        for name in sorted(names - found.keys()):
+        for name in sorted(names - members.keys()):
             value = behaviour(owner, name)
             if value is None:
                 continue
-            found[name] = value
+            members[name] = value
             inside = member(value)
             waiting += () if inside is None else inside[1:]
-    return found
+    return members
 
 
 def overridden(members: Mapping[str, Any], owner: type) -> str | None:

@@ -56,9 +56,9 @@ class Search:
         A function that an entry names is one of its copies too.
         """
         for path, owner, function in _functions(module):
-            found = self.catching(module.__name__, owner, function)
-            if found:
-                yield Copy(f"{module.__name__}:{path}", found)
+            entries = self.catching(module.__name__, owner, function)
+            if entries:
+                yield Copy(f"{module.__name__}:{path}", entries)
 
     def candidates(self) -> Iterator[str]:
         """The modules of the packages whose files may have the code of a named function. They are

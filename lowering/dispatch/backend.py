@@ -190,14 +190,14 @@ class EntryLowering:
         due = _meta_results(spec, self.frontend)
         if due is None:
             return
-        expected, given = tuple(entry.exposed(due)), composite.results
+        expected, actual = tuple(entry.exposed(due)), composite.results
         # A result that the output mask leaves out can have any type.
-        if len(expected) == len(given):
-            expected = tuple(e or ours for e, ours in zip(expected, given, strict=True))
-        if expected != given:
+        if len(expected) == len(actual):
+            expected = tuple(e or ours for e, ours in zip(expected, actual, strict=True))
+        if expected != actual:
             raise LoweringError(
                 f"{entry.location}: {entry.qualified}: decomposition"
-                f" {entry.decomposition} gives {_written(given)}, but"
+                f" {entry.decomposition} gives {_written(actual)}, but"
                 f" {self.form.operator.qualified} gives {_written(expected)}"
             )
 

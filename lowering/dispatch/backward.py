@@ -59,12 +59,12 @@ def further_values(spec: CallSpec, operands: Sequence[Any], named: Sequence[Name
 
 
 def _intermediate(entry: Composite, name: str, named: Sequence[Named]) -> Any:
-    found = [each for each in named if each.name == name]
-    if len(found) == 1 and not found[0].is_written_to:
-        return found[0].value
-    if len(found) > 1:
-        problem = f"it gives this name to {len(found)} values; give each a name of its own"
-    elif found:
+    matches = [each for each in named if each.name == name]
+    if len(matches) == 1 and not matches[0].is_written_to:
+        return matches[0].value
+    if len(matches) > 1:
+        problem = f"it gives this name to {len(matches)} values; give each a name of its own"
+    elif matches:
         problem = "it writes to this value later; name a copy, as value.clone()"
     else:
         others = ", ".join(dict.fromkeys(each.name for each in named)) or "none"
@@ -137,10 +137,10 @@ def gradients_by_operand(
         elif isinstance(gradient, list | tuple) and len(gradient) == group[1]:
             flat.extend(gradient)
         else:
-            given = f"{len(gradient)}" if isinstance(gradient, list | tuple) else "one tensor"
+            count = f"{len(gradient)}" if isinstance(gradient, list | tuple) else "one tensor"
             raise LoweringError(
                 f"{backward.location}: {backward.qualified}: {name} is a list of {group[1]}"
-                f" tensors, and {backward.decomposition} returns {given} for it; return a list with"
+                f" tensors, and {backward.decomposition} returns {count} for it; return a list with"
                 " a gradient for each"
             )
     return flat
@@ -204,8 +204,8 @@ class BackwardSpec:
             if target is None and n in saved and replaces
         }
         with handled(framework.replacement(intermediates) if replaces else None):
-            found = framework.gradients_of(run, inputs, self.wanted, grads)
-        return [gradient for gradient in found if gradient is not None]
+            gradients = framework.gradients_of(run, inputs, self.wanted, grads)
+        return [gradient for gradient in gradients if gradient is not None]
 
     def named(self, values: Sequence[Any]) -> dict[str, Any]:
         """The backward's operands, and the call's arguments, by name."""

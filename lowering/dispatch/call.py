@@ -212,8 +212,8 @@ class CallSpec(NamedTuple):
         return CallSpec(self.form, self.key, (), arguments, (), self.groups)
 
     def _named(self, tensors: Sequence[Any]) -> dict[str, Any]:
-        given = tensors if self.groups is None else regrouped(tensors, self.groups)
-        return {**self.arguments, **dict(zip(self.form.tensors, given, strict=False))}
+        values = tensors if self.groups is None else regrouped(tensors, self.groups)
+        return {**self.arguments, **dict(zip(self.form.tensors, values, strict=False))}
 
 
 def _read(named: Mapping[str, Any], path: str) -> Any:

@@ -513,15 +513,15 @@ def _attribute(value: Any, name: str) -> Any:
     if isinstance(value, ModuleType):
         return vars(value).get(name, _STOP)
     if isinstance(value, type):
-        found = in_class(value, name, _STOP)
+        member = in_class(value, name, _STOP)
         if issubclass(value, Enum):
-            found = value.__members__.get(name, found)
-        return found.__func__ if isinstance(found, staticmethod | classmethod) else found
+            member = value.__members__.get(name, member)
+        return member.__func__ if isinstance(member, staticmethod | classmethod) else member
     held = getattr(value, "__dict__", None)
     if isinstance(held, dict) and name in held:
         return held[name]
-    found = in_class(type(value), name, _STOP)
-    return found if isinstance(found, _SIMPLE) else _STOP
+    member = in_class(type(value), name, _STOP)
+    return member if isinstance(member, _SIMPLE) else _STOP
 
 
 def _item(value: Any, key: Any) -> Any:

@@ -139,13 +139,13 @@ class _Separation:
         # torch_xla's CPU runtime refuses products with a wider result and several batch dimensions.
         if any(self._by_id[i].shape.element_type != result for i in dot.operand_ids):
             return None
-        found = []
+        leading = []
         for merged, before in zip(dot.operand_ids, apart, strict=True):
             if before is None:
                 return None
             old, new = (self._by_id[i].shape.dimensions for i in (before, merged))
-            found.append(list(old[: len(old) - len(new) + 1]))
-        left, right = found
+            leading.append(list(old[: len(old) - len(new) + 1]))
+        left, right = leading
         return left if left == right else None
 
 

@@ -127,8 +127,8 @@ class Body:
     def place(self, instruction: Any, opcode: str, operands: list[int]) -> int:
         """The place of an instruction's value: a new one, or one that holds the value already."""
         rule = self.rule(instruction, opcode)
-        found = None if rule is None else rule(self, instruction, operands)
-        return self.append(instruction, opcode, operands) if found is None else found
+        place = None if rule is None else rule(self, instruction, operands)
+        return self.append(instruction, opcode, operands) if place is None else place
 
     def rule(self, instruction: Any, opcode: str) -> Rule | None:
         """The rule that may make an instruction unnecessary."""

@@ -52,10 +52,10 @@ def check_type(value: Value, given: Any) -> None:
         raise ProgramError(
             f"{value.name} has shape {value.shape}, but its value has shape {tuple(given.shape)}"
         )
-    found = dtype_name(given)
-    wanted = BY_NAME[value.dtype].numpy if value.dtype in BY_NAME else value.dtype
-    if found != wanted:
-        raise ProgramError(f"{value.name} has dtype {wanted}, but its value has {found}")
+    dtype = dtype_name(given)
+    expected = BY_NAME[value.dtype].numpy if value.dtype in BY_NAME else value.dtype
+    if dtype != expected:
+        raise ProgramError(f"{value.name} has dtype {expected}, but its value has {dtype}")
 
 
 def dtype_name(value: Any) -> str:

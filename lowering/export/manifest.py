@@ -76,9 +76,9 @@ class Value:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The shape of a value whose sizes are fixed."""
-        found = tuple(size for size in self.shape if isinstance(size, int))
-        assert len(found) == len(self.shape), self
-        return found
+        sizes = tuple(size for size in self.shape if isinstance(size, int))
+        assert len(sizes) == len(self.shape), self
+        return sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,18 +137,18 @@ def parse(content: bytes, source: str) -> Manifest:
         raise ProgramError(f"{source} is not a manifest: it is nested too deeply") from error
     except ValueError as error:
         raise ProgramError(f"{source} is not JSON: {error}") from error
-    found = document.get("format") if isinstance(document, dict) else None
-    if type(found) is not int or found not in (1, FORMAT, DYNAMIC_FORMAT):  # True is equal to 1
-        raise ProgramError(f"{source} has format {shortened(found)}; this version reads 1 to 3")
+    number = document.get("format") if isinstance(document, dict) else None
+    if type(number) is not int or number not in (1, FORMAT, DYNAMIC_FORMAT):  # True is equal to 1
+        raise ProgramError(f"{source} has format {shortened(number)}; this version reads 1 to 3")
     try:
         inputs, outputs = (_values(document, key) for key in ("inputs", "outputs"))
         counts = _typed(document, "composites", dict)
         for name in counts:
             _typed(counts, name, int, "composites.")
-        if found == 1:
+        if number == 1:
             return Manifest(inputs, _with_possible_updates(inputs, outputs), counts)
         mesh = _mesh(document, [*inputs, *outputs])
-        dimensions = _dimensions(document) if found == DYNAMIC_FORMAT else ()
+        dimensions = _dimensions(document) if number == DYNAMIC_FORMAT else ()
         _check_names({dimension.name for dimension in dimensions}, [*inputs, *outputs])
         open_input = next((value.name for value in inputs if UNKNOWN in value.shape), None)
         if open_input is not None:

@@ -133,16 +133,16 @@ class DividedProgram:
         """
         import jax
 
-        given = tuple(sharding_on(mesh, value) for value in inputs)
+        shardings = tuple(sharding_on(mesh, value) for value in inputs)
         step = jax.jit(
             jax_function(
                 without_shardings(module, inputs, outputs, described),
                 platform=platform_of(mesh.devices.flat[0]),
             ),
-            in_shardings=given,
+            in_shardings=shardings,
             out_shardings=tuple(sharding_on(mesh, value) for value in outputs),
         )
-        return cls(inputs, step, given)
+        return cls(inputs, step, shardings)
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Run once.

@@ -162,13 +162,13 @@ class Step:
                 the message names.
         """
         values = self._usable(state)
-        given = self._batch(batch, named)
+        arguments = self._batch(batch, named)
         roles = self._roles
         changing = tuple(values[value.name] for value in roles.changing)
         fixed = tuple(values[value.name] for value in roles.fixed)
         with enable_x64():
             try:
-                changed, results = self._compiled(changing, fixed, given)
+                changed, results = self._compiled(changing, fixed, arguments)
                 if self._placed.has_kernels:  # a kernel's failure is to be raised here
                     import_jax().block_until_ready((changed, results))
             except (RuntimeError, ValueError) as error:
@@ -351,20 +351,20 @@ class Step:
         return state.values
 
     def _batch(self, positional: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        wanted = {value.name: value for value in self._roles.batch}
-        given = dict(flattened("arg:", tuple(positional)))
+        inputs = {value.name: value for value in self._roles.batch}
+        values = dict(flattened("arg:", tuple(positional)))
         keywords = dict(flattened("kwarg:", named))
-        self._check_arguments(wanted, len(positional), named)
-        given |= keywords
-        missing = [name for name in wanted if name not in given]
+        self._check_arguments(inputs, len(positional), named)
+        values |= keywords
+        missing = [name for name in inputs if name not in values]
         if missing:
             raise ProgramError(
-                f"the batch lacks {', '.join(missing)}; the program takes {_listed(wanted)}"
+                f"the batch lacks {', '.join(missing)}; the program takes {_listed(inputs)}"
             )
         with enable_x64():
             return tuple(
-                placed(value, _batch_array(value, given[name]), self._shardings[name])
-                for name, value in wanted.items()
+                placed(value, _batch_array(value, values[name]), self._shardings[name])
+                for name, value in inputs.items()
             )
 
     def _check_arguments(
@@ -418,14 +418,14 @@ def _function(
     def step(changing: Any, fixed: Any, batch: Any) -> Any:
         import jax.numpy as jnp
 
-        given = dict(zip((v.name for v in roles.changing), changing, strict=True))
-        given |= zip((v.name for v in roles.fixed), fixed, strict=True)
-        given |= zip((v.name for v in roles.batch), batch, strict=True)
-        got = list(zip(outputs, run(*(given[v.name] for v in inputs)), strict=True))
+        values = dict(zip((v.name for v in roles.changing), changing, strict=True))
+        values |= zip((v.name for v in roles.fixed), fixed, strict=True)
+        values |= zip((v.name for v in roles.batch), batch, strict=True)
+        got = list(zip(outputs, run(*(values[v.name] for v in inputs)), strict=True))
         following = {v.updates: result for v, result in got if v.updates is not None}
         by_name = {v.name: result for v, result in got}
-        if SEED in given and SEED not in following:
-            seed = given[SEED]
+        if SEED in values and SEED not in following:
+            seed = values[SEED]
             unsigned = seed.astype(jnp.uint64) + jnp.uint64(_NEXT_SEED)
             following[SEED] = unsigned.astype(seed.dtype)
         # The state comes first: jax pairs donated inputs with the first outputs of their types.
@@ -457,10 +457,10 @@ def candidates_of(
     if ignored:
         raise ProgramError("ignored is for kernels that are given; registries list their own")
     if kernels == "auto":
-        found = listed_kernels(module, platform)
+        candidates = listed_kernels(module, platform)
         if alternatives and platform in MEASURED:
-            found = with_alternatives(found, platform)
-        return found, f"{NOT_LISTED} for {platform}"
+            candidates = with_alternatives(candidates, platform)
+        return candidates, f"{NOT_LISTED} for {platform}"
     if not _are_names(kernels):
         raise ProgramError(
             "kernels must be 'auto', None, names of composites with listed kernels, or a mapping"
@@ -500,9 +500,9 @@ def _batch_array(value: Value, given: Any) -> Any:
             integral and isinstance(given, float)
         ):
             return np.asarray(given, dtype)
-    found = array(value.name, given)
+    converted = array(value.name, given)
     # A copy: the loader may fill its memory again while the step still runs.
-    return np.array(found) if isinstance(found, np.ndarray) else found
+    return np.array(converted) if isinstance(converted, np.ndarray) else converted
 
 
 def _arguments(batch: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:

@@ -79,12 +79,12 @@ class Traced:
         except (ForeignDataError, UnsupportedCallError) as error:
             raise ExportError(str(error)) from error
         names = [*self.inputs, "rng_seed"]
-        found = [len(self.inputs) if p.operand is None else p.operand for p in graph.parameters]
-        order = sorted(range(len(found)), key=found.__getitem__)
+        places = [len(self.inputs) if p.operand is None else p.operand for p in graph.parameters]
+        order = sorted(range(len(places)), key=places.__getitem__)
         values = []
         for index in order:
             type_ = graph.parameters[index].type
-            name = names[found[index]]
+            name = names[places[index]]
             kept = _bytes(name, self.kept[name]) if name in self.kept else None
             values.append(Value(name, shape_of(type_.shape), type_.element_type, kept=kept))
         results = tuple(
@@ -216,14 +216,14 @@ def _loss(result: Any, owner: str) -> torch.Tensor:
     if loss is None:
         loss = result[0] if isinstance(result, tuple | list) and result else result
     if not isinstance(loss, torch.Tensor) or loss.dim() != 0:
-        found = (
+        returned = (
             f"a tensor of shape {tuple(loss.shape)}"
             if isinstance(loss, torch.Tensor)
             else (f"{type(result).__name__}")
         )
         raise ExportError(
             f"with train=True, {owner} must return a scalar loss: a tensor, an object with .loss,"
-            f" or a tuple that starts with it; it returned {found}"
+            f" or a tuple that starts with it; it returned {returned}"
         )
     if not loss.requires_grad:
         raise ExportError(
@@ -321,10 +321,10 @@ class _Tracer:
         state = {f"module.{name}": tensor for name, tensor in tensors.items()}
 
         def finished(result: Any) -> Any:
-            found = then(result)
+            returned = then(result)
             # A module may also assign a new tensor to a buffer: `self.count = self.count + 1`.
             self._note_buffers(module)
-            return found
+            return returned
 
         called = _Called(module, finished)
         return torch.func.functional_call(called, state, tuple(positional), keywords)

@@ -133,13 +133,13 @@ def _restore_composites(module: IrModule) -> None:
     for call in bindings.find_operations(module.operation, CALL):
         if _FRONTEND_ATTRIBUTES not in call.attributes:
             continue
-        given = {item.name: item.attr.value for item in call.attributes[_FRONTEND_ATTRIBUTES]}
+        values = {item.name: item.attr.value for item in call.attributes[_FRONTEND_ATTRIBUTES]}
         ir = bindings.ir()
         with bindings.building(call.context):
             written = {
-                "name": ir.StringAttr.get(given["composite.name"]),
-                "composite_attributes": ir.Attribute.parse(given["composite.attributes"]),
+                "name": ir.StringAttr.get(values["composite.name"]),
+                "composite_attributes": ir.Attribute.parse(values["composite.attributes"]),
                 "decomposition": call.attributes["callee"],
-                "version": ir.Attribute.parse(f"{given['composite.version']} : i32"),
+                "version": ir.Attribute.parse(f"{values['composite.version']} : i32"),
             }
         replace_operation(call, COMPOSITE, written)

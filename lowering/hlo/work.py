@@ -77,15 +77,15 @@ def _around_products(computation: Any, by_id: dict[int, Any]) -> set[int]:
     for instruction in computation.instructions:
         for operand in instruction.operand_ids:
             users.setdefault(operand, []).append(instruction.id)
-    found: set[int] = set()
+    around: set[int] = set()
     for instruction in computation.instructions:
         if instruction.opcode in _PRODUCTS:
-            found.add(instruction.id)
+            around.add(instruction.id)
             for step in (lambda i: by_id[i].operand_ids, lambda i: users.get(i, ())):
                 pending = list(step(instruction.id))
                 while pending:
                     near = pending.pop()
-                    if by_id[near].opcode in _AROUND_PRODUCTS and near not in found:
-                        found.add(near)
+                    if by_id[near].opcode in _AROUND_PRODUCTS and near not in around:
+                        around.add(near)
                         pending.extend(step(near))
-    return found
+    return around

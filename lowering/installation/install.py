@@ -619,8 +619,8 @@ def _writing(adapt: Kernel, write: Callable[[InPlace], None]) -> Kernel:
     """An adapting function, and what it says that it writes."""
 
     def called(*arguments: Any, **keywords: Any) -> Any:
-        found = adapt(*arguments, **keywords)
-        return write(found) if isinstance(found, InPlace) else found
+        result = adapt(*arguments, **keywords)
+        return write(result) if isinstance(result, InPlace) else result
 
     return called
 

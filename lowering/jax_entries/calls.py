@@ -235,12 +235,12 @@ class Call:
         grads = [grad if grad is None else _conjugate(grad) for grad in grads]
         given = replace(given, grads=grads)
         if backward is None:
-            found = self._derived(given)
+            gradients = self._derived(given)
         elif backward.entry.gradients:
-            found = self._explicit(backward, given)
+            gradients = self._explicit(backward, given)
         else:
-            found = self._of_operator(backward, given)
-        return [_conjugate(gradient) for gradient in found]
+            gradients = self._of_operator(backward, given)
+        return [_conjugate(gradient) for gradient in gradients]
 
     def _constant_results(self, wanted: tuple[bool, ...]) -> tuple[int, ...]:
         """The results to which PyTorch gives no gradient, by number."""
@@ -254,10 +254,10 @@ class Call:
 
     def _constant_in_pytorch(self, wanted: tuple[bool, ...]) -> tuple[int, ...]:
         whole = self._whole(wanted)
-        found = self._lowered(
+        differentiable = self._lowered(
             meaning.differentiable, self.definition, self.spec, self._types, whole
         )
-        return tuple(n for n, has_one in enumerate(found) if not has_one)
+        return tuple(n for n, has_one in enumerate(differentiable) if not has_one)
 
     def _transposed(self, given: Cotangents) -> list[Any]:
         """The gradient of the decomposition, where PyTorch takes a result for a constant that the
@@ -356,8 +356,8 @@ class Call:
         operands = list(meaning.spread(given.operands, self._types))
         named = named_values(self.spec, operands, given.results, (), given.grads)
         parameters = [argument.name for argument in backward.signature.arguments]
-        found = self.invoke(backward, {n: named[n] for n in parameters if n in named})
-        by_name = gradients_by_name(self.spec, found, backward.entry)
+        returned = self.invoke(backward, {n: named[n] for n in parameters if n in named})
+        by_name = gradients_by_name(self.spec, returned, backward.entry)
         of_each = gradients_by_operand(self.spec, by_name, backward.entry)
         return list(compress(of_each, self._whole(given.wanted)))
 

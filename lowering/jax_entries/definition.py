@@ -102,8 +102,8 @@ class Definition:
     @lock_free_property
     def backward(self) -> Definition | None:
         """The entry that is the backward of this one, unless it is derived."""
-        found = self.registry.backward_of(self.entry)
-        return None if found is None else Definition(found, self.registry)
+        entry = self.registry.backward_of(self.entry)
+        return None if entry is None else Definition(entry, self.registry)
 
 
 def definitions(catalog: Catalog) -> Iterator[Definition]:

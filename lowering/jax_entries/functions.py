@@ -93,19 +93,19 @@ class EntryFunction:
         types = tuple(map(strong, arrays))
         key = (typed(tuple(values.items())), types, surroundings(), self.definition.read_now())
         try:
-            found = self._calls.get(key)
+            call = self._calls.get(key)
         except TypeError as error:
             entry = self.definition.entry
             raise LoweringError(
                 f"{entry.location}: {entry.qualified}: an argument is neither an array, a number,"
                 f" text, a dtype, None, nor a list of these ({error})"
             ) from error
-        if found is None:
-            found = self._make(values, types)
+        if call is None:
+            call = self._make(values, types)
             if len(self._calls) >= _KINDS:
                 self._calls.clear()
-            self._calls[key] = found
-        return found
+            self._calls[key] = call
+        return call
 
     def _make(self, values: Mapping[str, Any], types: tuple[Any, ...]) -> Call:
         return Call(self.definition, values, types, self._invoke)

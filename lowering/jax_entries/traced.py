@@ -60,9 +60,9 @@ class _Expressions:
             self._number("input", n, _typed(variable))
             for n, variable in enumerate(jaxpr.jaxpr.invars)
         ]
-        found = self._run(jaxpr, inputs)
+        ids = self._run(jaxpr, inputs)
         return [
-            (number, _typed(atom)) for number, atom in zip(found, jaxpr.jaxpr.outvars, strict=True)
+            (number, _typed(atom)) for number, atom in zip(ids, jaxpr.jaxpr.outvars, strict=True)
         ]
 
     def _run(self, jaxpr: Any, inputs: list[int]) -> list[int]:
@@ -73,8 +73,8 @@ class _Expressions:
         def read(atom: Any) -> int:
             if isinstance(atom, Literal):
                 return self._number("constant", _plain(atom.val), str(atom.aval.dtype))
-            found: int = known[atom]
-            return found
+            value: int = known[atom]
+            return value
 
         for equation in jaxpr.jaxpr.eqns:
             operands = list(map(read, equation.invars))

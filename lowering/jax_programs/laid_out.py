@@ -69,10 +69,10 @@ class LaidOutCall:
 
     def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
         """See `Rules`."""
-        found = self.call.differentiable(wanted)
-        if found is None:
+        kind = self.call.differentiable(wanted)
+        if kind is None:
             return None
-        return self.kind if found is self.call.kind else self._saving
+        return self.kind if kind is self.call.kind else self._saving
 
     @lock_free_property
     def _orders_of_saved(self) -> tuple[Order, ...]:
@@ -97,7 +97,7 @@ class LaidOutCall:
     def pull_back(self, given: Cotangents) -> list[Any]:
         """See `Rules`."""
         layout = self.layout
-        found = self.call.pull_back(
+        gradients = self.call.pull_back(
             Cotangents(
                 layout.into(given.operands, layout.operands),
                 layout.into(given.results, self._orders_of_saved[: len(given.results)]),
@@ -105,7 +105,7 @@ class LaidOutCall:
                 given.wanted,
             )
         )
-        return layout.out_of(found, tuple(compress(layout.operands, given.wanted)))
+        return layout.out_of(gradients, tuple(compress(layout.operands, given.wanted)))
 
     def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
         """See `Rules`."""

@@ -52,14 +52,14 @@ class Limits:
         except ImportError:  # no POSIX; the process that waits for this one limits the time
             return
         # Data, not addresses: drivers of accelerators reserve more addresses than there is memory.
-        for kind, wanted in (
+        for kind, bound in (
             (resource.RLIMIT_DATA, int(self.memory)),
             # Should the process that waits be gone. Threads spend several seconds at a time.
             (resource.RLIMIT_CPU, int(self.seconds * (os.cpu_count() or 1)) + 1),
             (resource.RLIMIT_CORE, 0),
         ):
             hard = resource.getrlimit(kind)[1]
-            limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+            limit = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
             resource.setrlimit(kind, (limit, hard))
 
 

@@ -55,9 +55,9 @@ class KernelUse:
     """Why those that were asked first do not take the call; None if the first one does."""
 
     def __str__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
+        text = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
         types = f"({', '.join(self.operands)}) -> ({', '.join(self.results)})"
-        return f"{self.composite}@{self.version}{types}" + (f" with {given}" if given else "")
+        return f"{self.composite}@{self.version}{types}" + (f" with {text}" if text else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ def place_kernels(
             placed = put(placed, firsts, platform=platform, declined=decline)
         taken |= {call: first for call, first in firsts.items() if call not in declined}
         asked = declined
-    texts = {call: "; ".join(found) for call, found in reasons.items() if found}
+    texts = {call: "; ".join(of_call) for call, of_call in reasons.items() if of_call}
     return PlacedKernels(placed, module, taken, texts)
 
 
@@ -278,9 +278,9 @@ def failing_calls(placed: PlacedKernels, message: str, platform: str) -> tuple[K
         return _fails_alone(placed, calls[str(use)], platform)
 
     for condition in (named, target_named, fails):
-        found = tuple(filter(condition, having))
-        if found:
-            return found
+        failing = tuple(filter(condition, having))
+        if failing:
+            return failing
     return ()
 
 

@@ -45,9 +45,9 @@ def refuse(module: IrModule, title: str, refused: Refused, native: Collection[st
             the composite that it is in, and the operator and the line of Python that it comes from
             where the module has them.
     """
-    found = list(_refusals(module, title, refused, native))
-    if found:
-        first, *others = found
+    refusals = list(_refusals(module, title, refused, native))
+    if refusals:
+        first, *others = refusals
         first.others = tuple(others)
         raise first
 

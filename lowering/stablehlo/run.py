@@ -165,10 +165,10 @@ def for_platform(module: IrModule, platform: str) -> IrModule:
     """
 
     def products(root: IrModule) -> list[IrOperation]:
-        found = find_operations(root.operation, "stablehlo.dot_general", "stablehlo.dot")
+        dots = find_operations(root.operation, "stablehlo.dot_general", "stablehlo.dot")
         return [
             product
-            for product in found
+            for product in dots
             if element_type(product.results[0]) == "f32"
             and all(element_type(operand) == "bf16" for operand in product.operands)
             and "algorithm" not in attributes(product)

@@ -47,7 +47,7 @@ class RowScatter:
         if combination is None or not all(type_.has_static_shape for type_ in types):
             return None
         unique = attributes(scatter).get("unique_indices")
-        found = cls(
+        made = cls(
             types=(str(types[0]), str(types[1]), str(types[2])),
             element=str(types[0].element_type),
             index=str(types[1].element_type),
@@ -58,11 +58,11 @@ class RowScatter:
             combination=combination,
             is_unique=unique is not None and unique.value,
         )
-        is_signed = found.index in ("i32", *_AS_I64)
-        is_filled = bool(found._named) and min(found.count, found.rows, found.width) > 0
-        has_rows = _has_rows(found.sizes, found.update_sizes, found.numbers)
-        is_small = max(found.rows, *found.sizes) <= _GREATEST
-        return found if is_signed and is_filled and is_small and has_rows else None
+        is_signed = made.index in ("i32", *_AS_I64)
+        is_filled = bool(made._named) and min(made.count, made.rows, made.width) > 0
+        has_rows = _has_rows(made.sizes, made.update_sizes, made.numbers)
+        is_small = max(made.rows, *made.sizes) <= _GREATEST
+        return made if is_signed and is_filled and is_small and has_rows else None
 
     @property
     def rows(self) -> int:
@@ -155,13 +155,13 @@ class RowScatter:
         vector = [self.numbers.index_vector] if len(self._counts) < len(self.index_sizes) else []
         element = "i64" if self.index in _AS_I64 else "i32"
         wide = tensor(element, self.count)
-        given = tensor(self.index, self.count, len(self.numbers.scattered))
+        vectors = tensor(self.index, self.count, len(self.numbers.scattered))
         table = tensor(element, self.count, len(self.numbers.scattered))
         order = [*self._index_order, *vector]
-        name = "table" if given == table else "vectors"
-        lines = _transposed(name, "indices", self.types[1], order, self.index_sizes, given)
-        if given != table:
-            lines.append(f"%table = stablehlo.convert %vectors : ({given}) -> {table}")
+        name = "table" if vectors == table else "vectors"
+        lines = _transposed(name, "indices", self.types[1], order, self.index_sizes, vectors)
+        if vectors != table:
+            lines.append(f"%table = stablehlo.convert %vectors : ({vectors}) -> {table}")
         for number, dim in enumerate(self.numbers.indices_batching):
             counts = tensor("i32", *self._counts)
             lines += [

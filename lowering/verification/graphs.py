@@ -18,4 +18,4 @@ def ambiguous(module: Module, names: Collection[str]) -> tuple[str, ...]:
         if made.name in names:
             written = f"{made} {made.attributes or '{}'}, version {made.version}"
             meanings.setdefault(written, set()).add(fingerprint(module, composite))
-    return tuple(written for written, found in meanings.items() if len(found) > 1)
+    return tuple(written for written, different in meanings.items() if len(different) > 1)

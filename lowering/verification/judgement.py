@@ -101,16 +101,16 @@ def _findings(outcomes: Outcomes, ours: Values, stock: Values | None) -> Iterato
         (Check.GRADIENT, "gradient", ours.gradients, cpu.gradients, "gradients"),
         (Check.OPERANDS, "operand", ours.operands, cpu.operands, "operands"),
     )
-    for check, word, given, wanted, field_name in parts:
-        if len(given) != len(wanted):
-            message = f"{len(given)} {word}s, but PyTorch gives {len(wanted)}"
-            as_stock = stock is not None and len(getattr(stock, field_name)) == len(given)
+    for check, word, actual, expected, field_name in parts:
+        if len(actual) != len(expected):
+            message = f"{len(actual)} {word}s, but PyTorch gives {len(expected)}"
+            as_stock = stock is not None and len(getattr(stock, field_name)) == len(actual)
             message += "; stock gives as many" if as_stock else ""
             yield Finding(check, message, sample, is_failure=not as_stock)
             continue
-        wides = _aligned(wide, field_name, len(wanted))
-        stocks = _aligned(stock, field_name, len(wanted))
-        for number, (mine, right) in enumerate(zip(given, wanted, strict=True)):
+        wides = _aligned(wide, field_name, len(expected))
+        stocks = _aligned(stock, field_name, len(expected))
+        for number, (mine, right) in enumerate(zip(actual, expected, strict=True)):
             if outcomes.is_random and check is not Check.OPERANDS:
                 wrong = _form(mine, right)
             else:
@@ -127,8 +127,8 @@ def _findings(outcomes: Outcomes, ours: Values, stock: Values | None) -> Iterato
 
 
 def _aligned(values: Values | None, name: str, count: int) -> Sequence[Any]:
-    found = () if values is None else getattr(values, name)
-    return found if len(found) == count else (None,) * count
+    aligned = () if values is None else getattr(values, name)
+    return aligned if len(aligned) == count else (None,) * count
 
 
 def _form(mine: Any, right: Any) -> str | None:
@@ -197,23 +197,23 @@ def _widest(tensor: torch.Tensor) -> torch.Tensor:
 
 def _greatest(mine: Sequence[Any], right: Sequence[Any]) -> float | None:
     pairs = zip(mine, right, strict=False)
-    found = [
+    largest = [
         float(errors(a, b).max())
         for a, b in pairs
         if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
         and a.shape == b.shape and b.numel() and (b.is_floating_point() or b.is_complex())
     ]  # fmt: skip
-    return max(found, default=None)
+    return max(largest, default=None)
 
 
 def _numbers(outcomes: Outcomes, ours: Values) -> Numbers:
     cpu, wide = outcomes.cpu, outcomes.wide or Values()
     in_place = not any(isinstance(result, torch.Tensor) for result in cpu.results)
     field_name = "operands" if in_place else "results"  # an optimizer returns nothing
-    given = getattr(ours, field_name)
+    actual = getattr(ours, field_name)
     return Numbers(
-        _greatest(given, getattr(cpu, field_name)),
-        _greatest(given, getattr(wide, field_name)),
+        _greatest(actual, getattr(cpu, field_name)),
+        _greatest(actual, getattr(wide, field_name)),
         _greatest(ours.gradients, cpu.gradients),
         _greatest(ours.gradients, wide.gradients),
     )

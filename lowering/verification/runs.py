@@ -80,16 +80,16 @@ def evaluate(
 ) -> Values:
     """Call a function with a sample's arguments, and compute the gradients."""
     arguments, keywords = sample.placed(place)
-    given = list(_given((arguments, keywords)))
-    before = [tensor.requires_grad for tensor in given]
+    tensors = list(_given((arguments, keywords)))
+    before = [tensor.requires_grad for tensor in tensors]
     returned = pytree.tree_leaves(function(*arguments, **keywords))
     results = [r for r in returned if isinstance(r, torch.Tensor) and r.requires_grad]
-    leaves = [tensor for tensor, wants in zip(given, before, strict=True) if wants]
+    leaves = [tensor for tensor, wants in zip(tensors, before, strict=True) if wants]
     gradients: tuple[torch.Tensor | None, ...] = ()
     if differentiate and results and leaves:
         directions = [_direction(result, place) for result in results]
         gradients = torch.autograd.grad(results, leaves, directions, allow_unused=True)
-    return Values(tuple(returned), gradients, tuple(given)).mapped(torch.Tensor.detach)
+    return Values(tuple(returned), gradients, tuple(tensors)).mapped(torch.Tensor.detach)
 
 
 def _given(values: Any) -> Iterator[torch.Tensor]:
@@ -214,8 +214,8 @@ def on_device(
             done.outcomes, done.again = [failed for _ in samples], {}
 
         def fetched(tensor: torch.Tensor) -> torch.Tensor:
-            found: torch.Tensor = graph.values(tensor) if owns(tensor) else tensor.cpu()
-            return found
+            value: torch.Tensor = graph.values(tensor) if owns(tensor) else tensor.cpu()
+            return value
 
         done.outcomes = [_fetched(outcome, fetched) for outcome in done.outcomes]
         done.again = {number: _fetched(v, fetched) for number, v in done.again.items()}

@@ -50,9 +50,9 @@ def sources(target: Target, element_type: str, count: int) -> Iterator[Samples |
         yield _some(NAMED, _named(target, dtype), count)
         return
     op = target.entry.op if target.entry.op is not None else target.forward and target.forward.op
-    found = list(opinfo.samples_of(op, dtype, gradients=True)) if op else []
-    if found:
-        yield _some(DATABASE, found, count)
+    samples = list(opinfo.samples_of(op, dtype, gradients=True)) if op else []
+    if samples:
+        yield _some(DATABASE, samples, count)
     made = _generated(target, element_type, dtype)
     yield made if isinstance(made, NoCalls) else _some(GENERATED, made, count)
 

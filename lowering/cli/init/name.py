@@ -46,9 +46,9 @@ def _taken_by(name: str) -> str | None:
         return "operators of PyTorch"
     if name in sys.stdlib_module_names:
         return "a module of Python"
-    for found in announced():
-        if isinstance(found, Announced) and found.namespace == name:
-            return f"the registry of the installed package {found.package}"
+    for package in announced():
+        if isinstance(package, Announced) and package.namespace == name:
+            return f"the registry of the installed package {package.package}"
     try:
         return f"the installed package {distribution(name).name}"
     except PackageNotFoundError:

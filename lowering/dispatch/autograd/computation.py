@@ -168,12 +168,12 @@ def _with_alternative(
     definition.statistics.lowered -= 1  # one call had two computations made
     types = _metas(lowered, frontend)
     if types != stock.types:
-        given, due = _written(types), _written(stock.types)
+        actual, due = _written(types), _written(stock.types)
         if autocast is not None:  # JAX knows nothing of it
-            return f"under autocast it gives {given}, and not {due}"
+            return f"under autocast it gives {actual}, and not {due}"
         raise LoweringError(
             f"{alternative.location}: {entry.qualified}: {alternative.name}: {decomposition} gives"
-            f" {given}, but the entry's decomposition gives {due}"
+            f" {actual}, but the entry's decomposition gives {due}"
         )
     return replace(stock, handle=lowered.handle, alternative=alternative)
 

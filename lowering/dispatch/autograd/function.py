@@ -142,13 +142,13 @@ class CompositeFunction:
             if not any(isinstance(t, torch.Tensor) and owns(t) for t in operands):
                 return spec.otherwise(self.otherwise)  # a call on another device
             return self._stock(spec, self._unusable(spec))
-        wanted = _wanted(operands)
+        needs_grad = _wanted(operands)
         fixed = all(t is None or _has_fixed_shape(t) for t in operands)
         # When the graph runs, the autocast under which it was traced is off.
         autocast = definition.frontend.tracing.autocast_dtype()
         operator = self.operator if autocast is None else None
-        if fixed and (wanted is not None or operator is None):
-            computation = self._computation(spec, wanted)
+        if fixed and (needs_grad is not None or operator is None):
+            computation = self._computation(spec, needs_grad)
             if isinstance(computation, Fallback):
                 computation.count_call()
                 return spec.otherwise(self.otherwise)
@@ -156,7 +156,7 @@ class CompositeFunction:
                 return self._stock(spec, "torch.compile, and it draws random numbers")
             definition.statistics.caught += 1
             step = self._step(spec, computation, None)
-            key = (definition.entry.version, definition.chosen, self._key(spec, wanted))
+            key = (definition.entry.version, definition.chosen, self._key(spec, needs_grad))
             call = self.compiled_calls.add(definition.entry.qualified, key, step)
             if any(computation.differentiable):
                 results = _differentiable(call, step, operands)
@@ -168,7 +168,7 @@ class CompositeFunction:
         unmet = spec.unmet()
         if unmet is not None:
             return self._stock(spec, unmet)
-        if wanted is None:
+        if needs_grad is None:
             definition.statistics.caught += 1
             return spec.call(operator.call, *operands)
         # With dynamic shapes the backward consists of stock operators, which run the forward once
@@ -318,22 +318,22 @@ class _Recomputed(torch.autograd.Function):
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
         composite: CompositeFunction = ctx.composite
         with composite.definition.lowering.raised(), interrupts.allowed():
-            found = gradients_of(
+            gradients = gradients_of(
                 partial(composite.definition.run, ctx.spec, None),
                 ctx.saved_tensors,
                 tuple(ctx.needs_input_grad[2:]),
                 grads,
                 create_graph=torch.is_grad_enabled(),
             )
-        return (None, None, *found)
+        return (None, None, *gradients)
 
 
 def _wanted(operands: Operands) -> tuple[bool, ...] | None:
     """For each operand, whether it needs a gradient; None if none does or autograd is off."""
     if not torch.is_grad_enabled():
         return None
-    wanted = tuple(t is not None and t.requires_grad for t in operands)
-    return wanted if any(wanted) else None
+    needs_grad = tuple(t is not None and t.requires_grad for t in operands)
+    return needs_grad if any(needs_grad) else None
 
 
 def _is_traced(tensor: torch.Tensor) -> bool:

@@ -80,9 +80,9 @@ def traced_function(
     guards: list[Callable[[], object]] = []
 
     def fits() -> bool:
-        found = reads.guards() if _returns_tensors(function) else None
-        guards[:] = found or ()
-        return found is not None
+        current = reads.guards() if _returns_tensors(function) else None
+        guards[:] = current or ()
+        return current is not None
 
     # This runs when Dynamo traces the call, because the function may use names that are defined
     # later in its module.

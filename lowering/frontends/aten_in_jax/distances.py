@@ -69,5 +69,5 @@ def _pdist(dtype: Any, /, x: Any, p: float = 2) -> Any:
 @rule("aten::_pdist_backward")
 def _pdist_backward(dtype: Any, /, grad: Any, x: Any, p: float, distance: Any) -> Any:
     first, second = _pairs(x.shape[0])
-    found = _gradient(grad, x[first] - x[second], distance, p)
-    return jnp.zeros_like(x).at[first].add(found).at[second].add(-found)
+    gradient = _gradient(grad, x[first] - x[second], distance, p)
+    return jnp.zeros_like(x).at[first].add(gradient).at[second].add(-gradient)

@@ -61,8 +61,8 @@ def _evaluated(
             described = node.meta.get("val")
             values[node] = result_of(node.target, described, arguments, dict(keywords), claim)
         elif node.op == "output":
-            found = torch.fx.node.map_arg(node.args[0], values.__getitem__)
-            return list(found)
+            results = torch.fx.node.map_arg(node.args[0], values.__getitem__)
+            return list(results)
     raise AssertionError("a graph has an output")
 
 

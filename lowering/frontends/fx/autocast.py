@@ -142,35 +142,35 @@ def _in(dtype: torch.dtype, arguments: Any) -> Any:
 
 
 def _lower_precision(call: Redispatch, *arguments: Any, **keywords: Any) -> Any:
-    given, named = _below(_in)(torch.get_autocast_dtype(_STATE), (arguments, keywords))
-    return call(*given, **named)
+    args, named = _below(_in)(torch.get_autocast_dtype(_STATE), (arguments, keywords))
+    return call(*args, **named)
 
 
 def _float32(call: Redispatch, *arguments: Any, **keywords: Any) -> Any:
-    given, named = _below(_in)(torch.float32, (arguments, keywords))
-    return call(*given, **named)
+    args, named = _below(_in)(torch.float32, (arguments, keywords))
+    return call(*args, **named)
 
 
 def _widest(call: Redispatch, *arguments: Any, **keywords: Any) -> Any:
     leaves = pytree.tree_leaves((arguments, keywords))
     wide = any(_is_cast(leaf) and leaf.dtype == torch.float32 for leaf in leaves)
     to = torch.float32 if wide else torch.get_autocast_dtype(_STATE)
-    given, named = _below(_in)(to, (arguments, keywords))
-    return call(*given, **named)
+    args, named = _below(_in)(to, (arguments, keywords))
+    return call(*args, **named)
 
 
 def _float32_result(
     call: Redispatch, position: int | None, *arguments: Any, **keywords: Any
 ) -> Any:
-    given: Sequence[Any] = arguments
+    args: Sequence[Any] = arguments
     if position is None:
         asked = keywords.get("dtype")
     else:
         asked = arguments[position] if len(arguments) > position else keywords.get("dtype")
-        given = arguments[:position]
+        args = arguments[:position]
     if asked is not None or not _is_cast(arguments[0]):
         return call(*arguments, **keywords)
-    return call(*given, **{**keywords, "dtype": torch.float32})
+    return call(*args, **{**keywords, "dtype": torch.float32})
 
 
 def _with_dtype(call: Redispatch, plain: Redispatch, *arguments: Any, **keywords: Any) -> Any:

@@ -351,8 +351,8 @@ def _of_tensors(
     def with_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
         def of_tensors(*tensors: Tensor) -> Any:
             rest = iter(tensors)
-            given = [next(rest) if isinstance(value, Tensor) else value for value in values]
-            return function(*given)
+            arguments = [next(rest) if isinstance(value, Tensor) else value for value in values]
+            return function(*arguments)
 
         return of_tensors
 

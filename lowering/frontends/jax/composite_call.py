@@ -404,19 +404,19 @@ def _run_call(*operands: Any, kind: Kind) -> Any:
 
 @_as_called
 def _push_forward_call(primals: Any, tangents: Any, *, kind: Kind) -> Any:
-    wanted = tuple(type(tangent) is not ad.Zero for tangent in tangents)
-    given = list(compress(tangents, wanted))
-    saving = None if kind.rules is None else kind.rules.differentiable(wanted)
+    changing = tuple(type(tangent) is not ad.Zero for tangent in tangents)
+    nonzero = list(compress(tangents, changing))
+    saving = None if kind.rules is None else kind.rules.differentiable(changing)
     if saving is None:
         results = bind(kind, primals)
-        found = iter(_derivative(kind, wanted, primals, given))
+        terms = iter(_derivative(kind, changing, primals, nonzero))
     else:
         saved = bind(saving, primals)
         results = saved[: len(kind.jaxpr.out_avals)]
-        values = vary_alike([*primals, *saved, *given])
-        found = iter(_derivative_p.bind(*values, kind=kind, wanted=wanted))
+        values = vary_alike([*primals, *saved, *nonzero])
+        terms = iter(_derivative_p.bind(*values, kind=kind, wanted=changing))
     pushed = [
-        next(found) if _is_differentiable(result) else ad.Zero(jax.typeof(result).to_tangent_aval())
+        next(terms) if _is_differentiable(result) else ad.Zero(jax.typeof(result).to_tangent_aval())
         for result in results
     ]
     return results, pushed
@@ -443,8 +443,8 @@ def _transpose_call(grads: Any, *operands: Any, kind: Kind) -> Any:
     linear = [ad.is_undefined_primal(operand) for operand in operands]
     of_linear = of_selected(kind.uncompiled or kind.decomposition, operands, linear)
     types = [operand.aval for operand in compress(operands, linear)]
-    found = iter(transposed(of_linear, types, grads))
-    return [next(found) if asked else None for asked in linear]
+    gradients = iter(transposed(of_linear, types, grads))
+    return [next(gradients) if asked else None for asked in linear]
 
 
 def _is_differentiable(array: Any) -> bool:
@@ -463,11 +463,11 @@ def _batch_call(operands: Any, dims: Any, *, kind: Kind) -> Any:
     # The calls may be divided among devices in their types, though each call is not.
     is_plain = is_repeated or any(_is_symbolic(x) or is_sharded(x) for x in moved)
     rules = None if is_plain else kind.rules
-    found = None if rules is None else rules.batched(size, axes)
-    if found is None:
+    made = None if rules is None else rules.batched(size, axes)
+    if made is None:
         results = jax.vmap(kind.decomposition, in_axes=axes)(*moved)
     else:
-        batched, all_operands = found
+        batched, all_operands = made
         if all_operands:
             moved = [
                 jnp.broadcast_to(x, (size, *x.shape)) if axis is None else x
@@ -531,10 +531,10 @@ def _run_push(*values: Any, kind: Kind, wanted: tuple[bool, ...]) -> Any:
 
 @_as_called
 def _push_forward_push(primals: Any, tangents: Any, **parameters: Any) -> Any:
-    given = [t for t in tangents if type(t) is not ad.Zero]
+    nonzero = [t for t in tangents if type(t) is not ad.Zero]
     changing = [type(t) is not ad.Zero for t in tangents]
     of_changing = of_selected(partial(_push, **parameters), primals, changing)
-    return jax.jvp(of_changing, list(compress(primals, changing)), given)
+    return jax.jvp(of_changing, list(compress(primals, changing)), nonzero)
 
 
 @_as_called
@@ -542,9 +542,9 @@ def _pull_back(grads: Any, *values: Any, kind: Kind, wanted: tuple[bool, ...]) -
     assert kind.rules is not None
     count = len(values) - sum(wanted)
     operands, saved = values[: len(wanted)], values[len(wanted) : count]
-    given = iter(grads)
+    rest = iter(grads)
     of_results = [
-        None if not _is_differentiable(aval) or type(grad := next(given)) is ad.Zero else grad
+        None if not _is_differentiable(aval) or type(grad := next(rest)) is ad.Zero else grad
         for aval in kind.jaxpr.out_avals
     ]
     if all(grad is None for grad in of_results):
@@ -564,8 +564,8 @@ def _add_pulled_back(grads: Any, *values: Any, kind: Kind, wanted: tuple[bool, .
     sums = values[count:]
     if kind.uncompiled is None or all(map(is_empty, sums)):
         blank = [ad.UndefinedPrimal(gradients.aval) for gradients in sums]
-        found = _pull_back(grads, *values[:count], *blank, kind=kind, wanted=wanted)[count:]
-        for gradients, gradient in zip(sums, found, strict=True):
+        pulled = _pull_back(grads, *values[:count], *blank, kind=kind, wanted=wanted)[count:]
+        for gradients, gradient in zip(sums, pulled, strict=True):
             gradients.accum(gradient)
         return
     operands = values[: len(wanted)]

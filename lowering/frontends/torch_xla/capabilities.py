@@ -66,9 +66,9 @@ def missing() -> tuple[str, ...]:
     return tuple(
         f"{module}.{name}"
         for module, names in NEEDED.items()
-        for found in [_imported(module)]
+        for imported in [_imported(module)]
         for name in names
-        if not _has(found, name)
+        if not _has(imported, name)
     )
 
 

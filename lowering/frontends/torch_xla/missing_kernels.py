@@ -162,10 +162,10 @@ def _decomposing(overload: Any, decomposition: Kernel, top: DispatchState) -> Ke
             autocast(DEVICE_TYPE, None),
             _underway(overload),
         ):
-            given = pytree.tree_map_only(
+            wrapped = pytree.tree_map_only(
                 torch.Tensor, torch_internals.functional, (arguments, keywords)
             )
-            results = decomposition(*given[0], **given[1])
+            results = decomposition(*wrapped[0], **wrapped[1])
             return pytree.tree_map_only(torch.Tensor, torch_internals.functionalized, results)
 
     return kernel

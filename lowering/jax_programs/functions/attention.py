@@ -61,9 +61,9 @@ def of_jax(
     if _type_of(query, key, value).itemsize > 4:
         raise UnsupportedCallError("JAX computes the softmax of f64 in f32")
     options = {"scale": scale, "is_causal": is_causal, "implementation": implementation}
-    given = {name: value for name, value in options.items() if value is not None}
+    keywords = {name: value for name, value in options.items() if value is not None}
     return _called(
-        composite, (query, key, value), bias, mask, given, is_causal, _number_or_none(scale)
+        composite, (query, key, value), bias, mask, keywords, is_causal, _number_or_none(scale)
     )
 
 

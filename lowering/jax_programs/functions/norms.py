@@ -387,8 +387,8 @@ def _of_nnx(
     # flax 0.12.0 has neither such functions nor such variables.
     if getattr(module, "promote_dtype", promote_dtype) is not promote_dtype:
         raise UnsupportedCallError("the program gives a function for types")
-    found = {name: getattr(module, name) for name in names}
-    variables = {name: variable for name, variable in found.items() if variable is not None}
+    attributes = {name: getattr(module, name) for name in names}
+    variables = {name: variable for name, variable in attributes.items() if variable is not None}
     for variable in variables.values():
         if not isinstance(variable, nnx.Variable) or getattr(variable, "hijax", False):
             raise UnsupportedCallError("a parameter is no plain variable of flax")

@@ -108,5 +108,5 @@ def _as_boolean(owner: IrOperation, known: dict[IrValue, IrValue]) -> IrValue:
     if owner.name == "stablehlo.xor":  # LiteRT 2.3 has none of booleans
         unequal = attribute(owner, "#stablehlo<comparison_direction NE>")
         return inserted(owner, COMPARISON, type_, *operands, comparison_direction=unequal)
-    given = {name: value for name, value in attributes(owner).items() if name != "xla_shape"}
-    return inserted(owner, owner.name, type_, *operands, **given)
+    kept = {name: value for name, value in attributes(owner).items() if name != "xla_shape"}
+    return inserted(owner, owner.name, type_, *operands, **kept)

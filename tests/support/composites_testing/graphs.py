@@ -103,10 +103,10 @@ class Numbering:
         return Graph(results, reading.composites)
 
     def number(self, value: Value) -> Number:
-        found = self.numbers.setdefault(value, len(self.values))
-        if found == len(self.values):
+        number = self.numbers.setdefault(value, len(self.values))
+        if number == len(self.values):
             self.values.append(value)
-        return found
+        return number
 
     def difference(self, one: Number, other: Number) -> str:
         """The first operation, from the results backwards, in which two values differ."""
@@ -193,9 +193,9 @@ class _Reading:
         rules = _NARROW_RULES if type_[:1] in _NARROW else _RULES
         rule = rules.get(instruction.opcode)
         if rule is not None:
-            found = rule(_Operation(instruction, type_, operands, read))
-            if found is not None:
-                return found if isinstance(found, int) else numbering.number(found)
+            result = rule(_Operation(instruction, type_, operands, read))
+            if result is not None:
+                return result if isinstance(result, int) else numbering.number(result)
         called = tuple(map(self._function, instruction.called_computation_ids))
         return numbering.number(
             Value(instruction.opcode, type_, operands, called, _attributes(instruction))

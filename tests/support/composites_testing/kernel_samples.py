@@ -60,8 +60,8 @@ class Sample:
         program = composites.export(module, (weights, *others), train=True)
         named = {f"param:{key}": value.detach() for key, value in module.named_parameters()}
         named["rng_seed"] = torch.tensor(12345678901)
-        given = iter((weights, *others))
-        tensors = [named[v.name] if v.name in named else next(given) for v in program.inputs]
+        rest = iter((weights, *others))
+        tensors = [named[v.name] if v.name in named else next(rest) for v in program.inputs]
         return program, arrays_of(program, tensors)
 
 
