@@ -85,7 +85,7 @@ def _fusing(removed: Set[str], catalog: Catalog) -> set[str]:
 
 
 def named_entries(items: Iterable[str], catalog: Catalog) -> tuple[Composite, ...]:
-    """The entries that items name by themselves, and their backwards.
+    """The entries that items name by themselves, and their backward entries.
 
     Entries that `all` turns on are left out, and so are those that come along because they produce
     the composite of the same name. `acme.*` names all entries of a vendor.

@@ -504,7 +504,7 @@ def operands_of_product(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     written to since is an error.
 
     Raises:
-        LookupError: it is no such result, or not only that; the message says why.
+        LookupError: it is not such a result, or not only that; the message says why.
     """
     node = matrix.grad_fn
     if node is None or not torch.is_grad_enabled():

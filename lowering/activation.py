@@ -49,7 +49,7 @@ log = logging.getLogger("composites")
 def catalog() -> Catalog:
     """The registries of this process. They are loaded once.
 
-    A package whose registry cannot be used is warned of, since it may have had an entry that
+    A package whose registry cannot be used causes a warning, since it may have had an entry that
     `gelu` or `all` means.
 
     Raises:

@@ -259,7 +259,7 @@ def owner_of(function: Callable[..., Any], parameters: Sequence[str]) -> str | N
 
 
 def _warning_of_jax(entry: Composite, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function for calls that are no composite. It warns once if it gets JAX arrays, with which
+    """The function for calls that are not composites. It warns once of JAX arrays, with which
     a function may work that says nothing of tensors."""
     warned: list[bool] = []
 

@@ -242,7 +242,7 @@ def _unusable(files: Sequence[str | None], catalog: Catalog) -> Iterator[Problem
 
 def _call(entry: Composite, counted: EntryStatistics) -> Iterator[str]:
     """Call what the entry catches once, if an example call is easily made. Nothing is computed on
-    the device. Yields why a call that the file gives is no example.
+    the device. Yields why a call that the file gives is not an example.
 
     Raises:
         LoweringError: the decomposition failed.

@@ -1,7 +1,7 @@
 """Norms whose sums are products, as sums.py says.
 
 Variances are those of centered values: stock subtracts the square of the mean from the mean of
-squares, and has no digit left where a mean is large. Backwards read what the forward saves.
+squares, and has no digit left where a mean is large. Backward passes read what the forward saves.
 """
 
 from __future__ import annotations

@@ -372,7 +372,7 @@ def weight_norms(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
 # ---- of graphs that several devices share ----
 # torch_xla's norms are batch norms whose channels are all rows, all groups or all channels of all
 # samples: two dimensions become one, and what the second of them divides is gathered. These keep
-# dimensions apart. Backwards do not compute again what was saved, which takes collectives.
+# dimensions apart. Backward passes do not compute again what was saved, which takes collectives.
 
 
 def layer_norm_apart(

@@ -222,7 +222,7 @@ def _check_where(kernel: Kernel, text: str) -> None:
     attributes, which only a call has.
 
     Raises:
-        ConditionError: it is no expression that conditions may have.
+        ConditionError: it is not an expression that conditions may have.
     """
     nodes = ast.walk(parse_condition(text))
     read = {node.id for node in nodes if isinstance(node, ast.Name)}

@@ -431,7 +431,7 @@ class Registry:
 
 
 def split_version(text: str) -> tuple[str, int | None]:
-    """`gelu@2` as name and version; the version is None if none is written, or it is no number."""
+    """`gelu@2` as name and version; the version is None if it is absent or not a number."""
     name, at, version = text.rpartition("@")
     if not at or not VERSION.fullmatch(version):
         return text, None

@@ -75,7 +75,7 @@ class Description:
 
 
 def chosen(name: str, catalog: Catalog) -> tuple[Composite, ...]:
-    """The entries that a name stands for, as in XLA_COMPOSITE_OP but without backwards.
+    """The entries that a name stands for, as in XLA_COMPOSITE_OP but without backward entries.
 
     Raises:
         AllowlistError: there is none, or several vendors have one.

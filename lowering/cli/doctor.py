@@ -230,8 +230,8 @@ def installation_findings(*, frontend_works: bool) -> Iterator[Finding]:
     """Findings on the plug-in of PyTorch, and on versions, against the metadata of this package.
 
     Args:
-        frontend_works: torch and torch_xla have all that is needed of them. Their versions are then
-            warned of only, since vendors have releases of their own.
+        frontend_works: torch and torch_xla have all that is needed of them. Their versions then
+            only cause warnings, since vendors have releases of their own.
     """
     from importlib.metadata import entry_points, metadata  # slow, and `--help` imports this file
 

@@ -37,7 +37,7 @@ def kept_array(value: Value) -> Any:
 
 
 def check_array(name: str, value: Any) -> None:
-    """Raise if a value is no array at all."""
+    """Raise if a value is not an array at all."""
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
         raise ProgramError(
             f"the value of {name} must be a torch tensor, a numpy array or a jax array, not"

@@ -58,7 +58,7 @@ class Dimension:
 
 
 def shape_of(sizes: Sequence[Any]) -> Shape:
-    """Sizes as `Shape` writes them. Those that are no integers write themselves as expressions."""
+    """Sizes as `Shape` writes them. Those that are not integers are written as expressions."""
     return tuple(
         size if isinstance(size, int) else text if is_expression(text := str(size)) else UNKNOWN
         for size in sizes

@@ -367,7 +367,7 @@ class Program:
                 "the program says nothing about several devices; export it with mesh= and"
                 " shardings="
             )
-        check_mesh(mesh, self.mesh)  # before it is a key: what is no mesh may not be hashable
+        check_mesh(mesh, self.mesh)  # before it is a key: another object may not be hashable
         cache: dict[Any, DividedProgram] = self.__dict__.setdefault("_divided_programs", {})
         if mesh not in cache:
             cache[mesh] = DividedProgram.of(self.module, self.mesh, self.inputs, self.outputs, mesh)

@@ -17,7 +17,7 @@ class NoKernelError(ValueReadError):
 
 
 class ForeignDataError(RuntimeError):
-    """Code that is traced computes with data that is no input of the graph, and that cannot be one
+    """Traced code computes with data that is not an input of the graph, and that cannot be one
     of its constants."""
 
 

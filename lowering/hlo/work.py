@@ -1,7 +1,7 @@
 """The instructions of an HLO graph that are worth a kernel: a rule of counting, for
 `composites suggest` and `benchmarks/share.py`.
 
-Parameters and tuples are no work. Dots and convolutions, with the transposes and reshapes around
+Parameters and tuples are not work. Dots and convolutions, with the transposes and reshapes around
 them, are what a backend matches anyway. What is inside composites is not counted.
 """
 

@@ -114,7 +114,7 @@ class Call:
 
     @lock_free_property
     def unmet(self) -> str | None:
-        """Why the call is no composite; None if it is one."""
+        """The reason why the call is not a composite; None if it is one."""
         spec, places = self._read
         missing = zip(spec.operands, places, strict=True)
         if any(operand is not None and place is None for operand, place in missing):

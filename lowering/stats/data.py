@@ -46,7 +46,7 @@ class EntryStats:
     """The calls that it did not claim; the most frequent reason first."""
     decompositions: Mapping[str, int] = field(default_factory=dict)
     """The number of distinct calls by their decomposition: `stock`, or the name of an alternative,
-    and `NAME, backward` for derived backwards. Empty if no alternative was chosen."""
+    and `NAME, backward` for derived gradients. Empty if no alternative was chosen."""
     declined: tuple[DeclinedStats, ...] = ()
     """The calls that the chosen alternatives did not take."""
     composite: str = ""

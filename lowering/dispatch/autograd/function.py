@@ -271,7 +271,7 @@ class _Differentiable(torch.autograd.Function):
         flat = call.forward(operands)
         results = flat[: step.computation.results]
         ctx.call, ctx.computation = call, step.computation
-        # A saved result is a separate tensor with the same value in the graph. Stock backwards
+        # A saved result is a separate tensor with the same value in the graph. Stock gradients
         # mostly do not read the result, so programs are free to write to it.
         tensors = (*operands, *flat)
         inner = range(len(operands), len(operands) + len(results))

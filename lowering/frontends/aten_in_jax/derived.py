@@ -1,5 +1,5 @@
-"""Rules of backwards that PyTorch does not decompose: JAX derives them from PyTorch's
-decompositions of the forwards."""
+"""Rules of backward operators that PyTorch does not decompose: JAX derives them from PyTorch's
+decompositions of the forward operators."""
 
 from __future__ import annotations
 

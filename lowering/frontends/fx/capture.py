@@ -91,8 +91,8 @@ LOCK = threading.RLock()
 """Held while a program is recorded: all threads share what is recorded."""
 
 _SHARED: list[Region] = []
-"""The regions that are recorded by all threads, the program first: autograd runs backwards in
-threads of its own. Calls are added to the last one."""
+"""The regions that are recorded by all threads, the program first: autograd runs backward
+passes in threads of its own. Calls are added to the last one."""
 
 
 @contextmanager
@@ -315,7 +315,7 @@ def called(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> 
 
 
 _DEFERRED: list[list[Exception] | None] = []
-"""Errors of backwards that are raised later. The last one counts; while it is None, errors are
+"""Errors of a backward pass, raised later. The last one counts; while it is None, errors are
 raised at once."""
 
 

@@ -11,7 +11,7 @@ from composites.errors import UnsupportedCallError
 from lowering.jax_programs.functions.arguments import has_floats, is_array
 
 Options = tuple[tuple[str, Any], ...]
-"""Keyword arguments that are no arrays."""
+"""Keyword arguments that are not arrays."""
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ class Numbering:
         return number
 
     def difference(self, one: Number, other: Number) -> str:
-        """The first operation, from the results backwards, in which two values differ."""
+        """The first operation, from the results back, in which two values differ."""
         left, right = self.values[one], self.values[other]
         if (left.opcode, left.type, left.attributes) == (
             right.opcode,
