@@ -55,8 +55,8 @@ class Case:
     operands: Callable[[], Mapping[str, Tensor]]
     others: Callable[[], Sequence[Tensor]] = tuple
     bars: Mapping[str, float] = field(default_factory=dict)
-    """By composite, without its namespace: how many times faster than stock's decomposition a
-    kernel is to be."""
+    """The factor by which a kernel is to be faster than stock's decomposition, by composite,
+    without its namespace."""
 
     def build(self) -> tuple[Called, tuple[Tensor, ...]]:
         """The module, and the batch that it is called with; the same in each run."""

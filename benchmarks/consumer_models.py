@@ -154,7 +154,7 @@ MODELS: Mapping[str, Callable[[], Model]] = {
     name: OWN.get(name) or partial(architecture, name) for name in NAMES
 }
 UNREAD = ("labels", "return_loss")
-"""Of a batch, what inference does without."""
+"""The arguments of a batch that inference does without."""
 
 
 class Prediction(nn.Module):

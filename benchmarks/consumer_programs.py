@@ -29,7 +29,7 @@ from benchmarks.training_models import Step
 
 Kind = Literal["inference", "gradients", "step"]
 STATE = {"step": 10.0, "exp_avg": 0.1, "exp_avg_sq": 0.3}
-"""At the start Adam moves by the sign of a gradient, noise or not; so some steps on."""
+"""The optimizer's state, some steps on: Adam's first steps move by the sign of a gradient."""
 
 
 def export(name: str, kind: Kind, folder: Path) -> None:

@@ -74,7 +74,7 @@ STEPS = 2
 COMPILES = 7
 """Times that the graph of each side is compiled, at most; at least `FEWEST`."""
 ONE_PROGRAM = {"XLA_COMPILATION_CACHE_SIZE": "1"}
-"""With this in its environment, torch_xla keeps one compiled program."""
+"""Environment variables with which torch_xla keeps one compiled program."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ PACKAGE = Path(__file__).parents[1] / "examples" / "gpu_kernels" / "src"
 CUDA = "cuda"
 LENGTHS = (1024, 2048, 4096)
 BATCH, HEADS, SIZE = 4, 16, 64
-"""Of attention, and of the GPT, whose width is `HEADS * SIZE`."""
+"""The sizes of attention, and of the GPT, whose width is `HEADS * SIZE`."""
 LABELS = 1000
 """Random integers are less than this, which all tables and losses here have rows for."""
 ALONE, STEPS = 20, 4
@@ -275,7 +275,7 @@ def measured_alternative(
 
 
 def duration(seconds: float) -> str:
-    """As text, with three digits."""
+    """Seconds as text, with three digits."""
     for unit, scale in (("µs", 1e6), ("ms", 1e3)):
         if seconds * scale < 999.5:
             return f"{_digits(seconds * scale)} {unit}"

@@ -145,12 +145,12 @@ class Call:
     composite: str
     stock: float
     faster: float | None
-    """Of the alternative that `decompositions="fast"` takes, where there is one."""
+    """The seconds of the alternative that `decompositions="fast"` takes, where there is one."""
     kernel: float | None
-    """None where no kernel takes the call."""
+    """The seconds of the kernel; None where no kernel takes the call."""
     bound: float
     difference: float | None
-    """Of the kernel's results and the decomposition's, relative to the largest value."""
+    """The kernel's difference from the decomposition, relative to the largest value."""
     bar: float | None
 
     @property

@@ -67,7 +67,7 @@ class Way:
     who: str
     """Eager CPU, stock XLA, this project, or a reference that nobody would write."""
     code: str
-    """As a user writes it."""
+    """The code of the product, as a user writes it."""
     product: Callable[[Tensor, Tensor], Tensor]
     device: str = "xla"
 
@@ -152,7 +152,7 @@ INTEGER_WAYS = (
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """Of a result, relative to the exact one."""
+    """The error of a result, relative to the exact one."""
 
     norm: float
     largest: float
@@ -173,7 +173,7 @@ class Row:
     way: Way
     values: list[Any]
     loss: str = ""
-    """Of gradients: what they are the gradients of."""
+    """The loss that gradients are of; empty for other rows."""
 
     def cells(self, form: Callable[[Any], str]) -> tuple[str, ...]:
         code = self.way.code if self.way.who == REFERENCE else f"`{self.way.code}`"
@@ -397,7 +397,7 @@ class Measured:
 
     sizes: tuple[int, ...]
     floats: Mapping[str, list[Row]]
-    """By dtype."""
+    """The rows of products of floats, by dtype."""
     integers: list[Row]
     programs: list[Row]
     gradients: list[Row]

@@ -47,7 +47,7 @@ _PRODUCT = re.compile(
     r" = [a-z]+\d*[a-z0-9]*\[([\d,]*)\]\S* dot\(%([\w.-]+),.*lhs_contracting_dims=\{([\d,]*)\}"
 )
 MEMORY = 1.02
-"""Of stock's bytes, at most."""
+"""The largest factor between the bytes of composites and of stock."""
 WHOLE = 1.5
 """A row in which stock multiplies as many times what composites do is named below the table."""
 

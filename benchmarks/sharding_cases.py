@@ -35,9 +35,9 @@ class Sharded:
     make: Callable[[], dict[str, Tensor]]
     function: Callable[..., Any]
     specs: Mapping[str, Spec] | Callable[[str, Tensor], Spec | None]
-    """Of the tensors that are shared out; the others are whole on each device."""
+    """The specs of tensors that are shared out; the others are whole on each device."""
     axes: tuple[str, ...] = (MODEL,)
-    """Of the mesh. Where there are two, the first has two devices."""
+    """The axes of the mesh. Where there are two, the first has two devices."""
 
     def spec(self, name: str, tensor: Tensor) -> Spec | None:
         """The partition spec of a tensor; None if the tensor is whole on each device."""
@@ -101,7 +101,7 @@ MODELS: Mapping[str, Mapping[str, Any]] = _FILE["models"]
 TENSOR_PARALLEL: Mapping[str, Spec] = {
     end: _spec(axes) for end, axes in _FILE["tensor parallel"].items()
 }
-"""By the end of a parameter's name: the sharding of Megatron (Shoeybi et al., 2019)."""
+"""The sharding of Megatron (Shoeybi et al., 2019), by the end of a parameter's name."""
 
 
 def build(model: str) -> torch.nn.Module:
@@ -196,7 +196,7 @@ OPERATORS: Mapping[str, Callable[..., Case]] = {
     "rms_norm": lambda *shape: called("rms norm", _rms_norm, shape, shape[-1:]),
     "softmax": softmax,
 }
-"""By entry: its case."""
+"""The case of each entry."""
 CASES: tuple[Sharded, ...] = (
     *(_sharded(name, **row) for name, row in _FILE["calls"].items()),
     *(_training(model, kind) for kind in AXES for model in MODELS),

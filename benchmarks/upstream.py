@@ -53,7 +53,7 @@ class Row:
 
     file: str
     outcomes: Mapping[str, Outcomes]
-    """By setting."""
+    """The outcomes by setting."""
 
     @property
     def differences(self) -> list[tuple[str, str, str]]:

@@ -168,7 +168,7 @@ def segment_sizes(*arguments: Any) -> str:
 
 
 def segment_sizes_of_lists(*arguments: Any) -> str | None:
-    """The same for arguments of which no annotation says what they are. None without lists."""
+    """The segment sizes of arguments without annotations. None if there are no lists."""
     lists = any(isinstance(value, list | tuple) for value in arguments)
     return segment_sizes(*arguments) if lists else None
 

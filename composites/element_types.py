@@ -40,7 +40,7 @@ class ElementType:
     """The field of `xla.LiteralProto` that holds its values; None for types of less than a byte,
     which this project never writes."""
     format: FloatFormat | None = None
-    """None for types that are not floats, and for f8E8M0FNU."""
+    """The format of a float; None for types that are not floats, and for f8E8M0FNU."""
     safetensors: str | None = None
     """The name in files of safetensors; None for types that no checkpoint of ours has."""
 
@@ -95,13 +95,13 @@ BY_NAME = {type_.name: type_ for type_ in TABLE}
 """The element types by their StableHLO names."""
 
 PYTORCH_NAMES = {type_.name: type_.numpy for type_ in TABLE if type_.pytorch}
-"""From StableHLO names to PyTorch names, for the types that torch_xla's tensors can have."""
+"""PyTorch names by StableHLO name, for the types that torch_xla's tensors can have."""
 
 REGISTRY_TYPES = tuple(PYTORCH_NAMES)
 """The types that a registry file may name in `when: {dtypes: …}`."""
 
 NAME_OF_PYTORCH = {pytorch: name for name, pytorch in PYTORCH_NAMES.items()}
-"""From PyTorch names to StableHLO names."""
+"""StableHLO names by PyTorch name."""
 
 NAME_OF_SAFETENSORS = {type_.safetensors: type_.name for type_ in TABLE if type_.safetensors}
-"""From the names of safetensors to StableHLO names."""
+"""StableHLO names by the name of safetensors."""

@@ -17,9 +17,10 @@ class Written:
     """Tensors and their new values, which one composite computes from them."""
 
     targets: Sequence[Tensor]
-    """In the order of the composite's operands. No two of them share memory."""
+    """The tensors that are written, in the order of the composite's operands, without shared
+    memory."""
     values: Sequence[Tensor]
-    """Of the targets' shapes."""
+    """The values that are written, of the targets' shapes."""
     parameters: int = 1
     """So many of the targets, the first ones, are parameters. The others are an optimizer's state,
     which no gradient is computed from."""

@@ -55,7 +55,7 @@ class Requests:
     """All requests of the process."""
 
     blocks: tuple[Block, ...] = (_PROGRAM,)
-    """In the order in which they were entered. Those with `only` are of one thread."""
+    """The blocks in the order in which they were entered. Those with `only` are of one thread."""
 
     @property
     def names(self) -> Names:

@@ -37,7 +37,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class NoCalls:
-    """Why there are no calls."""
+    """The reason why there are no calls."""
 
     reason: str
 

@@ -91,7 +91,7 @@ def _clashes(registry: Registry, catalog: Catalog) -> Iterator[str]:
 
 
 def _without_samples(registry: Registry) -> Iterator[Problem]:
-    """Why the module that a file names for samples cannot be imported."""
+    """The reason why the module that a file names for samples cannot be imported."""
     if registry.samples is not None:
         module, place = registry.samples
         try:

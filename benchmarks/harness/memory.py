@@ -29,5 +29,5 @@ def of_last_program(folder: Path) -> int | None:
 
 
 def _number(report: Path) -> int:
-    """Of the program, in the order of compilation: `module_0012.SyncTensorsGraph…`."""
+    """The number of a program, in the order of compilation: `module_0012.SyncTensorsGraph…`."""
     return int(report.name.partition(".")[0].removeprefix("module_"))

@@ -67,7 +67,7 @@ def kept(value: float, bar: float) -> str:
 
 
 def ratio(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> Ratio:
-    """Of the samples of two sides, block by block."""
+    """The ratio of the samples of two sides, block by block."""
     ratios = [min(b) / min(a) for a, b in zip(first, second, strict=True)]
     if len(ratios) == 1:
         return Ratio.exactly(ratios[0])
@@ -165,7 +165,7 @@ def seconds_compiling() -> float:
 
 
 def milliseconds(value: float | None) -> str:
-    """As text, with three digits; empty without a value."""
+    """Seconds as text, with three digits; empty without a value."""
     if value is None:
         return ""
     scaled = value * 1e3

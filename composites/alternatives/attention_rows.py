@@ -29,7 +29,7 @@ from composites.alternatives.products import f32, product
 from composites.errors import UnsupportedCallError
 
 BLOCKS = 4
-"""With 8, a tenth less is computed, and XLA takes twice as long to compile."""
+"""The number of blocks. With 8, a tenth less is computed, and XLA compiles twice as long."""
 
 
 def causal_rows(
@@ -139,7 +139,7 @@ class _Rows:
 
 
 def _blocks(query: Array, key: Array, scale: float | None) -> Iterator[_Rows]:
-    """As equal as they can be, without empty ones."""
+    """Blocks of rows, as equal as they can be, without empty ones."""
     length, keys = query.shape[-2], key.shape[-2]
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     bounds = [length * number // BLOCKS for number in range(BLOCKS + 1)]
@@ -168,7 +168,7 @@ def _product(equation: str, one: Array, other: Array) -> Array:
 
 
 def _sum(parts: Sequence[Array], like: Array) -> Array:
-    """Of the gradients that blocks of rows have for the keys which they see."""
+    """The sum of the gradients that blocks of rows have for the keys which they see."""
     rest = [(0, 0)] * (like.ndim - 2)
     padded = (
         jnp.pad(part, [*rest, (0, like.shape[-2] - part.shape[-2]), (0, 0)]) for part in parts

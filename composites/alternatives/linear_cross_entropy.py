@@ -179,7 +179,7 @@ class _Blocks:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Which rows count. Stock leaves out classes that do not exist, but its smoothing does not."""
+    """The rows that count. Stock leaves out classes that do not exist; its smoothing does not."""
 
     kept: Array
     counted: Array

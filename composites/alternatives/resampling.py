@@ -72,8 +72,8 @@ class _Axis:
 
 
 def _product(equation: str, image: Array, matrix: Array) -> Array:
-    """Of an image and of weights in f32. A GPU would round both to TF32, which stock's gathers do
-    not, so that it is asked for more."""
+    """The product of an image and of weights in f32. A GPU would round both to TF32, which stock's
+    gathers do not, so that it is asked for more."""
     return jnp.einsum(equation, image, matrix, precision=lax.Precision.HIGHEST)
 
 

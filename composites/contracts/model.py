@@ -94,19 +94,19 @@ class Contract:
     """The composite's name in StableHLO. That of a derived backward ends in `_backward`."""
     version: int
     decomposition: str
-    """As in the registry: `native`, or the name of a function."""
+    """The decomposition as in the registry: `native`, or the name of a function."""
     operands: tuple[Operand, ...]
     operator: str | None = None
     functions: tuple[str, ...] = ()
     attributes: tuple[Attribute, ...] = ()
     results: tuple[str, ...] | None = None
-    """None if only a call tells: those of a Python function, or a list."""
+    """The results; None if only a call tells them: those of a Python function, or a list."""
     saved: tuple[str, ...] = ()
     """Further results, if a backward follows."""
     when: Conditions = field(default_factory=Conditions)
     calls: tuple[Call, ...] = ()
     no_call: str | None = None
-    """Why there is no canonical call."""
+    """The reason why there is no canonical call."""
 
     @property
     def label(self) -> str:

@@ -117,7 +117,7 @@ def masked_scatter_backward(grad_output: Tensor, mask: Tensor, sizes: Sequence[i
 
 
 def _ranks(mask: Tensor) -> Tensor:
-    """For each true place, how many come before it."""
+    """The number of true places before each place of a mask."""
     flat = mask.reshape(-1).to(torch.int64).cumsum(0) - 1
     return flat.clamp(min=0).reshape(mask.shape)
 
@@ -180,4 +180,4 @@ DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
         aten._scaled_mm.default: scaled_mm,
     }
 )
-"""By overload."""
+"""The decompositions by overload."""

@@ -32,12 +32,12 @@ class ListedKernel:
     """A decomposition to choose, and what of its entry says how to call it."""
 
     entry: str
-    """With its namespace."""
+    """The name of the entry, with its namespace."""
     composite: str
     """The composite's name in StableHLO."""
     version: int
     operands: tuple[str, ...] | None
-    """None: those arguments of the decomposition that no attribute holds."""
+    """The operands. None: those arguments of the decomposition that no attribute holds."""
     arguments: tuple[tuple[str, str], ...]
     """Pairs of an argument and the attribute that holds it."""
     results: tuple[int, ...]
@@ -52,7 +52,7 @@ class ListedKernel:
 
     @property
     def name(self) -> str:
-        """As XLA_COMPOSITE_DECOMPOSITION chooses it."""
+        """The name by which XLA_COMPOSITE_DECOMPOSITION chooses the kernel."""
         return f"{self.entry}={self.kernel.name}"
 
 

@@ -160,7 +160,7 @@ class Kernel:
     """
 
     name: str
-    """As XLA_COMPOSITE_DECOMPOSITION chooses it; with a platform, the function or the target."""
+    """The name by which programs choose it; with a platform, the function or the target."""
     composite: str
     """The composite's name in StableHLO; of a decomposition to choose, the name of the entry with
     its namespace. Several entries can produce one composite."""
@@ -312,7 +312,7 @@ class Composite:
     """Packages in which the entry also catches every function that is a copy of one of
     `functions`; see `lowering.copies`."""
     kernels: tuple[Kernel, ...] = ()
-    """In the order in which they are asked."""
+    """The kernels, in the order in which they are asked."""
 
     @property
     def qualified(self) -> str:

@@ -80,7 +80,7 @@ class Operator:
     name: str
     """`aten::gelu`, without the overload."""
     overload: str
-    """Empty for the default overload."""
+    """The name of the overload; empty for the default one."""
     arguments: tuple[Argument, ...]
     results: tuple[str, ...]
     """Types of the results, as the schema prints them."""

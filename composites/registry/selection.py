@@ -1,4 +1,4 @@
-"""Which kernel takes a call, and why the others do not.
+"""Selection of the kernel that takes a call, and the reasons why the others do not.
 
 A call comes from one of three places: PyTorch's dispatcher (`lowering.dispatch.alternatives`), a
 composite in StableHLO for which a kernel of a platform is asked (`lowering.export.listed_kernels`),
@@ -22,7 +22,7 @@ from composites.registry.conditions import compile_condition
 from composites.registry.model import When
 
 TYPES = SimpleNamespace(**{name: name for name in PYTORCH_NAMES.values()})
-"""In place of torch in conditions: types are their names."""
+"""The namespace `torch` of conditions, in which types are their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +128,10 @@ class Selection(Generic[K]):
     them takes the call."""
 
     kernels: Iterator[K]
-    """In the order in which they are asked."""
+    """The kernels, in the order in which they are asked."""
     refusal: Callable[[K], str | None]
-    """Why a kernel does not take the call, where that is known before it is asked."""
+    """A function that says why a kernel does not take the call, where it is known before it is
+    asked."""
     declined: Callable[[K, str], None]
     """Notes that a kernel does not take the call, and why."""
     asked: K | None = None

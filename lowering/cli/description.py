@@ -40,7 +40,7 @@ class Description:
     """An entry, as `composites show --json` prints it."""
 
     name: str
-    """With its namespace, as XLA_COMPOSITE_OP takes it."""
+    """The name with its namespace, as XLA_COMPOSITE_OP takes it."""
     file: str
     line: int
     package: str | None
@@ -67,11 +67,11 @@ class Description:
     hook: str
     """The generated source; empty if it cannot be made here."""
     stablehlo: str | None
-    """Of an example call, or for a backward of the gradients of one."""
+    """The StableHLO of an example call, or for a backward of the gradients of one."""
     stablehlo_of_backward: str | None
-    """Of the gradients, where the backward is derived."""
+    """The StableHLO of the gradients, where the backward is derived."""
     no_stablehlo: str | None
-    """Why there is none, and what to do about it."""
+    """The reason why there is no StableHLO, and what to do about it."""
 
 
 def chosen(name: str, catalog: Catalog) -> tuple[Composite, ...]:

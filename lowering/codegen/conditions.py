@@ -44,7 +44,7 @@ class Condition:
     """The text of the entry, if the condition is an expression of its own."""
 
     def unmet(self, entry: Composite, values: Mapping[str, Any]) -> str | None:
-        """Why a call does not meet it; None if it does.
+        """The reason why a call does not meet the condition; None if it does.
 
         Args:
             values: of the call, by local name.

@@ -40,7 +40,7 @@ class Search:
     """The search for copies of what some entries name."""
 
     entries: tuple[Composite, ...]
-    """In the order in which they are asked."""
+    """The entries, in the order in which they are asked."""
 
     @classmethod
     def of(cls, entries: Iterable[Composite]) -> Search:

@@ -154,7 +154,7 @@ class BackwardSpec:
     spec: CallSpec
     """The forward, without tensors."""
     types: Sequence[Any | None]
-    """Of the forward's operands; None for an absent one."""
+    """The types of the forward's operands; None for an absent one."""
     present: tuple[bool, ...]
     """For each result of the forward, whether the backward takes a gradient of it."""
     wanted: tuple[bool, ...]
@@ -169,8 +169,8 @@ class BackwardSpec:
         return [n for n, type_ in numbers if type_ is not None and n not in self.taken]
 
     def split(self, values: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
-        """Of the backward's operands: the gradients, None where there is none, and what was saved,
-        by position."""
+        """The gradients among the backward's operands, None where there is none, and the saved
+        values by position."""
         rest = iter(values)
         grads = [next(rest) if is_there else None for is_there in self.present]
         return grads, dict(zip(self.taken, rest, strict=True))

@@ -95,8 +95,8 @@ class CallSpec(NamedTuple):
     key: tuple[Hashable, ...]
     """Everything that the composite depends on."""
     operands: Sequence[Any]
-    """In the composite's order; None for an absent operand. A hook passes lists of tensors as they
-    are, and `flat` takes them apart."""
+    """The operands, in the composite's order; None for an absent one. A hook passes lists of
+    tensors as they are, and `flat` takes them apart."""
     arguments: Mapping[str, Any]
     """The arguments that are not operands, by name."""
     keys: tuple[Any, ...] = ()

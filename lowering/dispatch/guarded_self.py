@@ -124,7 +124,7 @@ def _guarded_class(
 
 
 class _Attributes(dict[str, Any]):
-    """In place of the `__dict__` of a guarded object: each attribute is checked as it is read."""
+    """The `__dict__` of a guarded object: each attribute is checked as it is read."""
 
     def __init__(self, attributes: dict[str, Any], check: Callable[[str], None]) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ class _Attributes(dict[str, Any]):
 
 
 class _Registry(_Attributes):
-    """In place of the submodules, parameters or buffers of a guarded module."""
+    """The submodules, parameters or buffers of a guarded module, each checked as it is read."""
 
     def __init__(self, content: dict[str, Any], listed: tuple[str, ...]) -> None:
         before = dict(content)
@@ -211,7 +211,7 @@ def _quiet_bases(original: type[Any]) -> tuple[type[Any], ...]:
 def _class_guard(
     original: type[Any], listed: tuple[str, ...], tensors: Mapping[str, Any]
 ) -> type[Any]:
-    """The same for the class of a class method: a subclass, so that `super()` works."""
+    """A guard for the class of a class method: a subclass, so that `super()` works."""
     meta: Any = type(original)
 
     def read(cls: Any, name: str) -> Any:
@@ -241,7 +241,7 @@ class _Quiet:
 
 
 class _QuietObject:
-    """The same for classes without `__slots__`."""
+    """The same as `_Quiet`, for classes without `__slots__`."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         pass

@@ -195,7 +195,7 @@ class Reads:
         return guards
 
     def refuse_written(self, before: Key, owner: type | None = None) -> str | None:
-        """Why the function cannot be a composite: running it has changed a value that it reads.
+        """The reason against a composite: running the function has changed a value that it reads.
 
         Such a value has no key from now on.
         """
@@ -223,7 +223,8 @@ class Reads:
 
 
 def refusal(key: Key) -> str | None:
-    """Why a function that reads these values cannot be a composite; None if it can be."""
+    """The reason why a function that reads these values cannot be a composite; None if it can
+    be."""
     for name, value in key:
         if isinstance(value, Unreadable):
             return f"it reads {name}, {value.reason}; pass what it needs of it as an argument"

@@ -75,7 +75,7 @@ class EntryStatistics:
     lowered: int = 0
     """Computations that were lowered for them. The other calls found theirs in the cache."""
     fallbacks: dict[tuple[str, str], Fallback] = field(default_factory=dict)
-    """By operands and reason."""
+    """The fallbacks by operands and reason."""
     always_on: bool = False
     """True if the entry is a function under `@composite`."""
     named: bool = False

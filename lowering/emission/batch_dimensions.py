@@ -101,7 +101,7 @@ class _Separation:
             self._apart[instruction.id] = instruction.operand_ids[0]
 
     def _follow(self, instruction: Any, source: Any) -> None:
-        """The same instruction, on the value before the merge."""
+        """Apply the same instruction to the value before the merge."""
         extra = len(source.shape.dimensions) - len(instruction.shape.dimensions)
         leading = list(source.shape.dimensions[: extra + 1])
         made = self._new(instruction, [source.id], [*leading, *instruction.shape.dimensions[1:]])

@@ -26,7 +26,7 @@ MODEL = "model.safetensors"
 TRAINING = "training.safetensors"
 
 _TIED = "composites.saved_as"
-"""Which names are of one tensor, in the header of model.safetensors."""
+"""The key for names of one tensor, in the header of model.safetensors."""
 
 
 def write(state: State, values: Mapping[str, Any], folder: str | os.PathLike[str]) -> None:

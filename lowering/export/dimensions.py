@@ -30,7 +30,7 @@ class Dimension:
     name: str
     min: int
     max: int | None
-    """None if there is no largest one."""
+    """The largest size; None if there is no largest one."""
 
     @property
     def range(self) -> str:

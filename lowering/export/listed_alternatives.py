@@ -32,7 +32,7 @@ GRADIENT = "grad_output"
 
 
 class _Refused(Exception):
-    """Why an alternative does not take a call."""
+    """The reason why an alternative does not take a call."""
 
 
 def listed_alternatives(platform: str) -> Candidates:

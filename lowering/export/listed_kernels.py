@@ -97,7 +97,7 @@ def _load(kernel: model.Kernel) -> Kernel:
 
 
 def _refusal(kernel: model.Kernel, call: Signature) -> str | None:
-    """Why a kernel does not take a call; None if it does."""
+    """The reason why a kernel does not take a call; None if it does."""
     if kernel.version not in (None, call.version):
         return f"is for version {kernel.version}"
     operands = operands_of(call)

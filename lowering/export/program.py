@@ -55,9 +55,9 @@ class Program:
 
     module: Module
     inputs: tuple[Value, ...]
-    """In the order of the arguments of `@main`."""
+    """The inputs, in the order of the arguments of `@main`."""
     outputs: tuple[Value, ...]
-    """In the order of the results of `@main`."""
+    """The outputs, in the order of the results of `@main`."""
     mesh: DeviceMesh | None = None
     """The devices that shardings of inputs and outputs refer to."""
     dimensions: tuple[Dimension, ...] = ()

@@ -1,4 +1,4 @@
-"""Which dimensions of inputs and outputs are divided among the devices of a mesh. Needs no torch.
+"""The dimensions of inputs and outputs that a mesh of devices divides. Needs no torch.
 
 A mesh has named axes. A spec names, for each dimension, the axes that it is divided along, as
 `jax.sharding.PartitionSpec` and torch_xla's `partition_spec` do:
@@ -28,7 +28,7 @@ Spec = tuple[tuple[str, ...], ...]
 Form = Literal["gspmd", "shardy"]
 
 LISTED = 8
-"""So many inputs are named in a message."""
+"""The number of inputs that a message names."""
 
 _TILES = re.compile(
     r"\{devices=\[([\d,]+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))"

@@ -54,10 +54,10 @@ _NEXT_SEED = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True, slots=True)
 class _Roles:
-    """Which inputs and outputs are what."""
+    """The inputs and outputs by their roles."""
 
     state: tuple[Value, ...]
-    """In the order of the inputs."""
+    """The inputs that are state, in the order of the inputs."""
     changing: tuple[Value, ...]
     """State that each call replaces. The random seed is the last one, where there is one."""
     fixed: tuple[Value, ...]
@@ -479,7 +479,7 @@ def _are_names(kernels: object) -> TypeGuard[Collection[str]]:
 
 
 def _suspects(kernels: PlacedKernels, message: str, platform: str) -> str:
-    """Which kernel has failed, as far as it is known."""
+    """A part of a message: the kernel that has failed, as far as it is known."""
     if not kernels.has_kernels:
         return ""
     failing = failing_calls(kernels, message, platform)

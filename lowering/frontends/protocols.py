@@ -260,7 +260,7 @@ class Seed:
     state: Any
     """A 0-d int64 tensor."""
     value: int
-    """The same value on the host."""
+    """The value of the seed on the host."""
 
 
 class RandomNumbers(Protocol):

@@ -157,7 +157,7 @@ class Override:
     place: Place
     kernel: Callable[..., Any]
     library: torch.library.Library | None = None
-    """None if the place has a kernel that stays."""
+    """The library of the kernel; None if the place has a kernel that stays."""
 
     def remove(self) -> None:
         self.place.remove(self)

@@ -56,9 +56,9 @@ def to_stablehlo(hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})
 
 
 def to_located_stablehlo(hlo: bytes, modules: Mapping[str, bytes]) -> Module | None:
-    """As `to_stablehlo`, with nothing simplified: operations have the locations that the metadata
-    of instructions give, `clean` has more to do, and it takes longer. What a decomposition computes
-    has the location of a call of it."""
+    """Convert as `to_stablehlo`, with nothing simplified: operations have the locations that the
+    metadata of instructions give, `clean` has more to do, and it takes longer. What a decomposition
+    computes has the location of a call of it."""
     converter = bindings.hlo_converter()
     if converter is None:
         return None

@@ -198,7 +198,7 @@ class _Installer:
     computations: Computations
     statistics: Statistics
     entries: Sequence[Composite]
-    """In the order in which they are asked."""
+    """The entries, in the order in which they are asked."""
     search: Search
     """The search for copies of what the entries name."""
     chosen: Mapping[str, tuple[model.Kernel, ...]]

@@ -1,4 +1,4 @@
-"""Which entries JAX programs can have: each is traced with an example call, and its gradient."""
+"""The entries that JAX programs can have: each is traced with an example call, and its gradient."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Availability:
     """The answer whether JAX programs can have an entry."""
 
     name: str
-    """With its namespace."""
+    """The entry's name with its namespace."""
     reason: str | None
-    """Why they cannot; None if they can."""
+    """The reason why programs cannot have it; None if they can."""
 
     @property
     def is_available(self) -> bool:

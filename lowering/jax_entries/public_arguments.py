@@ -106,7 +106,7 @@ FUNCTIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "aten::nll_loss_forward": nll_loss,
     "aten::nll_loss2d_forward": nll_loss,
 }
-"""By operator. `aten::_weight_norm` has the arguments of `torch._weight_norm` already."""
+"""Functions by operator. `aten::_weight_norm` has the arguments of `torch._weight_norm` already."""
 
 
 def _dims(array: Any, dim: int | Sequence[int] | None) -> list[int]:

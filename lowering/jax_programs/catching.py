@@ -34,7 +34,7 @@ _KINDS = 4096
 """The number of kinds of calls that are kept."""
 
 Orders = tuple[tuple[Order, ...], tuple[Order, ...]]
-"""Of the arrays among the arguments, and of the results."""
+"""The orders of the arrays among the arguments, and of the results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,9 +332,9 @@ class _Original:
 
     function: Callable[..., Any]
     leaves: tuple[Any, ...]
-    """With a `_Place` for each array."""
+    """The leaves of the arguments, with a `_Place` for each array."""
     types: tuple[type, ...]
-    """Of the leaves, since 1, 1.0 and True are equal."""
+    """The types of the leaves, since 1, 1.0 and True are equal."""
     structure: Any
 
     @classmethod

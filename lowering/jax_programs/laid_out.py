@@ -36,7 +36,7 @@ class LaidOutCall:
     call: Call
     """The call of arrays as the composite has them."""
     layout: Layout
-    """Of the operands that are present, in the composite's order, and of the results."""
+    """The layout of the operands that are present, in the composite's order, and of the results."""
     function: Arrays
     """The JAX function, of the caller's arrays in the composite's order."""
     further: tuple[Order] | None = None
@@ -76,7 +76,7 @@ class LaidOutCall:
 
     @lock_free_property
     def _orders_of_saved(self) -> tuple[Order, ...]:
-        """Of results and further results."""
+        """The orders of results and further results."""
         count = len(self.call.saving.jaxpr.out_avals) - len(self.layout.results)
         return (*self.layout.results, *(self.further or ()) * count)
 

@@ -207,7 +207,7 @@ class Replaceable:
     is_compiled: bool
     """True if `jax.jit` is among the wrappers."""
     local: CodeType | None = None
-    """Of a function that this one makes, which is meant then."""
+    """The code of a function that `function` makes, and that is meant then."""
 
     def replace(self, handler: Handler) -> Replaced:
         """Have calls go to a handler."""

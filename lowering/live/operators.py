@@ -31,7 +31,7 @@ from lowering.stablehlo.attributes import to_python
 from lowering.stablehlo.bindings import building, ir, new_context
 
 _Types = Sequence[tuple[Sequence[int], torch.dtype]]
-"""Of tensors."""
+"""Shapes and dtypes of tensors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class _Operator:
 
     name: str
     schema: str
-    """Of the attributes."""
+    """The schema of the attributes."""
     calls: dict[Hashable, _Call] = field(default_factory=dict)
 
     def define(self, library: torch.library.Library) -> None:

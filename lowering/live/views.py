@@ -22,11 +22,11 @@ class View:
 
     is_of_input: bool
     position: int
-    """Which input, or which result."""
+    """The number of the input, or of the result."""
     size: tuple[int, ...]
     stride: tuple[int, ...]
     offset: int
-    """From the first element of the other tensor."""
+    """The offset from the first element of the other tensor."""
 
     def of_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         """The view of a tensor with the strides of the other one."""

@@ -261,7 +261,7 @@ def _serialized(module: IrModule, target: Version) -> tuple[bytes | None, str]:
 
 
 def _way_out(module: IrModule, refused: Version) -> str:
-    """Which newer version can hold a module.
+    """Advice on a newer version that can hold a module.
 
     StableHLO only adds to what a version can hold, and raises the second number when it does.
     """
@@ -566,8 +566,8 @@ def source_line(location: Any) -> str:
 
 
 def innermost_line(lines: Iterable[tuple[str, T]]) -> tuple[str, T] | None:
-    """Of files and lines of a stack, innermost first, the innermost one of the module that is
-    exported; None if there is none."""
+    """The innermost line of the exported module, of files and lines of a stack, innermost first;
+    None if there is none."""
     inside = takewhile(lambda line: not _EXPORT.match(line[0]), lines)
     return next((line for line in inside if not _FRAMEWORK.match(line[0])), None)
 

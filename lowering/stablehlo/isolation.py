@@ -34,7 +34,7 @@ class Limits:
     """The limits of reading a file. More is a `CrashError`."""
 
     seconds: float = 600.0
-    """On the clock."""
+    """The seconds on the clock."""
     memory: int = 16 * 2**30
     """Bytes. Operating systems other than Linux may ignore this limit."""
 

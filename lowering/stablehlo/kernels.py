@@ -52,7 +52,7 @@ class KernelUse:
     """The faster alternative that takes the call, such as `ptxla.topk=maxima`. Without it and
     without a kernel, the program's own decomposition stays."""
     reason: str | None
-    """Why those that were asked first do not take the call; None if the first one does."""
+    """The reasons why kernels asked before do not take the call; None if the first one does."""
 
     def __str__(self) -> str:
         text = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
@@ -68,7 +68,7 @@ class Candidate:
     ignored: Collection[str] = ()
     """Attributes of the call that it does without."""
     refusal: str | None = None
-    """Why it does not take the call, where that is known before it is asked."""
+    """The reason why it does not take the call, where that is known before it is asked."""
     listed_as: str | None = None
     """Its name where a registry lists it."""
     priority: int = 0
@@ -98,7 +98,7 @@ class PlacedKernels:
     taken: Mapping[Signature, Candidate]
     """The calls that have a kernel or an alternative."""
     reasons: Mapping[Signature, str]
-    """Why those that were asked before do not take a call, where there are any."""
+    """The reasons why candidates that were asked before do not take a call, where there are any."""
 
     @property
     def has_kernels(self) -> bool:

@@ -114,7 +114,7 @@ _HINTS = {
     "No registered implementation for": _LIBRARY,  # jaxlib 0.7.1
     "No FFI handler registered": _LIBRARY,
 }
-"""By a part of XLA's own message."""
+"""Advice by a part of XLA's own message."""
 
 
 def compile_module(module: Module, *, platform: str = "cpu") -> Executable:

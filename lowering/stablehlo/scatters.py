@@ -24,7 +24,7 @@ class RowScatter:
     """A scatter whose updates are whole rows of its operand, once that is transposed."""
 
     types: tuple[str, str, str]
-    """Of operand, indices and updates."""
+    """The types of operand, indices and updates."""
     element: str
     index: str
     sizes: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Which operations say how their results are divided among devices.
+"""Attributes of operations that say how their results are divided among devices.
 
 A pass that replaces an operation by others has no place for its sharding, and leaves it.
 """

@@ -63,7 +63,7 @@ class Stats:
     """
 
     entries: Mapping[str, EntryStats]
-    """By the entry's name, as XLA_COMPOSITE_OP has it."""
+    """The statistics of entries by name, as XLA_COMPOSITE_OP has it."""
 
     @property
     def idle(self) -> tuple[str, ...]:

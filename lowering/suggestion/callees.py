@@ -76,7 +76,7 @@ class Callee:
     """Descriptions of arguments that are not objects, and of the attributes that are read of those
     that are, by path such as `self.weight`."""
     problem: str = ""
-    """Why an entry cannot list these."""
+    """The reason why an entry cannot list these."""
     results: int | None = None
     """Tensors that the first call of a function returned."""
     only_tensors: bool = True

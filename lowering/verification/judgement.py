@@ -23,7 +23,7 @@ class Outcomes:
     sample: str
     cpu: Values
     wide: Values | None
-    """On the CPU in f64; None if that is the same computation, or fails."""
+    """The values on the CPU in f64; None if that is the same computation, or fails."""
     stock: Outcome
     ours: Outcome
     again: Outcome | None = None

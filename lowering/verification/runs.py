@@ -42,7 +42,7 @@ class Values:
 
     results: tuple[Any, ...] = ()
     gradients: tuple[torch.Tensor | None, ...] = ()
-    """Of each tensor that needs one, for a fixed direction."""
+    """The gradients of each tensor that needs one, for a fixed direction."""
     operands: tuple[torch.Tensor, ...] = ()
     """The tensors that were given, after the call."""
 
@@ -172,7 +172,7 @@ class Run:
     module: Module | None = None
     """The graph, if it was asked for."""
     failure: str | None = None
-    """Why the graph cannot run. Then no outcome has numbers."""
+    """The reason why the graph cannot run. Then no outcome has numbers."""
 
 
 def on_device(

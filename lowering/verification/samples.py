@@ -181,7 +181,7 @@ def _shown(value: Any) -> str:
 
 
 def without_gradients(sample: Sample) -> Sample:
-    """The same call, where no tensor needs a gradient."""
+    """The same call as a sample, where no tensor needs a gradient."""
     arguments, keywords = sample.placed(torch.Tensor.detach)
     for value in pytree.tree_leaves((arguments, keywords)):
         if isinstance(value, torch.nn.Module):

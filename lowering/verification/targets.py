@@ -26,9 +26,9 @@ class Target:
     entries: tuple[Composite, ...] = ()
     """The entries that are on while the target runs: the entry, and its backward or its forward."""
     forward: Composite | None = None
-    """Of a backward: the entry that it is the backward of, if the registry has one."""
+    """The forward of a backward, if the registry has one."""
     function: Callable[..., Any] | None = None
-    """Of an entry under `@composite`: the function."""
+    """The function of an entry under `@composite`."""
     samples: str | None = None
     """`package.module:function`, or the same with a file, which yields its samples."""
     alternative: Kernel | None = None

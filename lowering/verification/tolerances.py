@@ -8,7 +8,7 @@ of 1e-9.
 from __future__ import annotations
 
 TOLERANCES = {"f64": 1e-9, "f32": 2e-5, "f16": 1e-2, "bf16": 5e-2}
-"""By element type. Other types must be equal."""
+"""The tolerances by element type. Other types must be equal."""
 
 
 def tolerance_of(element_type: str) -> float:

@@ -21,7 +21,7 @@ _OF_PYTORCH = frozenset({"aten", "c10d", "inductor", "prim", "prims", "quantized
 
 
 def problem_with(name: str) -> str | None:
-    """Why a package cannot have this name, and what to do; None if it can."""
+    """The reason why a package cannot have this name, and what to do; None if it can."""
     if not _NAME.fullmatch(name):
         return (
             f"{name!r} cannot be the name of a package: write small letters, digits and _, with a"

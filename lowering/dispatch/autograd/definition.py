@@ -104,7 +104,7 @@ class Definition:
             self.reads.check(before, place, _owner(key))
 
     def refuse_written(self, key: Sequence[Hashable], before: Key) -> str | None:
-        """Why the function cannot be a composite, if it changes what it reads."""
+        """The reason why the function cannot be a composite, if it changes what it reads."""
         return None if self.reads is None else self.reads.refuse_written(before, _owner(key))
 
     def run(

@@ -66,7 +66,7 @@ class CompositeFunction:
     operator: OwnOperator | None = None
     """The node that torch.compile keeps if there are no gradients."""
     forward: dict[Hashable, Any] = field(default_factory=dict)
-    """From the key of a call to its computation, or a Fallback."""
+    """The computation of a call, or a Fallback, by the call's key."""
 
     def __call__(self, spec: CallSpec) -> Any:
         """Run a call as a composite if possible. Otherwise fall back to the stock lowering."""
@@ -204,7 +204,7 @@ class CompositeFunction:
         return computation if written is None else self._fallback(written, spec.operands)
 
     def _unmet(self, spec: CallSpec, wanted: tuple[bool, ...] | None) -> str | None:
-        """Why a call cannot be the composite; None if it can be."""
+        """The reason why a call cannot be the composite; None if it can be."""
         if UNKNOWN in spec.key:
             return _UNKNOWN
         unmet = refusal(self.definition.read_now(spec.key)) or spec.unmet()
@@ -218,7 +218,7 @@ class CompositeFunction:
         return None
 
     def _unusable(self, spec: CallSpec) -> str:
-        """Why an operand is not one of the backend."""
+        """The reason why an operand is not one of the backend."""
         owns = self.definition.frontend.tensors.owns
         names = spec.names()
         for name, value in zip(names, spec.operands, strict=True):

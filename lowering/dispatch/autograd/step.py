@@ -57,7 +57,7 @@ class Step:
 
     definition: Definition
     spec: CallSpec
-    """Without tensors."""
+    """The call without tensors."""
     reads: Key
     """The values that the function read from outside."""
     computation: Computation
@@ -107,7 +107,7 @@ class _Backward:
     derived: BackwardSpec
     grads: Operands
     kept: Mapping[int, torch.Tensor | None]
-    """By position among operands, results and further results of the forward."""
+    """Saved tensors by position among operands, results and further results of the forward."""
 
     @property
     def wanted(self) -> tuple[bool, ...]:
@@ -201,7 +201,7 @@ class _Backward:
             )
 
     def _refusal_of_stock(self, reason: str) -> str | None:
-        """Why the gradients cannot be those of the stock lowering, which `reason` asks for."""
+        """The reason why the gradients cannot be those of stock, which `reason` asks for."""
         definition, types = self.step.definition, self.step.types
         entry = definition.entry
         if entry.decomposition.kind == "jax" and entry.adapt is not None:

@@ -26,7 +26,7 @@ def _norm(difference: Any, p: float) -> Any:
 
 
 def _gradient(grad: Any, difference: Any, distance: Any, p: float) -> Any:
-    """Of the norm, for each element of the difference. Where vectors are the same it is 0."""
+    """The gradient of the norm, for each element of the difference; 0 for equal vectors."""
     grad, distance = grad[..., None], distance[..., None]
     lengths, zero = jnp.abs(difference), as_type(0, difference.dtype)
     if p == 0:

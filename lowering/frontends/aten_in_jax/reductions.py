@@ -24,7 +24,7 @@ def _axes(x: Any, dims: Any) -> tuple[int, ...]:
 
 
 def _axes_of_logic(x: Any, dims: Any) -> tuple[int, ...]:
-    """The same for `any` and `all`, which reduce none if none is listed."""
+    """The axes of `any` and `all`, which reduce none if none is listed."""
     return () if isinstance(dims, list | tuple) and not dims else _axes(x, dims)
 
 

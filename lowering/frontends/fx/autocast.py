@@ -127,7 +127,7 @@ def _is_cast(value: Any) -> bool:
 
 
 def _below(function: Redispatch) -> Redispatch:
-    """The same function, without autocast inside."""
+    """A function that calls `function` without autocast inside."""
     key = torch_internals.parse_key(AUTOCAST_KEY)
 
     def call(*arguments: Any, **keywords: Any) -> Any:
@@ -187,7 +187,7 @@ def _unsafe(*_: Any, **__: Any) -> Any:
 
 
 def _kernels_of_cuda() -> dict[str, Kernel]:
-    """By operator of aten."""
+    """The autocast kernels of CUDA, by operator of aten."""
     made: dict[str, Kernel] = {"binary_cross_entropy": _unsafe}
     for names, kernel in (
         (TO_LOWER_PRECISION, _lower_precision),
@@ -203,7 +203,7 @@ def _kernels_of_cuda() -> dict[str, Kernel]:
 
 
 def _kernels_of_cpu() -> dict[str, Kernel]:
-    """By operator of aten."""
+    """The autocast kernels of the CPU, by operator of aten."""
     names = torch_internals.operators_with_kernel("AutocastCPU") - {"mkldnn_rnn_layer"}
     made: dict[str, Kernel] = {name: partial(_float32, _stock(name)) for name in names}
     for name in names & set(ON_THE_CPU_TO_LOWER_PRECISION):

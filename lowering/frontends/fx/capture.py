@@ -347,7 +347,7 @@ def errors_at_once() -> Iterator[None]:
 
 
 def stock(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """The same, without this project's kernels.
+    """The results of a call without this project's kernels.
 
     Raises:
         ValueReadError: the call reads a value.

@@ -36,7 +36,7 @@ class Source:
     """The source of a node."""
 
     operator: str
-    """Such as `aten::sin`, or the name of a function that is not an operator."""
+    """The operator, such as `aten::sin`, or the name of a function that is not an operator."""
     line: tuple[str, int] | None
     """The file and the number; None if no line of the module called it, as in gradients and in
     updates of optimizers."""

@@ -117,7 +117,7 @@ class Merged:
     """The first two dimensions as one."""
 
     size: int
-    """Of the first one."""
+    """The size of the first dimension."""
 
 
 Order = tuple[int, ...] | Merged | None
@@ -130,17 +130,17 @@ class Split:
     """The first dimension as two. It undoes `Merged`."""
 
     size: int
-    """Of the first one."""
+    """The size of the first dimension."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """In which form a composite has the arrays of its caller."""
+    """The form in which a composite has the arrays of its caller."""
 
     operands: tuple[Order, ...]
     """For each operand, the composite's form of the caller's array."""
     results: tuple[Order, ...]
-    """The same for each result."""
+    """For each result, the composite's form of the caller's array."""
 
     def into(self, arrays: Sequence[Any], orders: Sequence[Order]) -> list[Any]:
         """Arrays of the caller as the composite has them. None stands for an absent one."""
@@ -555,7 +555,7 @@ def _pull_back(grads: Any, *values: Any, kind: Kind, wanted: tuple[bool, ...]) -
 
 @_as_called
 def _add_pulled_back(grads: Any, *values: Any, kind: Kind, wanted: tuple[bool, ...]) -> None:
-    """The same where JAX passes the sums to which gradients are added.
+    """Add the gradients to the sums that JAX passes.
 
     A composite adds one gradient for each operand, which the operations of a program add one by
     one. If something else was added before, the sum depends on it.

@@ -50,7 +50,7 @@ class _Linen:
     """A module of flax.linen without its arrays."""
 
     module: Any
-    """Without a parent and a name."""
+    """The module, without a parent and a name."""
 
     def holding(self, arrays: dict[str, Any]) -> Any:
         """A stand-in for the module, with these arrays."""
@@ -68,7 +68,7 @@ class _Nnx:
 
     graph: Any
     structure: Any
-    """Of its state."""
+    """The structure of the module's state."""
 
     def holding(self, arrays: dict[str, Any]) -> Any:
         """A copy of the module, with these arrays."""
@@ -94,7 +94,7 @@ class _Norm:
     """The function that is caught, of the module, the input and the options."""
     module: _Linen | _Nnx
     names: tuple[str, ...]
-    """Of the arrays."""
+    """The names of the arrays."""
     options: tuple[tuple[str, Any], ...]
     changed: tuple[str, ...]
     """The arrays that the call changes, which are further results."""

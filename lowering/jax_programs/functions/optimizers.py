@@ -26,7 +26,7 @@ class _Rule(ABC):
     @property
     @abstractmethod
     def attributes(self) -> Mapping[str, Any]:
-        """Of the composite."""
+        """The attributes of the composite."""
 
     def shared(self, counts: Sequence[Any]) -> list[Any]:
         """The values that all parameters share.
@@ -50,7 +50,7 @@ class _Adam(_Rule):
     eps_root: float
     nesterov: bool
     types: tuple[type, ...]
-    """Of the numbers. 1 and 1.0 are equal, but JAX computes in other types with them."""
+    """The types of the numbers. 1 and 1.0 are equal, but JAX computes in other types with them."""
 
     averages: ClassVar[tuple[str, ...]] = ("mu", "nu")
 

@@ -57,7 +57,7 @@ class _Case:
     kernel: _Kernel
     ignored: frozenset[str]
     inputs: Inputs | None
-    """None to make them."""
+    """The inputs; None to make them."""
     tolerance: float
     platform: str
     timed: bool

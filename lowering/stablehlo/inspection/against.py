@@ -57,7 +57,7 @@ def against_table(found: Iterable[NotUnderstood], source: str) -> Table:
 
 
 def _reason(call: CompositeReport, lock: Lock) -> str | None:
-    """Why no contract describes a call; None if one does."""
+    """The reason why no contract describes a call; None if one does."""
     named = [c for c in lock.contracts if c.composite == call.name]
     if not named:
         hint = did_you_mean(call.name, [c.composite for c in lock.contracts])
@@ -138,7 +138,7 @@ def _counts(call: CompositeReport, contract: Contract) -> Iterator[str]:
 
 
 def _counts_of_lists(call: CompositeReport, contract: Contract) -> Iterator[str]:
-    """The same where an operand is a list: its length is any."""
+    """Problems of the numbers of operands and results, where an operand is a list of any length."""
     number = len(call.operands)
     least = sum(not (operand.optional or operand.variadic) for operand in contract.operands)
     if number < least:

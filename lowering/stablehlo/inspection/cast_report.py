@@ -37,7 +37,7 @@ class Cast:
     to_type: str
     """Element type of the result."""
     shape: tuple[int | None, ...]
-    """None for a dynamic dimension."""
+    """The sizes; None for a dynamic dimension."""
     kind: CastKind
     """The effect on values; see `dtypes.cast_kind`."""
     count: int

@@ -31,7 +31,7 @@ FEW = 2**16
 MANY = 2**28
 """Elements of a matrix that are too many: 1 GiB of f32."""
 _FLOATS = {"f32": "f32", "f64": "f64", "f16": "f32", "bf16": "f32"}
-"""By element type, in what type products add up."""
+"""The types in which products add up, by element type."""
 
 
 @in_place

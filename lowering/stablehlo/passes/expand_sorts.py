@@ -44,7 +44,7 @@ def expand_sorts(module: IrModule) -> None:
 @dataclass(frozen=True)
 class _Sort:
     elements: list[str]
-    """Of the operands."""
+    """The element types of the operands."""
     sizes: list[int]
     dim: int
     key: int

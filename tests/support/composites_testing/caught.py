@@ -93,7 +93,7 @@ def left_alone() -> Counter[tuple[str, str]]:
 
 
 def reasons(entry: str, since: Counter[tuple[str, str]]) -> list[str]:
-    """Why calls of an entry were left alone since then."""
+    """The reasons why calls of an entry were left alone since then."""
     return [reason for name, reason in left_alone() - since if name == f"ptxla.{entry}"]
 
 

@@ -1,4 +1,4 @@
-"""Which decompositions computations have had."""
+"""Counts of the decompositions that computations have had."""
 
 from collections.abc import Mapping
 

@@ -50,7 +50,7 @@ class Value:
     called: tuple[Number, ...] = ()
     """The results of the computations that it calls, such as that of a reduction."""
     attributes: bytes = b""
-    """As protobuf; for data and constants, the bytes of their elements."""
+    """The attributes as protobuf; for data and constants, the bytes of their elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Graph:
     results: tuple[Number, ...]
     """One number for each tensor."""
     composites: Counter[str]
-    """By name, without those in the decomposition of another."""
+    """The composites by name, without those in the decomposition of another."""
 
 
 @dataclass(slots=True)

@@ -32,11 +32,11 @@ class Sample:
     dtype: torch.dtype = F32
     keywords: Mapping[str, Any] = field(default_factory=dict)
     size: float = 1.0
-    """Of the operands."""
+    """The size of the operands."""
     calls: int = 2
     """Kernels of forward and backward, and of composites in their decompositions."""
     tolerance: float | None = None
-    """By default that of the dtype."""
+    """The tolerance, by default that of the dtype."""
     module: str = ""
     """The module of the kernels, where several are listed for a composite."""
 

@@ -87,7 +87,7 @@ def random_inputs(types: tuple[str, ...]) -> list[Any]:
 
 
 def same_values(module: Module, change: Pass, *inputs: Any) -> str:
-    """The same, where a NaN may be any other one."""
+    """The text after a pass. The results have the same values as before; any NaN equals another."""
     after = changed(module, change)
     for want, got in zip(run(module, *inputs), run(after, *inputs), strict=True):
         np.testing.assert_array_equal(got, want)

@@ -41,7 +41,7 @@ class Form:
     trained: tuple[str, ...]
     """Inputs whose gradients are computed too."""
     dtype: torch.dtype
-    """Of the inputs that are shapes."""
+    """The dtype of the inputs that are shapes."""
     keywords: Mapping[str, Any]
 
     def tensors(self, device: str) -> dict[str, torch.Tensor]:
