@@ -301,7 +301,7 @@ def largest(count: int, rows: int, columns: int) -> Case:
 def grid_sampling(
     *shape: int, mode: str = "bilinear", padding: str = "zeros", dtype: torch.dtype = F32
 ) -> Case:
-    """As many points as pixels, near those that leave the image as it is; a few lie outside."""
+    """Points as many as pixels, near those that leave the image as it is; a few lie outside."""
 
     def operands() -> Mapping[str, Tensor]:
         batch, _, height, width = shape

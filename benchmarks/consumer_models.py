@@ -45,7 +45,7 @@ def clip() -> Model:
 
 
 def mobilenet() -> Model:
-    """With a smooth activation, and norms of enough elements, gradients are well conditioned."""
+    """A MobileNet with a smooth activation and large norms, for well conditioned gradients."""
     model = Architecture(
         "encoder",
         "MobileNetV2ForImageClassification",

@@ -83,7 +83,7 @@ class Trained:
     is_step: bool = False
     """A whole step is measured, and not its calls alone."""
     in_pytorch: Callable[[], Mapping[str, Callable[[], object]]] | None = None
-    """By column: a function that trains once on the GPU, without waiting for it."""
+    """A function, by column, that trains once on the GPU, without waiting for it."""
     kernels_bar: float | None = None
     """The factor by which the kernels are to be faster than the decompositions."""
     flash_bar: float | None = None

@@ -22,8 +22,8 @@ class Written:
     values: Sequence[Tensor]
     """The values that are written, of the targets' shapes."""
     parameters: int = 1
-    """So many of the targets, the first ones, are parameters. The others are an optimizer's state,
-    which no gradient is computed from."""
+    """The number of targets, the first ones, that are parameters. The others are an optimizer's
+    state, which no gradient is computed from."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,8 +182,8 @@ def _reciprocal_root(rows: Array, eps: float | None) -> Array:
 
 
 def _in_one(images: Array) -> Array:
-    """The same for images `[N, C, …]`: one block for each. They are short, and there are sums over
-    the images after those of each."""
+    """The images `[N, C, …]` as one block for each row. They are short, and there are sums over the
+    images after those of each."""
     return images.reshape(*images.shape[:2], 1, -1)
 
 

@@ -67,7 +67,7 @@ def olmo2_rms_norm(
 
 
 def weightless_rms_norm(input: Tensor, *, normalized_shape: Sequence[int], eps: float) -> Tensor:
-    """The same norm without a weight, in f32.
+    """The RMS norm without a weight, in f32.
 
     Args:
         input: any shape `[…, C]`, floating point.

@@ -167,7 +167,7 @@ class Kernel:
     version: int | None
     """The version that it is written for; None for all."""
     forward: Decomposition | None
-    """It returns the results, then the further results of `saves`. None: that of the entry."""
+    """The function of results, then of further results of `saves`. None: that of the entry."""
     when: When
     """The calls that it takes. It always takes the same ones forward and backward."""
     location: Location = field(compare=False)

@@ -58,12 +58,12 @@ class EntryLowering:
     otherwise: Kernel
     """Takes the calls that the entry does not claim."""
     computations: dict[Hashable, Any]
-    """From the key of a call to a computation, or a Fallback. Other lowerings of the entry may have
+    """A computation, or a Fallback, by the key of a call. Other lowerings of the entry may have
     made them."""
     statistics: EntryStatistics
     kernels: dict[Hashable, Kernel] = field(default_factory=dict)
-    """From the key of a call to a function of its tensors, which inserts the computation into the
-    graph or falls back. Operands come first, in the composite's order."""
+    """Functions of a call's tensors by its key, which insert the computation into the graph or fall
+    back. Operands come first, in the composite's order."""
     _lowering: ThreadFlag = field(default_factory=ThreadFlag)
 
     @property

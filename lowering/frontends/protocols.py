@@ -208,8 +208,8 @@ class Graph(Protocol):
 
     @property
     def insert_several(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:
-        """The same for a composite with several results. They are executed together, also where
-        the frontend executes each tensor as it is made."""
+        """`insert` for a composite with several results. They are executed together, also where the
+        frontend executes each tensor as it is made."""
 
 
 class Tracing(Protocol):

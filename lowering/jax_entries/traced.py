@@ -52,7 +52,7 @@ class _Expressions:
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
         self._broadcasts: dict[int, tuple[int, tuple[int, ...]]] = {}
-        """Of the result of a broadcast: its operand, and which dimensions this one's are."""
+        """The operand of a broadcast, and its dimensions in the result, by the result."""
 
     def results(self, jaxpr: Any) -> list[Any]:
         """The results of a function, with their types."""

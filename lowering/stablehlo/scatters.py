@@ -38,8 +38,8 @@ class RowScatter:
 
     @classmethod
     def of(cls, scatter: IrOperation) -> "RowScatter | None":
-        """None if it has several operands, a dynamic shape or indices of ui64, updates parts of
-        rows, or combines in another way."""
+        """The scatter of rows; None for several operands, a dynamic shape, indices of ui64, updates
+        of parts of rows, or another combination."""
         if len(scatter.results) != 1:
             return None
         types = [operand.type for operand in scatter.operands]

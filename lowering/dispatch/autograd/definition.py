@@ -76,8 +76,8 @@ class Definition:
         return Alternatives(self.entry, self.chosen, self.statistics)
 
     def watching_mode(self) -> str | None:
-        """Why a call that runs belongs to the stock lowering: a dispatch mode of the program, such
-        as FlopCounterMode, has to see its operators. None if no mode is on."""
+        """The reason why a call that runs belongs to the stock lowering: a dispatch mode of the
+        program, such as FlopCounterMode, has to see its operators. None if no mode is on."""
         mode = torch_internals.dispatch_mode()
         if mode is None or not self.frontend.graph.runs:
             return None

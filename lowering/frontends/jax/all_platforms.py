@@ -23,9 +23,9 @@ _ALL = "all platforms"
 _ROTATED = 256
 """The largest matrix whose eigenvalues Jacobi rotations find. JAX has the same limit for TPUs."""
 _CONFIGURATION = "1,1,100,1e-6"
-"""Of `Eigh`: the lower triangle is read, eigenvalues ascend, and after at most 100 sweeps the part
-beside the diagonal has this size. All calls have the same: XLA takes calls on equal shapes for one
-(jaxlib 0.12), and has no other precision."""
+"""The options of `Eigh`: the lower triangle is read, eigenvalues ascend, and after at most 100
+sweeps the part beside the diagonal has this size. All calls have the same: XLA takes calls on equal
+shapes for one (jaxlib 0.12), and has no other precision."""
 _REFINEMENTS = 2
 
 _call_p = Primitive("for_all_platforms")

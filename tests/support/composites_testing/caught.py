@@ -149,7 +149,7 @@ def of_linen(module: Any, x: Any, **options: Any) -> tuple[Function, Any]:
 
 
 def of_nnx(module: Any) -> tuple[Function, Any]:
-    """The same of a module of flax.nnx."""
+    """The function and the variables of a module of flax.nnx, as `of_linen` has them."""
     from flax import nnx
 
     graph, state = nnx.split(module)

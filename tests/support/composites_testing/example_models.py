@@ -134,7 +134,7 @@ def export_example(name: str, kind: str, **options: Any) -> Program:
 
 
 def compare(got: Mapping[str, np.ndarray], want: Mapping[str, torch.Tensor]) -> None:
-    """The same names, and numbers within 1e-5 of each output's largest value (or 1e-6)."""
+    """Check names, and numbers within 1e-5 of each output's largest value (or 1e-6)."""
     assert sorted(got) == sorted(want)
     for name, tensor in want.items():
         expected = tensor.detach().numpy()
