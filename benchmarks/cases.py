@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 Mode = Literal["forward", "forward + backward", "gradient", "update"]
-"""How to run it. The gradient alone is what a step needs whose loss nobody reads."""
+"""The ways to run a case. "gradient" alone is what a step needs whose loss nobody reads."""
 FORWARD: Mode = "forward"
 BOTH: Mode = "forward + backward"
 GRADIENT: Mode = "gradient"
@@ -29,7 +29,7 @@ Place = Callable[[Tensor], Tensor]
 F32, BF16, F16 = torch.float32, torch.bfloat16, torch.float16
 DTYPES = {"f32": F32, "bf16": BF16, "f16": F16}
 NAMES = {F32: "", BF16: ", bf16", F16: ", f16"}
-"""What the name of a case says of its dtype."""
+"""The suffix of a case's name that says its dtype."""
 
 
 class Called(nn.Module):
@@ -55,8 +55,8 @@ class Case:
     operands: Callable[[], Mapping[str, Tensor]]
     others: Callable[[], Sequence[Tensor]] = tuple
     bars: Mapping[str, float] = field(default_factory=dict)
-    """By composite, without its namespace: how many times faster than stock's decomposition a
-    kernel is to be."""
+    """The factor by which a kernel is to be faster than stock's decomposition, by composite,
+    without its namespace."""
 
     def build(self) -> tuple[Called, tuple[Tensor, ...]]:
         """The module, and the batch that it is called with; the same in each run."""
@@ -301,7 +301,7 @@ def largest(count: int, rows: int, columns: int) -> Case:
 def grid_sampling(
     *shape: int, mode: str = "bilinear", padding: str = "zeros", dtype: torch.dtype = F32
 ) -> Case:
-    """As many points as pixels, near those that leave the image as it is; a few lie outside."""
+    """Points as many as pixels, near those that leave the image as it is; a few lie outside."""
 
     def operands() -> Mapping[str, Tensor]:
         batch, _, height, width = shape

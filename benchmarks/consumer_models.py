@@ -45,7 +45,7 @@ def clip() -> Model:
 
 
 def mobilenet() -> Model:
-    """With a smooth activation, and norms of enough elements, gradients are well conditioned."""
+    """A MobileNet with a smooth activation and large norms, for well conditioned gradients."""
     model = Architecture(
         "encoder",
         "MobileNetV2ForImageClassification",
@@ -154,7 +154,7 @@ MODELS: Mapping[str, Callable[[], Model]] = {
     name: OWN.get(name) or partial(architecture, name) for name in NAMES
 }
 UNREAD = ("labels", "return_loss")
-"""Of a batch, what inference does without."""
+"""The arguments of a batch that inference does without."""
 
 
 class Prediction(nn.Module):
@@ -171,8 +171,8 @@ class Prediction(nn.Module):
         if isinstance(result, Tensor):
             return result
         for name in ("logits", "logits_per_image"):
-            if (found := getattr(result, name, None)) is not None:
-                logits: Tensor = found
+            if (value := getattr(result, name, None)) is not None:
+                logits: Tensor = value
                 return logits
         last: Tensor = result.last_hidden_state
         return last
@@ -181,8 +181,8 @@ class Prediction(nn.Module):
 def prediction(model: Model) -> tuple[nn.Module, dict[str, Any]]:
     """The module of inference, in evaluation, and its arguments."""
     # An encoder and decoder makes the decoder's tokens of the labels.
-    given = dict(model.batch)
+    batch = dict(model.batch)
     config = getattr(model.module, "config", None)
     decoded = getattr(config, "is_encoder_decoder", False)
-    kept = {name: value for name, value in given.items() if decoded or name not in UNREAD}
+    kept = {name: value for name, value in batch.items() if decoded or name not in UNREAD}
     return Prediction(model).eval(), kept

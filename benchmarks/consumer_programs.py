@@ -29,7 +29,7 @@ from benchmarks.training_models import Step
 
 Kind = Literal["inference", "gradients", "step"]
 STATE = {"step": 10.0, "exp_avg": 0.1, "exp_avg_sq": 0.3}
-"""At the start Adam moves by the sign of a gradient, noise or not; so some steps on."""
+"""The optimizer's state, some steps on: Adam's first steps move by the sign of a gradient."""
 
 
 def export(name: str, kind: Kind, folder: Path) -> None:
@@ -48,11 +48,11 @@ def export(name: str, kind: Kind, folder: Path) -> None:
     named |= {f"kwarg:{key}": value for key, value in inputs.items()}
     # Copies: batch norm writes to its buffers, which numpy would see.
     values = [named[value.name].detach().numpy().copy() for value in program.inputs]
-    wanted = _computed(module, inputs, kind, optimizer, state)
+    expected = _computed(module, inputs, kind, optimizer, state)
     names = [value.name for value in program.outputs]
     folder.mkdir(parents=True, exist_ok=True)
     np.savez(folder / "inputs.npz", *values)
-    np.savez(folder / "outputs.npz", *(wanted[name] for name in names))
+    np.savez(folder / "outputs.npz", *(expected[name] for name in names))
     (folder / "names.json").write_text(json.dumps(names), encoding="utf-8")
     (folder / "program.mlir").write_text(program.mlir, encoding="utf-8")  # last: it is whole
 
@@ -64,7 +64,7 @@ def _computed(
     optimizer: Callable[..., Any] | None,
     state: Mapping[str, Any],
 ) -> dict[str, np.ndarray]:
-    """What PyTorch computes on the CPU, by the names of the program's outputs."""
+    """The results of PyTorch on the CPU, by the names of the program's outputs."""
     module = copy.deepcopy(module)
     result = module(**inputs)
     outputs = {"out:0": result}

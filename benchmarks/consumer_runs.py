@@ -24,7 +24,7 @@ from lowering.stablehlo import (
 Consumer = Literal["jax", "iree", "litert"]
 TARGET: Mapping[Consumer, str] = {"jax": "xla", "iree": "iree", "litert": "litert"}
 FLOOR = 0.1
-"""What is added to the largest value of an output, for outputs that are noise around zero."""
+"""A number added to the largest value of an output, for outputs that are noise around zero."""
 
 
 def error_of(folder: Path, consumer: Consumer) -> float:
@@ -32,10 +32,10 @@ def error_of(folder: Path, consumer: Consumer) -> float:
     module = Module.read(folder / "program.mlir")
     module = run_passes(module, target_passes(TARGET[consumer]))
     names = json.loads((folder / "names.json").read_text(encoding="utf-8"))
-    found = CONSUMERS[consumer](module, arrays(folder / "inputs.npz"))
-    got = dict(zip(names, map(np.asarray, found), strict=True))
-    wanted = dict(zip(names, arrays(folder / "outputs.npz"), strict=True))
-    return largest_error(got, wanted)
+    results = CONSUMERS[consumer](module, arrays(folder / "inputs.npz"))
+    got = dict(zip(names, map(np.asarray, results), strict=True))
+    expected = dict(zip(names, arrays(folder / "outputs.npz"), strict=True))
+    return largest_error(got, expected)
 
 
 def arrays(file: Path) -> list[np.ndarray]:

@@ -60,7 +60,7 @@ TITLES: dict[Consumer, str] = {"jax": "jax", "iree": "IREE", "litert": "LiteRT"}
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one consumer made of one program."""
+    """The result of one program on one consumer."""
 
     model: str
     kind: Kind
@@ -98,16 +98,16 @@ def run_cells(keys: Sequence[Key], programs: Path, seconds: float) -> Iterator[C
         if folder in failed:
             yield Cell(name, kind, consumer, reason=failed[folder])
             continue
-        found = ended(["--cell", str(folder), consumer], seconds)
-        if isinstance(found, float):
-            yield Cell(name, kind, consumer, error=found)
+        outcome = ended(["--cell", str(folder), consumer], seconds)
+        if isinstance(outcome, float):
+            yield Cell(name, kind, consumer, error=outcome)
         else:
-            yield Cell(name, kind, consumer, reason=found)
+            yield Cell(name, kind, consumer, reason=outcome)
 
 
 def ended(arguments: Sequence[str], seconds: float) -> float | str:
-    """What this script prints as error with these arguments, in a process of its own; or the reason
-    why it failed, empty for an export that is done."""
+    """The error that this script prints with these arguments, in a process of its own; or the
+    reason why it failed, empty for an export that is done."""
     command = [sys.executable, "-m", "benchmarks.consumers", *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
@@ -121,8 +121,8 @@ def ended(arguments: Sequence[str], seconds: float) -> float | str:
 
 def reason_of(messages: str, status: int) -> str:
     """The operation that was refused, or the last line, in a few words."""
-    if found := REFUSED.search(messages):
-        return found.group()
+    if match := REFUSED.search(messages):
+        return match.group()
     if status < 0:
         return f"ended by signal {-status}"
     lines = [line.strip() for line in messages.splitlines() if line.strip()]
@@ -196,17 +196,17 @@ def main() -> None:
     if not consumers or not kinds:
         known = ", ".join((*get_args(Consumer), *get_args(Kind)))
         sys.exit(f"no consumer or kind of these names (there are {known})")
-    found = {cell.key: cell for cell in (Cell(**row) for row in read_records(options.results))}
+    cells = {cell.key: cell for cell in (Cell(**row) for row in read_records(options.results))}
     keys = [(name, kind, consumer) for kind, name, consumer in product(kinds, names, consumers)]
     with tempfile.TemporaryDirectory() as folder:
-        missing = [key for key in keys if key not in found]
+        missing = [key for key in keys if key not in cells]
         for cell in run_cells(missing, options.programs or Path(folder), options.budget):
-            found[cell.key] = cell
+            cells[cell.key] = cell
             append_records(options.results, [cell])
     for key in keys:
-        print("\t".join((*key, text_of(found[key]))))
+        print("\t".join((*key, text_of(cells[key]))))
     if options.markdown:
-        options.markdown.write_text(markdown(list(found.values())), encoding="utf-8")
+        options.markdown.write_text(markdown(list(cells.values())), encoding="utf-8")
 
 
 if __name__ == "__main__":

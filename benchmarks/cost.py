@@ -70,7 +70,7 @@ QUANTITIES = (
     *(TRACE_FUNCTION, TRACE_MODULE, TRACE, BUILD, TRACE_AND_BUILD),
     *(BYTES, COMPILE, STEP, RUN),
 )
-"""In the order of the table."""
+"""The quantities, in the order of the table."""
 # Bars are ratios to stock.
 CHAIN_BARS_AT = 200
 CHAIN_BARS = {
@@ -86,10 +86,10 @@ MODEL_BARS = {TRACE_AND_BUILD: 1.05, COMPILE: 1.05, STEP: 1.0}
 SIDES = ("stock", "composites")
 
 Results = Sequence[torch.Tensor]
-"""What a traced step computes; held until it is computed."""
+"""The results of a traced step, held until they are computed."""
 Trace = Callable[[], Results]
 Samples = dict[str, list[float]]
-"""By quantity: seconds or bytes."""
+"""Samples by quantity: seconds or bytes."""
 
 
 @dataclass(frozen=True, slots=True)

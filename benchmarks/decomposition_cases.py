@@ -1,4 +1,4 @@
-"""What the alternatives are measured with, one row each: calls, and whole training steps."""
+"""The calls and whole training steps that the alternatives are measured with, one row each."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ALL = ("all",)
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What runs, and what the alternatives are expected to reach beside stock."""
+    """A program to run, and the bars that the alternatives are expected to reach beside stock."""
 
     name: str
     entries: tuple[str, ...]
-    """What is on."""
+    """Names of the entries that are on."""
     measured: Case | Update | Training
     faster: float | None = None
     """Stock's time to that of `fast`, at least."""
@@ -33,9 +33,9 @@ class Comparison:
     compiles: float | None = None
     """Compile time of `fast` to stock's, at most."""
     stock: bool = True
-    """Whether stock can run it: it may need more memory than there is."""
+    """True if stock can run the case, which may need more memory than there is."""
     on_cpu: Update | None = None
-    """What PyTorch runs on the CPU beside it, if it is not the same."""
+    """The update that PyTorch runs on the CPU beside the case, if it is not the same."""
     mode: Mode = BOTH
 
 

@@ -74,7 +74,7 @@ STEPS = 2
 COMPILES = 7
 """Times that the graph of each side is compiled, at most; at least `FEWEST`."""
 ONE_PROGRAM = {"XLA_COMPILATION_CACHE_SIZE": "1"}
-"""With this in its environment, torch_xla keeps one compiled program."""
+"""Environment variables with which torch_xla keeps one compiled program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def builtin_entries() -> dict[str, Composite]:
 
 
 def sides_of(comparison: Comparison) -> list[Side]:
-    """Those that differ; stock only where it can run."""
+    """The sides of a comparison that differ from each other; stock only where it can run."""
     named = builtin_entries()
     entries = list(named.values()) if comparison.entries == ALL else []
     for name in comparison.entries if comparison.entries != ALL else ():
@@ -118,7 +118,7 @@ def sides_of(comparison: Comparison) -> list[Side]:
 
 
 def on(comparison: Comparison, side: Side) -> AbstractContextManager[None]:
-    """What a side turns on."""
+    """Return a context in which the decompositions of a side are on."""
     if side in ("stock", "eager"):
         return nullcontext()
     return composites.enabled(*comparison.entries, decompositions=side)
@@ -258,7 +258,7 @@ def lines(row: Row) -> Iterator[tuple[str, ...]]:
 
 
 def _bars(row: Row, comparison: Comparison) -> Iterator[str]:
-    """What is expected of `fast`, and whether it is so."""
+    """The gain expected of `fast`, and whether a row reaches it."""
     gain = row.faster("fast")
     if gain is None:
         return
@@ -292,8 +292,8 @@ def main() -> None:
     options = parser.parse_args()
     names = chosen(COMPARISONS, options.names)
     cases = [("", name, partial(measure, name, options.repeats, options.budget)) for name in names]
-    found = list(measured(cases, options.results, lambda _, row: Row(**row)))
-    rows = [row for one in found for row in one.rows]
+    results = list(measured(cases, options.results, lambda _, row: Row(**row)))
+    rows = [row for one in results for row in one.rows]
     cells = [line for row in rows for line in lines(row)]
     text = page(
         "Decompositions beside stock's",
@@ -304,7 +304,7 @@ def main() -> None:
         [f"- {row.name}: {', '.join(row.taken) or 'none'}" for row in rows],
     )
     publish(text, options.markdown)
-    sys.exit(failures(found))
+    sys.exit(failures(results))
 
 
 if __name__ == "__main__":

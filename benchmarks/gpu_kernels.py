@@ -46,7 +46,7 @@ PACKAGE = Path(__file__).parents[1] / "examples" / "gpu_kernels" / "src"
 CUDA = "cuda"
 LENGTHS = (1024, 2048, 4096)
 BATCH, HEADS, SIZE = 4, 16, 64
-"""Of attention, and of the GPT, whose width is `HEADS * SIZE`."""
+"""The sizes of attention, and of the GPT, whose width is `HEADS * SIZE`."""
 LABELS = 1000
 """Random integers are less than this, which all tables and losses here have rows for."""
 ALONE, STEPS = 20, 4
@@ -75,7 +75,7 @@ Decompositions = Literal["stock", "fast", "fast for the CPU"]
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What is trained, as a program and in PyTorch."""
+    """A training case, as a program and in PyTorch."""
 
     name: str
     build: Callable[[], tuple[nn.Module, Any]]
@@ -83,15 +83,15 @@ class Trained:
     is_step: bool = False
     """A whole step is measured, and not its calls alone."""
     in_pytorch: Callable[[], Mapping[str, Callable[[], object]]] | None = None
-    """By column: a function that trains once on the GPU, without waiting for it."""
+    """A function, by column, that trains once on the GPU, without waiting for it."""
     kernels_bar: float | None = None
-    """How many times faster than the decompositions the kernels are to be."""
+    """The factor by which the kernels are to be faster than the decompositions."""
     flash_bar: float | None = None
     """The share of the speed of PyTorch's flash attention that the kernels are to have."""
     fast_bar: float | None = None
-    """How many times faster than stock's decompositions the fast ones are to be."""
+    """The factor by which the fast decompositions are to be faster than those of stock."""
     decompositions: Sequence[Decompositions] = ("stock", "fast")
-    """Those that it is exported with."""
+    """The choices of decompositions that the case is exported with."""
 
     def export(self, decompositions: Decompositions = "stock") -> Program:
         """The program of the gradients, or of the step."""
@@ -140,15 +140,15 @@ def attention_in_pytorch(length: int) -> Mapping[str, Callable[[], object]]:
     """Forward and backward of PyTorch's attention: the kernel of its choice, and flash."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    given = [
+    operands = [
         tensor.cuda().requires_grad_() for tensor in attention_case(length).operands().values()
     ]
-    query, key, value = (tensor.transpose(1, 2) for tensor in given)
+    query, key, value = (tensor.transpose(1, 2) for tensor in operands)
     gradient = torch.randn(query.shape, device="cuda", dtype=BF16)
 
     def run() -> None:
         result = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-        torch.autograd.grad(result, given, gradient, retain_graph=True)
+        torch.autograd.grad(result, operands, gradient, retain_graph=True)
 
     def flash() -> None:
         with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
@@ -250,8 +250,8 @@ def measured_training(
         runs[side], temporary[side] = _of_program(each, platform, is_step=case.is_step)
     if case.in_pytorch is not None and torch.cuda.is_available():
         runs |= {side: Run(run, _torch_is_done) for side, run in case.in_pytorch().items()}
-    found = _seconds(list(runs.values()), STEPS if case.is_step else ALONE, seconds)
-    times = dict(zip(runs, found, strict=True))
+    durations = _seconds(list(runs.values()), STEPS if case.is_step else ALONE, seconds)
+    times = dict(zip(runs, durations, strict=True))
     cells = [case.name, *(duration(times[side]) if side in times else "" for side in COLUMNS)]
     for side, over, bar in (
         ("decompositions", "kernels", case.kernels_bar),
@@ -275,7 +275,7 @@ def measured_alternative(
 
 
 def duration(seconds: float) -> str:
-    """As text, with three digits."""
+    """Seconds as text, with three digits."""
     for unit, scale in (("µs", 1e6), ("ms", 1e3)):
         if seconds * scale < 999.5:
             return f"{_digits(seconds * scale)} {unit}"
@@ -322,17 +322,17 @@ def _of_program(program: Program, platform: str, *, is_step: bool) -> tuple[Run,
     temporary memory of a run, in bytes."""
     import jax
 
-    given = random_inputs(program)
+    named = random_inputs(program)
     if not is_step:
         executable = compile_module(program.module, platform=platform)
-        return _of_arrays(executable, list(given.values())), executable.temporary_bytes
+        return _of_arrays(executable, list(named.values())), executable.temporary_bytes
     step = program.compile(platform, None)
     device = local_devices(platform)[0]
-    weights = {name: value for name, value in given.items() if name.startswith(("param", "buffer"))}
+    weights = {name: value for name, value in named.items() if name.startswith(("param", "buffer"))}
     with enable_x64():  # of classes
         batch = {
             name.removeprefix("kwarg:"): jax.device_put(value, device)
-            for name, value in given.items()
+            for name, value in named.items()
             if name.startswith("kwarg:")
         }
     current = [step.init(weights)]
@@ -378,9 +378,9 @@ def run(options: argparse.Namespace) -> None:
     # A page is of one machine: rows of another one in the file of results do not count.
     every = ((device, CASES[key].name, partial(_rows, CASES[key], options.seconds)) for key in keys)
     cases = _until(time.monotonic() + 60 * options.minutes, every)
-    found = list(measured(cases, options.results, lambda _, row: Line(**row)))
-    publish(markdown(device, found), options.markdown)
-    sys.exit(failures(found))
+    results = list(measured(cases, options.results, lambda _, row: Line(**row)))
+    publish(markdown(device, results), options.markdown)
+    sys.exit(failures(results))
 
 
 def _until(end: float, cases: Iterator[Measurement[Line]]) -> Iterator[Measurement[Line]]:

@@ -45,7 +45,7 @@ class Growing:
     composites: Sequence[str]
     sizes: Sequence[Sequence[int]]
     size: str
-    """What a condition of the registry compares: an expression of the operands' shapes."""
+    """The left side of a condition in the registry: an expression of the operands' shapes."""
     measure: str = "numbers"
 
     @property
@@ -126,7 +126,7 @@ class StepCase:
     name: str
     build: Callable[[], tuple[nn.Module, Batch]]
     bar: float | None = None
-    """How many times faster than stock's decompositions a step with kernels is to be."""
+    """The factor by which a step with kernels is to be faster than stock's decompositions."""
 
 
 STEPS: Sequence[StepCase] = (

@@ -145,17 +145,17 @@ class Call:
     composite: str
     stock: float
     faster: float | None
-    """Of the alternative that `decompositions="fast"` takes, where there is one."""
+    """The seconds of the alternative that `decompositions="fast"` takes, where there is one."""
     kernel: float | None
-    """None where no kernel takes the call."""
+    """The seconds of the kernel; None where no kernel takes the call."""
     bound: float
     difference: float | None
-    """Of the kernel's results and the decomposition's, relative to the largest value."""
+    """The kernel's difference from the decomposition, relative to the largest value."""
     bar: float | None
 
     @property
     def gain(self) -> float | None:
-        """How many times faster the kernel is than stock's decomposition."""
+        """The factor by which the kernel is faster than stock's decomposition."""
         return None if self.kernel is None else self.stock / self.kernel
 
     @property
@@ -235,10 +235,10 @@ def _arrays(program: Any, module: torch.nn.Module, batch: Sequence[torch.Tensor]
     }
     named["rng_seed"] = torch.tensor(1)
     others = iter(batch)
-    given = [named[value.name] if value.name in named else next(others) for value in program.inputs]
+    taken = [named[value.name] if value.name in named else next(others) for value in program.inputs]
     return [
         np.asarray(array(value.name, tensor))
-        for value, tensor in zip(program.inputs, given, strict=True)
+        for value, tensor in zip(program.inputs, taken, strict=True)
     ]
 
 
@@ -250,8 +250,9 @@ Gains = Sequence[tuple[int, float]]
 
 
 def growth(growing: Growing, seconds: float) -> Iterator[Line]:
-    """Where the kernels of some composites pay. The condition behind the alternative is empty where
-    it is the first one: a registry lists the kernel again for it, with a negative priority."""
+    """Lines on where the kernels of some composites pay. The condition behind the alternative is
+    empty where it is the first one: a registry lists the kernel again for it, with a negative
+    priority."""
     calls = [(size, call) for size, case in growing.cases for call in measured_calls(case, seconds)]
     for name in growing.composites:
         taken = sorted(
@@ -268,7 +269,7 @@ def growth(growing: Growing, seconds: float) -> Iterator[Line]:
 
 
 def _where(measure: str, gains: Gains) -> str:
-    """Where the kernel pays, as a registry says it. The last run has no end."""
+    """The sizes at which the kernel pays, as a registry says it. The last run has no end."""
     runs: list[list[int]] = []
     paid = False
     for size, gain in gains:
@@ -410,9 +411,9 @@ def main() -> None:
     of_parts = [case for case in cases(options) if case[0] in parts]
     names = chosen([name for _, name, _ in of_parts], options.names)
     left = [case for case in of_parts if case[1] in names]
-    found = list(measured(left, options.results, lambda _, row: Line(**row)))
-    publish(markdown(line for one in found for line in one.rows), options.markdown)
-    sys.exit(failures(found))
+    results = list(measured(left, options.results, lambda _, row: Line(**row)))
+    publish(markdown(line for one in results for line in one.rows), options.markdown)
+    sys.exit(failures(results))
 
 
 if __name__ == "__main__":

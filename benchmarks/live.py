@@ -402,9 +402,9 @@ def main() -> None:
     of_parts = [case for case in cases(options) if re.search(options.parts, case[0])]
     names = chosen([name for _, name, _ in of_parts], options.names)
     left = [case for case in of_parts if case[1] in names]
-    found = list(measured(left, options.results, lambda _, row: Line(**row)))
-    publish(markdown([line for one in found for line in one.rows]), options.markdown)
-    sys.exit(failures(found))
+    results = list(measured(left, options.results, lambda _, row: Line(**row)))
+    publish(markdown([line for one in results for line in one.rows]), options.markdown)
+    sys.exit(failures(results))
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ class Way:
     who: str
     """Eager CPU, stock XLA, this project, or a reference that nobody would write."""
     code: str
-    """As a user writes it."""
+    """The code of the product, as a user writes it."""
     product: Callable[[Tensor, Tensor], Tensor]
     device: str = "xla"
 
@@ -152,7 +152,7 @@ INTEGER_WAYS = (
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """Of a result, relative to the exact one."""
+    """The error of a result, relative to the exact one."""
 
     norm: float
     largest: float
@@ -168,12 +168,12 @@ class Error:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was measured of one way: a value for each K."""
+    """The measurements of one way: a value for each K."""
 
     way: Way
     values: list[Any]
     loss: str = ""
-    """Of gradients: what they are the gradients of."""
+    """The loss that gradients are of; empty for other rows."""
 
     def cells(self, form: Callable[[Any], str]) -> tuple[str, ...]:
         code = self.way.code if self.way.who == REFERENCE else f"`{self.way.code}`"
@@ -226,7 +226,7 @@ def wrong_elements(way: Way, a: Tensor, b: Tensor, exact: Tensor) -> int | None:
 
 
 def programs(size: int, dtype: torch.dtype) -> list[Row]:
-    """What the StableHLO holds of every way that is one graph: the types of its product, and the
+    """A row for the StableHLO of every way that is one graph: the types of its product, and the
     number and the bytes of its casts."""
     a, b = (tensor.to("xla") for tensor in operands(size, dtype))
     ways = [w for w in FLOAT_WAYS if w.device == "xla" and w.product is not _read_later]
@@ -267,12 +267,12 @@ def gradients(sizes: Sequence[int]) -> list[Row]:
     rows = [Row(way, [], loss) for loss in LOSSES for way in GRADIENT_WAYS]
     for size in sizes:
         a, b = operands(size, F32)
-        given = a.to(BF16), (b * LOGITS / size**0.5).to(BF16)
+        narrow = a.to(BF16), (b * LOGITS / size**0.5).to(BF16)
         for row in rows:
             loss = LOSSES[row.loss]
-            exact = _gradients(loss, torch.mm, *(t.to(F64) for t in given))
+            exact = _gradients(loss, torch.mm, *(t.to(F64) for t in narrow))
             with row.way.composites():
-                placed = (tensor.to(row.way.device) for tensor in given)
+                placed = (tensor.to(row.way.device) for tensor in narrow)
                 result = _gradients(loss, row.way.product, *placed)
             row.values.append([Error.of(*pair) for pair in zip(result, exact, strict=True)])
     return rows
@@ -357,7 +357,7 @@ def accumulated(name: str, batches: Sequence[int]) -> list[Accumulated]:
     module = module.to(BF16).eval()
     exact = copy.deepcopy(module).to(F64)
     stock, ours = copy.deepcopy(module).to("xla"), copy.deepcopy(module).to("xla")
-    found = []
+    rows = []
     with exactly():  # the helper turns on what it needs
         main = composites.nn.accumulate_gradients_in_fp32(ours)
         for batch in range(1, max(batches) + 1):
@@ -371,8 +371,8 @@ def accumulated(name: str, batches: Sequence[int]) -> list[Accumulated]:
                 expected = _weights(exact)
                 of_stock = _mean_error(_weights(stock), expected)
                 of_ours = _mean_error([main[w] for w in _weights(ours)], expected)
-                found.append(Accumulated(name, batch, of_stock, of_ours))
-    return found
+                rows.append(Accumulated(name, batch, of_stock, of_ours))
+    return rows
 
 
 def _weights(module: nn.Module) -> list[Tensor]:
@@ -397,7 +397,7 @@ class Measured:
 
     sizes: tuple[int, ...]
     floats: Mapping[str, list[Row]]
-    """By dtype."""
+    """The rows of products of floats, by dtype."""
     integers: list[Row]
     programs: list[Row]
     gradients: list[Row]

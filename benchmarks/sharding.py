@@ -47,7 +47,7 @@ _PRODUCT = re.compile(
     r" = [a-z]+\d*[a-z0-9]*\[([\d,]*)\]\S* dot\(%([\w.-]+),.*lhs_contracting_dims=\{([\d,]*)\}"
 )
 MEMORY = 1.02
-"""Of stock's bytes, at most."""
+"""The largest factor between the bytes of composites and of stock."""
 WHOLE = 1.5
 """A row in which stock multiplies as many times what composites do is named below the table."""
 
@@ -70,7 +70,7 @@ class OneSide:
 
     traffic: Traffic
     sharded: int
-    """How many gradients have a sharding."""
+    """The number of gradients that have a sharding."""
     memory: int
     """Bytes of the step's buffers on each device."""
     products: int
@@ -194,8 +194,8 @@ def _step(case: Sharded, mesh: Any) -> tuple[list[Any], int]:
             spmd.mark_sharding(tensor, mesh, spec)
     leaves = [t.requires_grad_() for t in tensors.values() if t.is_floating_point()]
     # Models may have parameters that they do not use. Nothing holds the result: it is not computed.
-    found = torch.autograd.grad(case.function(**tensors).square().sum(), leaves, allow_unused=True)
-    gradients = [gradient for gradient in found if gradient is not None]
+    grads = torch.autograd.grad(case.function(**tensors).square().sum(), leaves, allow_unused=True)
+    gradients = [gradient for gradient in grads if gradient is not None]
     torch_xla.sync(wait=True)
     specs = [torch_xla._XLAC._get_xla_sharding_spec(gradient) for gradient in gradients]
     return gradients, sum("devices=" in spec for spec in specs)

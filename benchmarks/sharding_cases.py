@@ -1,4 +1,4 @@
-"""What the sharding benchmark runs: calls whose tensors a mesh of devices shares out."""
+"""Calls that the sharding benchmark runs, on tensors that a mesh of devices shares out."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class Sharded:
     make: Callable[[], dict[str, Tensor]]
     function: Callable[..., Any]
     specs: Mapping[str, Spec] | Callable[[str, Tensor], Spec | None]
-    """Of the tensors that are shared out; the others are whole on each device."""
+    """The specs of tensors that are shared out; the others are whole on each device."""
     axes: tuple[str, ...] = (MODEL,)
-    """Of the mesh. Where there are two, the first has two devices."""
+    """The axes of the mesh. Where there are two, the first has two devices."""
 
     def spec(self, name: str, tensor: Tensor) -> Spec | None:
-        """How a tensor is shared out; None if it is whole on each device."""
+        """The partition spec of a tensor; None if the tensor is whole on each device."""
         return self.specs(name, tensor) if callable(self.specs) else self.specs.get(name)
 
     @property
     def held(self) -> bool:
-        """Whether a test holds that composites have no more collectives than stock."""
+        """True if a test checks that composites have no more collectives than stock."""
         return self.name not in MORE
 
 
@@ -101,7 +101,7 @@ MODELS: Mapping[str, Mapping[str, Any]] = _FILE["models"]
 TENSOR_PARALLEL: Mapping[str, Spec] = {
     end: _spec(axes) for end, axes in _FILE["tensor parallel"].items()
 }
-"""By the end of a parameter's name: the sharding of Megatron (Shoeybi et al., 2019)."""
+"""The sharding of Megatron (Shoeybi et al., 2019), by the end of a parameter's name."""
 
 
 def build(model: str) -> torch.nn.Module:
@@ -122,7 +122,7 @@ AXES: Mapping[Parallelism, tuple[str, ...]] = {
 
 
 def spec(kind: Parallelism, name: str, tensor: Tensor) -> Spec | None:
-    """How a step's parameter, or its batch, is divided."""
+    """The partition spec of a step's parameter, or of its batch."""
     if name == "input_ids":
         return None if kind == "tensor" else (AXES[kind][0], None)
     if kind == "FSDP":
@@ -147,8 +147,8 @@ def _fully_sharded(module: torch.nn.Module) -> torch.nn.Module:
         spmd.mark_sharding(first, mesh, (FSDP, *[None] * (first.dim() - 1)))
 
     def wrapped(child: torch.nn.Module) -> torch.nn.Module:
-        found: torch.nn.Module = FullySharded(child, mesh=mesh, shard_output=divide_result)
-        return found
+        divided: torch.nn.Module = FullySharded(child, mesh=mesh, shard_output=divide_result)
+        return divided
 
     for owner in list(module.modules()):
         for name, child in owner.named_children():
@@ -171,8 +171,8 @@ def _training(model: str, kind: Parallelism) -> Sharded:
             module = _fully_sharded(module)
             names = [name for name, _ in module.named_parameters()]
             parameters = {name: parameters[name.replace("_orig_module.", "")] for name in names}
-        given = {"input_ids": input_ids, "labels": input_ids}
-        loss: Tensor = torch.func.functional_call(module, parameters, (), given).loss
+        inputs = {"input_ids": input_ids, "labels": input_ids}
+        loss: Tensor = torch.func.functional_call(module, parameters, (), inputs).loss
         return loss
 
     return Sharded(
@@ -196,7 +196,7 @@ OPERATORS: Mapping[str, Callable[..., Case]] = {
     "rms_norm": lambda *shape: called("rms norm", _rms_norm, shape, shape[-1:]),
     "softmax": softmax,
 }
-"""By entry: its case."""
+"""The case of each entry."""
 CASES: tuple[Sharded, ...] = (
     *(_sharded(name, **row) for name, row in _FILE["calls"].items()),
     *(_training(model, kind) for kind in AXES for model in MODELS),
@@ -210,4 +210,4 @@ MORE = frozenset(
         "step of BERT, 2-D",
     )
 )
-"""Where stock computes the same on every device."""
+"""The cases in which stock computes the same on every device."""

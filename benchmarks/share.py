@@ -54,7 +54,7 @@ allows (65,530), and ends."""
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What some training steps gave."""
+    """The results of some training steps."""
 
     outside: int
     """Instructions outside composites."""

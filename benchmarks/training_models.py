@@ -81,7 +81,7 @@ LARGER: Mapping[str, int] = {
     "hidden_size": 256,
     "intermediate_size": 512,
 }
-"""Where attention and losses take as long as what surrounds them."""
+"""The models in which attention and losses take as long as what surrounds them."""
 LARGER_LENGTH = 256
 
 
@@ -109,7 +109,7 @@ class Architecture:
         return Model(module, self.batch(), _loss)
 
     def build_larger(self) -> Model:
-        """The same with LARGER sizes, for models of text."""
+        """The model with LARGER sizes, for models of text."""
         assert self.batch is tokens_to_themselves
         # RoBERTa counts positions from behind the number of its padding token.
         positions = {"max_position_embeddings": LARGER_LENGTH + 2}

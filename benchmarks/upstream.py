@@ -53,7 +53,7 @@ class Row:
 
     file: str
     outcomes: Mapping[str, Outcomes]
-    """By setting."""
+    """The outcomes by setting."""
 
     @property
     def differences(self) -> list[tuple[str, str, str]]:
@@ -106,13 +106,13 @@ def outcomes_of(log: Path, file: str) -> Outcomes:
     """The outcomes in JUnit's XML, where there is some; of a test that has several, the worst."""
     if not log.exists():
         return {f"{file} (as a whole)": "crashed"}
-    found: dict[str, str] = {}
+    outcomes: dict[str, str] = {}
     module = file.removesuffix(".py").replace("/", ".")
     for case in ElementTree.parse(log).iter("testcase"):
         parts = [case.get("classname", "").removeprefix(module).strip("."), case.get("name", "")]
         test = "::".join([file, *filter(None, parts)])
-        found[test] = max(found.get(test, "passed"), _outcome(case), key=OUTCOMES.index)
-    return found
+        outcomes[test] = max(outcomes.get(test, "passed"), _outcome(case), key=OUTCOMES.index)
+    return outcomes
 
 
 def _outcome(case: ElementTree.Element) -> str:

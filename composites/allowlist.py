@@ -52,18 +52,18 @@ def resolve(
     removed: set[str] = set()
     for item in items:
         if item.startswith("-"):
-            found = _entries(item[1:].strip(), catalog, every_version=True)
-            removed.update(entry.identity for entry in found)
+            entries = _entries(item[1:].strip(), catalog, every_version=True)
+            removed.update(entry.identity for entry in entries)
             continue
-        found = _entries(item, catalog, every_version=every_version)
+        entries = _entries(item, catalog, every_version=every_version)
         if split_version(item)[1] is None:
-            added.update(entry.identity for entry in found)
+            added.update(entry.identity for entry in entries)
         else:
-            for entry in found:
+            for entry in entries:
                 exact.setdefault(entry.qualified, set()).add(entry.identity)
     if removed and not added and not exact:
-        given, meant = ",".join(items), ",".join(("all", *items))
-        raise AllowlistError(f"{given!r} only removes entries and turns none on; write {meant!r}")
+        written, meant = ",".join(items), ",".join(("all", *items))
+        raise AllowlistError(f"{written!r} only removes entries and turns none on; write {meant!r}")
     removed |= _fusing(removed, catalog).difference(
         entry.identity for entry in named_entries(items, catalog)
     )
@@ -85,7 +85,7 @@ def _fusing(removed: Set[str], catalog: Catalog) -> set[str]:
 
 
 def named_entries(items: Iterable[str], catalog: Catalog) -> tuple[Composite, ...]:
-    """The entries that items name by themselves, and their backwards.
+    """The entries that items name by themselves, and their backward entries.
 
     Entries that `all` turns on are left out, and so are those that come along because they produce
     the composite of the same name. `acme.*` names all entries of a vendor.
@@ -117,7 +117,7 @@ def _entries(name: str, catalog: Catalog, *, every_version: bool) -> Iterable[Co
             if related is not None
         ]
     if name == "all":
-        found = tuple(entry for entry in catalog if not catalog.shadowed(entry))
+        entries = tuple(entry for entry in catalog if not catalog.shadowed(entry))
     else:
-        found = catalog.namespace(name.removesuffix(".*"))
-    return found if every_version else catalog.highest(found)
+        entries = catalog.namespace(name.removesuffix(".*"))
+    return entries if every_version else catalog.highest(entries)

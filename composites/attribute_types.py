@@ -159,7 +159,7 @@ def rank(value: Any) -> int:
 
 
 def segment_sizes(*arguments: Any) -> str:
-    """How many operands each argument is: the length of a list, 1 for a tensor, and -1 for an
+    """The number of operands of each argument: the length of a list, 1 for a tensor, and -1 for an
     absent one, since an absent list is not an empty one."""
     return i64_list(
         len(value) if isinstance(value, list | tuple) else -1 if value is None else 1
@@ -168,7 +168,7 @@ def segment_sizes(*arguments: Any) -> str:
 
 
 def segment_sizes_of_lists(*arguments: Any) -> str | None:
-    """The same for arguments of which no annotation says what they are. None without lists."""
+    """The segment sizes of arguments without annotations. None if there are no lists."""
     lists = any(isinstance(value, list | tuple) for value in arguments)
     return segment_sizes(*arguments) if lists else None
 
@@ -202,7 +202,7 @@ class AttributeType:
         return self.name.endswith("[]") or self.item is not None
 
     def takes_argument(self, kind: ArgumentKind) -> bool:
-        """Whether an argument of this kind can become the attribute."""
+        """Return whether an argument of this kind can become the attribute."""
         if self.item is not None:
             if self.item.is_list:  # no schema has lists of lists, and no annotation is read as one
                 return kind == "other"
@@ -211,7 +211,7 @@ class AttributeType:
         return kind in (*self.default_for, *self.also_for)
 
     def takes_constant(self, value: Any) -> bool:
-        """Whether a constant of YAML can become the attribute."""
+        """Return whether a constant of YAML can become the attribute."""
         if not self.is_list:
             return type(value) in self.constants
         if not isinstance(value, list):
@@ -239,7 +239,7 @@ BY_NAME = {type_.name: type_ for type_ in TABLE}
 
 _ITEM_OF: dict[ArgumentKind, ArgumentKind] = {"ints": "int", "floats": "float", "bools": "bool"}
 DEEPEST = 3
-"""How deep arrays can be nested."""
+"""The greatest depth of nested arrays."""
 
 
 def attribute_type(name: str, depth: int = 0) -> AttributeType | None:
@@ -265,8 +265,8 @@ def types_of_constant(value: Any) -> tuple[str, ...]:
     kinds: set[type] = {type(item) for item in value} if is_list else {type(value)}
     if kinds == {int, float}:
         kinds = {float}
-    found = [t.name for t in TABLE if t.is_list == is_list and kinds <= set(t.constants)]
-    return tuple(found) if len(kinds) == 1 else ()
+    types = [t.name for t in TABLE if t.is_list == is_list and kinds <= set(t.constants)]
+    return tuple(types) if len(kinds) == 1 else ()
 
 
 def _key(name: str) -> str:

@@ -19,7 +19,7 @@ _RUN = (
 
 
 def command_of(module: str, *arguments: str) -> list[str]:
-    """What to start for `main` of a module, with these arguments in `sys.argv`.
+    """The command that runs `main` of a module, with these arguments in `sys.argv`.
 
     The other process finds this package where this process has it, and whatever else is on the path
     of this process. That comes behind its own path: a user's json.py beside a model is in front of

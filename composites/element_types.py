@@ -21,7 +21,7 @@ class FloatFormat:
     largest: int
     """Exponent of the largest finite value."""
     complete: bool = False
-    """Whether it has both infinities, NaN and both zeros."""
+    """True if the type has both infinities, NaN and both zeros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class ElementType:
     numpy: str
     """The name in numpy or ml_dtypes. PyTorch uses the same name if it has the type."""
     pytorch: bool = False
-    """Whether tensors of torch_xla can have it."""
+    """True if tensors of torch_xla can have the type."""
     hlo: int | None = None
     """The number in `xla.PrimitiveType`."""
     literal: str | None = None
     """The field of `xla.LiteralProto` that holds its values; None for types of less than a byte,
     which this project never writes."""
     format: FloatFormat | None = None
-    """None for types that are not floats, and for f8E8M0FNU."""
+    """The format of a float; None for types that are not floats, and for f8E8M0FNU."""
     safetensors: str | None = None
     """The name in files of safetensors; None for types that no checkpoint of ours has."""
 
@@ -95,13 +95,13 @@ BY_NAME = {type_.name: type_ for type_ in TABLE}
 """The element types by their StableHLO names."""
 
 PYTORCH_NAMES = {type_.name: type_.numpy for type_ in TABLE if type_.pytorch}
-"""From StableHLO names to PyTorch names, for the types that torch_xla's tensors can have."""
+"""PyTorch names by StableHLO name, for the types that torch_xla's tensors can have."""
 
 REGISTRY_TYPES = tuple(PYTORCH_NAMES)
 """The types that a registry file may name in `when: {dtypes: …}`."""
 
 NAME_OF_PYTORCH = {pytorch: name for name, pytorch in PYTORCH_NAMES.items()}
-"""From PyTorch names to StableHLO names."""
+"""StableHLO names by PyTorch name."""
 
 NAME_OF_SAFETENSORS = {type_.safetensors: type_.name for type_ in TABLE if type_.safetensors}
-"""From the names of safetensors to StableHLO names."""
+"""StableHLO names by the name of safetensors."""

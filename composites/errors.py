@@ -64,7 +64,7 @@ class UnsupportedCallError(CompositesError):
 
 
 class DeclinedError(UnsupportedCallError):
-    """A composite does not claim a call, which is no fallback: its own hook has counted it, or it
+    """A composite does not claim a call. This is not a fallback: its own hook has counted it, or it
     is something else than what the entry catches."""
 
 

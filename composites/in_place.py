@@ -1,4 +1,4 @@
-"""What a function that adapts arguments writes to them, which it says and does not do.
+"""The writes to its arguments that an adapting function describes and does not do.
 
 Results of a graph get the memory of its arguments in the order in which they were written. So the
 order decides whether a parameter stays where it is, or is copied; the frontend knows which is best.
@@ -17,18 +17,19 @@ class Written:
     """Tensors and their new values, which one composite computes from them."""
 
     targets: Sequence[Tensor]
-    """In the order of the composite's operands. No two of them share memory."""
+    """The tensors that are written, in the order of the composite's operands, without shared
+    memory."""
     values: Sequence[Tensor]
-    """Of the targets' shapes."""
+    """The values that are written, of the targets' shapes."""
     parameters: int = 1
-    """So many of the targets, the first ones, are parameters. The others are an optimizer's state,
-    which no gradient is computed from."""
+    """The number of targets, the first ones, that are parameters. The others are an optimizer's
+    state, which no gradient is computed from."""
 
 
 @dataclass(frozen=True, slots=True)
 class InPlace:
-    """What the step of an optimizer writes. An adapting function of one returns this."""
+    """The writes of an optimizer's step. A function that adapts such a step returns this."""
 
     written: Sequence[Written]
     gradients: Sequence[Tensor]
-    """Those that the values are computed from."""
+    """The gradients that the values are computed from."""

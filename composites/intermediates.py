@@ -64,7 +64,7 @@ class Named:
 
     @property
     def is_written_to(self) -> bool:
-        """Whether the decomposition has written to the value since."""
+        """True if the decomposition has written to the value since."""
         return _version_of(self.value) != self.version
 
 
@@ -78,11 +78,11 @@ def _version_of(value: Any) -> int:
 @contextmanager
 def recorded() -> Iterator[list[Named]]:
     """A context in which this thread's named values are collected."""
-    found: list[Named] = []
+    named: list[Named] = []
 
     def record(value: Any, name: str) -> Any:
-        found.append(Named(name, value, _version_of(value)))
+        named.append(Named(name, value, _version_of(value)))
         return value
 
     with handled(record):
-        yield found
+        yield named

@@ -49,7 +49,7 @@ def entry(name: str) -> EntryFunction:
 
 
 def available(*names: str) -> tuple[Availability, ...]:
-    """Which entries JAX programs can have, and why they cannot have others.
+    """The entries that JAX programs can have, and why they cannot have others.
 
     Each entry is traced with an example call, and its gradient, so that all of them take a minute.
 

@@ -12,7 +12,7 @@ LEVELS = {"info": logging.INFO, "debug": logging.DEBUG}
 
 
 _NAME = "composites"
-"""Of the handler."""
+"""The name of the handler."""
 
 
 def show_messages(level: str) -> None:

@@ -119,13 +119,13 @@ def unknown_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
 @cache
 def warn_of_unknown_variables() -> None:
     """Warn of variables that nothing reads, once in a process."""
-    found = unknown_variables(os.environ)
-    if not found:  # every `import torch` comes here, and must not import more than it needs
+    unknown = unknown_variables(os.environ)
+    if not unknown:  # every `import torch` comes here, and must not import more than it needs
         return
     from composites.errors import CompositesWarning, did_you_mean
 
     known = [variable.name for variable in VARIABLES]
-    for name in found:
+    for name in unknown:
         hint = did_you_mean(name.upper(), known) or f" (known: {', '.join(known)})"
         warnings.warn(
             f"the environment variable {name} is set, but nothing reads it{hint}",

@@ -69,27 +69,27 @@ def operator_names() -> list[str]:
 
 
 def is_implicit_autograd(qualified: str) -> bool:
-    """Whether an operator has a CompositeImplicitAutograd kernel. PyTorch then decomposes it before
-    the call reaches a backend."""
+    """Return whether an operator has a CompositeImplicitAutograd kernel. PyTorch then decomposes it
+    before the call reaches a backend."""
     key = "CompositeImplicitAutograd"
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(qualified, key))
 
 
 def takes_numbers(name: str) -> bool:
-    """Whether an operator, `namespace::name`, takes Python numbers in the place of tensors."""
+    """Return whether an operator, `namespace::name`, takes Python numbers in place of tensors."""
     return bool(torch._C._should_allow_numbers_as_tensors(name.partition("::")[2]))
 
 
 def depends_on_values(qualified: str) -> bool:
-    """Whether the sizes of an operator's results depend on the values of its operands, as in
+    """Return whether the sizes of an operator's results depend on the values of its operands, as in
     `aten::nonzero`."""
     name, _, overload = qualified.removeprefix("aten::").partition(".")
-    found = getattr(getattr(torch.ops.aten, name), overload or "default")
-    return torch.Tag.dynamic_output_shape in found.tags
+    operator = getattr(getattr(torch.ops.aten, name), overload or "default")
+    return torch.Tag.dynamic_output_shape in operator.tags
 
 
 def kernel_origin(qualified: str, dispatch_key: str) -> str:
-    """Where an operator's kernel for a dispatch key was registered, as the dispatcher prints it."""
+    """The dispatcher's line that says where an operator's kernel for a key was registered."""
     table = torch._C._dispatch_dump_table(qualified).splitlines()
     return next((line for line in table if line.startswith(f"{dispatch_key}:")), "")
 
@@ -139,12 +139,12 @@ def whole_operator(overload: Any) -> Any:
 
 
 def is_operator(target: Any) -> bool:
-    """Whether what a node of a graph calls is an overload of an operator."""
+    """Return whether the target of a graph's node is an overload of an operator."""
     return isinstance(target, torch._ops.OpOverload)
 
 
 def writes_to_an_argument(target: Any) -> bool:
-    """Whether what a node of a graph calls is an operator that writes to an argument."""
+    """Return whether the target of a graph's node is an operator that writes to an argument."""
     return is_operator(target) and bool(target._schema.is_mutable)
 
 
@@ -154,7 +154,7 @@ def tags_of(target: Any) -> Sequence[Any]:
 
 
 def takes_device(target: Any) -> bool:
-    """Whether what a node of a graph calls is an operator that takes a device."""
+    """Return whether the target of a graph's node is an operator that takes a device."""
     return is_operator(target) and any(a.name == "device" for a in target._schema.arguments)
 
 
@@ -350,12 +350,12 @@ def operators_with_kernel(key: str) -> frozenset[str]:
 
 
 def includes_key(key: Any) -> bool:
-    """Whether this thread includes a dispatch key in every call."""
+    """Return whether this thread includes a dispatch key in every call."""
     return bool(torch._C._dispatch_tls_is_dispatch_key_included(key))
 
 
 def in_python_dispatcher() -> bool:
-    """Whether PyTorch's Python dispatcher chooses kernels, as under torch.compile."""
+    """Return whether PyTorch's Python dispatcher chooses kernels, as under torch.compile."""
     return includes_key(torch._C.DispatchKey.PythonDispatcher)
 
 
@@ -379,16 +379,16 @@ def asking_key(key: Any) -> AbstractContextManager[Any]:
 
 def fresh_dispatch_state() -> DispatchState:
     """The dispatcher state of a new thread, which is the state in which a user's call starts."""
-    found: list[Any] = []
+    sets: list[Any] = []
 
     def read() -> None:
-        found.append(torch._C._dispatch_tls_local_include_set())
-        found.append(torch._C._dispatch_tls_local_exclude_set())
+        sets.append(torch._C._dispatch_tls_local_include_set())
+        sets.append(torch._C._dispatch_tls_local_exclude_set())
 
     thread = threading.Thread(target=read, name="composites-dispatch-state")
     thread.start()
     thread.join()
-    return found[0], found[1]
+    return sets[0], sets[1]
 
 
 def dispatching_from(state: DispatchState) -> AbstractContextManager[Any]:
@@ -504,7 +504,7 @@ def operands_of_product(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     written to since is an error.
 
     Raises:
-        LookupError: it is no such result, or not only that; the message says why.
+        LookupError: it is not such a result, or not only that; the message says why.
     """
     node = matrix.grad_fn
     if node is None or not torch.is_grad_enabled():
@@ -555,7 +555,7 @@ def transpose_of(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def stands_for_a_tensor(tensor: torch.Tensor) -> bool:
-    """Whether a tensor represents a real one while torch.compile traces."""
+    """Return whether a tensor represents a real one while torch.compile traces."""
     return isinstance(tensor, FunctionalTensor | FakeTensor)
 
 
@@ -592,7 +592,7 @@ def base_of(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def was_written(tensor: torch.Tensor) -> bool:
-    """Whether an operation in place has written to a tensor since it was made."""
+    """Return whether an operation in place has written to a tensor since it was made."""
     return not tensor.is_inference() and tensor._version > 0
 
 
@@ -602,8 +602,8 @@ def version_kept(tensor: torch.Tensor) -> AbstractContextManager[Any]:
 
 
 def share_memory(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether writing to one of the tensors may change another one. Dynamo, which cannot trace
-    this, looks for it itself."""
+    """Return whether writing to one of the tensors may change another one. Dynamo, which cannot
+    trace this, checks it by itself."""
     if torch.compiler.is_compiling():
         return False
     return len({tensor.untyped_storage()._cdata for tensor in tensors}) < len(tensors)
@@ -654,7 +654,7 @@ def renew(tensor: torch.Tensor) -> None:
 
 
 def _owns_memory(tensor: torch.Tensor) -> bool:
-    """Whether no other tensor shares the memory of a tensor."""
+    """Return whether no other tensor shares the memory of a tensor."""
     storage = tensor.untyped_storage()
     here = 1  # `storage` itself
     return bool(torch._C._storage_Use_Count(storage._cdata) == here + 1)
@@ -678,9 +678,9 @@ def printing(text_of: Callable[[Any], str | None]) -> Iterator[None]:
     original = torch._tensor_str._str
 
     def text(self: Any, *, tensor_contents: Any = None) -> str:
-        found = text_of(self)
-        if found is not None:
-            return found
+        shown = text_of(self)
+        if shown is not None:
+            return shown
         return str(original(self, tensor_contents=tensor_contents))  # type: ignore[no-untyped-call]
 
     torch._tensor_str._str = text
@@ -691,7 +691,7 @@ def printing(text_of: Callable[[Any], str | None]) -> Iterator[None]:
 
 
 def is_transformed() -> bool:
-    """Whether a torch.func transform or forward-mode differentiation is active."""
+    """Return whether a torch.func transform or forward-mode differentiation is active."""
     return (
         forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
     )
@@ -754,7 +754,7 @@ def fake_mode(shapes: Any = None) -> AbstractContextManager[Any]:
 
 @dataclass(frozen=True, slots=True)
 class SizeGuard:
-    """What has to hold of symbolic sizes."""
+    """A condition that symbolic sizes have to meet."""
 
     text: str
     place: str
@@ -831,7 +831,7 @@ def text_of_size(size: torch.SymInt | torch.SymFloat) -> str:
 
 
 def is_key(value: Any) -> bool:
-    """Whether a value is a symbolic size that can be a key; see `hashable_sizes`."""
+    """Return whether a value is a symbolic size that can be a key; see `hashable_sizes`."""
     if not isinstance(value, torch.SymInt | torch.SymFloat):
         return False
     try:
@@ -848,8 +848,8 @@ def example_of(size: torch.SymInt) -> int:
 
 def bounds_of(size: torch.SymInt) -> tuple[int, int | None]:
     """The smallest and the largest size that it can be; None if there is no largest one."""
-    found = size.node.shape_env.bound_sympy(size.node.expr)
-    return int(found.lower), int(found.upper) if found.upper.is_Integer else None
+    bounds = size.node.shape_env.bound_sympy(size.node.expr)
+    return int(bounds.lower), int(bounds.upper) if bounds.upper.is_Integer else None
 
 
 def python_kernels() -> AbstractContextManager[Any]:
@@ -925,7 +925,7 @@ def resize_out(out: Tensor, shape: torch.Size) -> None:
 
 
 def is_metadata_check(target: Any) -> bool:
-    """Whether a node of an exported graph only checks a tensor's dtype, device and layout."""
+    """Return whether a node of an exported graph only checks dtype, device and layout."""
     return target is torch.ops.aten._assert_tensor_metadata.default
 
 

@@ -1,4 +1,4 @@
-"""How composites are lowered: code generation, hooks, emission, frontends and StableHLO passes.
+"""Lowering of composites: code generation, hooks, emission, frontends and StableHLO passes.
 
 The package itself imports nothing, so `import lowering.stablehlo` works without torch.
 """

@@ -49,7 +49,7 @@ log = logging.getLogger("composites")
 def catalog() -> Catalog:
     """The registries of this process. They are loaded once.
 
-    A package whose registry cannot be used is warned of, since it may have had an entry that
+    A package whose registry cannot be used causes a warning, since it may have had an entry that
     `gelu` or `all` means.
 
     Raises:
@@ -126,7 +126,7 @@ class _Active(RequestStack):
 _active = _Active()
 
 statistics = Statistics()
-"""What became of the calls that reached the hooks of this process."""
+"""The outcomes of the calls that reached the hooks of this process."""
 
 
 def active() -> tuple[str, ...]:
@@ -140,7 +140,7 @@ def active() -> tuple[str, ...]:
 
 
 def has_chosen_decompositions() -> bool:
-    """Whether somebody chose decompositions, those of stock too."""
+    """Return whether somebody chose decompositions, those of stock too."""
     return bool(_active.words or _active.requests.chosen or DECOMPOSITION.read())
 
 
@@ -286,9 +286,9 @@ def chosen_alternatives(
     """Entries with the alternatives that words choose for them."""
     by_entry = dict(words)
     for entry in entries:
-        found = entry.taken(by_entry.get(entry.identity, STOCK))
-        if found:
-            yield entry, found
+        alternatives = entry.taken(by_entry.get(entry.identity, STOCK))
+        if alternatives:
+            yield entry, alternatives
 
 
 def _words(
@@ -303,10 +303,10 @@ def _words(
     """
     text = DECOMPOSITION.read()
     words = {**(_of_environment(text) if text else {}), **requested}
-    found = ((entry.identity, words.get(entry.identity, STOCK)) for entry in entries)
+    pairs = ((entry.identity, words.get(entry.identity, STOCK)) for entry in entries)
     return tuple(
         (identity, word if target is None else for_target(word, target))
-        for identity, word in found
+        for identity, word in pairs
         if word != STOCK
     )
 
@@ -476,5 +476,5 @@ def _install_from(
         made.compiled_calls,
         computations,
         counted,
-        {entry.identity: found for entry, found in chosen_alternatives(entries, words)},
+        {entry.identity: kernels for entry, kernels in chosen_alternatives(entries, words)},
     )

@@ -1,7 +1,7 @@
 """Turning composites on after `import torch_xla`, without a line in the user's script.
 
 PyTorch calls `autoload` at the end of `import torch` (entry-point group `torch.backends`). If
-XLA_COMPOSITE_OP is not set, nothing is turned on; variables that look like it are warned of.
+XLA_COMPOSITE_OP is not set, nothing is turned on; variables that look like it cause a warning.
 Otherwise the composites are turned on once torch_xla has registered its kernels.
 `import torch_xla` may itself import torch, so torch_xla can be half imported at this point. The
 hook therefore waits for the last module that torch_xla imports.

@@ -232,7 +232,7 @@ def entry_of_function(
 
 
 def _deferred(function: Callable[..., Any]) -> str | None:
-    """What a function is whose call does not run its body yet; None for other functions."""
+    """The kind of a function whose call does not run its body yet; None for other functions."""
     if inspect.iscoroutinefunction(function):
         return "an async function"
     is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
@@ -259,7 +259,7 @@ def owner_of(function: Callable[..., Any], parameters: Sequence[str]) -> str | N
 
 
 def _warning_of_jax(entry: Composite, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function for calls that are no composite. It warns once if it gets JAX arrays, with which
+    """The function for calls that are not composites. It warns once of JAX arrays, with which
     a function may work that says nothing of tensors."""
     warned: list[bool] = []
 

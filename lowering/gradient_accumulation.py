@@ -170,5 +170,5 @@ def _accumulate_product(main: nn.Parameter, one: Tensor, other: Tensor) -> None:
 
 
 def _is_lowered(tensor: Tensor) -> bool:
-    """Whether products of a tensor become composites."""
+    """Return whether products of a tensor become composites."""
     return is_installed() and backend().frontend.tensors.owns(tensor)

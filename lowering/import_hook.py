@@ -105,7 +105,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
 
     @abstractmethod
     def watches(self, name: str) -> bool:
-        """Whether the action runs after the import of this module."""
+        """Return whether the action runs after the import of this module."""
 
     @abstractmethod
     def imported(self, name: str) -> None:
@@ -132,7 +132,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
     def _found_by_others(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> importlib.machinery.ModuleSpec | None:
-        """What the finders after this one find. Those before it have been asked."""
+        """The spec that the finders after this one find. Those before it have been asked."""
         finders = list(sys.meta_path)
         start = finders.index(self) + 1 if self in finders else len(finders)
         for finder in finders[start:]:

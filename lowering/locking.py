@@ -50,17 +50,17 @@ def lock_of(registry: Registry, catalog: Catalog) -> Lock:
         return Lock(registry.namespace, {}, tuple(bare), source=registry.source)
     with activation.all_off(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's, about examples that do not fit a backward
-        found = tuple(_Locker(registry, catalog, frontend).contracts())
-    return Lock(registry.namespace, _made_with(frontend), found, source=registry.source)
+        locked = tuple(_Locker(registry, catalog, frontend).contracts())
+    return Lock(registry.namespace, _made_with(frontend), locked, source=registry.source)
 
 
 def _made_with(frontend: Frontend) -> dict[str, str]:
-    """What the text of a decomposition depends on beside the registry."""
+    """The dependencies that the text of a decomposition has beside the registry."""
     made_with = {"device": frontend.graph.device}
     for package in _PACKAGES:
-        if found := installed(package):
+        if version := installed(package):
             # Builds of one release, such as +cpu and +cu128, lower alike.
-            made_with[package] = found.partition("+")[0]
+            made_with[package] = version.partition("+")[0]
     return made_with
 
 
@@ -110,8 +110,8 @@ class _Locker:
         return [
             _call(module, composite)
             for composite in _outermost(module)
-            if (found := signature(composite)).name == contract.composite
-            and found.version == contract.version
+            if (call := signature(composite)).name == contract.composite
+            and call.version == contract.version
         ]
 
 
@@ -136,7 +136,7 @@ class _Placed:
 
     frontend: Frontend
     most_leaves: int | None
-    """How many tensors get a gradient at most; None for all of floats and complex numbers."""
+    """The largest number of tensors with a gradient; None for all of floats and complex numbers."""
     inputs: list[torch.Tensor] = field(default_factory=list)
     leaves: list[torch.Tensor] = field(default_factory=list)
 
@@ -190,8 +190,8 @@ def recorded(frontend: Frontend, example: Callee, leaves: int | None) -> Module:
             reached = [result for result in results if result.requires_grad]
             taken = tuple(placed.leaves)
             grads = [placed(result.detach()).detach() for result in reached]
-            found = torch.autograd.grad(reached, taken, grads, allow_unused=True)
-            results = _tensors(found) or results
+            gradients = torch.autograd.grad(reached, taken, grads, allow_unused=True)
+            results = _tensors(gradients) or results
         graph = recording.lower_graph([r.detach() for r in results], placed.inputs)
     passes = [rename_decompositions] if graph.clean else clean_passes()
     return run_passes(graph.module, passes)

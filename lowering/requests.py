@@ -1,4 +1,4 @@
-"""What the program asks to be on: by `enable`, and by the blocks that its threads are in.
+"""Requests of the program for entries to be on: by `enable`, and by the blocks of its threads.
 
 What is on belongs to the process. An entry is on while anything asks for it: `enable`, or a block
 of any thread. Inside a block, `enable` and `disable` change what the block asks for, so that
@@ -33,11 +33,11 @@ class Block:
 
     thread: object = field(default_factory=threading.current_thread)
     names: Names = NOTHING
-    """What it asks for."""
+    """The names that the block asks for."""
     hidden: Names = NOTHING
-    """What was turned off inside it, although something around it asks for it."""
+    """The names that were turned off inside the block, although a block around it asks for them."""
     only: bool = False
-    """Whether nothing but what it asks for is on."""
+    """True if nothing but what the block asks for is on."""
     exporting: bool = False
     target: str | None = None
     """The consumer of what is exported, if it is known."""
@@ -47,7 +47,7 @@ class Block:
 
 
 _PROGRAM = Block(None)
-"""What `enable` asks for outside all blocks."""
+"""The block of what `enable` asks for outside all blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Requests:
     """All requests of the process."""
 
     blocks: tuple[Block, ...] = (_PROGRAM,)
-    """In the order in which they were entered. Those with `only` are of one thread."""
+    """The blocks in the order in which they were entered. Those with `only` are of one thread."""
 
     @property
     def names(self) -> Names:
@@ -63,21 +63,21 @@ class Requests:
         if self._scope:
             return _folded(self._scope)
         program, *blocks = self.blocks
-        found = program.names.difference(*(block.hidden for block in blocks))
+        asked = program.names.difference(*(block.hidden for block in blocks))
         threads = {block.thread for block in blocks}
-        return found.union(*(_folded(b for b in blocks if b.thread == t) for t in threads))
+        return asked.union(*(_folded(b for b in blocks if b.thread == t) for t in threads))
 
     @property
     def chosen(self) -> Words:
         """The decompositions of the entries that are to be on. The block that was entered last
         decides for the entries that it asks for."""
         blocks = self._scope or self.blocks
-        found = {name: word for block in blocks for name, word in block.words.items()}
-        return {name: found[name] for name in sorted(self.names & found.keys())}
+        words = {name: word for block in blocks for name, word in block.words.items()}
+        return {name: words[name] for name in sorted(self.names & words.keys())}
 
     @property
     def exporting(self) -> bool:
-        """Whether graphs are for an export."""
+        """True if graphs are for an export."""
         return any(block.exporting for block in self._scope[:1])
 
     @property
@@ -133,11 +133,11 @@ class Requests:
 
 
 def _folded(blocks: Iterable[Block]) -> Names:
-    """What nested blocks ask for together."""
-    found = NOTHING
+    """The names that nested blocks ask for together."""
+    names = NOTHING
     for block in blocks:
-        found = (found - block.hidden) | block.names
-    return found
+        names = (names - block.hidden) | block.names
+    return names
 
 
 class RequestStack(ABC):

@@ -37,7 +37,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class NoCalls:
-    """Why there are no calls."""
+    """The reason why there are no calls."""
 
     reason: str
 
@@ -51,7 +51,7 @@ class Sample:
     keywords: Mapping[str, Any]
     text: str = ""
     reference: Callable[..., Any] | None = None
-    """What the call means without composites, if it is not the same function."""
+    """The function that the call means without composites, if it is not the same function."""
 
     def placed(self, place: Place) -> Call:
         """Arguments and keywords, with `place(tensor)` in the place of each tensor."""
@@ -138,7 +138,7 @@ class ExampleCall:
     values: Mapping[str, Any]
     keyword_only: frozenset[str]
     of_decomposition: bool
-    """Whether the function is the entry's decomposition: the caller's arguments are others."""
+    """True if the function is the entry's decomposition: the caller's arguments are others."""
     specified: frozenset[str] = frozenset()
     """Arguments whose values come from `example` or from samples. The others are guessed."""
 
@@ -160,7 +160,7 @@ def example_calls(
     entry: Composite, function: Callable[..., Any] | None = None
 ) -> tuple[ExampleCall, ...] | NoCalls:
     """Calls that the entry claims: as its `example` says, the first sample of the module that its
-    file names for samples, or a guess for each element type. What has a module is no example,
+    file names for samples, or a guess for each element type. What has a module is not an example,
     and neither is a method.
 
     `function` is that of an entry under `@composite`; of other entries it is looked up.
@@ -168,10 +168,10 @@ def example_calls(
     Raises:
         LoweringError: the entry is on, and its `adapt` does not fit its decomposition.
     """
-    found = _callee(entry) if function is None else _described(entry, function)
-    if isinstance(found, NoCalls):
-        return found
-    function, operator = found
+    callee = _callee(entry) if function is None else _described(entry, function)
+    if isinstance(callee, NoCalls):
+        return callee
+    function, operator = callee
     if entry.example:
         if unknown := [name for name, _ in entry.example if operator.argument(name) is None]:
             return NoCalls(f"{operator.qualified} has no argument {unknown[0]!r}")
@@ -298,12 +298,12 @@ def refused_words(entry: Composite) -> Iterator[tuple[str, str, str]]:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, without the lines that PyTorch adds about itself."""
+    """The text of an error, without the lines that PyTorch adds about itself."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
 def _callee(entry: Composite) -> tuple[Callable[..., Any], Operator] | NoCalls:
-    """What the entry catches, as a function, and its arguments.
+    """The operator or function that the entry catches, as a function, and its arguments.
 
     A Python function whose arguments are adapted is represented by the decomposition.
     """
@@ -396,9 +396,9 @@ def _value(argument: Argument, entry: Composite, shape: tuple[int, ...], dtype: 
     Raises:
         LookupError: none is known.
     """
-    given = dict(entry.example)
-    if argument.name in given:
-        value = given[argument.name]
+    example = dict(entry.example)
+    if argument.name in example:
+        value = example[argument.name]
         if argument.kind == "dtype" and value is not None:
             return getattr(torch, PYTORCH_NAMES[str(value)])
         if isinstance(value, Tensor):

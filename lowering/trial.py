@@ -1,4 +1,4 @@
-"""Whether the entries of registries can be turned on. Each is turned on and off again.
+"""Checks that the entries of registries can be turned on. Each is turned on and off again.
 
 `composites check` calls this. It takes the registries and the catalog that they are part of, and
 returns the problems that `enable`, and the first call, would report.
@@ -45,11 +45,11 @@ from lowering.sample_calls import (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found."""
+    """The problems and remarks of a trial."""
 
     problems: tuple[Problem, ...]
     remarks: tuple[str, ...]
-    """What could not be checked here, and what only some sets of entries have as a problem."""
+    """The checks that could not run here, and problems that only some sets of entries have."""
 
 
 def try_entries(registries: Iterable[Registry], catalog: Catalog) -> Report:
@@ -74,11 +74,11 @@ def try_entries(registries: Iterable[Registry], catalog: Catalog) -> Report:
             for kernel in (*registry.kernels, *of_entries):
                 if kernel.platform is None:
                     continue  # see `_unusable`
-                found = _missing(kernel)
-                if isinstance(found, str):
-                    remarks.append(found)
-                elif found is not None:
-                    problems.append(found)
+                missing = _missing(kernel)
+                if isinstance(missing, str):
+                    remarks.append(missing)
+                elif missing is not None:
+                    problems.append(missing)
     # A backward is tried alone and with each of its forwards.
     return Report(tuple(dict.fromkeys(problems)), tuple(dict.fromkeys(remarks)))
 
@@ -91,7 +91,7 @@ def _clashes(registry: Registry, catalog: Catalog) -> Iterator[str]:
 
 
 def _without_samples(registry: Registry) -> Iterator[Problem]:
-    """Why the module that a file names for samples cannot be imported."""
+    """The reason why the module that a file names for samples cannot be imported."""
     if registry.samples is not None:
         module, place = registry.samples
         try:
@@ -114,7 +114,7 @@ def _not_imported(entry: Composite) -> Iterator[str]:
 
 
 def _not_copied(entry: Composite) -> Iterator[str]:
-    """What keeps an entry with `copies` from finding any."""
+    """The reasons why an entry with `copies` finds none."""
     for package in entry.copies:
         if next(module_names(package), None) is None:
             yield f"{entry.location}: {entry.name}: copies: package {package} is not installed"
@@ -123,8 +123,8 @@ def _not_copied(entry: Composite) -> Iterator[str]:
 def _class_of(target: str) -> type | None:
     """The class of a method, whose module is imported."""
     owner, _, _ = target.rpartition(".")
-    found = find_function(owner) if "." in target.partition(":")[2] else None
-    return found if isinstance(found, type) else None
+    value = find_function(owner) if "." in target.partition(":")[2] else None
+    return value if isinstance(value, type) else None
 
 
 def _uncopied(entry: Composite) -> Iterator[str]:
@@ -242,7 +242,7 @@ def _unusable(files: Sequence[str | None], catalog: Catalog) -> Iterator[Problem
 
 def _call(entry: Composite, counted: EntryStatistics) -> Iterator[str]:
     """Call what the entry catches once, if an example call is easily made. Nothing is computed on
-    the device. Yields why a call that the file gives is no example.
+    the device. Yields why a call that the file gives is not an example.
 
     Raises:
         LoweringError: the decomposition failed.
@@ -283,7 +283,7 @@ def _call(entry: Composite, counted: EntryStatistics) -> Iterator[str]:
 
 
 def _refused(call: ExampleCall) -> str:
-    """What PyTorch or the function says of a call that fails on the CPU, where no entry takes
+    """The error of PyTorch or the function in a call that fails on the CPU, where no entry takes
     it."""
     try:
         with torch.random.fork_rng(devices=()):

@@ -1,4 +1,4 @@
-"""What every benchmark is made of.
+"""The parts that every benchmark is made of.
 
 - `timing`: sides that take turns in one process, ratios with quartiles, and bars.
 - `processes` and `memory`: measurements in processes of their own.

@@ -1,4 +1,4 @@
-"""How much memory a program needs: XLA's own statistics.
+"""The memory that a program needs, from XLA's own statistics.
 
 XLA writes a report of the buffers of each program that it compiles, if `DUMP` is among its flags
 when torch_xla or jax starts: parameters, results and all that is in between, with buffers that are
@@ -22,12 +22,12 @@ def of_last_program(folder: Path) -> int | None:
     reports = sorted(folder.glob(_REPORT), key=_number)
     if not reports:
         return None
-    found = _TOTAL.search(reports[-1].read_text(encoding="utf-8"))
-    if found is None:
+    match = _TOTAL.search(reports[-1].read_text(encoding="utf-8"))
+    if match is None:
         raise RuntimeError(f"{reports[-1]} does not say how many bytes are used")
-    return int(found[1])
+    return int(match[1])
 
 
 def _number(report: Path) -> int:
-    """Of the program, in the order of compilation: `module_0012.SyncTensorsGraph…`."""
+    """The number of a program, in the order of compilation: `module_0012.SyncTensorsGraph…`."""
     return int(report.name.partition(".")[0].removeprefix("module_"))

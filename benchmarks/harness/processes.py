@@ -39,9 +39,9 @@ def each_in_processes(
         while left:
             with new_process() as process:
                 try:
-                    for found in process.map(function, left):
+                    for result in process.map(function, left):
                         del left[0]
-                        yield found
+                        yield result
                 except BrokenProcessPool as error:
                     del left[0]
                     yield error
@@ -64,5 +64,5 @@ def environment(changed: Mapping[str, str]) -> Iterator[None]:
 
 def xla_flags(*added: str) -> dict[str, str]:
     """The variable with which XLA starts with more flags than this process has."""
-    given = os.environ.get("XLA_FLAGS")
-    return {"XLA_FLAGS": " ".join([*([given] if given else []), *added])}
+    flags = os.environ.get("XLA_FLAGS")
+    return {"XLA_FLAGS": " ".join([*([flags] if flags else []), *added])}

@@ -95,7 +95,7 @@ def measured(
 
 
 def failures(found: Iterable[Measured[Any]]) -> str | None:
-    """For `sys.exit`: the cases that have failed, or None."""
+    """The cases that have failed, for `sys.exit`, or None."""
     failed = [f"not measured: {one.name}: {one.failure}" for one in found if one.failure]
     return "\n".join(failed) or None
 

@@ -67,7 +67,7 @@ def kept(value: float, bar: float) -> str:
 
 
 def ratio(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> Ratio:
-    """Of the samples of two sides, block by block."""
+    """The ratio of the samples of two sides, block by block."""
     ratios = [min(b) / min(a) for a, b in zip(first, second, strict=True)]
     if len(ratios) == 1:
         return Ratio.exactly(ratios[0])
@@ -117,7 +117,7 @@ def samples_of(run: Callable[[], Any], count: int) -> list[float]:
 
 
 def affordable(step: float, budget: float, fewest: int, most: int) -> tuple[int, int]:
-    """How many blocks each side has within about `budget` seconds, and samples of each block.
+    """The numbers of blocks, within about `budget` seconds, and of samples of each block.
 
     Args:
         step: seconds of one step of all sides.
@@ -141,7 +141,7 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 def seconds(action: Callable[[], T]) -> tuple[float, T]:
-    """How long it took, and what it returned."""
+    """The seconds that an action took, and the value that it returned."""
     start = time.perf_counter()
     result = action()
     return time.perf_counter() - start, result
@@ -157,7 +157,7 @@ def settle() -> None:
 
 
 def seconds_compiling() -> float:
-    """How long XLA has compiled for torch_xla in this process."""
+    """The seconds for which XLA has compiled for torch_xla in this process."""
     from torch_xla.debug import metrics
 
     data = metrics.metric_data("CompileTime")
@@ -165,7 +165,7 @@ def seconds_compiling() -> float:
 
 
 def milliseconds(value: float | None) -> str:
-    """As text, with three digits; empty without a value."""
+    """Seconds as text, with three digits; empty without a value."""
     if value is None:
         return ""
     scaled = value * 1e3
@@ -177,12 +177,12 @@ ALLOCATION = "MALLOC_ARENA_MAX", "MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_", "
 
 
 def settings_of_malloc() -> dict[str, str]:
-    """Those that are set."""
+    """The environment variables of the memory allocation that are set."""
     return {name: os.environ[name] for name in ALLOCATION if os.environ.get(name)}
 
 
 PACKAGES = ("torch", "torch_xla", "transformers", "torch-xla-composites")
-"""Those that times depend on."""
+"""The packages whose versions times depend on."""
 
 
 def conditions(what: str) -> str:

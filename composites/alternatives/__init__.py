@@ -1,4 +1,4 @@
-"""Functions that `kernels.yaml` names for the built-in registry: decompositions and backwards that
+"""Functions that `kernels.yaml` names for the built-in registry: decompositions and gradients that
 are faster than the stock lowering, or need less memory.
 
 There is one module for each family. They are imported when somebody chooses an alternative. Loops

@@ -119,10 +119,10 @@ def blockwise_backward(
 
     def block(i: Array, j: Array, state: Gradients) -> Gradients:
         of_query, of_key, of_value = state
-        queries, given = (f32(call.rows_of(x, i, -2)) for x in (q, grads))
+        queries, gradients = (f32(call.rows_of(x, i, -2)) for x in (q, grads))
         keys, values = (f32(_block(x, j, call.columns, -2)) for x in (k, v))
         scores = call.masked(product("...kd,...qd->...kq", keys, queries), mask, i, j, _transposed)
-        of_weights = product("...kd,...qd->...kq", values, given)
+        of_weights = product("...kd,...qd->...kq", values, gradients)
         if normalizers is None:
             weights = jnp.exp(scores - _finite(scores.max(-2))[..., None, :])
             factor = _inverse(weights.sum(-2))
@@ -137,7 +137,7 @@ def blockwise_backward(
         added = (
             of_queries.reshape(*call.heads, -1),
             product("...kq,...qd->...kd", of_scores, queries),
-            product("...kq,...qd->...kd", weights, given * factor[..., None]),
+            product("...kq,...qd->...kd", weights, gradients * factor[..., None]),
         )
         return (
             _with_block(of_query, _block(of_query, i, 1, 0) + added[0], i, 0),
@@ -167,7 +167,7 @@ class _Call:
     heads: tuple[int, ...]
     """The dimensions of keys before S: batch and heads."""
     group: int
-    """How many heads of queries share one of keys."""
+    """The number of heads of queries that share one of keys."""
     length: int
     """L."""
     keys: int
@@ -364,8 +364,8 @@ class _Call:
         return _with_block(of_queries, block, i, axis)
 
     def each_block(self, block: Callable[[Array, Array, T], T], start: T) -> T:
-        """What a function of `i`, `j` and a state makes of the state, for all blocks of queries and
-        keys that are not masked by `is_causal`.
+        """Run a function of `i`, `j` and a state for all blocks of queries and keys that are not
+        masked by `is_causal`, and return the last state.
 
         It is one loop with one counter, which holds `i` in its upper half and `j` in the lower: XLA
         compiles a kernel for each number that a loop counts with.
@@ -383,14 +383,14 @@ class _Call:
         return last[1]
 
     def last_keys(self, i: Array) -> Array | int:
-        """How many blocks of keys block `i` of the queries reads."""
+        """The number of blocks of keys that block `i` of the queries reads."""
         if not self.is_causal:
             return self.key_blocks
         return jnp.minimum(((i + 1) * self.rows - 1) // self.columns + 1, self.key_blocks)
 
 
 def _fits(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
-    """Whether an array of a shape can be broadcast to another shape."""
+    """Return whether an array of a shape can be broadcast to another shape."""
     pairs = zip(reversed(shape), reversed(whole), strict=False)
     return len(shape) <= len(whole) and all(size in (1, other) for size, other in pairs)
 

@@ -29,7 +29,7 @@ from composites.alternatives.products import f32, product
 from composites.errors import UnsupportedCallError
 
 BLOCKS = 4
-"""With 8, a tenth less is computed, and XLA takes twice as long to compile."""
+"""The number of blocks. With 8, a tenth less is computed, and XLA compiles twice as long."""
 
 
 def causal_rows(
@@ -88,19 +88,19 @@ def causal_rows_backward(
     sums = _by_heads_of(key, log_sum_exp[..., None])[..., 0]
     of_queries, of_keys, of_values = [], [], []
     for rows in _blocks(query, key, scale):
-        queries, given = rows.rows(grouped), rows.rows(grads)
+        queries, gradients = rows.rows(grouped), rows.rows(grads)
         weights = jnp.exp(rows.scores(grouped, key) - rows.numbers(sums)[..., None])
-        of_weights = _product("...hgqd,...hkd->...hgqk", given, rows.keys(value))
+        of_weights = _product("...hgqd,...hkd->...hgqk", gradients, rows.keys(value))
         if rows.start == 0:
             # Of rows with few keys, both terms of the difference below nearly cancel, so that
             # their rounding errors must cancel too, and the error of `log_sum_exp`.
             subtracted = (weights * of_weights).sum(-1) / weights.sum(-1)
         else:
-            subtracted = (f32(given) * f32(rows.rows(results))).sum(-1)
+            subtracted = (f32(gradients) * f32(rows.rows(results))).sum(-1)
         of_scores = weights * (of_weights - subtracted[..., None]) * rows.factor
         of_queries.append(_product("...hgqk,...hkd->...hgqd", of_scores, rows.keys(key)))
         of_keys.append(_product("...hgqk,...hgqd->...hkd", of_scores, queries))
-        of_values.append(_product("...hgqk,...hgqd->...hkd", weights, given))
+        of_values.append(_product("...hgqk,...hgqd->...hkd", weights, gradients))
     return (
         jnp.concatenate(of_queries, -2).reshape(query.shape).astype(query.dtype),
         _sum(of_keys, key),
@@ -119,27 +119,27 @@ class _Rows:
     factor: float
 
     def rows(self, x: Array) -> Array:
-        """Those of `[…, H, group, L, E]`."""
+        """The rows of `x`, `[…, H, group, L, E]`, that belong to the block."""
         return x[..., self.start : self.end, :]
 
     def numbers(self, x: Array) -> Array:
-        """Those of `[…, H, group, L]`."""
+        """The numbers in `x`, `[…, H, group, L]`, that belong to the block's rows."""
         return x[..., self.start : self.end]
 
     def keys(self, x: Array) -> Array:
-        """Those of key or value that the block sees."""
+        """The rows of key or value that the block sees."""
         return x[..., : self.seen, :]
 
     def scores(self, query: Array, key: Array) -> Array:
         """`[…, H, group, rows, keys]`, minus infinity where masked."""
-        found = _product("...hgqd,...hkd->...hgqk", self.rows(query), self.keys(key))
+        products = _product("...hgqd,...hkd->...hgqk", self.rows(query), self.keys(key))
         row = jnp.arange(self.start, self.end, dtype=jnp.int32)[:, None]
         column = jnp.arange(self.seen, dtype=jnp.int32)[None, :]
-        return jnp.where(column <= row, found * self.factor, -jnp.inf)
+        return jnp.where(column <= row, products * self.factor, -jnp.inf)
 
 
 def _blocks(query: Array, key: Array, scale: float | None) -> Iterator[_Rows]:
-    """As equal as they can be, without empty ones."""
+    """Blocks of rows, as equal as they can be, without empty ones."""
     length, keys = query.shape[-2], key.shape[-2]
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     bounds = [length * number // BLOCKS for number in range(BLOCKS + 1)]
@@ -168,7 +168,7 @@ def _product(equation: str, one: Array, other: Array) -> Array:
 
 
 def _sum(parts: Sequence[Array], like: Array) -> Array:
-    """Of the gradients that blocks of rows have for the keys which they see."""
+    """The sum of the gradients that blocks of rows have for the keys which they see."""
     rest = [(0, 0)] * (like.ndim - 2)
     padded = (
         jnp.pad(part, [*rest, (0, like.shape[-2] - part.shape[-2]), (0, 0)]) for part in parts

@@ -56,8 +56,8 @@ def in_classes(
         exponentials = exponentials * jnp.exp(maxima - shift)
         exponentials = exponentials + jnp.exp(counted - shift[..., None]).sum(-1)
         place, is_here = blocks.place(number)
-        found = jnp.take_along_axis(logits, place[..., None], -1)[..., 0]
-        chosen = jnp.where(is_here, found, chosen)
+        of_class = jnp.take_along_axis(logits, place[..., None], -1)[..., 0]
+        chosen = jnp.where(is_here, of_class, chosen)
         if label_smoothing:
             total = total + jnp.where(fresh, logits, 0).sum(-1)
         return new, exponentials, chosen, total
@@ -158,20 +158,20 @@ class _Blocks:
 
     def of_weight(self, number: Array) -> Array:
         """The weight's rows of a block, in f32."""
-        found = lax.dynamic_slice_in_dim(self.weight, self.start(number), self.size, 0)
-        return found.astype(jnp.float32)
+        rows = lax.dynamic_slice_in_dim(self.weight, self.start(number), self.size, 0)
+        return rows.astype(jnp.float32)
 
     def logits(self, number: Array) -> tuple[Array, Array]:
         """`[…, size]`, and which of these classes are in no earlier block."""
         logits = _product("...h,ch->...c", self.input, self.of_weight(number))
         start = self.start(number)
         if self.bias is not None:
-            found = lax.dynamic_slice_in_dim(self.bias, start, self.size, 0)
-            logits = logits + found.astype(jnp.float32)
+            bias = lax.dynamic_slice_in_dim(self.bias, start, self.size, 0)
+            logits = logits + bias.astype(jnp.float32)
         return logits, start + jnp.arange(self.size) >= number * self.size
 
     def place(self, number: Array) -> tuple[Array, Array]:
-        """Where in a block the class of each row is, and whether it is there."""
+        """The place in a block of each row's class, and whether the class is in the block."""
         place = self.target - self.start(number)
         is_here = (place >= 0) & (place < self.size)
         return jnp.where(is_here, place, 0), is_here
@@ -179,7 +179,7 @@ class _Blocks:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Which rows count. Stock leaves out classes that do not exist, but its smoothing does not."""
+    """The rows that count. Stock leaves out classes that do not exist; its smoothing does not."""
 
     kept: Array
     counted: Array
@@ -197,7 +197,7 @@ def _reduced(losses: Array, counted: Array, reduction: int) -> Array:
 
 
 def _shared(grad: Array, counted: Array, reduction: int) -> Array:
-    """What of a loss's gradient each row gets. The mean of no row has the gradient 0."""
+    """Each row's part of a loss's gradient. The mean of no row has the gradient 0."""
     if reduction == MEAN:
         grad = grad / jnp.maximum(counted.astype(jnp.float32).sum(), 1)
     return jnp.broadcast_to(grad, counted.shape)

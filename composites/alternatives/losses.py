@@ -46,8 +46,8 @@ def cross_entropy_in_rows(
         log_sums = lax.dynamic_update_slice_in_dim(log_sums, logs, start, 0)
         if label_smoothing:
             below = largest[:, None] - rows.astype(jnp.float32)  # exact where logits are large
-            found = (of_all * (below + logs[:, None])).sum(-1)
-            smooth = lax.dynamic_update_slice_in_dim(smooth, found, start, 0)
+            smoothing = (of_all * (below + logs[:, None])).sum(-1)
+            smooth = lax.dynamic_update_slice_in_dim(smooth, smoothing, start, 0)
         return maxima, log_sums, smooth
 
     empty = jnp.zeros(count, jnp.float32)
@@ -197,8 +197,8 @@ def _sums(rows: Array) -> tuple[Array, Array]:
         return largest, jnp.exp(logits - largest[:, None]).sum(-1)
 
     def block(number: Array) -> Array:
-        found = lax.dynamic_slice_in_dim(rows, number * CLASSES, CLASSES, 1)
-        return found.astype(jnp.float32)
+        columns = lax.dynamic_slice_in_dim(rows, number * CLASSES, CLASSES, 1)
+        return columns.astype(jnp.float32)
 
     rest = rows[:, blocks * CLASSES :].astype(jnp.float32)
     lowest = jnp.full((count, CLASSES), -jnp.inf, jnp.float32)
@@ -216,8 +216,8 @@ def _sums(rows: Array) -> tuple[Array, Array]:
 
 def _rows(count: int, classes: int) -> int:
     """The rows of a block. The last block overlaps the one before it."""
-    wanted = ROWS if classes >= 2 * CLASSES else max(1, BLOCK // classes)
-    return min(count, wanted)
+    rows = ROWS if classes >= 2 * CLASSES else max(1, BLOCK // classes)
+    return min(count, rows)
 
 
 def _reduced(losses: Array, weights: Array, reduction: int) -> Array:

@@ -1,7 +1,7 @@
 """Norms whose sums are products, as sums.py says.
 
 Variances are those of centered values: stock subtracts the square of the mean from the mean of
-squares, and has no digit left where a mean is large. Backwards read what the forward saves.
+squares, and has no digit left where a mean is large. Backward passes read what the forward saves.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def rms_norm(
 def rms_norm_of_models(
     input: Array, weight: Array, *, normalized_shape: Sequence[int], eps: float
 ) -> tuple[Array, Array]:
-    """The same for the norms of models, which differ in their roundings to half precision only."""
+    """The RMS norm of models, which differs in its roundings to half precision only."""
     return rms_norm(input, normalized_shape, weight, eps)
 
 
@@ -168,8 +168,8 @@ def _of_statistics(input: Array, normalized_shape: Sequence[int]) -> tuple[int, 
 
 
 def _mean(rows: Array) -> Array:
-    """Of each row. What the first sum has lost is found once it is subtracted: the mean of equal
-    numbers is that number."""
+    """The mean of each row. What the first sum has lost is found once it is subtracted: the mean of
+    equal numbers is that number."""
     count = _length(rows)
     mean = sum_of_each(rows) / count
     return jnp.where(jnp.isfinite(mean), mean + sum_of_each(rows - mean) / count, mean)
@@ -182,8 +182,8 @@ def _reciprocal_root(rows: Array, eps: float | None) -> Array:
 
 
 def _in_one(images: Array) -> Array:
-    """The same for images `[N, C, …]`: one block for each. They are short, and there are sums over
-    the images after those of each."""
+    """The images `[N, C, …]` as one block for each row. They are short, and there are sums over the
+    images after those of each."""
     return images.reshape(*images.shape[:2], 1, -1)
 
 

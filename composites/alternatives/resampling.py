@@ -35,8 +35,8 @@ class _Axis:
 
     @property
     def factor(self) -> int | None:
-        """How many output elements each input element becomes; None if not all become equally
-        many."""
+        """The number of output elements that each input element becomes; None if it is not the same
+        for all of them."""
         if self.align_corners or self.outputs % self.inputs:
             return None
         return self.outputs // self.inputs
@@ -72,8 +72,8 @@ class _Axis:
 
 
 def _product(equation: str, image: Array, matrix: Array) -> Array:
-    """Of an image and of weights in f32. A GPU would round both to TF32, which stock's gathers do
-    not, so that it is asked for more."""
+    """The product of an image and of weights in f32. A GPU would round both to TF32, which stock's
+    gathers do not, so that it is asked for more."""
     return jnp.einsum(equation, image, matrix, precision=lax.Precision.HIGHEST)
 
 

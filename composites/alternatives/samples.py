@@ -103,7 +103,7 @@ def linear_cross_entropy(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def scaled_dot_product_attention(dtype: torch.dtype) -> Iterator[Call]:
-    """Calls of attention: lengths that are no whole blocks, and masks of all forms."""
+    """Calls of attention: lengths that are not whole blocks, and masks of all forms."""
     operands = partial(_heads, dtype)
     yield operands(512, 512), {"is_causal": True}
     yield operands(300, 257), {"scale": 0.3}

@@ -23,11 +23,11 @@ def top_k(
     places = lax.broadcasted_iota(jnp.int64, self.shape, self.ndim - 1)
     ordered = _in_order(lax.bitcast_convert_type(self, INTEGERS[self.dtype.itemsize]))
     keys = (ordered if largest else ~ordered).astype(jnp.int64) * 2**32 + (count - 1 - places)
-    found = [keys.max(-1, keepdims=True)]
-    while len(found) < k:
-        below = jnp.where(keys < found[-1], keys, jnp.iinfo(jnp.int64).min)
-        found.append(below.max(-1, keepdims=True))
-    chosen = jnp.concatenate(found, -1)
+    extremes = [keys.max(-1, keepdims=True)]
+    while len(extremes) < k:
+        below = jnp.where(keys < extremes[-1], keys, jnp.iinfo(jnp.int64).min)
+        extremes.append(below.max(-1, keepdims=True))
+    chosen = jnp.concatenate(extremes, -1)
     ordered = (chosen >> 32).astype(ordered.dtype)
     values = lax.bitcast_convert_type(_in_order(ordered if largest else ~ordered), self.dtype)
     return values, count - 1 - (chosen & 0xFFFFFFFF)

@@ -15,7 +15,7 @@ from jax import Array, lax
 SHORTEST = 96
 """A block of a row is at least as long."""
 TOGETHER = 8
-"""So many rows are added up where they are computed."""
+"""The number of rows that are added up where they are computed."""
 
 
 def in_blocks(array: Array, dimensions: int) -> Array:
@@ -30,15 +30,15 @@ def in_blocks(array: Array, dimensions: int) -> Array:
 
 
 def sum_of_each(rows: Array) -> Array:
-    """Of each row, whose numbers are the last two dimensions. Its dimensions stay."""
+    """The sum of each row, whose numbers are the last two dimensions. Its dimensions stay."""
     ones = jnp.ones(rows.shape[-1], rows.dtype)
     blocks = lax.dot_general(rows, ones, (((rows.ndim - 1,), (0,)), ((), ())))
     return blocks.sum(-1)[..., None, None]
 
 
 def sum_of_rows(rows: Array) -> Array:
-    """Of all rows. Some are added in the loop that computes them, or else XLA writes all of them to
-    memory first."""
+    """The sum of all rows. Some are added in the loop that computes them, or else XLA writes all of
+    them to memory first."""
     *leading, last = rows.shape[:-2]
     if last % TOGETHER == 0:
         several = rows.reshape(*leading, last // TOGETHER, TOGETHER, *rows.shape[-2:])

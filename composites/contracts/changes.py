@@ -1,4 +1,4 @@
-"""What changed between two locks, and whether a kernel of the older one may be used with the newer.
+"""Changes between two locks, and whether a kernel of the older one may be used with the newer.
 
 The version of a composite says what it means: a kernel for a name and a version is called whenever
 a program has both. So a version is compatible with its older self if a kernel that was written for
@@ -23,7 +23,7 @@ from composites.contracts.model import (
 
 
 class Verdict(StrEnum):
-    """What a change means for kernels that were written before it."""
+    """The meaning of a change for kernels that were written before it."""
 
     SAME = "compatible"
     """Old kernels compute what new calls mean."""
@@ -57,14 +57,14 @@ _Key = tuple[str, str]
 def changes(old: Lock, new: Lock) -> tuple[Change, ...]:
     """All differences, in the order of the newer lock; what it lacks comes last."""
     before, after = _by_entry(old), _by_entry(new)
-    found: list[Change] = []
+    differences: list[Change] = []
     comparable = bool(old.made_with) and old.made_with == new.made_with
     for key in dict.fromkeys((*after, *before)):
         retired = frozenset(r.version for r in old.retired if (r.entry, r.composite) == key)
-        found += _of_entry(before.get(key, {}), after.get(key, {}), retired, comparable)
+        differences += _of_entry(before.get(key, {}), after.get(key, {}), retired, comparable)
     if not comparable and any(c.calls for c in old.contracts) and after:
-        found.append(Change(new.namespace, "", 0, _incomparable(old, new), Verdict.UNKNOWN))
-    return tuple(found)
+        differences.append(Change(new.namespace, "", 0, _incomparable(old, new), Verdict.UNKNOWN))
+    return tuple(differences)
 
 
 def broken(found: Sequence[Change]) -> tuple[Change, ...]:
@@ -202,7 +202,7 @@ def _attributes(before: Contract, after: Contract) -> Iterator[Change]:
 
 
 def _attribute(was: Attribute, now: Attribute) -> Iterator[tuple[str, bool]]:
-    """What changed, and whether the values are among those that there were before."""
+    """The changes of an attribute, each with whether all values are among those of before."""
     if was.type != now.type:
         yield f"was of type {was.type or 'any'}, is of type {now.type or 'any'}", False
     if was.optional != now.optional:
@@ -267,7 +267,7 @@ def _decomposition(before: Contract, after: Contract, comparable: bool) -> Itera
 
 
 def _same_decompositions(before: Contract, after: Contract) -> bool:
-    """Whether there are calls to compare, and all agree."""
+    """Return whether there are calls to compare, and all agree."""
     pairs = _paired(before, after)
     return bool(pairs) and all(was == now for was, now in pairs)
 

@@ -19,7 +19,7 @@ from composites.files import write_atomic
 
 FORMAT = 1
 _SHOWN = 3
-"""How many problems of a damaged file its error names."""
+"""The number of problems of a damaged file that its error names."""
 _HEAD = 200
 """Characters in which a lock has its format, its first key."""
 _MAX_BYTES = 64 * 2**20
@@ -76,10 +76,10 @@ def _brief(value: Any) -> Any:
     if not is_dataclass(value):
         return value
     return {
-        item.name: _brief(found)
+        item.name: _brief(content)
         for item in fields(value)
-        if (found := getattr(value, item.name)) != item.default
-        and (item.default_factory is MISSING or found != item.default_factory())
+        if (content := getattr(value, item.name)) != item.default
+        and (item.default_factory is MISSING or content != item.default_factory())
     }
 
 
@@ -116,17 +116,17 @@ def parse_lock(data: str | bytes, source: str) -> Lock:
         LockError: it is not a lock of this format.
     """
     try:
-        found = _adapter().validate_json(data)
+        record = _adapter().validate_json(data)
     except ValidationError as error:
         raise LockError(_message(error, data, source)) from None
-    keys = [(c.entry, c.composite, c.version) for c in found.contracts]
+    keys = [(c.entry, c.composite, c.version) for c in record.contracts]
     if len(set(keys)) < len(keys):
         twice = next(key for key in keys if keys.count(key) > 1)
         raise LockError(
             f"{source}: is damaged: it has {twice[1]} version {twice[2]} of entry {twice[0]} twice;"
             f" {_remedy(source)}"
         )
-    return Lock(found.namespace, found.made_with, found.contracts, found.retired, source)
+    return Lock(record.namespace, record.made_with, record.contracts, record.retired, source)
 
 
 def lock_schema() -> dict[str, Any]:
@@ -163,5 +163,5 @@ def _format_of(data: str | bytes) -> int | None:
         document = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    found = document.get("format") if isinstance(document, dict) else None
-    return found if type(found) is int else None
+    number = document.get("format") if isinstance(document, dict) else None
+    return number if type(number) is int else None

@@ -1,4 +1,4 @@
-"""What a lock records, as frozen values."""
+"""The contents of a lock, as frozen values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Constant = Scalar | tuple[Scalar | tuple[Scalar | _Lists, ...], ...]
 """A number, text, or a list, in which lists can be three deep (`attribute_types.DEEPEST`)."""
 
 STRICT: dict[str, Any] = {"extra": "forbid", "strict": True}
-"""How `lock` checks these values: no other fields, and no conversions."""
+"""The pydantic settings with which `lock` checks these values: no other fields, no conversions."""
 
 GRADIENTS = "gradients"
 """The first operand of a derived backward: the gradients of the forward's results, as many as there
@@ -34,7 +34,7 @@ class Operand:
     name: str
     optional: bool = False
     variadic: bool = False
-    """Whether it is a list of tensors, which can have any length."""
+    """True if the operand is a list of tensors, which can have any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Attribute:
     """A name from `composites.attribute_types`; None if the value determines it."""
     optional: bool = False
     normalize: bool = False
-    """Whether dimensions are counted from the front."""
+    """True if dimensions are counted from the front."""
     argument: str | None = None
     """The argument that it comes from; None for a constant."""
     value: Constant | None = None
@@ -94,19 +94,19 @@ class Contract:
     """The composite's name in StableHLO. That of a derived backward ends in `_backward`."""
     version: int
     decomposition: str
-    """As in the registry: `native`, or the name of a function."""
+    """The decomposition as in the registry: `native`, or the name of a function."""
     operands: tuple[Operand, ...]
     operator: str | None = None
     functions: tuple[str, ...] = ()
     attributes: tuple[Attribute, ...] = ()
     results: tuple[str, ...] | None = None
-    """None if only a call tells: those of a Python function, or a list."""
+    """The results; None if only a call tells them: those of a Python function, or a list."""
     saved: tuple[str, ...] = ()
     """Further results, if a backward follows."""
     when: Conditions = field(default_factory=Conditions)
     calls: tuple[Call, ...] = ()
     no_call: str | None = None
-    """Why there is no canonical call."""
+    """The reason why there is no canonical call."""
 
     @property
     def label(self) -> str:

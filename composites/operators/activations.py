@@ -28,7 +28,7 @@ def new_gelu(input: Tensor) -> Tensor:
 
 
 def fast_gelu(input: Tensor) -> Tensor:
-    """The same formula with its constant rounded, and the roundings of `FastGELUActivation`.
+    """GELU by a formula whose constant is rounded, with the roundings of `FastGELUActivation`.
 
     Args:
         input: any shape, floating point.

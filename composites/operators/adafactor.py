@@ -121,8 +121,8 @@ def adafactor(
     for i, param in enumerate(params):
         if eps1 is None:  # as there, the first parameter decides for all of its group
             eps1 = torch.finfo(param.dtype).eps
-        given = (row_vars[i], col_vars[i]) if grads[i].dim() > 1 else (variances[i],)
-        states.append([tensor for tensor in given if tensor is not None])
+        moments = (row_vars[i], col_vars[i]) if grads[i].dim() > 1 else (variances[i],)
+        states.append([tensor for tensor in moments if tensor is not None])
         steps.append(state_steps[i] + 1)
         rho, one_minus_beta2 = _schedule(steps[i], lr, beta2_decay, param)
         updates.append(

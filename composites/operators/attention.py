@@ -98,7 +98,7 @@ def log_sum_exp_of_rows(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """What `log_sum_exp` is for `dot_product_attention`, `[…, T, N]` in f32 (f64 for f64)."""
+    """The `log_sum_exp` of `dot_product_attention`, `[…, T, N]` in f32 (f64 for f64)."""
     scores = _masked_scores(query, key, attn_mask, bias, is_causal, scale)
     return torch.logsumexp(scores, -1).transpose(-2, -1)
 
@@ -170,7 +170,7 @@ def attention_weights(
     scaling: float,
     softcap: float | None = None,
 ) -> Tensor:
-    """What `eager_attention` weighs the values by, `[N, Hq, L, S]`."""
+    """The weights of the values in `eager_attention`, `[N, Hq, L, S]`."""
     scores = torch.matmul(query, _repeated(key, query).transpose(2, 3)) * scaling
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap
@@ -231,7 +231,7 @@ def attention_with_sinks(
 def attention_weights_with_sinks(
     query: Tensor, key: Tensor, sinks: Tensor, attention_mask: Tensor | None, scaling: float
 ) -> Tensor:
-    """What `attention_with_sinks` weighs the values by, `[N, Hq, L, S]`."""
+    """The weights of the values in `attention_with_sinks`, `[N, Hq, L, S]`."""
     scores = torch.matmul(query, _repeated(key, query).transpose(2, 3)) * scaling
     if attention_mask is not None:
         scores = scores + attention_mask
@@ -287,7 +287,7 @@ def scaled_attention(
 def scaled_weights(
     query: Tensor, key: Tensor, attention_mask: Tensor | None, scale_attn: float, mask_first: bool
 ) -> Tensor:
-    """What `scaled_attention` weighs the values by, `[N, H, L, S]` in f32."""
+    """The weights of the values in `scaled_attention`, `[N, H, L, S]` in f32."""
     wide = torch.matmul(query.to(torch.float32), key.to(torch.float32).transpose(-1, -2))
     if attention_mask is not None and mask_first:
         wide = wide + attention_mask
@@ -317,7 +317,7 @@ def of_gptj(
 def relative_position_bias(
     relative_position_bias_table: Tensor, relative_position_index: Tensor, *, window_area: int
 ) -> Tensor:
-    """What Swin adds to the scores of each pair of positions in a window.
+    """The bias that Swin adds to the scores of each pair of positions in a window.
 
     Liu et al., "Swin Transformer" (2021), section 3.2.
 

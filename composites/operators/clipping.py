@@ -61,8 +61,8 @@ def of_parameters(
         raise UnsupportedCallError("foreach and error_if_nonfinite need the original function")
     if norm_type == -math.inf:
         raise UnsupportedCallError("norm_type is -inf")
-    given = [parameters] if isinstance(parameters, Tensor) else parameters
-    grads = [parameter.grad.detach() for parameter in given if parameter.grad is not None]
+    listed = [parameters] if isinstance(parameters, Tensor) else parameters
+    grads = [parameter.grad.detach() for parameter in listed if parameter.grad is not None]
     if not grads:  # nor does the stock function find any
         raise UnsupportedCallError("no parameter has a gradient")
     exponent = float(norm_type)

@@ -42,13 +42,13 @@ def embedding_bag(
     rows = functional.embedding(input, weight).to(opmath_type(weight.dtype))
     kept = torch.ones_like(input, dtype=torch.bool) if padding_idx is None else input != padding_idx
     if offsets is None:
-        found = _of_equal_bags(rows, kept, mode)
+        result = _of_equal_bags(rows, kept, mode)
     else:
         if per_sample_weights is not None:
             rows = rows * per_sample_weights.to(rows.dtype).unsqueeze(-1)
         starts = offsets[:-1] if include_last_offset else offsets
-        found = _of_bags(rows, kept, starts, mode)
-    return found.to(weight.dtype)
+        result = _of_bags(rows, kept, starts, mode)
+    return result.to(weight.dtype)
 
 
 def _of_equal_bags(rows: Tensor, kept: Tensor, mode: str) -> Tensor:

@@ -24,7 +24,7 @@ from composites.operators.opmath import check_same_dtype, opmath_type
 
 @dataclass(frozen=True, slots=True)
 class _Sampling:
-    """How coordinates along one axis of an image become taps."""
+    """The rule by which coordinates along one axis of an image become taps."""
 
     size: int
     interpolation_mode: int

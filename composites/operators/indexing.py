@@ -23,10 +23,10 @@ def by_one_tensor(
     composite: Callable[..., Tensor], self: Tensor, indices: Sequence[Tensor | None]
 ) -> Tensor:
     """Adapt aten::index, which takes a tensor, or None, for each dimension."""
-    given = [(dim, tensor) for dim, tensor in enumerate(indices) if tensor is not None]
-    if len(given) != 1:
-        raise UnsupportedCallError(f"{len(given)} dimensions are indexed")
-    dim, tensor = given[0]
+    indexed = [(dim, tensor) for dim, tensor in enumerate(indices) if tensor is not None]
+    if len(indexed) != 1:
+        raise UnsupportedCallError(f"{len(indexed)} dimensions are indexed")
+    dim, tensor = indexed[0]
     if tensor.dtype in (torch.bool, torch.uint8):
         raise UnsupportedCallError("the size of the result depends on the data")
     return composite(self, tensor, dim=dim)

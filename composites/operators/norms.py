@@ -67,7 +67,7 @@ def olmo2_rms_norm(
 
 
 def weightless_rms_norm(input: Tensor, *, normalized_shape: Sequence[int], eps: float) -> Tensor:
-    """The same norm without a weight, in f32.
+    """The RMS norm without a weight, in f32.
 
     Args:
         input: any shape `[…, C]`, floating point.
@@ -372,7 +372,7 @@ def weight_norms(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
 # ---- of graphs that several devices share ----
 # torch_xla's norms are batch norms whose channels are all rows, all groups or all channels of all
 # samples: two dimensions become one, and what the second of them divides is gathered. These keep
-# dimensions apart. Backwards do not compute again what was saved, which takes collectives.
+# dimensions apart. Backward passes do not compute again what was saved, which takes collectives.
 
 
 def layer_norm_apart(
@@ -488,7 +488,7 @@ def instance_norm_backward_apart(
 
 
 def last_dimensions(input: Tensor, shape: Sequence[int]) -> list[int]:
-    """Those of `input` that a norm of this `normalized_shape` is over."""
+    """The dimensions of `input` that a norm of this `normalized_shape` is over."""
     return list(range(input.dim() - len(shape), input.dim()))
 
 

@@ -37,7 +37,7 @@ def quantize_per_tensor_with_tensors(
     quant_max: int,
     dtype: torch.dtype,
 ) -> Tensor:
-    """The same with a scale and a zero point that are tensors of one number."""
+    """Quantize with a scale and a zero point that are tensors of one number."""
     inverse = scale.reshape(()).reciprocal().to(torch.float32)
     return _integers(input, inverse, zero_point.reshape(()), quant_min, quant_max, dtype)
 
@@ -51,7 +51,7 @@ def quantize_per_channel(
     quant_max: int,
     dtype: torch.dtype,
 ) -> Tensor:
-    """The same with a scale and a zero point for each place along a dimension."""
+    """Quantize with a scale and a zero point for each place along a dimension."""
     inverse = along_axis(scales, input, axis).reciprocal()
     zeros = along_axis(zero_points, input, axis)
     return _integers(input, inverse, zeros, quant_min, quant_max, dtype)
@@ -67,7 +67,7 @@ def dequantize_per_tensor(
     *,
     out_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What integers stand for, in `out_dtype`, which is f32 by default."""
+    """Dequantize integers to `out_dtype`, which is f32 by default."""
     return (input.to(out_dtype or torch.float32) - zero_point) * scale
 
 
@@ -81,7 +81,7 @@ def dequantize_per_tensor_with_tensors(
     *,
     out_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """The same with a scale and a zero point that are tensors of one number."""
+    """Dequantize with a scale and a zero point that are tensors of one number."""
     shifted = input.to(out_dtype or torch.float32) - zero_point.reshape(())
     return shifted * scale.reshape(()).to(shifted.dtype)
 
@@ -97,7 +97,7 @@ def dequantize_per_channel(
     *,
     out_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """The same with a scale and a zero point for each place along a dimension."""
+    """Dequantize with a scale and a zero point for each place along a dimension."""
     integers = input.to(torch.int32)
     if zero_points is not None:
         integers = integers - along_axis(zero_points, input, axis)

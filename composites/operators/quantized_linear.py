@@ -221,4 +221,4 @@ _OF_TENSORS: dict[str, Callable[[Tensor, Any, Tensor | None], Tensor]] = {
     "IntxUnpackedToInt8Tensor": _of_intx,
     "Float8Tensor": _of_float8,
 }
-"""By the name of a class of torchao 0.18."""
+"""The functions by the name of a class of torchao 0.18."""

@@ -250,14 +250,14 @@ def _layers(
     parameters = _chunks(params, 4 if has_biases else 2)
     if len(parameters) != num_layers * directions:
         raise UnsupportedCallError("its parameters are not those of its layers")
-    given = list(zip(*(state.unbind(0) for state in states), strict=True))
+    start = list(zip(*(state.unbind(0) for state in states), strict=True))
     last: list[Sequence[Tensor]] = []
     output = input.transpose(0, 1) if batch_first else input
     for layer in range(num_layers):
         outputs: list[Tensor] = []
         for direction in range(directions):
             at = layer * directions + direction
-            result, *ended = composite(output, *given[at], *parameters[at], reverse=direction == 1)
+            result, *ended = composite(output, *start[at], *parameters[at], reverse=direction == 1)
             outputs.append(result)
             last.append(ended)
         output = torch.cat(outputs, -1) if bidirectional else outputs[0]

@@ -62,8 +62,8 @@ class _Axis:
 
     @property
     def repeats(self) -> int | None:
-        """How many neighbouring output elements each input element becomes by `nearest`; None if
-        not all become equally many."""
+        """The number of neighbouring output elements that each input element becomes by `nearest`;
+        None if it is not the same for all of them."""
         times, rest = divmod(self.output_size, self.input_size)
         if rest or not np.array_equal(self.nearest(np), np.arange(self.output_size) // times):
             return None

@@ -169,8 +169,8 @@ def out_dtype_of_baddbmm(self: Any, op: Any, output_dtype: torch.dtype, *args: A
 
 def out_dtype_of_convolution(self: Any, op: Any, output_dtype: torch.dtype, *args: Any) -> Tensor:
     if op == aten.conv2d.default:
-        given = [*args, *(None, (1, 1), (0, 0), (1, 1), 1)[len(args) - 2 :]]
-        input, weight, bias, stride, padding, dilation, groups = given
+        arguments = [*args, *(None, (1, 1), (0, 0), (1, 1), 1)[len(args) - 2 :]]
+        input, weight, bias, stride, padding, dilation, groups = arguments
         args = (input, weight, bias, stride, padding, dilation, False, (0, 0), groups)
     elif op != aten.convolution.default:
         raise UnsupportedCallError(f"{op} is not a convolution")

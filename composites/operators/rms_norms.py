@@ -33,7 +33,7 @@ def inverse_rms(
     weight: Tensor | None = None,
     eps: float | None = None,
 ) -> Tensor:
-    """What `aten::rms_norm` saves: `1 / sqrt(mean(input^2) + eps)`.
+    """The value that `aten::rms_norm` saves: `1 / sqrt(mean(input^2) + eps)`.
 
     Args:
         input: `[…, *normalized_shape]`, floating point.
@@ -52,7 +52,7 @@ def inverse_rms(
 def inverse_rms_of_model(
     input: Tensor, weight: Tensor | None = None, *, normalized_shape: Sequence[int], eps: float
 ) -> Tensor:
-    """What the norms of models save, which compute it in f32.
+    """The value that the norms of models save, which compute it in f32.
 
     Args:
         input: `[…, C]`, floating point.
@@ -110,7 +110,7 @@ def gemma_rms_norm_with_root(
 def inverse_rms_of_groups(
     input: Tensor, weight: Tensor, gate: Tensor | None = None, *, group_size: int, eps: float
 ) -> Tensor:
-    """What Mamba 2's norm saves, which computes it in f32 for each group.
+    """The value that Mamba 2's norm saves, which computes it in f32 for each group.
 
     Args:
         input: `[…, C]`, floating point.

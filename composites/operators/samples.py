@@ -137,7 +137,7 @@ def frozen_batch_norm(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def _attention() -> Any:
-    """What attention functions read of their module."""
+    """A stand-in for the module of attention functions, with the attributes that they read."""
     module: Any = torch.nn.Module()
     module.num_key_value_groups = 2
     module.head_dim = 8
@@ -482,7 +482,7 @@ def float8_weight_only_linear(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def _with_bias(dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor | None]]:
-    """What linear layers of 8 and 5 features are applied to, with a bias and without."""
+    """Inputs of linear layers of 8 and 5 features, with a bias and without."""
     yield _leaf(2, 3, 8, dtype=dtype, seed=0), _leaf(5, dtype=dtype, seed=1)
     yield _leaf(4, 8, dtype=dtype, seed=0), None
 

@@ -73,7 +73,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
 def scatter_reduce(
     self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """Where `self` does not count, places that are reached start from what changes nothing."""
+    """Reduce `src` into places. Without `include_self`, these start from the neutral element."""
     start = self
     if not include_self:
         start = torch.scatter(self, dim, index, _neutral(reduce, self.dtype))
@@ -107,16 +107,17 @@ def masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 
 def masked_scatter_backward(grad_output: Tensor, mask: Tensor, sizes: Sequence[int]) -> Tensor:
-    """What lies outside of the mask goes into one more element, which is left out."""
+    """The gradient of `source`. Elements outside of the mask go to one more place, left out
+    later."""
     mask = mask.expand_as(grad_output)
     count = math.prod(sizes)
     place = torch.where(mask, _ranks(mask).clamp(max=count), count).reshape(-1)
-    found = grad_output.new_zeros(count + 1).scatter(0, place, grad_output.reshape(-1))
-    return found[:count].reshape(list(sizes))
+    gradient = grad_output.new_zeros(count + 1).scatter(0, place, grad_output.reshape(-1))
+    return gradient[:count].reshape(list(sizes))
 
 
 def _ranks(mask: Tensor) -> Tensor:
-    """For each true place, how many come before it."""
+    """The number of true places before each place of a mask."""
     flat = mask.reshape(-1).to(torch.int64).cumsum(0) - 1
     return flat.clamp(min=0).reshape(mask.shape)
 
@@ -131,8 +132,8 @@ def median(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tenso
     if self.is_floating_point():
         first = count - values.isnan().sum(dim, keepdim=True)
         middle = torch.where(first < count, first, middle)
-    found = values.gather(dim, middle), places.gather(dim, middle)
-    return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))
+    medians = values.gather(dim, middle), places.gather(dim, middle)
+    return medians if keepdim else (medians[0].squeeze(dim), medians[1].squeeze(dim))
 
 
 def randperm(
@@ -179,4 +180,4 @@ DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
         aten._scaled_mm.default: scaled_mm,
     }
 )
-"""By overload."""
+"""The decompositions by overload."""

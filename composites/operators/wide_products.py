@@ -71,23 +71,23 @@ def check_dtypes(operator: str, operands: Sequence[Tensor], out_dtype: torch.dty
         InvalidCallError: the operands' dtypes differ, or `out_dtype` is of another kind or
             narrower.
     """
-    given = operands[0].dtype
-    other = next((t.dtype for t in operands if t.dtype != given), None)
+    dtype = operands[0].dtype
+    other = next((t.dtype for t in operands if t.dtype != dtype), None)
     if other is not None:
         raise InvalidCallError(
-            f"{operator}: expected operands of one dtype, but got {given} and {other}"
+            f"{operator}: expected operands of one dtype, but got {dtype} and {other}"
         )
-    if given == torch.bool or given.is_complex:
-        raise InvalidCallError(f"{operator}: out_dtype is not implemented for {given} operands")
-    if given.is_floating_point != out_dtype.is_floating_point or out_dtype.is_complex:
+    if dtype == torch.bool or dtype.is_complex:
+        raise InvalidCallError(f"{operator}: out_dtype is not implemented for {dtype} operands")
+    if dtype.is_floating_point != out_dtype.is_floating_point or out_dtype.is_complex:
         raise InvalidCallError(
             f"{operator}: out_dtype {out_dtype} is not of the same kind as the operands' dtype"
-            f" {given}"
+            f" {dtype}"
         )
-    if torch.promote_types(given, out_dtype) != out_dtype:
+    if torch.promote_types(dtype, out_dtype) != out_dtype:
         raise InvalidCallError(
             f"{operator}: out_dtype {out_dtype} cannot hold every value of the operands' dtype"
-            f" {given}; it must be as wide or wider"
+            f" {dtype}; it must be as wide or wider"
         )
 
 
@@ -148,19 +148,19 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 def _matmul_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
     self, other = ctx.saved_tensors
     narrow = grad.to(self.dtype)
-    wanted = ctx.needs_input_grad
+    needed = ctx.needs_input_grad
     return (
-        torch.matmul(narrow, other.mT) if wanted[0] else None,
-        torch.matmul(self.mT, narrow) if wanted[1] else None,
+        torch.matmul(narrow, other.mT) if needed[0] else None,
+        torch.matmul(self.mT, narrow) if needed[1] else None,
         None,
     )
 
 
 def _convolution_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     input, weight = ctx.saved_tensors
-    wanted = [*ctx.needs_input_grad[:2], False]
+    mask = [*ctx.needs_input_grad[:2], False]
     gradients = torch.ops.aten.convolution_backward.default(
-        grad.to(input.dtype), input, weight, None, *ctx.geometry, wanted
+        grad.to(input.dtype), input, weight, None, *ctx.geometry, mask
     )
     return (gradients[0], gradients[1], *[None] * (len(ctx.geometry) + 1))
 

@@ -32,8 +32,8 @@ def mistakes_in(
     *,
     is_added: bool = False,
 ) -> Iterator[Mistake]:
-    """What an alternative has that does not fit its entry, with the keys where it is. Its functions
-    are not imported.
+    """The mistakes of an alternative that does not fit its entry, each with its keys in the file.
+    The functions of the alternative are not imported.
 
     Args:
         others: alternatives that the entry has besides.

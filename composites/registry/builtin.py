@@ -1,4 +1,4 @@
-"""Where the built-in registry is. Nothing here imports torch."""
+"""The path of the built-in registry. Nothing here imports torch."""
 
 from importlib.resources import files
 from pathlib import Path

@@ -48,7 +48,7 @@ class Catalog:
             accepted.append(registry)
 
     def warnings(self) -> Iterator[str]:
-        """What the user should know before turning entries on."""
+        """Warnings that the user should read before turning entries on."""
         yield from map(str, self.left_out)
         for registry in self.registries:
             yield from map(str, registry.outdated)
@@ -70,15 +70,15 @@ class Catalog:
             yield from registry.composites
 
     def shadowed(self, entry: Composite) -> bool:
-        """Whether a vendor has an entry with the name of this built-in entry."""
+        """Return whether a vendor has an entry with the name of this built-in entry."""
         return any(entry in r.composites for r in self.registries if r.builtin) and any(
             r.get(entry.name) for r in self.registries if not r.builtin
         )
 
     def backward_of(self, entry: Composite) -> Composite | None:
         """The entry of the same registry that is the backward of this one."""
-        found = (r.backward_of(entry) for r in self.registries if entry in r.composites)
-        return next(found, None)
+        candidates = (r.backward_of(entry) for r in self.registries if entry in r.composites)
+        return next(candidates, None)
 
     def forward_of(self, entry: Composite) -> Composite | None:
         """The first entry of the same registry that this one is the backward of."""
@@ -90,7 +90,7 @@ class Catalog:
         return entry.qualified if self.highest((entry,)) else entry.identity
 
     def highest(self, entries: Iterable[Composite]) -> tuple[Composite, ...]:
-        """Those of the entries that no entry of the same name and a higher version is beside."""
+        """The entries, without those that have a higher version of the same name beside them."""
         versions: dict[str, int] = {}
         for entry in self:
             before = versions.get(entry.qualified, entry.version)
@@ -109,12 +109,12 @@ class Catalog:
                 `name` has no namespace.
         """
         plain, version = split_version(name)
-        found = self._named(plain)
+        entries = self._named(plain)
         if version is None:
-            return self.highest(found)
-        exact = tuple(entry for entry in found if entry.version == version)
+            return self.highest(entries)
+        exact = tuple(entry for entry in entries if entry.version == version)
         if not exact:
-            known = sorted({entry.version for entry in found})
+            known = sorted({entry.version for entry in entries})
             raise AllowlistError(
                 f"there is no version {version} of {plain!r}; write"
                 f" {' or '.join(f'{plain}@{number}' for number in known)}"
@@ -208,12 +208,12 @@ def load_catalog(files: Iterable[str] | None = None, *, in_place: bool = False) 
     last = () if builtin.namespace in namespaces else (builtin,)
     installed: list[Registry] = []
     left_out: list[LeftOut] = []
-    for found in packages:
-        if isinstance(found, LeftOut):
-            left_out.append(found)
-        elif found.path.resolve() not in paths and found.namespace not in namespaces:
-            paths.add(found.path.resolve())
-            loaded = _load_announced(found, (*last, *installed))
+    for package in packages:
+        if isinstance(package, LeftOut):
+            left_out.append(package)
+        elif package.path.resolve() not in paths and package.namespace not in namespaces:
+            paths.add(package.path.resolve())
+            loaded = _load_announced(package, (*last, *installed))
             if isinstance(loaded, LeftOut):
                 left_out.append(loaded)
             else:

@@ -23,7 +23,7 @@ from composites.registry.signatures import callee_of, describe_target
 
 
 def contracts(registry: Registry) -> Iterator[Contract]:
-    """What is promised of each entry, and of each backward that is derived from one."""
+    """The contract of each entry, and of each backward that is derived from one."""
     for entry in registry.composites:
         yield forward_contract(entry)
         if entry.derives:

@@ -53,7 +53,7 @@ def rows_of_file(document: CheckedDocument) -> CheckedDocument:
 
 
 def _path_of(kernels_file: str) -> Path | None:
-    """Where `package:file` is; None if there is no such package. It is not imported."""
+    """The path of `package:file`; None if there is no such package. The package is not imported."""
     package, _, name = kernels_file.partition(":")
     try:
         spec = find_spec(package)
@@ -122,7 +122,7 @@ class KernelsOfFile:
 
 
 def _is_entry(key: str, document: CheckedDocument, name: str) -> bool:
-    """Whether a key of `kernels` is the name of an entry, perhaps with its version."""
+    """Return whether a key of `kernels` is the name of an entry, perhaps with its version."""
     written, version = split_version(key)
     entry = document.entries.get(name)
     return written == f"{document.namespace}.{split_version(name)[0]}" and (
@@ -222,7 +222,7 @@ def _check_where(kernel: Kernel, text: str) -> None:
     attributes, which only a call has.
 
     Raises:
-        ConditionError: it is no expression that conditions may have.
+        ConditionError: it is not an expression that conditions may have.
     """
     nodes = ast.walk(parse_condition(text))
     read = {node.id for node in nodes if isinstance(node, ast.Name)}

@@ -22,8 +22,8 @@ _Made = dict[str, dict[int, list[Callable[[], Contract]]]]
 def check_kernels_for_others(
     registry: Registry, registries: Iterable[Registry]
 ) -> Iterator[Problem | str]:
-    """What is wrong with the kernels that a registry lists for composites of these registries, and
-    in words that are no problem, what may be."""
+    """Problems of the kernels that a registry lists for composites of these registries, and, as
+    strings, warnings of what may be wrong."""
     made: _Made = {}
     namespaces = [other.namespace for other in registries]
     for entry in (entry for other in registries for entry in other.composites):

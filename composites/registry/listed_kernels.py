@@ -32,18 +32,18 @@ class ListedKernel:
     """A decomposition to choose, and what of its entry says how to call it."""
 
     entry: str
-    """With its namespace."""
+    """The name of the entry, with its namespace."""
     composite: str
     """The composite's name in StableHLO."""
     version: int
     operands: tuple[str, ...] | None
-    """None: those arguments of the decomposition that no attribute holds."""
+    """The operands. None: those arguments of the decomposition that no attribute holds."""
     arguments: tuple[tuple[str, str], ...]
     """Pairs of an argument and the attribute that holds it."""
     results: tuple[int, ...]
     """Numbers of the function's results that the composite returns; empty for all."""
     derives: bool
-    """Whether the entry has a derived backward, a composite of its own."""
+    """True if the entry has a derived backward, a composite of its own."""
     saves: tuple[str, ...] | None
     """Operands and results that this takes; None for all operands."""
     saved: tuple[str, ...]
@@ -52,7 +52,7 @@ class ListedKernel:
 
     @property
     def name(self) -> str:
-        """As XLA_COMPOSITE_DECOMPOSITION chooses it."""
+        """The name by which XLA_COMPOSITE_DECOMPOSITION chooses the kernel."""
         return f"{self.entry}={self.kernel.name}"
 
 
@@ -125,7 +125,7 @@ def _of_platforms(file: KernelsOfFile) -> tuple[Kernel, ...]:
 
 
 def _listed(file: KernelsOfFile, name: str, kernels: Sequence[Kernel]) -> Iterator[ListedKernel]:
-    """Those of an entry's kernels that are fast decompositions to choose."""
+    """The kernels of an entry that are fast decompositions to choose."""
     plain = split_version(name)[0]
     entry, namespace = file.document.entries[name], file.document.namespace
     saves = entry.saves
@@ -153,7 +153,7 @@ def _listed(file: KernelsOfFile, name: str, kernels: Sequence[Kernel]) -> Iterat
 
 
 def _added(file: KernelsOfFile, files: Sequence[KernelsOfFile]) -> Iterator[ListedKernel]:
-    """What a file adds to entries of others."""
+    """The kernels that a file adds to entries of others."""
     for kernel in file.for_others:
         for other in files:
             namespace, entries = other.document.namespace, other.document.entries

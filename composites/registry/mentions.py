@@ -35,7 +35,7 @@ class Difference:
     composite: str
     attribute: str | None
     is_missing: bool
-    """Whether the registry lacks it; otherwise no source mentions it."""
+    """True if the registry lacks the composite; otherwise no source mentions it."""
     place: str
     """The first place in the sources, or the entry's place in its file."""
 
@@ -52,7 +52,7 @@ def compare_mentions(registries: Sequence[Registry], folders: Iterable[Path]) ->
         if path.suffix not in SUFFIXES or not path.is_file() or path.stat().st_size > LARGEST:
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
-        names = [(found.start(), found[1]) for found in quoted.finditer(text)]
+        names = [(match.start(), match[1]) for match in quoted.finditer(text)]
         for offset, name in names:
             mentioned.setdefault(name, _place(path, text, offset))
         for offset, key, owner in _keys(text):
@@ -63,10 +63,10 @@ def compare_mentions(registries: Sequence[Registry], folders: Iterable[Path]) ->
 
 
 def _keys(text: str) -> Iterator[tuple[int, str, str | None]]:
-    """Where keys are, and the composite that each is of, if it says so."""
-    yield from ((found.start(), found[1], None) for found in _KEY.finditer(text))
-    for found in _ATTRIBUTES.finditer(text):
-        yield from ((found.start(), key, found[1]) for key in _WRITTEN_KEY.findall(found[2]))
+    """The positions and texts of keys, and the composite of each, if the text says so."""
+    yield from ((match.start(), match[1], None) for match in _KEY.finditer(text))
+    for match in _ATTRIBUTES.finditer(text):
+        yield from ((match.start(), key, match[1]) for key in _WRITTEN_KEY.findall(match[2]))
 
 
 def _near(names: Sequence[tuple[int, str]], offset: int) -> str | None:

@@ -49,10 +49,10 @@ class Attribute:
     value: Any = None
     """The constant, if `argument` is None."""
     normalize: bool = False
-    """Whether a negative dimension is counted from the front, using the rank of the first
+    """True if a negative dimension is counted from the front, using the rank of the first
     operand."""
     optional: bool = False
-    """Whether the attribute is left out if its value is None."""
+    """True if the attribute is left out when its value is None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,8 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Decomposition:
-    """What a composite computes: the stock lowering, a PyTorch or JAX function, or, of a kernel, a
-    target of XLA's typed FFI."""
+    """The computation of a composite: the stock lowering, a PyTorch or JAX function, or, of a
+    kernel, a target of XLA's typed FFI."""
 
     kind: DecompositionKind = "native"
     target: str | None = None
@@ -122,9 +122,9 @@ class Decomposition:
 STOCK = "stock"
 """The choice of no alternative."""
 GOALS = ("fast", "small")
-"""What alternatives can be good at: time, and memory."""
+"""The goals that an alternative can be good at: time, and memory."""
 SHARED = "shared"
-"""What is good where several devices share a graph."""
+"""The goal of an alternative that is good where several devices share a graph."""
 AUTOMATIC = (SHARED, STOCK)
 """Goals that nobody chooses, in the order in which their alternatives are asked."""
 CONSUMERS = ("cuda", "iree", "litert")
@@ -160,25 +160,25 @@ class Kernel:
     """
 
     name: str
-    """As XLA_COMPOSITE_DECOMPOSITION chooses it; with a platform, the function or the target."""
+    """The name by which programs choose it; with a platform, the function or the target."""
     composite: str
     """The composite's name in StableHLO; of a decomposition to choose, the name of the entry with
     its namespace. Several entries can produce one composite."""
     version: int | None
     """The version that it is written for; None for all."""
     forward: Decomposition | None
-    """It returns the results, then the further results of `saves`. None: that of the entry."""
+    """The function of results, then of further results of `saves`. None: that of the entry."""
     when: When
     """The calls that it takes. It always takes the same ones forward and backward."""
     location: Location = field(compare=False)
     goals: tuple[str, ...] = ()
-    """Those of GOALS for which it is taken, or one of AUTOMATIC: it takes what no other kernel
-    takes, whatever is chosen. With STOCK it has the bits of the entry's own decomposition. With
-    SHARED it takes calls in graphs that several devices share."""
+    """The members of GOALS for which the kernel is taken, or one of AUTOMATIC: the kernel takes
+    what no other one takes, whatever is chosen. With STOCK it has the bits of the entry's own
+    decomposition. With SHARED it takes calls in graphs that several devices share."""
     not_for: tuple[str, ...] = ()
-    """Those of CONSUMERS for whose programs no goal takes it."""
+    """The members of CONSUMERS for whose programs no goal takes the kernel."""
     only_for: tuple[str, ...] = ()
-    """Those of CONSUMERS for whose programs alone goals take it; for all if there are none."""
+    """The members of CONSUMERS for whose programs alone goals take the kernel; for all if empty."""
     backward: Decomposition | None = None
     """A function of the derived backward's operands and of arguments, by name. None: the backward
     is derived, from `forward` if `derives`, and otherwise from the entry's decomposition."""
@@ -205,29 +205,29 @@ class Kernel:
 
     @property
     def is_automatic(self) -> bool:
-        """Whether it takes calls whatever is chosen."""
+        """True if the kernel takes calls whatever is chosen."""
         return any(goal in AUTOMATIC for goal in self.goals)
 
     @property
     def keeps_bits(self) -> bool:
-        """Whether it has the bits of the entry's own decomposition."""
+        """True if the kernel has the bits of the entry's own decomposition."""
         return STOCK in self.goals
 
     @property
     def is_for_shared(self) -> bool:
-        """Whether it takes only calls in graphs that several devices share."""
+        """True if the kernel takes only calls in graphs that several devices share."""
         return SHARED in self.goals
 
     def suits(self, target: str) -> bool:
-        """Whether goals take it in programs for a target; the empty one is this process,
-        or a step on the CPU."""
+        """Return whether goals take the kernel in programs for a target; the empty one is this
+        process, or a step on the CPU."""
         if target == PORTABLE:
             return not (self.not_for or self.only_for)
         return target not in self.not_for and (not self.only_for or target in self.only_for)
 
     @property
     def is_target(self) -> bool:
-        """Whether it is a target of XLA's typed FFI."""
+        """True if the kernel is a target of XLA's typed FFI."""
         return self.forward is not None and self.forward.kind == "ffi"
 
     @property
@@ -312,7 +312,7 @@ class Composite:
     """Packages in which the entry also catches every function that is a copy of one of
     `functions`; see `lowering.copies`."""
     kernels: tuple[Kernel, ...] = ()
-    """In the order in which they are asked."""
+    """The kernels, in the order in which they are asked."""
 
     @property
     def qualified(self) -> str:
@@ -389,7 +389,7 @@ class Registry:
     namespace: str
     composites: tuple[Composite, ...]
     builtin: bool = False
-    """Whether this is the project's own registry. Vendor entries may shadow its entries."""
+    """True for the project's own registry. Vendor entries may shadow its entries."""
     package: str | None = None
     """The installed package that announces it; None for other files."""
     kernels: tuple[Kernel, ...] = ()
@@ -399,12 +399,12 @@ class Registry:
     samples: tuple[str, Location] | None = field(default=None, compare=False)
     """The module that has samples of entries, and where the file names it."""
     outdated: tuple[Problem, ...] = field(default=(), compare=False)
-    """Where the file has an old key, which the next version does not read."""
+    """The places where the file has an old key, which the next version does not read."""
 
     def get(self, name: str) -> Composite | None:
         """The entry of a name, in its highest version."""
-        found = (entry for entry in self.composites if entry.name == name)
-        return max(found, key=lambda entry: entry.version, default=None)
+        versions = (entry for entry in self.composites if entry.name == name)
+        return max(versions, key=lambda entry: entry.version, default=None)
 
     def key(self, entry: Composite) -> str:
         """The entry in this registry: its name, with its version if there are several."""
@@ -420,9 +420,9 @@ class Registry:
         if entry.backward is None or entry.derives:
             return None
         name, version = split_version(entry.backward)
-        wanted = entry.version if version is None else version
-        found = (e for e in self.composites if e.name == name and e.version == wanted)
-        exact = next(found, None)
+        number = entry.version if version is None else version
+        candidates = (e for e in self.composites if e.name == name and e.version == number)
+        exact = next(candidates, None)
         return exact if exact is not None or version is not None else self.get(name)
 
     def named(self, name: str) -> tuple[Composite, ...]:
@@ -431,7 +431,7 @@ class Registry:
 
 
 def split_version(text: str) -> tuple[str, int | None]:
-    """`gelu@2` as name and version; the version is None if none is written, or it is no number."""
+    """`gelu@2` as name and version; the version is None if it is absent or not a number."""
     name, at, version = text.rpartition("@")
     if not at or not VERSION.fullmatch(version):
         return text, None

@@ -1,4 +1,4 @@
-"""What a Python function must look like to become a composite. This module does not need torch."""
+"""Requirements for a Python function to become a composite. This module does not need torch."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ NEW = "kernels"
 
 
 def old_keys(text: YamlText) -> list[Problem]:
-    """Where a file has the old key, for itself or for an entry."""
+    """A problem for each place where a file has the old key, for itself or for an entry."""
     message = f"`{OLD}` is now `{NEW}`, and is not read by the next version"
     message += f"; run: composites format {text.file}"
     paths = [(OLD,), *(path for path in text.lines if path[:1] == ("composites",))]

@@ -7,19 +7,19 @@ from composites.registry.operators import Argument, Operator
 
 
 def is_list(operand: str, operator: Operator | None) -> bool:
-    """Whether an operand is known to be a list of tensors."""
+    """Return whether an operand is known to be a list of tensors."""
     argument = _argument(operand, operator)
     return argument is not None and argument.is_list
 
 
 def is_optional(operand: str, operator: Operator) -> bool:
-    """Whether an operand may be absent. Nothing is known of a path such as `self.weight`."""
+    """Return whether an operand may be absent. A path such as `self.weight` always may."""
     argument = _argument(operand, operator)
     return argument is None or argument.optional
 
 
 def has_segment_sizes(entry: Composite, operator: Operator | None) -> bool:
-    """Whether the composite says how many of its operands belong to each argument.
+    """Return whether the composite says how many of its operands belong to each argument.
 
     It does where the number of all operands does not tell: beside a list there is another list or
     an optional tensor, or the list itself may be absent.
@@ -32,7 +32,7 @@ def has_segment_sizes(entry: Composite, operator: Operator | None) -> bool:
 
 
 def may_have_segment_sizes(entry: Composite, operator: Operator) -> bool:
-    """Whether operands without annotations could be lists, so that each call decides."""
+    """Return whether operands without annotations could be lists, so that each call decides."""
     return len(entry.operands) > 1 and any(
         argument is None or argument.kind == "other"
         for argument in (_argument(name, operator) for name in entry.operands)

@@ -58,7 +58,7 @@ class Argument:
     name: str
     kind: ArgumentKind
     optional: bool
-    """Whether None is allowed."""
+    """True if None is allowed."""
     keyword_only: bool
     has_default: bool
     default: Any = None
@@ -69,7 +69,7 @@ class Argument:
 
     @property
     def is_list(self) -> bool:
-        """Whether it is a list of tensors, each of which is an operand."""
+        """True if the argument is a list of tensors, each of which is an operand."""
         return self.kind == "tensors"
 
 
@@ -80,14 +80,14 @@ class Operator:
     name: str
     """`aten::gelu`, without the overload."""
     overload: str
-    """Empty for the default overload."""
+    """The name of the overload; empty for the default one."""
     arguments: tuple[Argument, ...]
     results: tuple[str, ...]
     """Types of the results, as the schema prints them."""
     mutates: bool
-    """Whether it writes to an argument or returns a view of one."""
+    """True if the operator writes to an argument or returns a view of one."""
     implicit_autograd: bool
-    """Whether PyTorch decomposes it (CompositeImplicitAutograd) before the call reaches a
+    """True if PyTorch decomposes the operator (CompositeImplicitAutograd) before the call reaches a
     backend."""
     schema: str
 
@@ -97,7 +97,7 @@ class Operator:
 
     @property
     def adds_a_dimension(self) -> bool:
-        """Whether its argument `dim` can be a dimension that only the result has."""
+        """True if the operator's argument `dim` can be a dimension that only the result has."""
         return self.qualified in ("aten::stack", "aten::unsqueeze_copy")
 
     @property
@@ -107,7 +107,7 @@ class Operator:
 
     @property
     def returns_list(self) -> bool:
-        """Whether the number of results depends on the call."""
+        """True if the number of results depends on the call."""
         return self.results == (TENSOR_LIST,)
 
     @property
@@ -169,7 +169,7 @@ def find_operator(text: str) -> Operator:
 
 def find_variants(operator: Operator) -> tuple[Variant, ...]:
     """The in-place form of an operator, `name_`, and its forms with `out=`."""
-    found: list[Variant] = []
+    variants: list[Variant] = []
     arguments, results = operator.arguments, len(operator.results)
     for schema in torch_internals.schemas_of(f"{operator.name}_"):
         taken = tuple(map(_argument, schema.arguments))
@@ -178,15 +178,15 @@ def find_variants(operator: Operator) -> tuple[Variant, ...]:
         one = kinds == ["tensor", "tensor"] and results == 1
         each = kinds == ["tensors", "tensors"] and operator.returns_list
         if same and (one or each):
-            found.append(Variant(_operator(schema), ()))
+            variants.append(Variant(_operator(schema), ()))
     for schema in torch_internals.schemas_of(operator.name):
         taken = tuple(map(_argument, schema.arguments))
         written = taken[len(arguments) :]
         out = schema.is_mutable and all(a.is_tensor and a.keyword_only for a in written)
         found_all = len(written) == results and not operator.returns_list
         if out and taken[: len(arguments)] == arguments and found_all:
-            found.append(Variant(_operator(schema), tuple(names(written))))
-    return tuple(found)
+            variants.append(Variant(_operator(schema), tuple(names(written))))
+    return tuple(variants)
 
 
 def find_overload(operator: Operator) -> Any:

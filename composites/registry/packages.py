@@ -33,8 +33,8 @@ class Announced:
             text = self.path.read_text(encoding="utf-8", errors="replace")
         except OSError:
             return self.name
-        found = _NAMESPACE_LINE.search(text)
-        return found[1] if found else self.name
+        match = _NAMESPACE_LINE.search(text)
+        return match[1] if match else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class LeftOut:
 
 
 def announced() -> Iterator[Announced | LeftOut]:
-    """What installed packages announce, sorted by the names of their entry points."""
+    """Announcements of installed packages, sorted by the names of their entry points."""
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda p: p.name):
         package = point.dist.name if point.dist else point.value.partition(":")[0]
         try:

@@ -1,4 +1,4 @@
-"""Forwards and backwards of one file: which entries belong together, and what is not written
+"""Forward and backward entries of one file: which entries belong together, and what is not written
 because it follows from this."""
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def default_backward(key: str, versions: Versions) -> str | None:
 
 
 def with_default_backwards(entries: Entries) -> dict[str, CompositeDocument]:
-    """Entries with the backwards that follow from their names."""
+    """Entries with the backward entries that follow from their names."""
     versions = versions_of(entries)
     return {
         key: entry

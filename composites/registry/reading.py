@@ -27,8 +27,8 @@ from composites.registry.short_forms import LongForms
 from composites.registry.yaml_text import Path, YamlText, read_yaml
 
 HINTS = 20
-"""How many problems of a file get a hint such as `did you mean`. Hints for thousands would take
-minutes."""
+"""The number of problems of a file that get a hint such as `did you mean`. Hints for thousands
+would take minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class CheckedDocument:
     samples: str | None
     """The module that has samples of entries."""
     kernels: dict[str, Kernels]
-    """Those under the key of the file, by the name of an entry or a composite."""
+    """The kernels under the file's key `kernels`, by the name of an entry or a composite."""
     kernels_file: str | None
     """`package:file`, where the key of the file names another file that has them."""
     text: YamlText

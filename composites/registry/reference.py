@@ -52,7 +52,7 @@ def _section(entries: list[Composite], registry: Registry) -> Iterator[str]:
 
 
 def facts(entry: Composite, registry: Registry) -> Iterator[str]:
-    """What is said of an entry, in lines of Markdown."""
+    """Statements about an entry, in lines of Markdown."""
     callee = callee_of(entry)
     if callee is None:
         callee = describe_target(entry.decomposition.target)

@@ -1,4 +1,4 @@
-"""What a backward may take besides gradients: the names of `saves` and `intermediates`."""
+"""Values that a backward may take besides gradients: the names of `saves` and `intermediates`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _RESULT = re.compile(r"result(\.[1-9][0-9]*)?")
 
 
 def problems_of_saves(saves: Sequence[str], operands: Sequence[str]) -> Iterator[str]:
-    """What is wrong with names in `saves`. Further values, which have a function, are not among
-    them.
+    """Problems of names in `saves`. Further values, which have a function, are not among these
+    names.
 
     Args:
         operands: those of the composite.
@@ -27,7 +27,7 @@ def problems_of_saves(saves: Sequence[str], operands: Sequence[str]) -> Iterator
 
 
 def problems_of_intermediates(names: Sequence[str], entry: Composite) -> Iterator[str]:
-    """What is wrong with names of values inside a decomposition.
+    """Problems of names of values inside a decomposition.
 
     Args:
         entry: with these names among what it saves.

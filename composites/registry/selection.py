@@ -1,4 +1,4 @@
-"""Which kernel takes a call, and why the others do not.
+"""Selection of the kernel that takes a call, and the reasons why the others do not.
 
 A call comes from one of three places: PyTorch's dispatcher (`lowering.dispatch.alternatives`), a
 composite in StableHLO for which a kernel of a platform is asked (`lowering.export.listed_kernels`),
@@ -22,7 +22,7 @@ from composites.registry.conditions import compile_condition
 from composites.registry.model import When
 
 TYPES = SimpleNamespace(**{name: name for name in PYTORCH_NAMES.values()})
-"""In place of torch in conditions: types are their names."""
+"""The namespace `torch` of conditions, in which types are their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What conditions of kernels can be about."""
+    """A call, as conditions of kernels see it."""
 
     operands: Sequence[Operand]
-    """Those that the call has, in the composite's order."""
+    """The operands that the call has, in the composite's order."""
     values: Mapping[str, Any]
     """Arguments or attributes, and operands, by the names that conditions have for them, which may
     be paths such as `self.weight`. An operand that the call does not have is None, and a dtype is
@@ -102,7 +102,7 @@ class Call:
             ) from error
 
     def _named(self, path: str) -> Any:
-        """What a condition names, or an attribute of it."""
+        """The value that a condition names, or an attribute of the value."""
         if path in self.values:
             return self.values[path]
         root, _, attribute = path.partition(".")
@@ -128,9 +128,10 @@ class Selection(Generic[K]):
     them takes the call."""
 
     kernels: Iterator[K]
-    """In the order in which they are asked."""
+    """The kernels, in the order in which they are asked."""
     refusal: Callable[[K], str | None]
-    """Why a kernel does not take the call, where that is known before it is asked."""
+    """A function that says why a kernel does not take the call, where it is known before it is
+    asked."""
     declined: Callable[[K, str], None]
     """Notes that a kernel does not take the call, and why."""
     asked: K | None = None
@@ -155,7 +156,7 @@ class Selection(Generic[K]):
 
 
 def _same(found: Any, allowed: Any) -> bool:
-    """Whether a value is one of the file. Floats are attributes of 32 bits."""
+    """Return whether a value equals one of the file. Floats are attributes of 32 bits."""
     if isinstance(found, float) and isinstance(allowed, int | float):
         return ctypes.c_float(found).value == ctypes.c_float(allowed).value
     return bool(found == allowed) and isinstance(found, bool) == isinstance(allowed, bool)

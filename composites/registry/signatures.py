@@ -107,7 +107,7 @@ def _kind(hint: Any) -> ArgumentKind:
 
 
 def _is_jax_array(hint: Any) -> bool:
-    """Whether a type hint is `jax.Array`. Whoever writes it has imported jax."""
+    """Return whether a type hint is `jax.Array`. Whoever writes the hint has imported jax."""
     jax = sys.modules.get("jax")
     return jax is not None and hint is getattr(jax, "Array", None) and hint is not None
 

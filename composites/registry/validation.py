@@ -133,12 +133,12 @@ def _inherited(file: str, document: CheckedDocument) -> list[Composite]:
     known = [entry.name for entry in registry.composites]
     named: dict[bool, set[str]] = {True: set(), False: set()}
     for item in items:
-        found = registry.named(item.removeprefix("-"))
-        if not found:
+        entries = registry.named(item.removeprefix("-"))
+        if not entries:
             hint = did_you_mean(item.removeprefix("-"), known)
             document.problems.append(place.problem(f"extends: {file} has no entry {item!r}{hint}"))
-        backwards = (registry.backward_of(entry) for entry in found)
-        both = (*found, *filter(None, backwards))
+        backwards = (registry.backward_of(entry) for entry in entries)
+        both = (*entries, *filter(None, backwards))
         named[item.startswith("-")].update(entry.identity for entry in both)
     return [
         entry
@@ -275,7 +275,8 @@ class _EntryReader:
         return composite if len(self.problems) == found_before else None
 
     def _fits_version(self, version: int) -> bool:
-        """Whether the number in the entry's name is a version, and that of its key `version`."""
+        """Return whether the number in the entry's name is a version, equal to its key
+        `version`."""
         if version > MAX_VERSION:
             self._problem(f"{version} is too large for a version")
             return False

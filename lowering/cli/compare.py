@@ -22,7 +22,7 @@ from lowering.stablehlo import (
 from lowering.stablehlo.options import listed, pairs
 
 _MODULE = "program.mlir"
-"""In a folder of `composites export`."""
+"""The program's file in a folder of `composites export`."""
 
 
 def compare_kernels(

@@ -81,14 +81,14 @@ def diff(
     with clear_errors():
         from composites.contracts.changes import broken, changes
 
-        found = changes(_read(old), _read(new))
-        needed = broken(found)
+        differences = changes(_read(old), _read(new))
+        needed = broken(differences)
         if as_json:
-            print_json({"changes": [asdict(c) for c in found], "compatible": not needed})
+            print_json({"changes": [asdict(c) for c in differences], "compatible": not needed})
         else:
-            for change in found:
+            for change in differences:
                 typer.echo(str(change))
-            if not found:
+            if not differences:
                 typer.echo("no changes")
         if needed:
             fail(_needs(needed))

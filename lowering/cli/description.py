@@ -1,4 +1,4 @@
-"""What `composites show` prints: all that is known of an entry, as frozen data.
+"""The description of an entry that `composites show` prints, as frozen data.
 
 It is made of an entry and the catalog that the entry is part of. Nothing is printed here.
 """
@@ -40,14 +40,14 @@ class Description:
     """An entry, as `composites show --json` prints it."""
 
     name: str
-    """With its namespace, as XLA_COMPOSITE_OP takes it."""
+    """The name with its namespace, as XLA_COMPOSITE_OP takes it."""
     file: str
     line: int
     package: str | None
     """The installed package whose registry has it."""
     builtin: bool
     turn_on: str
-    """What a user writes before the command that runs a program."""
+    """The text that a user writes before the command that runs a program."""
     also_made_by: Sequence[str]
     """Other entries that produce the same composite."""
     caught_at: Sequence[str]
@@ -55,7 +55,7 @@ class Description:
     contract: Contract
     """Composite, version, operands, attributes, results and conditions, as a lock has them."""
     facts: Sequence[str]
-    """What the reference page of its registry says of it."""
+    """The statements about the entry on the reference page of its registry."""
     alternatives: Mapping[str, Mapping[str, Any]]
     """Other decompositions, as in a registry file."""
     not_found: Sequence[str]
@@ -67,30 +67,30 @@ class Description:
     hook: str
     """The generated source; empty if it cannot be made here."""
     stablehlo: str | None
-    """Of an example call, or for a backward of the gradients of one."""
+    """The StableHLO of an example call, or for a backward of the gradients of one."""
     stablehlo_of_backward: str | None
-    """Of the gradients, where the backward is derived."""
+    """The StableHLO of the gradients, where the backward is derived."""
     no_stablehlo: str | None
-    """Why there is none, and what to do about it."""
+    """The reason why there is no StableHLO, and what to do about it."""
 
 
 def chosen(name: str, catalog: Catalog) -> tuple[Composite, ...]:
-    """The entries that a name stands for, as in XLA_COMPOSITE_OP but without backwards.
+    """The entries that a name stands for, as in XLA_COMPOSITE_OP but without backward entries.
 
     Raises:
         AllowlistError: there is none, or several vendors have one.
     """
     if name == "all" or name.endswith(".*"):
         return resolve([name], catalog)
-    found, (plain, _) = catalog.find(name), split_version(name)
-    named = tuple(entry for entry in found if plain in (entry.name, entry.qualified))
-    return named if len(named) == 1 else found
+    entries, (plain, _) = catalog.find(name), split_version(name)
+    named = tuple(entry for entry in entries if plain in (entry.name, entry.qualified))
+    return named if len(named) == 1 else entries
 
 
 def described(entry: Composite, catalog: Catalog, *, copies: bool = False) -> Description:
     """All that is known of an entry. For its `copies`, modules are imported."""
     registry = next(r for r in catalog.registries if any(e is entry for e in r.composites))
-    found = copies_everywhere([entry]) if copies else None
+    search = copies_everywhere([entry]) if copies else None
     example = _example(entry, catalog)
     installed = [target for target, _ in _functions(entry)]
     return Description(
@@ -113,8 +113,8 @@ def described(entry: Composite, catalog: Catalog, *, copies: bool = False) -> De
             for kernel in entry.alternatives
         },
         not_found=tuple(target for target in entry.functions if target not in installed),
-        copies=None if found is None else tuple(copy.target for copy in found[0]),
-        copies_unknown=() if found is None else tuple(found[1]),
+        copies=None if search is None else tuple(copy.target for copy in search[0]),
+        copies_unknown=() if search is None else tuple(search[1]),
         hook=_hook(entry, registry),
         stablehlo=example.call,
         stablehlo_of_backward=example.gradients,

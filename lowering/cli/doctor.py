@@ -65,7 +65,7 @@ class Finding:
     subject: str
     text: str
     advice: str = ""
-    """What to do; empty if all is well."""
+    """The advice of what to do; empty if all is well."""
 
 
 def doctor(
@@ -230,8 +230,8 @@ def installation_findings(*, frontend_works: bool) -> Iterator[Finding]:
     """Findings on the plug-in of PyTorch, and on versions, against the metadata of this package.
 
     Args:
-        frontend_works: torch and torch_xla have all that is needed of them. Their versions are then
-            warned of only, since vendors have releases of their own.
+        frontend_works: torch and torch_xla have all that is needed of them. Their versions then
+            only cause warnings, since vendors have releases of their own.
     """
     from importlib.metadata import entry_points, metadata  # slow, and `--help` imports this file
 
@@ -248,12 +248,12 @@ def installation_findings(*, frontend_works: bool) -> Iterator[Finding]:
     python = metadata(PACKAGE)["Requires-Python"]
     needed = {"Python": python} | requirements(PACKAGE, "", extra, "cli") | models
     for name, specifier in needed.items():
-        found = platform.python_version() if name == "Python" else installed(name)
-        if _fits(found, specifier):
-            yield Finding("ok", name, str(found))
-        elif found or name not in models:
+        version = platform.python_version() if name == "Python" else installed(name)
+        if _fits(version, specifier):
+            yield Finding("ok", name, str(version))
+        elif version or name not in models:
             spared = name in models or (frontend_works and name in ("torch", "torch-xla"))
-            text = f"{found or 'nothing'} is installed; {specifier} is supported"
+            text = f"{version or 'nothing'} is installed; {specifier} is supported"
             advice = f"pip install '{name}{specifier}'"
             yield Finding("warning" if spared else "problem", name, text, advice)
 
@@ -279,7 +279,7 @@ def _fits(found: str | None, specifier: str) -> bool:
 
 
 def install(extra: str) -> str:
-    """How this package is installed anew, with an extra that has the frontend."""
+    """The command that installs this package anew, with an extra that has the frontend."""
     return installing(f"{extra},cli" if extra else "cli")
 
 

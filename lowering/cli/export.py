@@ -150,7 +150,7 @@ def _dynamic(text: str) -> _Dynamic:
 
 
 def _dynamic_shapes(varying: list[_Dynamic]) -> dict[str, Any] | None:
-    """What torch.export takes. Bounds of a name may stand with any of its places."""
+    """The `dynamic_shapes` of torch.export. Bounds of a name may stand with any of its places."""
     if not varying:
         return None
     from torch.export import Dim

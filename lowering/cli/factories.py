@@ -20,7 +20,7 @@ FactoryArgument = Annotated[
         show_default=False,
     ),
 ]
-"""What a command takes."""
+"""The argument of commands that names a factory."""
 
 
 def load_factory(target: str) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""What `composites list` shows: the entries of a catalog as data, and as a table."""
+"""The listing of `composites list`: the entries of a catalog as data, and as a table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Listed(TypedDict):
     """An entry, as `composites list --json` prints it."""
 
     name: str
-    """With its namespace, as XLA_COMPOSITE_OP takes it."""
+    """The name with its namespace, as XLA_COMPOSITE_OP takes it."""
     composite: str
     """The composite's name in StableHLO."""
     version: int
@@ -87,7 +87,7 @@ class Kernel(TypedDict):
     composite: str
     """The composite's name in StableHLO."""
     version: int | None
-    """None for all versions."""
+    """The version of the composite; None for all versions."""
     platform: str
     function: str | None
     target: str | None
@@ -96,7 +96,7 @@ class Kernel(TypedDict):
     ignores: Sequence[str]
     priority: int
     known: bool
-    """Whether an entry produces this composite."""
+    """True if an entry produces this composite."""
     file: str
     line: int
 

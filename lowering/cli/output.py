@@ -1,4 +1,4 @@
-"""What commands print on stdout: JSON, and tables, which are fitted to a terminal, and whole where
+"""Output of commands on stdout: JSON, and tables, which are fitted to a terminal, and whole where
 another program reads them."""
 
 from __future__ import annotations

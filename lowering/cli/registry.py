@@ -112,7 +112,7 @@ def _files(count: int) -> str:
 
 
 def _remarks(registries: Sequence[Path]) -> Sequence[str]:
-    """What `check` warns of.
+    """The warnings of `composites check`.
 
     Raises:
         RegistryError: there are problems.
@@ -142,12 +142,12 @@ def _checked(named: Sequence[Registry], catalog: Catalog) -> Sequence[str]:
     """Check the kernels for composites of other registries that the user's files list."""
     from composites.registry.kernels_for_others import check_kernels_for_others
 
-    found = [
+    remarks = [
         f for registry in named for f in check_kernels_for_others(registry, catalog.registries)
     ]
-    if problems := [problem for problem in found if not isinstance(problem, str)]:
+    if problems := [problem for problem in remarks if not isinstance(problem, str)]:
         raise RegistryError(problems)
-    return [text for text in found if isinstance(text, str)]
+    return [text for text in remarks if isinstance(text, str)]
 
 
 def _tried(named: Sequence[Registry], catalog: Catalog) -> tuple[str, ...]:
@@ -188,12 +188,12 @@ def list_entries(
         for text in catalog.warnings():
             warn(text)
         entries = listed(catalog, resolve(split_allowlist(ALLOWLIST.read()), catalog))
-        found = listed_kernels(catalog) if kernels else []
+        rows = listed_kernels(catalog) if kernels else []
     if kernels:
         if as_json:
-            print_json({"kernels": found})
+            print_json({"kernels": rows})
         else:
-            print_table(kernels_table(found))
+            print_table(kernels_table(rows))
     elif as_json:
         left_out = [asdict(registry) for registry in catalog.left_out]
         print_json({"composites": entries, "left_out": left_out})

@@ -65,7 +65,7 @@ def run(
 
 
 def _why_not(script: Path) -> str:
-    """What is said of PyTorch programs where none runs with composites."""
+    """The reason to show for a PyTorch program where none runs with composites."""
     from lowering.frontends.chosen import is_installed
 
     if is_installed() or _is_of_jax(script):
@@ -77,7 +77,7 @@ def _why_not(script: Path) -> str:
 
 
 def _is_of_jax(script: Path) -> bool:
-    """Whether a script imports JAX, and not PyTorch."""
+    """Return whether a script imports JAX, and not PyTorch."""
     try:
         packages = {name for name, _ in imports(parse_module(script.read_bytes(), str(script)))}
     except (OSError, SyntaxError, ValueError):  # it ran: it may be an archive, or be gone

@@ -50,8 +50,8 @@ def show(
             warn(text)
         entries = chosen(name, catalog)
         if as_json:
-            found = [asdict(described(entry, catalog, copies=copies)) for entry in entries]
-            print_json({"composites": found})
+            descriptions = [asdict(described(entry, catalog, copies=copies)) for entry in entries]
+            print_json({"composites": descriptions})
         elif len(entries) == 1:
             _print(described(entries[0], catalog, copies=copies), with_hook=hook)
         else:

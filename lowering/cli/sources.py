@@ -38,12 +38,12 @@ def watch(
 
         if absent := [str(folder) for folder in sources if not folder.is_dir()]:
             fail(f"there is no folder {', '.join(absent)}")
-        found = compare_mentions([load_file(path) for path in registries], sources)
+        differences = compare_mentions([load_file(path) for path in registries], sources)
     if as_json:
-        print_json({"differences": [asdict(difference) for difference in found]})
+        print_json({"differences": [asdict(difference) for difference in differences]})
     else:
-        print_table(_differences_table(found))
-    if found:
+        print_table(_differences_table(differences))
+    if differences:
         raise typer.Exit(1)
 
 

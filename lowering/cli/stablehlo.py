@@ -94,19 +94,19 @@ def _against(module: Module, path: Path, as_json: bool) -> None:
     from lowering.stablehlo.inspection.against import against_table, not_understood
 
     report = inspect_module(module)
-    found = not_understood(report, read_lock(path))
+    problems = not_understood(report, read_lock(path))
     if as_json:
         rows = [
             {"composite": item.call.name, "version": item.call.version, "count": item.call.count}
             | {"reason": item.reason}
-            for item in found
+            for item in problems
         ]
         print_json({"not_understood": rows})
-    elif found:
-        print_table(against_table(found, path.name))
+    elif problems:
+        print_table(against_table(problems, path.name))
     else:
         typer.echo(f"all {len(report.composites)} composites are those of {path}")
-    if found:
+    if problems:
         raise typer.Exit(1)
 
 

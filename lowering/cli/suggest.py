@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _ROWS = 20
-"""Of each table."""
+"""The number of rows of each table."""
 
 
 def suggest(

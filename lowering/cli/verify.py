@@ -119,7 +119,7 @@ def _element_types(text: str) -> tuple[str, ...]:
 def _targets(
     names: list[str], registry: Path | None, samples: str | None
 ) -> tuple[Catalog, Sequence[Target]]:
-    """What is verified, and the catalog that it is part of."""
+    """The targets that are verified, and the catalog that they are part of."""
     from composites.allowlist import resolve
     from composites.decompositions import choose
     from composites.registry.catalog import load_catalog
@@ -147,9 +147,9 @@ def _targets(
             fail_usage(f"{item}: name the entry alone to verify its own decomposition")
     if files is not None:
         own = {entry.identity for entry in catalog.registries[0].composites}
-        wanted = {*(e.identity for e in entries), *(identity for _, (identity, _) in words)}
+        identities = {*(e.identity for e in entries), *(identity for _, (identity, _) in words)}
         for entry in catalog:
-            if entry.identity in wanted - own:
+            if entry.identity in identities - own:
                 raise AllowlistError(f"{entry.qualified} is not an entry of {registry}")
     chosen = tuple(dict.fromkeys(pair for _, pair in words))
     return catalog, all_targets(entries, chosen, functions, samples, catalog)

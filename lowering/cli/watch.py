@@ -34,7 +34,7 @@ class Graph:
     runs: int
     report: Report
     compiled: bool
-    """Whether torch.compile built it. torch_xla does not write later runs of such a graph."""
+    """True if torch.compile built the graph, whose later runs torch_xla does not write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class Watched:
     graphs: tuple[Graph, ...]
     """Distinct graphs, in the order in which they first ran."""
     stats: Stats
-    """What became of the calls that reached a hook."""
+    """The outcomes of the calls that reached a hook."""
     is_jax: bool = False
-    """Whether the graphs are those that JAX compiled. Nothing says how often each ran."""
+    """True if JAX compiled the graphs. Nothing says how often each of these ran."""
 
 
 def watch(command: Sequence[str], variables: Mapping[str, str]) -> Watched:
@@ -73,11 +73,11 @@ def watch(command: Sequence[str], variables: Mapping[str, str]) -> Watched:
             continue
         runs[graph.hash] += 1
         texts[graph.hash] = graph.text
-    found = (
+    graphs = (
         Graph(runs[key], inspect(Module.parse(text)), key in compiled)
         for key, text in texts.items()
     )
-    return Watched(exit_code, tuple(found), stats)
+    return Watched(exit_code, tuple(graphs), stats)
 
 
 def _graphs_of_jax(texts: Sequence[str]) -> Iterator[Graph]:
@@ -99,12 +99,12 @@ def composites_table(watched: Watched) -> Table:
     )
     rows: dict[tuple[str, str], list[tuple[int, int, float]]] = {}
     for graph in watched.graphs:
-        found: dict[tuple[str, str], tuple[int, float]] = {}
+        counts: dict[tuple[str, str], tuple[int, float]] = {}
         for row in graph.report.composites:
             attributes = ", ".join(f"{k}={readable_value(v)}" for k, v in row.attributes.items())
-            count, share = found.get((row.name, attributes), (0, 0.0))
-            found[row.name, attributes] = (count + row.count, share + row.share)
-        for key, (count, share) in found.items():
+            count, share = counts.get((row.name, attributes), (0, 0.0))
+            counts[row.name, attributes] = (count + row.count, share + row.share)
+        for key, (count, share) in counts.items():
             rows.setdefault(key, []).append((graph.runs, count, share))
     for (name, attributes), uses in sorted(rows.items()):
         table.add_row(

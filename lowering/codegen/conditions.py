@@ -27,7 +27,7 @@ from lowering.codegen.paths import local
 from lowering.codegen.python_text import literal, parameters_of, written_tuple
 
 _NAMES = {"torch": TYPES, "_all": all, "len": len, "float": float, "__builtins__": {}}
-"""What expressions name besides the values of a call."""
+"""The names that expressions may use besides the values of a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,14 @@ class Condition:
     expression: str
     """Python, of the arguments and paths by their local names."""
     reason: str
-    """What is said of a call that does not meet it."""
+    """The reason shown for a call that does not meet the condition."""
     shown: str | None = None
     """The argument whose value is said too."""
     text: str | None = None
-    """What the entry says, if it is an expression of its own."""
+    """The text of the entry, if the condition is an expression of its own."""
 
     def unmet(self, entry: Composite, values: Mapping[str, Any]) -> str | None:
-        """Why a call does not meet it; None if it does.
+        """The reason why a call does not meet the condition; None if it does.
 
         Args:
             values: of the call, by local name.
@@ -94,7 +94,7 @@ def conditions_of(entry: Composite, operator: Operator) -> list[Condition]:
     Raises:
         ConditionError: one does not fit the operator or function.
     """
-    found = [
+    conditions = [
         Condition(f"{argument.name} is None", f"{argument.name} is given, and is not an operand")
         for argument in operator.tensors
         if argument.name not in entry.operands
@@ -102,20 +102,20 @@ def conditions_of(entry: Composite, operator: Operator) -> list[Condition]:
     optional = [name for name in entry.operands if is_optional(name, operator)]
     known = [name for name in optional if operator.argument(name) is not None]
     known = [] if has_segment_sizes(entry, operator) else known
-    found += [
+    conditions += [
         Condition(f"({a} is not None or {b} is None)", f"the operand {b} is given, and {a} is not")
         for a, b in pairwise(known)
     ]
     for name, values in entry.when.values:
         taken = " or ".join(map(literal, values))
         expression = f"{local(name)} in {literal(tuple(values))}"
-        found.append(Condition(expression, f"the entry takes {taken}", shown=name))
-    found += _type_conditions(entry, operator)
+        conditions.append(Condition(expression, f"the entry takes {taken}", shown=name))
+    conditions += _type_conditions(entry, operator)
     arguments = [a.name for a in operator.arguments] + [n for n in entry.operands if "." in n]
     for text in entry.when.where:
         expression = f"({compile_condition(text, arguments)})"
-        found.append(Condition(expression, f"`where: {text}` does not hold", text=text))
-    return found
+        conditions.append(Condition(expression, f"`where: {text}` does not hold", text=text))
+    return conditions
 
 
 def _type_conditions(entry: Composite, operator: Operator) -> Iterator[Condition]:

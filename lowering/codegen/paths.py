@@ -36,8 +36,8 @@ def paths_of(entry: Composite, operator: Operator) -> list[str]:
 
 
 def is_owner(argument: Argument, entry: Composite, paths: Sequence[str]) -> bool:
-    """Whether an argument is an object from which the entry reads attributes, such as a method's
-    `self`, or a class method's `cls`."""
+    """Return whether an argument is an object from which the entry reads attributes, such as a
+    method's `self`, or a class method's `cls`."""
     owned = any(path.startswith(f"{argument.name}.") for path in paths)
     usual = argument.name in ("self", "cls") and argument.name not in entry.operands
     return owned or (usual and argument.kind == "other")

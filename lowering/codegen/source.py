@@ -131,7 +131,7 @@ def _render(source: str, registry: Registry, hooks: _Hooks) -> str:
 
 
 def is_caught_at_autograd(entry: Composite, operator: Operator, registry: Registry) -> bool:
-    """Whether an entry must catch its operator before PyTorch decomposes it."""
+    """Return whether an entry must catch its operator before PyTorch decomposes it."""
     return (
         operator.implicit_autograd
         or entry.derives

@@ -21,8 +21,8 @@ def in_class(owner: type, name: str, default: Any = None) -> Any:
 
 
 def behaviour(owner: type, name: str) -> Any:
-    """What a class has under a name, as a class that defines it holds it; None if that is data, is
-    torch.nn.Module's, or is not there."""
+    """The function or descriptor that a class has under a name, as a class that defines it holds
+    it; None if the name is one of data or of torch.nn.Module, or is not there."""
     for base in owner.__mro__:
         if name in vars(base):
             value = vars(base)[name]
@@ -51,18 +51,18 @@ def called_members(function: FunctionType, owner: type) -> Mapping[str, Any]:
     A name of an attribute counts wherever the code reads it, since the object may have other names
     than `self`.
     """
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     waiting = [function]
     while waiting:
         names = {name for code in codes(waiting.pop().__code__) for name in code.co_names}
-        for name in sorted(names - found.keys()):
+        for name in sorted(names - members.keys()):
             value = behaviour(owner, name)
             if value is None:
                 continue
-            found[name] = value
+            members[name] = value
             inside = member(value)
             waiting += () if inside is None else inside[1:]
-    return found
+    return members
 
 
 def overridden(members: Mapping[str, Any], owner: type) -> str | None:

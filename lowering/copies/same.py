@@ -39,7 +39,7 @@ def is_copy(function: FunctionType, written: WrittenFunction, owner: type | None
 
     The name of a function, its docstring, annotations and decorators do not count: a function that
     a decorator has wrapped has the code of the wrapper. One with variables of an enclosing
-    function or class (`super()`) is no copy, and neither is one that imports or writes globals.
+    function or class (`super()`) is not a copy, and neither is one that imports or writes globals.
 
     Args:
         owner: the class, if `function` is a method. What its code reads of this class must be a

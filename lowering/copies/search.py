@@ -40,7 +40,7 @@ class Search:
     """The search for copies of what some entries name."""
 
     entries: tuple[Composite, ...]
-    """In the order in which they are asked."""
+    """The entries, in the order in which they are asked."""
 
     @classmethod
     def of(cls, entries: Iterable[Composite]) -> Search:
@@ -56,9 +56,9 @@ class Search:
         A function that an entry names is one of its copies too.
         """
         for path, owner, function in _functions(module):
-            found = self.catching(module.__name__, owner, function)
-            if found:
-                yield Copy(f"{module.__name__}:{path}", found)
+            entries = self.catching(module.__name__, owner, function)
+            if entries:
+                yield Copy(f"{module.__name__}:{path}", entries)
 
     def candidates(self) -> Iterator[str]:
         """The modules of the packages whose files may have the code of a named function. They are
@@ -117,7 +117,7 @@ def copies_everywhere(entries: Iterable[Composite]) -> tuple[list[Copy], list[st
 
 
 def is_in(module: str, packages: Iterable[str]) -> bool:
-    """Whether a module is one of these packages, or in one."""
+    """Return whether a module is one of these packages, or in one."""
     return f"{module}.".startswith(tuple(f"{package}." for package in packages))
 
 

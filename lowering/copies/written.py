@@ -151,8 +151,8 @@ def shape(code: CodeType) -> Shape:
 
 
 def form(code: CodeType) -> Form:
-    """What is equal for functions that do the same, given that their names mean the same: their
-    instructions. Names of functions, docstrings, annotations and lines are no part of these."""
+    """The form of a function: equal for functions that do the same, given that their names mean the
+    same. It has their instructions, not names of functions, docstrings, annotations and lines."""
     arguments = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount
     instructions = [(i.opname, constant_form(i.argval)) for i in dis.get_instructions(code)]
     return arguments, code.co_flags & _KINDS, instructions

@@ -1,4 +1,4 @@
-"""What generated hooks call: from the operands of a call to a composite in the graph.
+"""The functions that generated hooks call: from the operands of a call to a composite in the graph.
 
 | module | what it does |
 |---|---|

@@ -42,7 +42,7 @@ class Alternatives:
     statistics: EntryStatistics
 
     def asked(self, spec: CallSpec, *, shared: bool) -> Selection[Kernel]:
-        """Those whose conditions hold for a call, in their order.
+        """The chosen kernels whose conditions hold for a call, in their order.
 
         Args:
             shared: whether several devices share the graph.
@@ -117,7 +117,7 @@ def as_entry(entry: Composite, alternative: Kernel, decomposition: Decomposition
 
 
 def has_stock_bits(entry: Composite, alternative: Kernel) -> bool:
-    """Whether an alternative must give the same bits as what the entry replaces."""
+    """Return whether an alternative must give the same bits as what the entry replaces."""
     return alternative.keeps_bits and keeps_stock_bits(entry)
 
 
@@ -203,15 +203,15 @@ def backward_of(
     def run(values: Mapping[str, Any]) -> list[Any]:
         known = {**values, OUTPUT_MASK: tuple(wanted)}
         returned = function(**{name: known[name] for name in parameters if name in known})
-        found = list(returned) if isinstance(returned, list | tuple) else [returned]
-        if len(found) != len(gradients):
+        grads = list(returned) if isinstance(returned, list | tuple) else [returned]
+        if len(grads) != len(gradients):
             raise TypeError(
-                f"it returns {len(found)} gradients; return {len(gradients)}, of"
+                f"it returns {len(grads)} gradients; return {len(gradients)}, of"
                 f" {', '.join(gradients)}"
             )
-        for name, gradient, asked in zip(gradients, found, wanted, strict=True):
+        for name, gradient, asked in zip(gradients, grads, wanted, strict=True):
             if asked and gradient is None:
                 raise TypeError(f"it returns None for the gradient of {name}")
-        return [gradient if asked else None for gradient, asked in zip(found, wanted, strict=True)]
+        return [gradient if asked else None for gradient, asked in zip(grads, wanted, strict=True)]
 
     return run

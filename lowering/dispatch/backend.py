@@ -1,4 +1,4 @@
-"""What hooks at the backend's dispatch key call: from operands to a computation.
+"""The functions that hooks at the backend's dispatch key call: from operands to a computation.
 
 A generated hook looks up a call by everything that its composite depends on. Only calls with a new
 key are lowered. The result is a kernel for all calls with this key, so the hot path is one
@@ -58,12 +58,12 @@ class EntryLowering:
     otherwise: Kernel
     """Takes the calls that the entry does not claim."""
     computations: dict[Hashable, Any]
-    """From the key of a call to a computation, or a Fallback. Other lowerings of the entry may have
+    """A computation, or a Fallback, by the key of a call. Other lowerings of the entry may have
     made them."""
     statistics: EntryStatistics
     kernels: dict[Hashable, Kernel] = field(default_factory=dict)
-    """From the key of a call to a function of its tensors, which inserts the computation into the
-    graph or falls back. Operands come first, in the composite's order."""
+    """Functions of a call's tensors by its key, which insert the computation into the graph or fall
+    back. Operands come first, in the composite's order."""
     _lowering: ThreadFlag = field(default_factory=ThreadFlag)
 
     @property
@@ -190,14 +190,14 @@ class EntryLowering:
         due = _meta_results(spec, self.frontend)
         if due is None:
             return
-        expected, given = tuple(entry.exposed(due)), composite.results
+        expected, actual = tuple(entry.exposed(due)), composite.results
         # A result that the output mask leaves out can have any type.
-        if len(expected) == len(given):
-            expected = tuple(e or ours for e, ours in zip(expected, given, strict=True))
-        if expected != given:
+        if len(expected) == len(actual):
+            expected = tuple(e or ours for e, ours in zip(expected, actual, strict=True))
+        if expected != actual:
             raise LoweringError(
                 f"{entry.location}: {entry.qualified}: decomposition"
-                f" {entry.decomposition} gives {_written(given)}, but"
+                f" {entry.decomposition} gives {_written(actual)}, but"
                 f" {self.form.operator.qualified} gives {_written(expected)}"
             )
 
@@ -208,7 +208,7 @@ class Lowered:
 
     handle: Any
     draws: int
-    """How often it advances the random number generator, whose state is its last operand."""
+    """The number of advances of the random number generator, whose state is the last operand."""
     results: tuple[TensorType, ...]
     attributes: Mapping[str, str | None]
     """MLIR text by name."""

@@ -32,8 +32,8 @@ def names_of_values(spec: CallSpec, results: int) -> list[str]:
 
 
 def taken_by_derived(spec: CallSpec, results: int) -> tuple[int, ...]:
-    """What a derived backward takes: positions in `names_of_values`. They are what `saves` lists,
-    or all operands."""
+    """The values that a derived backward takes, as positions in `names_of_values`: those that
+    `saves` lists, or all operands."""
     entry = spec.form.entry
     saves = entry.operands if entry.saves is None else entry.saves
     return tuple(n for n, name in enumerate(names_of_values(spec, results)) if name in saves)
@@ -59,12 +59,12 @@ def further_values(spec: CallSpec, operands: Sequence[Any], named: Sequence[Name
 
 
 def _intermediate(entry: Composite, name: str, named: Sequence[Named]) -> Any:
-    found = [each for each in named if each.name == name]
-    if len(found) == 1 and not found[0].is_written_to:
-        return found[0].value
-    if len(found) > 1:
-        problem = f"it gives this name to {len(found)} values; give each a name of its own"
-    elif found:
+    matches = [each for each in named if each.name == name]
+    if len(matches) == 1 and not matches[0].is_written_to:
+        return matches[0].value
+    if len(matches) > 1:
+        problem = f"it gives this name to {len(matches)} values; give each a name of its own"
+    elif matches:
         problem = "it writes to this value later; name a copy, as value.clone()"
     else:
         others = ", ".join(dict.fromkeys(each.name for each in named)) or "none"
@@ -85,7 +85,7 @@ def named_values(
     further: Sequence[Any],
     grads: Sequence[Any],
 ) -> dict[str, Any]:
-    """What an explicit backward can take, by the names of its parameters.
+    """The values that an explicit backward can take, by the names of its parameters.
 
     Args:
         further: the forward's further results; empty if it was called without them.
@@ -102,8 +102,8 @@ def named_values(
 
 
 def gradients_by_name(spec: CallSpec, returned: Any, backward: Composite) -> dict[str, Any]:
-    """What an explicit backward returns, by the names of operands. If it returns one gradient, that
-    is a list where the operand is one."""
+    """The gradients that an explicit backward returns, by the names of operands. If it returns one
+    gradient, that is a list where the operand is one."""
     listed, groups = backward.gradients, spec.groups
     is_one_list = (
         len(listed) == 1
@@ -137,10 +137,10 @@ def gradients_by_operand(
         elif isinstance(gradient, list | tuple) and len(gradient) == group[1]:
             flat.extend(gradient)
         else:
-            given = f"{len(gradient)}" if isinstance(gradient, list | tuple) else "one tensor"
+            count = f"{len(gradient)}" if isinstance(gradient, list | tuple) else "one tensor"
             raise LoweringError(
                 f"{backward.location}: {backward.qualified}: {name} is a list of {group[1]}"
-                f" tensors, and {backward.decomposition} returns {given} for it; return a list with"
+                f" tensors, and {backward.decomposition} returns {count} for it; return a list with"
                 " a gradient for each"
             )
     return flat
@@ -154,7 +154,7 @@ class BackwardSpec:
     spec: CallSpec
     """The forward, without tensors."""
     types: Sequence[Any | None]
-    """Of the forward's operands; None for an absent one."""
+    """The types of the forward's operands; None for an absent one."""
     present: tuple[bool, ...]
     """For each result of the forward, whether the backward takes a gradient of it."""
     wanted: tuple[bool, ...]
@@ -169,8 +169,8 @@ class BackwardSpec:
         return [n for n, type_ in numbers if type_ is not None and n not in self.taken]
 
     def split(self, values: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
-        """Of the backward's operands: the gradients, None where there is none, and what was saved,
-        by position."""
+        """The gradients among the backward's operands, None where there is none, and the saved
+        values by position."""
         rest = iter(values)
         grads = [next(rest) if is_there else None for is_there in self.present]
         return grads, dict(zip(self.taken, rest, strict=True))
@@ -204,8 +204,8 @@ class BackwardSpec:
             if target is None and n in saved and replaces
         }
         with handled(framework.replacement(intermediates) if replaces else None):
-            found = framework.gradients_of(run, inputs, self.wanted, grads)
-        return [gradient for gradient in found if gradient is not None]
+            gradients = framework.gradients_of(run, inputs, self.wanted, grads)
+        return [gradient for gradient in gradients if gradient is not None]
 
     def named(self, values: Sequence[Any]) -> dict[str, Any]:
         """The backward's operands, and the call's arguments, by name."""

@@ -23,11 +23,11 @@ from lowering.dispatch.operand_lists import Groups, operand_names, regrouped, un
 
 @dataclass(frozen=True, eq=False)
 class CallForm:
-    """What all calls of an entry have in common."""
+    """The values that all calls of an entry have in common."""
 
     entry: Composite
     operator: Operator
-    """What the entry catches, or a Python function, described like an operator."""
+    """The operator that the entry catches, or a Python function, described like an operator."""
 
     @cached_property
     def tensors(self) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ class CallForm:
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
-        """What the entry reads from objects among the arguments."""
+        """The paths that the entry reads from objects among the arguments."""
         return tuple(paths_of(self.entry, self.operator))
 
     @cached_property
@@ -95,14 +95,14 @@ class CallSpec(NamedTuple):
     key: tuple[Hashable, ...]
     """Everything that the composite depends on."""
     operands: Sequence[Any]
-    """In the composite's order; None for an absent operand. A hook passes lists of tensors as they
-    are, and `flat` takes them apart."""
+    """The operands, in the composite's order; None for an absent one. A hook passes lists of
+    tensors as they are, and `flat` takes them apart."""
     arguments: Mapping[str, Any]
     """The arguments that are not operands, by name."""
     keys: tuple[Any, ...] = ()
     """Dispatch keys, which a stock kernel above the backend takes first."""
     groups: Groups | None = None
-    """What was a list among the operands; None if nothing was."""
+    """The groups of operands that were lists; None if there were none."""
 
     @classmethod
     def of(cls, form: CallForm, named: Mapping[str, Any]) -> Self:
@@ -189,7 +189,7 @@ class CallSpec(NamedTuple):
 
     @property
     def is_flat(self) -> bool:
-        """Whether no operand is a list."""
+        """True if no operand is a list."""
         return not any(isinstance(operand, list | tuple) for operand in self.operands)
 
     def flat(self) -> CallSpec:
@@ -212,8 +212,8 @@ class CallSpec(NamedTuple):
         return CallSpec(self.form, self.key, (), arguments, (), self.groups)
 
     def _named(self, tensors: Sequence[Any]) -> dict[str, Any]:
-        given = tensors if self.groups is None else regrouped(tensors, self.groups)
-        return {**self.arguments, **dict(zip(self.form.tensors, given, strict=False))}
+        values = tensors if self.groups is None else regrouped(tensors, self.groups)
+        return {**self.arguments, **dict(zip(self.form.tensors, values, strict=False))}
 
 
 def _read(named: Mapping[str, Any], path: str) -> Any:

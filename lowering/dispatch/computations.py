@@ -52,7 +52,7 @@ def computed(
 
 
 TRANSIENT = (MemoryError, RecursionError, OSError, torch.OutOfMemoryError)
-"""What can fail now and succeed later, for the same call."""
+"""The exceptions of a call that can succeed later."""
 
 
 class NotNowError(Exception):

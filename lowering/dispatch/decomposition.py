@@ -38,7 +38,7 @@ class Decomposer:
     stock: Kernel
     """The stock kernel, at the dispatch key where the entry's operator is caught."""
     stock_dispatches: bool
-    """Whether the stock kernel is above PyTorch's decompositions and dispatches again."""
+    """True if the stock kernel is above PyTorch's decompositions and dispatches again."""
 
     def lower(self, spec: CallSpec) -> TracedFunction:
         """Trace the decomposition of a call.
@@ -53,10 +53,10 @@ class Decomposer:
         function = self.stock if target is None else find_function(target)
 
         def results(*values: Any) -> Any:
-            found = spec.call(function, *values)
+            returned = spec.call(function, *values)
             if entry.decomposition.kind == "torch":
-                require_tensors(found if isinstance(found, list | tuple) else (found,))
-            return entry.exposed(found)
+                require_tensors(returned if isinstance(returned, list | tuple) else (returned,))
+            return entry.exposed(returned)
 
         whole = target is not None or self.stock_dispatches
         return lower_function(entry, self.frontend, results, spec.operands, whole_dispatch=whole)
@@ -85,7 +85,7 @@ def jax_frontend() -> Any:
 
 
 def keeps_stock_bits(entry: Composite) -> bool:
-    """Whether the decomposition must give the same bits as what it replaces.
+    """Return whether the decomposition must give the same bits as what it replaces.
 
     This holds for the stock lowering, and for a Python function that is also caught in training.
     """
@@ -152,8 +152,8 @@ def require_tensors(results: Sequence[Any]) -> None:
     """
     for result in results:
         if not isinstance(result, torch.Tensor):
-            given = "None" if result is None else type(result).__name__
-            raise TypeError(f"it returns {given}; return a tensor, or a tuple of tensors")
+            kind = "None" if result is None else type(result).__name__
+            raise TypeError(f"it returns {kind}; return a tensor, or a tuple of tensors")
 
 
 def _failed(

@@ -21,10 +21,10 @@ from lowering.copies.members import in_class
 _MACHINERY = frozenset(
     name for name in (*vars(torch.nn.Module), *vars(torch.nn.Module())) if name[0] == "_"
 )
-"""What a module keeps to do its work, such as its hooks. Its methods read it on every call."""
+"""The attributes that a module needs for its work, such as its hooks. All its methods read them."""
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
-"""Where torch.nn.Module keeps attributes beside its `__dict__`."""
+"""The mappings in which torch.nn.Module keeps attributes beside its `__dict__`."""
 
 
 class UnlistedReadError(Exception):
@@ -66,12 +66,12 @@ def guarded_self(original: Any, listed: Collection[str], tensors: Mapping[str, A
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What an object holds itself, and its class does not."""
+    """The attributes that an object holds itself, and not its class."""
 
     attributes: Mapping[str, Any]
 
     def holds(self, name: str, now: Mapping[str, Any], in_class: Any) -> bool:
-        """Whether the object held an attribute before the body, and still has the same.
+        """Return whether the object held an attribute before the body, and still has the same.
 
         Args:
             now: the object's `__dict__`.
@@ -124,7 +124,7 @@ def _guarded_class(
 
 
 class _Attributes(dict[str, Any]):
-    """In place of the `__dict__` of a guarded object: each attribute is checked as it is read."""
+    """The `__dict__` of a guarded object: each attribute is checked as it is read."""
 
     def __init__(self, attributes: dict[str, Any], check: Callable[[str], None]) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ class _Attributes(dict[str, Any]):
 
 
 class _Registry(_Attributes):
-    """In place of the submodules, parameters or buffers of a guarded module."""
+    """The submodules, parameters or buffers of a guarded module, each checked as it is read."""
 
     def __init__(self, content: dict[str, Any], listed: tuple[str, ...]) -> None:
         before = dict(content)
@@ -211,7 +211,7 @@ def _quiet_bases(original: type[Any]) -> tuple[type[Any], ...]:
 def _class_guard(
     original: type[Any], listed: tuple[str, ...], tensors: Mapping[str, Any]
 ) -> type[Any]:
-    """The same for the class of a class method: a subclass, so that `super()` works."""
+    """A guard for the class of a class method: a subclass, so that `super()` works."""
     meta: Any = type(original)
 
     def read(cls: Any, name: str) -> Any:
@@ -241,7 +241,7 @@ class _Quiet:
 
 
 class _QuietObject:
-    """The same for classes without `__slots__`."""
+    """The same as `_Quiet`, for classes without `__slots__`."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         pass

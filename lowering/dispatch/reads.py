@@ -195,7 +195,7 @@ class Reads:
         return guards
 
     def refuse_written(self, before: Key, owner: type | None = None) -> str | None:
-        """Why the function cannot be a composite: running it has changed a value that it reads.
+        """The reason against a composite: running the function has changed a value that it reads.
 
         Such a value has no key from now on.
         """
@@ -223,7 +223,8 @@ class Reads:
 
 
 def refusal(key: Key) -> str | None:
-    """Why a function that reads these values cannot be a composite; None if it can be."""
+    """The reason why a function that reads these values cannot be a composite; None if it can
+    be."""
     for name, value in key:
         if isinstance(value, Unreadable):
             return f"it reads {name}, {value.reason}; pass what it needs of it as an argument"
@@ -513,15 +514,15 @@ def _attribute(value: Any, name: str) -> Any:
     if isinstance(value, ModuleType):
         return vars(value).get(name, _STOP)
     if isinstance(value, type):
-        found = in_class(value, name, _STOP)
+        member = in_class(value, name, _STOP)
         if issubclass(value, Enum):
-            found = value.__members__.get(name, found)
-        return found.__func__ if isinstance(found, staticmethod | classmethod) else found
+            member = value.__members__.get(name, member)
+        return member.__func__ if isinstance(member, staticmethod | classmethod) else member
     held = getattr(value, "__dict__", None)
     if isinstance(held, dict) and name in held:
         return held[name]
-    found = in_class(type(value), name, _STOP)
-    return found if isinstance(found, _SIMPLE) else _STOP
+    member = in_class(type(value), name, _STOP)
+    return member if isinstance(member, _SIMPLE) else _STOP
 
 
 def _item(value: Any, key: Any) -> Any:

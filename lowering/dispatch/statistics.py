@@ -1,4 +1,4 @@
-"""What became of the calls that reached a hook: composites, or the stock lowering and why.
+"""The outcomes of calls that reached a hook: composites, or the stock lowering and why.
 
 Counts of calls that several threads make at once are approximate.
 """
@@ -39,10 +39,10 @@ class Fallback:
     """Types of the operands."""
     reason: str
     is_missed: bool = True
-    """Whether someone may want to know. Calls inside the entry's own decomposition are not
-    claimed on purpose."""
+    """True if someone may want to know of the fallback. Calls inside the entry's own decomposition
+    are not claimed on purpose."""
     of_platform: bool = False
-    """Whether another platform might claim them."""
+    """True if another platform might claim the calls."""
     logged: set[str] = field(default_factory=set)
     """The call sites of the entry that have been logged."""
     calls: int = 0
@@ -75,17 +75,17 @@ class EntryStatistics:
     lowered: int = 0
     """Computations that were lowered for them. The other calls found theirs in the cache."""
     fallbacks: dict[tuple[str, str], Fallback] = field(default_factory=dict)
-    """By operands and reason."""
+    """The fallbacks by operands and reason."""
     always_on: bool = False
-    """Whether it is a function under `@composite`."""
+    """True if the entry is a function under `@composite`."""
     named: bool = False
     """True if the entry, or its forward, was turned on by its own name, not by `all`."""
     logged: set[str] = field(default_factory=set)
     """Call sites for which a message has been logged."""
     decompositions: dict[str, int] = field(default_factory=dict)
-    """How many computations have which decomposition, while alternatives are chosen."""
+    """The number of computations by their decomposition, while alternatives are chosen."""
     declined: dict[tuple[str, str], int] = field(default_factory=dict)
-    """How many computations an alternative did not take, by its name and the reason."""
+    """The number of computations that an alternative did not take, by its name and the reason."""
     caches: dict[str, Sized] = field(default_factory=dict)
     """The caches of computations of the latest installation, by what they are for."""
 

@@ -101,7 +101,7 @@ class _Separation:
             self._apart[instruction.id] = instruction.operand_ids[0]
 
     def _follow(self, instruction: Any, source: Any) -> None:
-        """The same instruction, on the value before the merge."""
+        """Apply the same instruction to the value before the merge."""
         extra = len(source.shape.dimensions) - len(instruction.shape.dimensions)
         leading = list(source.shape.dimensions[: extra + 1])
         made = self._new(instruction, [source.id], [*leading, *instruction.shape.dimensions[1:]])
@@ -139,13 +139,13 @@ class _Separation:
         # torch_xla's CPU runtime refuses products with a wider result and several batch dimensions.
         if any(self._by_id[i].shape.element_type != result for i in dot.operand_ids):
             return None
-        found = []
+        leading = []
         for merged, before in zip(dot.operand_ids, apart, strict=True):
             if before is None:
                 return None
             old, new = (self._by_id[i].shape.dimensions for i in (before, merged))
-            found.append(list(old[: len(old) - len(new) + 1]))
-        left, right = found
+            leading.append(list(old[: len(old) - len(new) + 1]))
+        left, right = leading
         return left if left == right else None
 
 
@@ -162,7 +162,7 @@ def _merges(before: Any, after: Any) -> bool:
 
 
 def _keeps_first_dimension(instruction: Any) -> bool:
-    """Whether an instruction of one operand leaves the first dimension where it is."""
+    """Return whether an instruction of one operand leaves the first dimension where it is."""
     dimensions = list(instruction.dimensions)
     if instruction.opcode == "transpose":
         return bool(dimensions[0] == 0)

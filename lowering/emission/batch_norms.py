@@ -51,7 +51,7 @@ class _Expansion:
         self._by_id = {item.id: item for item in body.instructions}
         self._free = 1 + max(self._by_id)
         self.sums: dict[int, Any] = {}
-        """By element type: the computation that adds two numbers."""
+        """The computation that adds two numbers, by element type."""
 
     def place(self, instruction: Any) -> None:
         if instruction.opcode not in (_TRAINING, _GRADIENT):

@@ -141,8 +141,8 @@ def _take_operands(
 ) -> None:
     """Number the parameters like the operands, and add those that the decomposition does not
     read."""
-    found = {i.parameter_number: i for i in body.instructions if i.opcode == "parameter"}
-    foreign = [found[number] for number in found if number not in parameters]
+    by_number = {i.parameter_number: i for i in body.instructions if i.opcode == "parameter"}
+    foreign = [by_number[number] for number in by_number if number not in parameters]
     if foreign:
         shapes = ", ".join(str(_tensor_type(instruction.shape)) for instruction in foreign)
         raise ForeignParameterError(
@@ -159,7 +159,7 @@ def _take_operands(
                 shape=hlo_proto.array_shape(operand.element_type, operand.shape),
             )
         else:
-            found[number].parameter_number = position
+            by_number[number].parameter_number = position
     ordered = _parameters(body)
     body.program_shape.ClearField("parameters")
     body.program_shape.parameters.extend(instruction.shape for instruction in ordered)

@@ -1,4 +1,4 @@
-"""What the results of a decomposition depend on."""
+"""The operands that the results of a decomposition depend on."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def share_equal(computations: Sequence[Any]) -> None:
 
 
 def _key(computation: Any) -> Hashable:
-    """What equal computations have in common."""
+    """A key of a computation that equal computations have in common."""
     places = {item.id: place for place, item in enumerate(computation.instructions)}
     items = []
     for item in computation.instructions:

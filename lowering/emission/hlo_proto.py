@@ -177,8 +177,8 @@ def stem(name: str) -> str:
 
 def entry_of(module: Any) -> Any:
     """The entry computation of a module. JAX's modules do not name it; there it is the last one."""
-    wanted = module.entry_computation_id or module.computations[-1].id
-    return next(computation for computation in module.computations if computation.id == wanted)
+    number = module.entry_computation_id or module.computations[-1].id
+    return next(computation for computation in module.computations if computation.id == number)
 
 
 VALUE_FIELDS = {type_.name: type_.literal for type_ in TABLE if type_.literal is not None}

@@ -22,7 +22,7 @@ def name_of(module: bytes) -> str:
 
 
 def is_reference(instruction: Any) -> bool:
-    """Whether an HLO instruction stands for a module."""
+    """Return whether an HLO instruction stands for a module."""
     return str(instruction.custom_call_target).startswith(_PREFIX)
 
 

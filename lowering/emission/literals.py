@@ -47,7 +47,7 @@ def values(literal: Any) -> Values | None:
 
 
 def is_number(found: Values, number: int) -> bool:
-    """Whether a value equals `number`, which is 0 or 1. A negative zero does not equal 0."""
+    """Return whether a value equals `number`, which is 0 or 1. A negative zero does not equal 0."""
     return found.ndim == 0 and bool(found == number) and not np.signbit(found.astype(np.float64))
 
 

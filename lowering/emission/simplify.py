@@ -125,13 +125,13 @@ class Body:
         return body
 
     def place(self, instruction: Any, opcode: str, operands: list[int]) -> int:
-        """Where the value of an instruction is: in a new place, or one that has it already."""
+        """The place of an instruction's value: a new one, or one that holds the value already."""
         rule = self.rule(instruction, opcode)
-        found = None if rule is None else rule(self, instruction, operands)
-        return self.append(instruction, opcode, operands) if found is None else found
+        place = None if rule is None else rule(self, instruction, operands)
+        return self.append(instruction, opcode, operands) if place is None else place
 
     def rule(self, instruction: Any, opcode: str) -> Rule | None:
-        """What may make an instruction unnecessary."""
+        """The rule that may make an instruction unnecessary."""
         is_narrow = instruction.shape.element_type in hlo_proto.NARROW_FLOATS
         return (_NARROW_RULES if is_narrow else RULES).get(opcode)
 
@@ -181,12 +181,12 @@ class Body:
                 self._values[place] = values
 
     def _is(self, operand: int, number: int) -> bool:
-        """Whether a value is filled with this zero or one."""
+        """Return whether a value is filled with this zero or one."""
         values = self._values.get(operand)
         return values is not None and literals.is_number(values, number)
 
     def stays(self, opcode: str) -> bool:
-        """Whether an instruction that nothing reads stays. Parameters are the signature."""
+        """Return whether an instruction that nothing reads stays. Parameters are the signature."""
         return opcode == _PARAMETER
 
     def _drop_dead(self) -> None:

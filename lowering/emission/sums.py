@@ -91,7 +91,7 @@ def _is_sum(item: Any, by_id: Mapping[int, Any], computations: Mapping[int, Any]
 
 
 def _alike(one: Any, other: Any, by_id: Mapping[int, Any]) -> bool:
-    """Whether two sums have operands of one shape, the same dimensions, and the same start."""
+    """Return whether two sums have operands of one shape, equal dimensions, and equal starts."""
     first, second = (by_id[item.operand_ids[0]].shape for item in (one, other))
     start, another = (by_id[item.operand_ids[1]] for item in (one, other))
     return (

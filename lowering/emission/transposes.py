@@ -33,7 +33,7 @@ def fold_transposes(body: Any) -> None:
 
 
 def _is_of_matrices(transpose: Any, batch: Sequence[int]) -> bool:
-    """Whether a transpose exchanges the last two dimensions, and the others are a batch."""
+    """Return whether a transpose exchanges the last two dimensions, and the others are a batch."""
     order = list(transpose.dimensions)
     matrix = len(order) - 2
     stays = list(range(matrix))

@@ -35,11 +35,11 @@ class DecompositionHlo:
     seed: int | None = None
     """The parameter that is the random number generator's state before the call."""
     draws: int = 0
-    """How often the decomposition advances this state."""
+    """The number of times that the decomposition advances this state."""
     numbers: Mapping[int, Any] = field(default_factory=dict)
     """Parameters that are Python numbers, and their values (0-d numpy arrays)."""
     hides_numbers: bool = False
-    """Whether XLA must not compute with their values. In stock graphs they are data."""
+    """True if XLA must not compute with the values of numbers. In stock graphs they are data."""
 
     def reads(self) -> tuple[bool, ...]:
         """See `lowering.frontends.protocols.TracedFunction`."""

@@ -37,7 +37,7 @@ def kept_array(value: Value) -> Any:
 
 
 def check_array(name: str, value: Any) -> None:
-    """Raise if a value is no array at all."""
+    """Raise if a value is not an array at all."""
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
         raise ProgramError(
             f"the value of {name} must be a torch tensor, a numpy array or a jax array, not"
@@ -52,10 +52,10 @@ def check_type(value: Value, given: Any) -> None:
         raise ProgramError(
             f"{value.name} has shape {value.shape}, but its value has shape {tuple(given.shape)}"
         )
-    found = dtype_name(given)
-    wanted = BY_NAME[value.dtype].numpy if value.dtype in BY_NAME else value.dtype
-    if found != wanted:
-        raise ProgramError(f"{value.name} has dtype {wanted}, but its value has {found}")
+    dtype = dtype_name(given)
+    expected = BY_NAME[value.dtype].numpy if value.dtype in BY_NAME else value.dtype
+    if dtype != expected:
+        raise ProgramError(f"{value.name} has dtype {expected}, but its value has {dtype}")
 
 
 def dtype_name(value: Any) -> str:

@@ -26,7 +26,7 @@ MODEL = "model.safetensors"
 TRAINING = "training.safetensors"
 
 _TIED = "composites.saved_as"
-"""Which names are of one tensor, in the header of model.safetensors."""
+"""The key for names of one tensor, in the header of model.safetensors."""
 
 
 def write(state: State, values: Mapping[str, Any], folder: str | os.PathLike[str]) -> None:
@@ -71,16 +71,16 @@ def read(inputs: Sequence[Value], folder: str | os.PathLike[str]) -> Weights:
     training, _ = _read(path / TRAINING)
     try:
         saved_as: dict[str, str] = json.loads(header.get(_TIED, "{}"))
-        given = {of: model[name] for name, of in saved_as.items()} | training
+        values = {of: model[name] for name, of in saved_as.items()} | training
     except (ValueError, KeyError, AttributeError) as error:
         raise ProgramError(f"{path / MODEL} is damaged: {error!r}; save it again") from error
-    missing = [value.name for value in inputs if value.name not in given]
+    missing = [value.name for value in inputs if value.name not in values]
     if missing:
         raise ProgramError(
             f"{path} is no checkpoint of this program: it lacks {', '.join(missing[:5])}; give"
             " weights that others wrote to init"
         )
-    weights = first_weights(inputs, given)
+    weights = first_weights(inputs, values)
     others = {name: value for name, value in model.items() if name not in saved_as}
     return Weights(weights.values, saved_as, others)
 

@@ -18,7 +18,7 @@ _EVERYTHING = {
     "jax_persistent_cache_min_compile_time_secs": 0.0,
     "jax_persistent_cache_min_entry_size_bytes": 0,
 }
-"""By default jax keeps what took a second to compile."""
+"""The settings of jax's cache. By default jax keeps what took a second to compile."""
 
 
 @contextmanager

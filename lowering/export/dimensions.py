@@ -30,7 +30,7 @@ class Dimension:
     name: str
     min: int
     max: int | None
-    """None if there is no largest one."""
+    """The largest size; None if there is no largest one."""
 
     @property
     def range(self) -> str:
@@ -58,7 +58,7 @@ class Dimension:
 
 
 def shape_of(sizes: Sequence[Any]) -> Shape:
-    """Sizes as `Shape` writes them. Those that are no integers write themselves as expressions."""
+    """Sizes as `Shape` writes them. Those that are not integers are written as expressions."""
     return tuple(
         size if isinstance(size, int) else text if is_expression(text := str(size)) else UNKNOWN
         for size in sizes
@@ -66,7 +66,7 @@ def shape_of(sizes: Sequence[Any]) -> Shape:
 
 
 def is_expression(text: str) -> bool:
-    """Whether this is how `Shape` writes a size that varies."""
+    """Return whether `Shape` would write a text like this for a size that varies."""
     return text == UNKNOWN or all(
         factor.isidentifier() or (factor.isascii() and factor.isdigit() and len(factor) < 19)
         for _, factors in _terms(text)
@@ -77,8 +77,8 @@ def is_expression(text: str) -> bool:
 def names_in(shape: Shape) -> set[str]:
     """The dimensions that a shape depends on."""
     texts = [size for size in shape if isinstance(size, str)]
-    found = {factor for text in texts for _, factors in _terms(text) for factor in factors}
-    return {factor for factor in found if factor.isidentifier()}
+    names = {factor for text in texts for _, factors in _terms(text) for factor in factors}
+    return {factor for factor in names if factor.isidentifier()}
 
 
 def _terms(text: str) -> list[tuple[int, list[str]]]:
@@ -95,11 +95,11 @@ def evaluated(shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
     Raises:
         ProgramError: a size would be negative.
     """
-    found = tuple(_evaluated(size, sizes) if isinstance(size, str) else size for size in shape)
-    if min(found, default=0) < 0:
+    result = tuple(_evaluated(size, sizes) if isinstance(size, str) else size for size in shape)
+    if min(result, default=0) < 0:
         at = ", ".join(f"{name}={size}" for name, size in sizes.items())
         raise ProgramError(f"the shape {written(shape)} has a negative size where {at}")
-    return found
+    return result
 
 
 def _evaluated(text: str, sizes: Mapping[str, int]) -> int:
@@ -143,21 +143,21 @@ def sizes_of(
         ProgramError: an array has another rank or size than its input.
     """
     names = {dimension.name for dimension in dimensions}
-    found: dict[str, int] = {}
-    for (name, shape), given in zip(inputs, shapes, strict=True):
-        if len(shape) != len(given):
+    known: dict[str, int] = {}
+    for (name, shape), fixed in zip(inputs, shapes, strict=True):
+        if len(shape) != len(fixed):
             raise ProgramError(
-                f"{name} has shape {written(shape)}, but its value has shape {given}"
+                f"{name} has shape {written(shape)}, but its value has shape {fixed}"
             )
-        for size, actual in zip(shape, given, strict=True):
+        for size, actual in zip(shape, fixed, strict=True):
             if isinstance(size, str) and size in names:
-                found.setdefault(size, actual)
-    sizes = checked_sizes(dimensions, found)
-    for (name, shape), given in zip(inputs, shapes, strict=True):
-        if evaluated(shape, sizes) != given:
+                known.setdefault(size, actual)
+    sizes = checked_sizes(dimensions, known)
+    for (name, shape), fixed in zip(inputs, shapes, strict=True):
+        if evaluated(shape, sizes) != fixed:
             at = ", ".join(f"{key}={size}" for key, size in sizes.items())
             raise ProgramError(
-                f"{name} has shape {written(shape)}, but its value has shape {given} where {at}"
+                f"{name} has shape {written(shape)}, but its value has shape {fixed} where {at}"
             )
     return sizes
 

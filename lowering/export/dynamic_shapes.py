@@ -51,7 +51,7 @@ def dynamic_arguments(
     kwargs: Mapping[str, Any],
     dynamic_shapes: Any,
 ) -> DynamicArguments | None:
-    """What varies; None if nothing does.
+    """The arguments with dimensions that vary; None if no dimension does.
 
     Args:
         dynamic_shapes: as torch.export takes it, or None. An ExportedProgram has its own.
@@ -171,13 +171,13 @@ def _pairs(
 ) -> Iterable[tuple[str, Any, Any]]:
     """Each argument with its name and what is said about it."""
     if isinstance(spec, list | tuple):
-        given = [*args, *kwargs.values()]
-        if len(spec) != len(given):
+        passed = [*args, *kwargs.values()]
+        if len(spec) != len(passed):
             raise ExportError(
-                f"dynamic_shapes describes {len(spec)} arguments, and the call has {len(given)}"
+                f"dynamic_shapes describes {len(spec)} arguments, and the call has {len(passed)}"
             )
         names = [*(f"argument {n}" for n in range(len(args))), *kwargs]
-        return list(zip(names, given, spec, strict=True))
+        return list(zip(names, passed, spec, strict=True))
     if not isinstance(spec, Mapping):
         raise ExportError(
             "dynamic_shapes must be a mapping from names of arguments, such as {'x': {0:"
@@ -231,7 +231,7 @@ def _kind(value: Any) -> str:
 def _of_program(
     program: torch.export.ExportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> DynamicArguments | None:
-    """What varies in an exported program. Its dimensions have the names that PyTorch gave them."""
+    """The varying dimensions of an exported program, with the names that PyTorch gave them."""
     leaves = pytree.tree_leaves((tuple(args), dict(kwargs)))
     shapes = {
         node.name: node.meta["val"].shape
@@ -246,7 +246,7 @@ def _of_program(
             f"the ExportedProgram takes {len(names)} arguments, and {len(leaves)} are given"
         )
     ranges = {str(symbol): bounds for symbol, bounds in program.range_constraints.items()}
-    found: dict[int, dict[int, Size]] = {}
+    varying: dict[int, dict[int, Size]] = {}
     dimensions: dict[str, Dimension] = {}
     for number, name in enumerate(names):
         for axis, size in enumerate(shapes.get(name, ()) if isinstance(name, str) else ()):
@@ -258,7 +258,7 @@ def _of_program(
                     f"dimension {axis} of {name} is {symbol} in the ExportedProgram, which is not a"
                     " dimension of its own; pass the module itself, with dynamic_shapes"
                 )
-            found.setdefault(number, {})[axis] = itemgetter(symbol)
+            varying.setdefault(number, {})[axis] = itemgetter(symbol)
             lower, upper = ranges[symbol].lower, ranges[symbol].upper
             dimensions[symbol] = Dimension(symbol, max(1, int(lower)), _bound(upper))
-    return DynamicArguments(tuple(args), dict(kwargs), tuple(dimensions.values()), found)
+    return DynamicArguments(tuple(args), dict(kwargs), tuple(dimensions.values()), varying)

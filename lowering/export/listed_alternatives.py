@@ -32,7 +32,7 @@ GRADIENT = "grad_output"
 
 
 class _Refused(Exception):
-    """Why an alternative does not take a call."""
+    """The reason why an alternative does not take a call."""
 
 
 def listed_alternatives(platform: str) -> Candidates:
@@ -48,7 +48,7 @@ def listed_alternatives(platform: str) -> Candidates:
     listed = [each for each in fast_kernels() if each.kernel.suits(target)]
 
     def candidates(call: Signature) -> Sequence[Candidate]:
-        found: dict[object, Candidate] = {}
+        by_key: dict[object, Candidate] = {}
         for each in listed:
             derived = each.derives and call.name == derived_backward(each.composite)
             if derived and each.kernel.backward is None and not each.kernel.derives:
@@ -56,8 +56,8 @@ def listed_alternatives(platform: str) -> Candidates:
             if derived or call.name == each.composite:
                 # Entries that produce one composite have the same alternatives.
                 key = each.version, each.kernel.name, each.kernel.when
-                found.setdefault(key, _candidate(each, call, derived))
-        return list(found.values())
+                by_key.setdefault(key, _candidate(each, call, derived))
+        return list(by_key.values())
 
     return candidates
 
@@ -172,7 +172,7 @@ def _places_of_saved(listed: ListedKernel, names: Sequence[str], call: Signature
     kept = [name for name in names if name in saves]
     results = sorted(name for name in saves if name not in names)
     behind = [*map(_local, results), *listed.saved]
-    wanted = _wanted(names, call)
+    with_gradient = _wanted(names, call)
     fitting = []
     for absent in range(len(kept) + 1):
         present = kept[: len(kept) - absent]
@@ -181,7 +181,7 @@ def _places_of_saved(listed: ListedKernel, names: Sequence[str], call: Signature
         places = {name: n for n, name in enumerate([*gradients, *present, *behind])}
         if count > 0 and all(
             name not in kept or (name in places and call.operands[places[name]] == result)
-            for name, result in zip(wanted, call.results, strict=True)
+            for name, result in zip(with_gradient, call.results, strict=True)
         ):
             fitting.append(places)
     if len(fitting) != 1:
@@ -211,7 +211,7 @@ def _check_conditions(
     arguments: Mapping[str, Any],
     call: Signature,
 ) -> None:
-    """Those of `when`, for the operands of the forward."""
+    """Check the conditions of `when` for the operands of the forward."""
     types = operands_of(call)
     if types is None:
         raise _Refused("takes static shapes only")
@@ -248,10 +248,10 @@ def _results(
     """The results of a forward, and behind them what the entry saves."""
     assert listed.kernel.forward is not None
     function = _imported(listed, listed.kernel.forward)
-    given = _passed(function, arguments, places, names)
+    keywords_of = _passed(function, arguments, places, names)
 
     def results(*operands: Any, **_: Any) -> list[Any]:
-        flat = _flat(function(**given(operands)))
+        flat = _flat(function(**keywords_of(operands)))
         split = len(flat) - len(listed.saved) if listed.derives else len(flat)
         exposed = [flat[n] for n in listed.results] if listed.results else flat[:split]
         return _typed([*exposed, *flat[split:]][: len(call.results)], call)
@@ -270,23 +270,23 @@ def _gradients(
     kernel = listed.kernel
     assert kernel.backward is not None
     function = _imported(listed, kernel.backward)
-    wanted = _wanted(names, call)
-    unknown = [name for name in wanted if name not in kernel.gradients]
+    with_gradient = _wanted(names, call)
+    unknown = [name for name in with_gradient if name not in kernel.gradients]
     if unknown:
         raise _Refused(f"it has no gradient of {', '.join(unknown)}")
-    mask = tuple(name in wanted for name in kernel.gradients)
+    mask = tuple(name in with_gradient for name in kernel.gradients)
     kept = [name for name in names if listed.saves is None or name in listed.saves]
-    given = _passed(function, {**arguments, OUTPUT_MASK: mask}, places, kept)
+    keywords_of = _passed(function, {**arguments, OUTPUT_MASK: mask}, places, kept)
 
     def gradients(*operands: Any, **_: Any) -> list[Any]:
-        found = _flat(function(**given(operands)))
-        if len(found) != len(kernel.gradients):
+        returned = _flat(function(**keywords_of(operands)))
+        if len(returned) != len(kernel.gradients):
             raise TypeError(
-                f"it returns {len(found)} gradients; return {len(kernel.gradients)}, of"
+                f"it returns {len(returned)} gradients; return {len(kernel.gradients)}, of"
                 f" {', '.join(kernel.gradients)}"
             )
-        by_name = dict(zip(kernel.gradients, found, strict=True))
-        return _typed([by_name[name] for name in wanted], call)
+        by_name = dict(zip(kernel.gradients, returned, strict=True))
+        return _typed([by_name[name] for name in with_gradient], call)
 
     return gradients
 
@@ -297,7 +297,7 @@ def _passed(
     places: Mapping[str, int],
     names: Sequence[str],
 ) -> Callable[[Sequence[Any]], dict[str, Any]]:
-    """What a function is called with, by the names of its parameters, for some operands.
+    """A function from some operands to the arguments of `function`, by the names of its parameters.
 
     Args:
         values: of arguments that are not operands.
@@ -316,10 +316,10 @@ def _passed(
             constants[name] = None
     taken = {name: place for name, place in places.items() if name in parameters}
 
-    def given(operands: Sequence[Any]) -> dict[str, Any]:
+    def keywords_of(operands: Sequence[Any]) -> dict[str, Any]:
         return constants | {name: operands[place] for name, place in taken.items()}
 
-    return given
+    return keywords_of
 
 
 def _flat(returned: Any) -> list[Any]:

@@ -45,13 +45,13 @@ def listed_kernels(module: Module, platform: str, names: Sequence[str] | None = 
     loaded: dict[model.Kernel, Kernel] = {}
 
     def candidates(call: Signature) -> Sequence[Candidate]:
-        found = [
+        matching = [
             kernel
             for kernel in listed
             if kernel.composite == call.name
             and (names is None or any(fnmatchcase(call.name, name) for name in names))
         ]
-        return [_candidate(kernel, call, loaded) for kernel in found]
+        return [_candidate(kernel, call, loaded) for kernel in matching]
 
     return candidates
 
@@ -62,9 +62,9 @@ def with_alternatives(kernels: Candidates, platform: str) -> Candidates:
     alternatives = listed_alternatives(platform)
 
     def candidates(call: Signature) -> Sequence[Candidate]:
-        found = kernels(call)
-        first = [candidate for candidate in found if candidate.priority >= 0]
-        last = [candidate for candidate in found if candidate.priority < 0]
+        listed = kernels(call)
+        first = [candidate for candidate in listed if candidate.priority >= 0]
+        last = [candidate for candidate in listed if candidate.priority < 0]
         return [*first, *alternatives(call), *last]
 
     return candidates
@@ -97,7 +97,7 @@ def _load(kernel: model.Kernel) -> Kernel:
 
 
 def _refusal(kernel: model.Kernel, call: Signature) -> str | None:
-    """Why a kernel does not take a call; None if it does."""
+    """The reason why a kernel does not take a call; None if it does."""
     if kernel.version not in (None, call.version):
         return f"is for version {kernel.version}"
     operands = operands_of(call)

@@ -58,7 +58,7 @@ class Value:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What manifest.json says of it."""
+        """The data of the value in manifest.json."""
         said = asdict(self)
         if self.sharding is None:
             del said["sharding"]
@@ -76,27 +76,27 @@ class Value:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The shape of a value whose sizes are fixed."""
-        found = tuple(size for size in self.shape if isinstance(size, int))
-        assert len(found) == len(self.shape), self
-        return found
+        sizes = tuple(size for size in self.shape if isinstance(size, int))
+        assert len(sizes) == len(self.shape), self
+        return sizes
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What manifest.json says."""
+    """The contents of manifest.json."""
 
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     composites: Mapping[str, int]
-    """How many calls there are of each composite, by name."""
+    """The number of calls of each composite, by name."""
     sha256: Mapping[str, str] = field(default_factory=dict)
     """Hashes of the other files by name; empty for format 1."""
     mesh: DeviceMesh | None = None
     """The mesh that shardings refer to. Older versions read such a program as one for a device."""
     dimensions: tuple[Dimension, ...] = ()
-    """Those whose size varies."""
+    """The dimensions whose size varies."""
     keeps_decompositions: bool = False
-    """Whether decompositions were chosen when it was exported. Older versions do not read it."""
+    """True if decompositions were chosen at the export. Older versions do not read this."""
 
     @property
     def text(self) -> str:
@@ -137,18 +137,18 @@ def parse(content: bytes, source: str) -> Manifest:
         raise ProgramError(f"{source} is not a manifest: it is nested too deeply") from error
     except ValueError as error:
         raise ProgramError(f"{source} is not JSON: {error}") from error
-    found = document.get("format") if isinstance(document, dict) else None
-    if type(found) is not int or found not in (1, FORMAT, DYNAMIC_FORMAT):  # True is equal to 1
-        raise ProgramError(f"{source} has format {shortened(found)}; this version reads 1 to 3")
+    number = document.get("format") if isinstance(document, dict) else None
+    if type(number) is not int or number not in (1, FORMAT, DYNAMIC_FORMAT):  # True is equal to 1
+        raise ProgramError(f"{source} has format {shortened(number)}; this version reads 1 to 3")
     try:
         inputs, outputs = (_values(document, key) for key in ("inputs", "outputs"))
         counts = _typed(document, "composites", dict)
         for name in counts:
             _typed(counts, name, int, "composites.")
-        if found == 1:
+        if number == 1:
             return Manifest(inputs, _with_possible_updates(inputs, outputs), counts)
         mesh = _mesh(document, [*inputs, *outputs])
-        dimensions = _dimensions(document) if found == DYNAMIC_FORMAT else ()
+        dimensions = _dimensions(document) if number == DYNAMIC_FORMAT else ()
         _check_names({dimension.name for dimension in dimensions}, [*inputs, *outputs])
         open_input = next((value.name for value in inputs if UNKNOWN in value.shape), None)
         if open_input is not None:
@@ -301,7 +301,7 @@ def _with_possible_updates(inputs: Sequence[Value], outputs: Sequence[Value]) ->
 
 
 def difference(module: Module, inputs: Sequence[Value], outputs: Sequence[Value]) -> str:
-    """How inputs and outputs differ from those of `@main`; empty where they do not.
+    """The difference of inputs and outputs from those of `@main`; empty where there is none.
 
     Of many differences the first three are told.
     """
@@ -352,7 +352,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def count_difference(written: Mapping[str, int], counted: Mapping[str, int]) -> str:
-    """How counts of composites differ; empty where they do not."""
+    """The difference between counts of composites; empty where there is none."""
     differing = (
         f"{name!r} is called {_count(counted.get(name, 0), 'time')}, and"
         f" {shortened(written.get(name, 0))} are described"

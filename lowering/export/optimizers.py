@@ -61,9 +61,9 @@ def optimizer_of(
             f"the step of {name} calls a closure that computes the loss again, and an exported"
             " program computes it once; use an optimizer whose step needs no closure"
         )
-    given = set(map(id, parameters))
+    known = set(map(id, parameters))
     for group in optimizer.param_groups:
-        if any(id(parameter) not in given for parameter in group["params"]):
+        if any(id(parameter) not in known for parameter in group["params"]):
             raise ExportError(
                 f"{name} has parameters that are not among those that optimizer was given, such as"
                 " those of the module itself; make groups of the given ones, for example by p.ndim"

@@ -23,7 +23,7 @@ def annotation(
 ) -> Pass:
     """The pass that writes shardings. What has none is left to the partitioner.
 
-    It raises ExportError if a mark on a value inside is no division of the mesh.
+    It raises ExportError if a mark on a value inside is not a division of the mesh.
     """
     texts = [
         [None if v.sharding is None else mesh.text(v.sharding, form) for v in values]
@@ -45,7 +45,7 @@ def annotation(
 
 
 def check_mesh(mesh: Any, described: DeviceMesh) -> None:
-    """Raise if this is no `jax.sharding.Mesh` with the axes of the program's mesh."""
+    """Raise if this is not a `jax.sharding.Mesh` with the axes of the program's mesh."""
     from jax.sharding import Mesh
 
     if not isinstance(mesh, Mesh):
@@ -133,16 +133,16 @@ class DividedProgram:
         """
         import jax
 
-        given = tuple(sharding_on(mesh, value) for value in inputs)
+        shardings = tuple(sharding_on(mesh, value) for value in inputs)
         step = jax.jit(
             jax_function(
                 without_shardings(module, inputs, outputs, described),
                 platform=platform_of(mesh.devices.flat[0]),
             ),
-            in_shardings=given,
+            in_shardings=shardings,
             out_shardings=tuple(sharding_on(mesh, value) for value in outputs),
         )
-        return cls(inputs, step, given)
+        return cls(inputs, step, shardings)
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Run once.

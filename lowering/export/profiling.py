@@ -1,4 +1,4 @@
-"""Where the time of a step goes: the whole step, and each distinct call of a composite alone."""
+"""The time of a step: of the whole step, and of each distinct call of a composite alone."""
 
 from __future__ import annotations
 

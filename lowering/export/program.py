@@ -55,15 +55,15 @@ class Program:
 
     module: Module
     inputs: tuple[Value, ...]
-    """In the order of the arguments of `@main`."""
+    """The inputs, in the order of the arguments of `@main`."""
     outputs: tuple[Value, ...]
-    """In the order of the results of `@main`."""
+    """The outputs, in the order of the results of `@main`."""
     mesh: DeviceMesh | None = None
     """The devices that shardings of inputs and outputs refer to."""
     dimensions: tuple[Dimension, ...] = ()
-    """Those whose size varies, and is `?` in the StableHLO."""
+    """The dimensions whose size varies, and is `?` in the StableHLO."""
     keeps_decompositions: bool = False
-    """Whether decompositions were chosen when it was exported, so that `compile` chooses no faster
+    """True if decompositions were chosen at the export, so that `compile` chooses no faster
     alternatives."""
 
     @cached_property
@@ -127,11 +127,11 @@ class Program:
                 f"the program takes {len(self.inputs)} inputs, got {len(arrays)}; give one array"
                 " for each of its inputs, or one mapping from their names"
             )
-        given = [array(value.name, given) for value, given in zip(self.inputs, arrays, strict=True)]
+        values = [array(value.name, each) for value, each in zip(self.inputs, arrays, strict=True)]
         if self.dimensions:
-            return self._at_sizes_of(given).run(*given, platform=platform, mesh=mesh)
+            return self._at_sizes_of(values).run(*values, platform=platform, mesh=mesh)
         run = self._executable(platform) if mesh is None else self._divided(mesh)
-        results = run(*given)
+        results = run(*values)
         return {value.name: result for value, result in zip(self.outputs, results, strict=True)}
 
     def compile(
@@ -303,8 +303,8 @@ class Program:
         read = manifest.parse(_read(source), str(source))
         text = _read(path / manifest.TEXT)
         for name, expected in read.sha256.items():
-            found = manifest.digest(text) if name == manifest.TEXT else _digest(path / name)
-            if found != expected:
+            actual = manifest.digest(text) if name == manifest.TEXT else _digest(path / name)
+            if actual != expected:
                 raise ProgramError(
                     f"{path / name} is not the file that was saved: its SHA-256 is not the one in"
                     f" {manifest.NAME}; save the program again"
@@ -331,16 +331,16 @@ class Program:
 
     def _check_static(self, method: str) -> None:
         if self.dimensions:
-            given = ", ".join(f"{dimension.name}=…" for dimension in self.dimensions)
+            sizes = ", ".join(f"{dimension.name}=…" for dimension in self.dimensions)
             raise ProgramError(
                 "a program whose sizes vary is compiled at one size; write"
-                f" program.at({given}).{method}()"
+                f" program.at({sizes}).{method}()"
             )
 
     def _at_sizes_of(self, arrays: Sequence[Any]) -> Program:
         """The program at the sizes that these inputs have."""
         inputs = [(value.name, value.shape) for value in self.inputs]
-        sizes = sizes_of(self.dimensions, inputs, [tuple(given.shape) for given in arrays])
+        sizes = sizes_of(self.dimensions, inputs, [tuple(each.shape) for each in arrays])
         cache: dict[tuple[int, ...], Program] = self.__dict__.setdefault("_refined", {})
         key = tuple(sizes.values())
         if key not in cache:
@@ -367,7 +367,7 @@ class Program:
                 "the program says nothing about several devices; export it with mesh= and"
                 " shardings="
             )
-        check_mesh(mesh, self.mesh)  # before it is a key: what is no mesh may not be hashable
+        check_mesh(mesh, self.mesh)  # before it is a key: another object may not be hashable
         cache: dict[Any, DividedProgram] = self.__dict__.setdefault("_divided_programs", {})
         if mesh not in cache:
             cache[mesh] = DividedProgram.of(self.module, self.mesh, self.inputs, self.outputs, mesh)
@@ -442,8 +442,8 @@ class ProgramWithKernels:
 def _result_shapes(module: Module) -> list[tuple[int, ...]]:
     """The shapes of what `@main` returns, where all sizes are fixed."""
     types = function_types(functions(module.ir)["main"])[1]
-    found = [shape_and_element_type(type_) for type_ in types]
-    return [item[0] for item in found if item is not None]
+    shapes = [shape_and_element_type(type_) for type_ in types]
+    return [item[0] for item in shapes if item is not None]
 
 
 # ---- the folder ----
@@ -462,7 +462,7 @@ def _path(folder: str | os.PathLike[str]) -> Path:
 
 
 def _check_replaceable(folder: Path, names: Sequence[str]) -> None:
-    """Whether a folder with these files may be replaced: it is empty, or has only a program."""
+    """Check that a folder with these files may be replaced: it is empty, or has only a program."""
     others = [name for name in names if name not in (manifest.NAME, *manifest.FILES)]
     missing = [name for name in (manifest.NAME, manifest.TEXT) if name not in names]
     if names and (others or missing):

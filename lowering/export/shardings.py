@@ -1,4 +1,4 @@
-"""Which dimensions of inputs and outputs are divided among the devices of a mesh. Needs no torch.
+"""The dimensions of inputs and outputs that a mesh of devices divides. Needs no torch.
 
 A mesh has named axes. A spec names, for each dimension, the axes that it is divided along, as
 `jax.sharding.PartitionSpec` and torch_xla's `partition_spec` do:
@@ -28,7 +28,7 @@ Spec = tuple[tuple[str, ...], ...]
 Form = Literal["gspmd", "shardy"]
 
 LISTED = 8
-"""So many inputs are named in a message."""
+"""The number of inputs that a message names."""
 
 _TILES = re.compile(
     r"\{devices=\[([\d,]+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))"
@@ -84,7 +84,7 @@ class DeviceMesh:
 
     @property
     def devices(self) -> int:
-        """How many there are."""
+        """The number of devices in the mesh."""
         return prod(self.sizes)
 
     @property
@@ -94,7 +94,7 @@ class DeviceMesh:
         return f"#sdy.mesh<[{axes}]>"
 
     def parts(self, axes: Sequence[str]) -> int:
-        """How many parts a dimension has that is divided along some axes."""
+        """The number of parts of a dimension that is divided along some axes."""
         sizes = dict(self.axes)
         return prod(sizes[name] for name in axes)
 
@@ -122,14 +122,14 @@ class DeviceMesh:
                 f"the sharding of {name} has {len(parts)} dimensions, {given!r}, and the value"
                 f" {len(shape)}"
             )
-        found = []
+        dimensions = []
         for part in parts:
             if part is not None and not isinstance(part, str | Sequence):
                 raise ExportError(_no_spec(given, name))
             axes = () if part is None else (part,) if isinstance(part, str) else tuple(part)
-            found.append(axes)
-        found += [()] * (len(shape) - len(found))
-        used = [axis for axes in found for axis in axes]
+            dimensions.append(axes)
+        dimensions += [()] * (len(shape) - len(dimensions))
+        used = [axis for axes in dimensions for axis in axes]
         for axis in used:
             if axis not in self.names:
                 hint = did_you_mean(axis, self.names) if isinstance(axis, str) else ""
@@ -139,13 +139,13 @@ class DeviceMesh:
                 )
             if used.count(axis) > 1:
                 raise ExportError(f"the sharding of {name} names the axis {axis!r} twice")
-        for size, axes in zip(shape, found, strict=True):
+        for size, axes in zip(shape, dimensions, strict=True):
             if size % self.parts(axes):
                 raise ExportError(
                     f"the sharding of {name} divides a dimension of {size} among"
                     f" {self.parts(axes)} devices, which leaves a rest"
                 )
-        return tuple(found)
+        return tuple(dimensions)
 
     # ---- as text ----
 
@@ -183,12 +183,12 @@ class DeviceMesh:
             return spec if len(spec) == rank else None
         if text == "{replicated}":
             return ((),) * rank
-        wanted = _grid_of(text, rank)
-        if wanted is None:
+        grid = _grid_of(text, rank)
+        if grid is None:
             return None
         for spec in self._specs(rank):
             tiles, _ = self._tiles(spec)
-            if tiles == wanted[0] and _same(self._grid(spec), wanted[1], tiles[-1]):
+            if tiles == grid[0] and _same(self._grid(spec), grid[1], tiles[-1]):
                 return spec
         return None
 
@@ -226,22 +226,22 @@ def _spec_of_shardy(text: str) -> Spec:
 
 def _grid_of(text: str, rank: int) -> tuple[list[int], list[int]] | None:
     """Tiles, with the number of devices that have the same one at the end, and the devices."""
-    found = _TILES.fullmatch(text)
-    if found is None:
+    match = _TILES.fullmatch(text)
+    if match is None:
         return None
-    tiles = _numbers(found[1])
-    if found[4] is not None:
-        devices = _numbers(found[4])
+    tiles = _numbers(match[1])
+    if match[4] is not None:
+        devices = _numbers(match[4])
     else:
-        sizes = _numbers(found[2])
-        devices = _transposed(sizes, _numbers(found[3]) if found[3] else range(len(sizes)))
-    if not found[5]:
+        sizes = _numbers(match[2])
+        devices = _transposed(sizes, _numbers(match[3]) if match[3] else range(len(sizes)))
+    if not match[5]:
         tiles.append(1)
     return (tiles, devices) if len(tiles) == rank + 1 else None
 
 
 def _same(one: Sequence[int], other: Sequence[int], together: int) -> bool:
-    """Whether two lists have the same devices in each tile. The order in a tile has no meaning."""
+    """Return whether two lists have the same devices in each tile, in any order."""
     if len(one) != len(other):
         return False
     starts = range(0, len(one), together)
@@ -273,7 +273,7 @@ def of_inputs(
     Raises:
         ExportError: a pattern means no input, or a spec does not fit.
     """
-    found: dict[str, Spec] = {}
+    specs: dict[str, Spec] = {}
     for pattern, spec in given.items():
         if not isinstance(pattern, str):
             raise ExportError(f"shardings: a pattern must be a string, not {pattern!r}")
@@ -283,16 +283,16 @@ def of_inputs(
                 f"shardings: no input has the name {pattern!r}{_names_near(pattern, shapes)}"
             )
         for name in names:
-            found[name] = mesh.spec(spec, shapes[name], name)
+            specs[name] = mesh.spec(spec, shapes[name], name)
     for name, shape in shapes.items():
         parameter = _parameter_of(name)
-        if name not in found and parameter in found and shapes[parameter] == shape:
-            found[name] = found[parameter]
-    return found
+        if name not in specs and parameter in specs and shapes[parameter] == shape:
+            specs[name] = specs[parameter]
+    return specs
 
 
 def _names_near(pattern: str, inputs: Iterable[str]) -> str:
-    """What a pattern that means no input may have been meant for, for messages."""
+    """The names that a pattern without a matching input may have been meant for, for messages."""
     known = [name.removeprefix("param:") for name in inputs]
     close = did_you_mean(pattern, known)
     if close:

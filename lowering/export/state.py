@@ -43,7 +43,7 @@ learning rates of Rprop, only the optimizer knows it."""
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What a step keeps from call to call. The step that it belongs to makes it."""
+    """The state that a step keeps from call to call. The step that it belongs to makes it."""
 
     values: Mapping[str, Any]
     """jax arrays on the device, by the name of the input."""
@@ -51,7 +51,7 @@ class State:
     """Inputs by the names under which the module's `state_dict` has them. A parameter that a module
     has twice has two."""
     others: Mapping[str, Any]
-    """What the module has besides, and the program does not read: numpy arrays by name."""
+    """The module's other values, which the program does not read: numpy arrays by name."""
 
     def __repr__(self) -> str:
         return f"State({len(self.values)} tensors)"
@@ -67,7 +67,7 @@ class Weights:
 
 
 def is_state(value: Value) -> bool:
-    """Whether an input belongs to the state, and not to the batch."""
+    """Return whether an input belongs to the state, and not to the batch."""
     return value.name.startswith(("param:", "buffer:", "state:")) or value.name == SEED
 
 
@@ -87,21 +87,21 @@ def first_weights(
         ProgramError: values are missing, or have another shape or dtype.
     """
     if hasattr(weights, "named_parameters"):
-        given, names = _of_module(weights)
+        arrays, names = _of_module(weights)
     elif isinstance(weights, Mapping):
-        given, names = _of_mapping(inputs, weights)
+        arrays, names = _of_mapping(inputs, weights)
     else:
         raise ProgramError(
             "weights must be a torch module, or a mapping from names to arrays such as its"
             f" state_dict(), not {type(weights).__name__}"
         )
     if optimizer is not None:
-        given = given | _of_optimizer(weights, optimizer)
+        arrays = arrays | _of_optimizer(weights, optimizer)
     known = {value.name for value in inputs}
     values: dict[str, Any] = {}
     for value in inputs:
-        if value.name in given:
-            values[value.name] = array(value.name, given[value.name])
+        if value.name in arrays:
+            values[value.name] = array(value.name, arrays[value.name])
             check_type(value, values[value.name])
         elif value.kept is not None:
             values[value.name] = kept_array(value)
@@ -109,17 +109,17 @@ def first_weights(
             values[SEED] = _seed(value, seed)
         elif value.name.startswith("state:") and _key(value.name) in _FIRST_VALUES:
             values[value.name] = _filled(value, _FIRST_VALUES[_key(value.name)])
-    _check_complete(inputs, values, given)
+    _check_complete(inputs, values, arrays)
     saved_as = {name: of for name, of in names.items() if of in known}
-    others = {name: _host(name, given[of]) for name, of in names.items() if of not in known}
+    others = {name: _host(name, arrays[of]) for name, of in names.items() if of not in known}
     return Weights(values, saved_as, others)
 
 
 def values_of(module: Any) -> dict[str, Any]:
     """The parameters and buffers of a torch module by the names of inputs."""
-    given = {f"param:{name}": value for name, value in module.named_parameters()}
-    given |= {f"buffer:{name}": value for name, value in module.named_buffers()}
-    return dict(_held(given))
+    values = {f"param:{name}": value for name, value in module.named_parameters()}
+    values |= {f"buffer:{name}": value for name, value in module.named_buffers()}
+    return dict(_held(values))
 
 
 def _held(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -130,16 +130,16 @@ def _held(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _of_module(module: Any) -> tuple[dict[str, Any], dict[str, str]]:
     """Values by input name, and the inputs by the names in the state_dict."""
-    given = values_of(module)
-    owners = {id(value): name for name, value in given.items()}
+    values = values_of(module)
+    owners = {id(value): name for name, value in values.items()}
     names: dict[str, str] = {}
     state = module.state_dict  # of an ExportedProgram, the dictionary itself
     for name, value in _held(state(keep_vars=True) if callable(state) else state):
         if not hasattr(value, "shape"):
             continue  # what a module's get_extra_state adds
         names[name] = owners.get(id(value), f"buffer:{name}")
-        given.setdefault(names[name], value)
-    return given, names
+        values.setdefault(names[name], value)
+    return values, names
 
 
 def _of_mapping(
@@ -147,7 +147,7 @@ def _of_mapping(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     by_plain_name = {_plain(value.name): value.name for value in inputs if _is_weight(value.name)}
     prefixed = {value.name for value in inputs}
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     names: dict[str, str] = {}
     owners: dict[Any, str] = {}
     weights = dict(_held(weights))
@@ -155,27 +155,27 @@ def _of_mapping(
         if not isinstance(name, str):
             raise ProgramError(f"names of weights must be text, not {name!r}")
         if name in prefixed or name.startswith(("state:", SEED)):
-            given[name] = value
+            values[name] = value
             if _is_weight(name):
                 names[_plain(name)] = name
                 owners.setdefault(_memory(value), name)
     for name, value in weights.items():
-        if name in given:
+        if name in values:
             continue
         # A name without input may be another one of a tensor that has an input.
         plain = _plain(name) if _is_weight(name) else name
         if plain in by_plain_name:
             owner = by_plain_name[plain]
             owners.setdefault(_memory(value), owner)
-            given[owner] = value
+            values[owner] = value
             names[plain] = owner
     for name, value in weights.items():
         plain = _plain(name) if _is_weight(name) else name
-        if name in given or plain in names:
+        if name in values or plain in names:
             continue
         names[plain] = owners.get(_memory(value), f"buffer:{plain}")
-        given.setdefault(names[plain], value)
-    return given, names
+        values.setdefault(names[plain], value)
+    return values, names
 
 
 def _of_optimizer(module: Any, optimizer: Any) -> dict[str, Any]:
@@ -248,7 +248,7 @@ def _host(name: str, value: Any) -> Any:
 
 
 def _memory(value: Any) -> Any:
-    """What two arrays share if they are the same one."""
+    """A key of an array's memory, equal for two arrays if they are the same one."""
     if hasattr(value, "data_ptr") and hasattr(value, "stride"):
         return value.data_ptr(), tuple(value.shape), value.stride(), str(value.dtype)
     if hasattr(value, "__array_interface__"):

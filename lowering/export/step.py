@@ -48,16 +48,16 @@ Kernels: TypeAlias = Mapping[str, Kernel] | Collection[str] | Literal["auto"] | 
 MEASURED = ("cpu", "cuda")
 """The platforms that alternatives were measured on."""
 _NEXT_SEED = 0x9E3779B97F4A7C15
-"""What a seed grows by from step to step: odd, so that no seed comes twice before all 2**64 did,
-and far from what the operators of one step add to theirs."""
+"""The number that a seed grows by from step to step: odd, so that no seed comes twice before all
+2**64 did, and far from what the operators of one step add to theirs."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Roles:
-    """Which inputs and outputs are what."""
+    """The inputs and outputs by their roles."""
 
     state: tuple[Value, ...]
-    """In the order of the inputs."""
+    """The inputs that are state, in the order of the inputs."""
     changing: tuple[Value, ...]
     """State that each call replaces. The random seed is the last one, where there is one."""
     fixed: tuple[Value, ...]
@@ -98,7 +98,7 @@ class Step:
     platform: str
     """`cpu`, `cuda`, …"""
     donate: bool
-    """Whether a call takes the memory of the state that it is given."""
+    """True if a call takes the memory of the state that it is given."""
     _roles: _Roles = field(repr=False)
     _placed: PlacedKernels = field(repr=False)
     _shardings: Mapping[str, Any] = field(repr=False)
@@ -162,13 +162,13 @@ class Step:
                 the message names.
         """
         values = self._usable(state)
-        given = self._batch(batch, named)
+        arguments = self._batch(batch, named)
         roles = self._roles
         changing = tuple(values[value.name] for value in roles.changing)
         fixed = tuple(values[value.name] for value in roles.fixed)
         with enable_x64():
             try:
-                changed, results = self._compiled(changing, fixed, given)
+                changed, results = self._compiled(changing, fixed, arguments)
                 if self._placed.has_kernels:  # a kernel's failure is to be raised here
                     import_jax().block_until_ready((changed, results))
             except (RuntimeError, ValueError) as error:
@@ -351,20 +351,20 @@ class Step:
         return state.values
 
     def _batch(self, positional: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        wanted = {value.name: value for value in self._roles.batch}
-        given = dict(flattened("arg:", tuple(positional)))
+        inputs = {value.name: value for value in self._roles.batch}
+        values = dict(flattened("arg:", tuple(positional)))
         keywords = dict(flattened("kwarg:", named))
-        self._check_arguments(wanted, len(positional), named)
-        given |= keywords
-        missing = [name for name in wanted if name not in given]
+        self._check_arguments(inputs, len(positional), named)
+        values |= keywords
+        missing = [name for name in inputs if name not in values]
         if missing:
             raise ProgramError(
-                f"the batch lacks {', '.join(missing)}; the program takes {_listed(wanted)}"
+                f"the batch lacks {', '.join(missing)}; the program takes {_listed(inputs)}"
             )
         with enable_x64():
             return tuple(
-                placed(value, _batch_array(value, given[name]), self._shardings[name])
-                for name, value in wanted.items()
+                placed(value, _batch_array(value, values[name]), self._shardings[name])
+                for name, value in inputs.items()
             )
 
     def _check_arguments(
@@ -418,14 +418,14 @@ def _function(
     def step(changing: Any, fixed: Any, batch: Any) -> Any:
         import jax.numpy as jnp
 
-        given = dict(zip((v.name for v in roles.changing), changing, strict=True))
-        given |= zip((v.name for v in roles.fixed), fixed, strict=True)
-        given |= zip((v.name for v in roles.batch), batch, strict=True)
-        got = list(zip(outputs, run(*(given[v.name] for v in inputs)), strict=True))
+        values = dict(zip((v.name for v in roles.changing), changing, strict=True))
+        values |= zip((v.name for v in roles.fixed), fixed, strict=True)
+        values |= zip((v.name for v in roles.batch), batch, strict=True)
+        got = list(zip(outputs, run(*(values[v.name] for v in inputs)), strict=True))
         following = {v.updates: result for v, result in got if v.updates is not None}
         by_name = {v.name: result for v, result in got}
-        if SEED in given and SEED not in following:
-            seed = given[SEED]
+        if SEED in values and SEED not in following:
+            seed = values[SEED]
             unsigned = seed.astype(jnp.uint64) + jnp.uint64(_NEXT_SEED)
             following[SEED] = unsigned.astype(seed.dtype)
         # The state comes first: jax pairs donated inputs with the first outputs of their types.
@@ -457,10 +457,10 @@ def candidates_of(
     if ignored:
         raise ProgramError("ignored is for kernels that are given; registries list their own")
     if kernels == "auto":
-        found = listed_kernels(module, platform)
+        candidates = listed_kernels(module, platform)
         if alternatives and platform in MEASURED:
-            found = with_alternatives(found, platform)
-        return found, f"{NOT_LISTED} for {platform}"
+            candidates = with_alternatives(candidates, platform)
+        return candidates, f"{NOT_LISTED} for {platform}"
     if not _are_names(kernels):
         raise ProgramError(
             "kernels must be 'auto', None, names of composites with listed kernels, or a mapping"
@@ -479,7 +479,7 @@ def _are_names(kernels: object) -> TypeGuard[Collection[str]]:
 
 
 def _suspects(kernels: PlacedKernels, message: str, platform: str) -> str:
-    """Which kernel has failed, as far as it is known."""
+    """A part of a message: the kernel that has failed, as far as it is known."""
     if not kernels.has_kernels:
         return ""
     failing = failing_calls(kernels, message, platform)
@@ -500,9 +500,9 @@ def _batch_array(value: Value, given: Any) -> Any:
             integral and isinstance(given, float)
         ):
             return np.asarray(given, dtype)
-    found = array(value.name, given)
+    converted = array(value.name, given)
     # A copy: the loader may fill its memory again while the step still runs.
-    return np.array(found) if isinstance(found, np.ndarray) else found
+    return np.array(converted) if isinstance(converted, np.ndarray) else converted
 
 
 def _arguments(batch: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:

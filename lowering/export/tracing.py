@@ -53,7 +53,7 @@ class Lowered:
 
     module: Module
     clean: bool
-    """Whether it is already clean except for names."""
+    """True if the module is already clean except for names."""
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
 
@@ -66,7 +66,7 @@ class Traced:
     """Placeholders by name."""
     outputs: list[Output] = field(default_factory=list)
     marks: dict[str, str] = field(default_factory=dict)
-    """How inputs are divided among devices, as GSPMD's text, where the caller's tensors say so."""
+    """The sharding of inputs, as GSPMD's text, where the caller's tensors have one."""
     kept: dict[str, torch.Tensor] = field(default_factory=dict)
     """The caller's buffers that a `state_dict` leaves out, by the name of their input."""
 
@@ -79,12 +79,12 @@ class Traced:
         except (ForeignDataError, UnsupportedCallError) as error:
             raise ExportError(str(error)) from error
         names = [*self.inputs, "rng_seed"]
-        found = [len(self.inputs) if p.operand is None else p.operand for p in graph.parameters]
-        order = sorted(range(len(found)), key=found.__getitem__)
+        places = [len(self.inputs) if p.operand is None else p.operand for p in graph.parameters]
+        order = sorted(range(len(places)), key=places.__getitem__)
         values = []
         for index in order:
             type_ = graph.parameters[index].type
-            name = names[found[index]]
+            name = names[places[index]]
             kept = _bytes(name, self.kept[name]) if name in self.kept else None
             values.append(Value(name, shape_of(type_.shape), type_.element_type, kept=kept))
         results = tuple(
@@ -216,14 +216,14 @@ def _loss(result: Any, owner: str) -> torch.Tensor:
     if loss is None:
         loss = result[0] if isinstance(result, tuple | list) and result else result
     if not isinstance(loss, torch.Tensor) or loss.dim() != 0:
-        found = (
+        returned = (
             f"a tensor of shape {tuple(loss.shape)}"
             if isinstance(loss, torch.Tensor)
             else (f"{type(result).__name__}")
         )
         raise ExportError(
             f"with train=True, {owner} must return a scalar loss: a tensor, an object with .loss,"
-            f" or a tuple that starts with it; it returned {found}"
+            f" or a tuple that starts with it; it returned {returned}"
         )
     if not loss.requires_grad:
         raise ExportError(
@@ -307,7 +307,7 @@ class _Tracer:
         kwargs: Mapping[str, Any],
         then: Callable[[Any], Any] = lambda result: result,
     ) -> Any:
-        """What `then` makes of the module's result."""
+        """Call the module, and return the result of `then` for the module's result."""
         for name, parameter in module.named_parameters():
             tensor = self.placeholder(f"param:{name}", parameter)
             self.parameters[name] = torch.nn.Parameter(tensor, parameter.requires_grad)
@@ -321,10 +321,10 @@ class _Tracer:
         state = {f"module.{name}": tensor for name, tensor in tensors.items()}
 
         def finished(result: Any) -> Any:
-            found = then(result)
+            returned = then(result)
             # A module may also assign a new tensor to a buffer: `self.count = self.count + 1`.
             self._note_buffers(module)
-            return found
+            return returned
 
         called = _Called(module, finished)
         return torch.func.functional_call(called, state, tuple(positional), keywords)
@@ -452,7 +452,7 @@ def _restored(value: Any, content: Any) -> Any:
 
 
 def recording_of(frontend: Frontend) -> Recording:
-    """What records programs.
+    """The frontend's part that records programs.
 
     Raises:
         ExportError: the frontend cannot record.

@@ -75,7 +75,7 @@ def _recorded(
 def _holds_at(
     module: Module, request: ExportRequest, arguments: DynamicArguments, sizes: Mapping[str, int]
 ) -> bool:
-    """Whether the program has the numbers of a recording at these sizes."""
+    """Return whether the program has the numbers of a recording at these sizes."""
     try:
         recorded = _recorded(request, arguments, sizes)
         refined = refine(module, [value.type for value in recorded.inputs])

@@ -39,7 +39,7 @@ NAMES = tuple(_FRONTENDS)
 """The names of all frontends."""
 
 _MODULES = {"xla": "torch_xla", "fx": "lowering.frontends.fx.frontend"}
-"""What is imported before a frontend is made."""
+"""The module that is imported before a frontend is made, by the frontend's name."""
 
 _MADE: list[str] = []
 """The name of the frontend that was made. A process has one."""
@@ -90,7 +90,7 @@ def package() -> ModuleType:
 
 @cache
 def is_installed() -> bool:
-    """Whether torch_xla is installed."""
+    """Return whether torch_xla is installed."""
     return find_spec("torch_xla") is not None
 
 

@@ -1,4 +1,4 @@
-"""What a frontend raises while it traces or records: what cannot be part of a graph."""
+"""Exceptions that a frontend raises while it traces or records: what cannot be part of a graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NoKernelError(ValueReadError):
 
 
 class ForeignDataError(RuntimeError):
-    """Code that is traced computes with data that is no input of the graph, and that cannot be one
+    """Traced code computes with data that is not an input of the graph, and that cannot be one
     of its constants."""
 
 

@@ -1,4 +1,4 @@
-"""What a frontend provides, with one protocol for each part of the project that uses it.
+"""The parts of a frontend, with one protocol for each part of the project that uses it.
 
 A `Frontend` consists of these parts. Dispatching, a graph and tracing are what composites need. A
 second frontend implements the others only if they apply to it.
@@ -43,7 +43,7 @@ class Tensors(Protocol):
         """The type of the tensors' devices in PyTorch, such as `xla`."""
 
     def owns(self, tensor: Any) -> bool:
-        """Whether a tensor is on such a device. This is a plain function that Dynamo can trace."""
+        """Return whether a tensor is on such a device. Dynamo can trace this plain function."""
 
     def type_of(self, tensor: Any) -> TensorType:
         """Element type and shape of a tensor.
@@ -56,10 +56,10 @@ class Tensors(Protocol):
         """The shape and dtype that a tensor of a type has."""
 
     def keeps(self, type_: TensorType) -> bool:
-        """Whether a result of this type has its dtype when a computation is inserted."""
+        """Return whether a result of this type has its dtype when a computation is inserted."""
 
     def sharding_of(self, tensor: Any) -> str:
-        """How a tensor is divided among devices, as GSPMD's text; empty if nothing is said."""
+        """The sharding of a tensor among devices, as GSPMD's text; empty if nothing is said."""
 
     def placeholder(self, like: Any) -> Any:
         """A tensor without data that has the shape and dtype of `like`.
@@ -108,7 +108,7 @@ class Dispatching(Protocol):
         """The stock kernel. It can still be called after it was overridden."""
 
     def decomposes(self, operator: Operator) -> bool:
-        """Whether the frontend itself decomposes an operator above its backend kernels."""
+        """Return whether the frontend itself decomposes an operator above its backend kernels."""
 
     def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> Override:
         """Replace the stock kernel, without a warning."""
@@ -120,7 +120,7 @@ class Dispatching(Protocol):
         """Remove what an override has left in the dispatcher because other threads were running."""
 
     def crashes(self, operator: Operator) -> bool:
-        """Whether the stock kernel ends the process, where it should raise an exception."""
+        """Return whether the stock kernel ends the process, where it should raise an exception."""
 
 
 class CompiledGraphs(Protocol):
@@ -141,8 +141,8 @@ class TracedFunction(Protocol):
 
     @property
     def draws(self) -> int:
-        """How often the function advances the state of the random number generator. If it does,
-        the state before the call is one more operand."""
+        """The number of times that the function advances the state of the random number generator.
+        If it does, the state before the call is one more operand."""
 
     def reads(self) -> Sequence[bool]:
         """For each operand that is present, whether a result depends on its value."""
@@ -208,8 +208,8 @@ class Graph(Protocol):
 
     @property
     def insert_several(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:
-        """The same for a composite with several results. They are executed together, also where
-        the frontend executes each tensor as it is made."""
+        """`insert` for a composite with several results. They are executed together, also where the
+        frontend executes each tensor as it is made."""
 
 
 class Tracing(Protocol):
@@ -260,7 +260,7 @@ class Seed:
     state: Any
     """A 0-d int64 tensor."""
     value: int
-    """The same value on the host."""
+    """The value of the seed on the host."""
 
 
 class RandomNumbers(Protocol):
@@ -294,7 +294,7 @@ class LoweredGraph:
 
     module: Module
     clean: bool
-    """Whether decompositions are already shared and only need to be renamed."""
+    """True if decompositions are already shared and only need to be renamed."""
     parameters: tuple[GraphParameter, ...]
     results: tuple[TensorType, ...]
 
@@ -327,8 +327,8 @@ class Recording(Protocol):
         """For each tensor, whether it is still one of the placeholders and not a computed value."""
 
     def has_no_value(self, tensor: Any) -> bool:
-        """Whether a tensor is a placeholder or computed from one. Reading it after the recording
-        would end the process."""
+        """Return whether a tensor is a placeholder or computed from one. Reading it after the
+        recording would end the process."""
 
     def lower_graph(
         self, outputs: Sequence[Any], inputs: Sequence[Any], *, located: bool = False

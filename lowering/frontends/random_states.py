@@ -1,4 +1,4 @@
-"""How every random operator advances the state of its generator, on all frontends.
+"""The steps by which random operators advance the state of their generator, on all frontends.
 
 Source: `LazyGraphExecutor::DeviceContextArena::GetRngSeed` of torch 2.9
 (torch/csrc/lazy/core/lazy_graph_executor.cpp).

@@ -53,9 +53,9 @@ class Place:
     """Qualified name."""
     dispatch_key: str
     with_keyset: bool
-    """Whether kernels take the dispatch keys as their first argument."""
+    """True if kernels take the dispatch keys as their first argument."""
     stock: Kernel
-    """What runs when no kernel of this project is current."""
+    """The kernel that runs when no kernel of this project is current."""
     overload: Any = None
     """The `torch.ops` overload of the operator; None for one of this project's own operators."""
     kernels: list[Override] = field(default_factory=list)
@@ -157,7 +157,7 @@ class Override:
     place: Place
     kernel: Callable[..., Any]
     library: torch.library.Library | None = None
-    """None if the place has a kernel that stays."""
+    """The library of the kernel; None if the place has a kernel that stays."""
 
     def remove(self) -> None:
         self.place.remove(self)
@@ -168,7 +168,7 @@ _BYSTANDERS = ("rich.live", "tqdm._monitor")
 
 
 def _alone() -> bool:
-    """Whether no other thread can be calling operators.
+    """Return whether no other thread can be calling operators.
 
     Threads that Python did not start, such as autograd's, are idle unless another thread waits for
     them.

@@ -30,7 +30,7 @@ def tensor_type(tensor: torch.Tensor, whose: str) -> TensorType:
 
 
 def layout_refusal(tensor: torch.Tensor) -> str | None:
-    """Why no graph has such a tensor, and what to do; None for a dense one."""
+    """The reason why no graph has such a tensor, and what to do; None for a dense one."""
     if tensor.is_nested:
         return "is nested; pad it with torch.nested.to_padded_tensor"
     if tensor.layout is not torch.strided:

@@ -10,7 +10,7 @@ from lowering import interrupts
 
 
 class ThreadFlag(threading.local):
-    """Whether this thread is inside something, such as the tracing of a decomposition."""
+    """A flag that a thread sets while it is inside something, such as a decomposition's trace."""
 
     active: bool = False
 

@@ -56,9 +56,9 @@ def to_stablehlo(hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})
 
 
 def to_located_stablehlo(hlo: bytes, modules: Mapping[str, bytes]) -> Module | None:
-    """As `to_stablehlo`, with nothing simplified: operations have the locations that the metadata
-    of instructions give, `clean` has more to do, and it takes longer. What a decomposition computes
-    has the location of a call of it."""
+    """Convert as `to_stablehlo`, with nothing simplified: operations have the locations that the
+    metadata of instructions give, `clean` has more to do, and it takes longer. What a decomposition
+    computes has the location of a call of it."""
     converter = bindings.hlo_converter()
     if converter is None:
         return None
@@ -133,13 +133,13 @@ def _restore_composites(module: IrModule) -> None:
     for call in bindings.find_operations(module.operation, CALL):
         if _FRONTEND_ATTRIBUTES not in call.attributes:
             continue
-        given = {item.name: item.attr.value for item in call.attributes[_FRONTEND_ATTRIBUTES]}
+        values = {item.name: item.attr.value for item in call.attributes[_FRONTEND_ATTRIBUTES]}
         ir = bindings.ir()
         with bindings.building(call.context):
             written = {
-                "name": ir.StringAttr.get(given["composite.name"]),
-                "composite_attributes": ir.Attribute.parse(given["composite.attributes"]),
+                "name": ir.StringAttr.get(values["composite.name"]),
+                "composite_attributes": ir.Attribute.parse(values["composite.attributes"]),
                 "decomposition": call.attributes["callee"],
-                "version": ir.Attribute.parse(f"{given['composite.version']} : i32"),
+                "version": ir.Attribute.parse(f"{values['composite.version']} : i32"),
             }
         replace_operation(call, COMPOSITE, written)

@@ -1,7 +1,7 @@
 """The instructions of an HLO graph that are worth a kernel: a rule of counting, for
 `composites suggest` and `benchmarks/share.py`.
 
-Parameters and tuples are no work. Dots and convolutions, with the transposes and reshapes around
+Parameters and tuples are not work. Dots and convolutions, with the transposes and reshapes around
 them, are what a backend matches anyway. What is inside composites is not counted.
 """
 
@@ -33,7 +33,7 @@ class Work:
 
     @property
     def is_counted(self) -> bool:
-        """Whether it is an instruction outside composites that is worth a kernel."""
+        """True if the instruction is outside of composites and worth a kernel."""
         return not (self.is_product or self.is_composite)
 
 
@@ -77,15 +77,15 @@ def _around_products(computation: Any, by_id: dict[int, Any]) -> set[int]:
     for instruction in computation.instructions:
         for operand in instruction.operand_ids:
             users.setdefault(operand, []).append(instruction.id)
-    found: set[int] = set()
+    around: set[int] = set()
     for instruction in computation.instructions:
         if instruction.opcode in _PRODUCTS:
-            found.add(instruction.id)
+            around.add(instruction.id)
             for step in (lambda i: by_id[i].operand_ids, lambda i: users.get(i, ())):
                 pending = list(step(instruction.id))
                 while pending:
                     near = pending.pop()
-                    if by_id[near].opcode in _AROUND_PRODUCTS and near not in found:
-                        found.add(near)
+                    if by_id[near].opcode in _AROUND_PRODUCTS and near not in around:
+                        around.add(near)
                         pending.extend(step(near))
-    return found
+    return around

@@ -198,7 +198,7 @@ class _Installer:
     computations: Computations
     statistics: Statistics
     entries: Sequence[Composite]
-    """In the order in which they are asked."""
+    """The entries, in the order in which they are asked."""
     search: Search
     """The search for copies of what the entries name."""
     chosen: Mapping[str, tuple[model.Kernel, ...]]
@@ -594,7 +594,7 @@ def _rewriting(claim: _Rewrite) -> Kernel:
 
 
 def misfit(caught: str, function: str) -> str:
-    """What is said of a rewrite that does not take the arguments of what it catches."""
+    """The message about a rewrite that does not take the arguments of what it catches."""
     return f"rewrites: {function} does not take the arguments of {caught}"
 
 
@@ -619,8 +619,8 @@ def _writing(adapt: Kernel, write: Callable[[InPlace], None]) -> Kernel:
     """An adapting function, and what it says that it writes."""
 
     def called(*arguments: Any, **keywords: Any) -> Any:
-        found = adapt(*arguments, **keywords)
-        return write(found) if isinstance(found, InPlace) else found
+        result = adapt(*arguments, **keywords)
+        return write(result) if isinstance(result, InPlace) else result
 
     return called
 

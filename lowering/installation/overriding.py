@@ -77,7 +77,7 @@ def guard_of(entry: Composite, original: Any, target: str) -> Guard | None:
 
 
 def _listed(entry: Composite, self_name: str) -> set[str]:
-    """What an entry reads of the object. Its composite has the value, whatever gives it."""
+    """The names that an entry reads of the object. Its composite has the values of these."""
     paths = (*entry.operands, *(a.argument or "" for a in entry.attributes))
     split = (path.partition(".") for path in paths)
     return {name for owner, dot, name in split if dot and owner == self_name}

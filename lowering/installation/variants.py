@@ -95,10 +95,10 @@ def _with_out(out: Sequence[str], kernel: Kernel, otherwise: Kernel) -> Kernel:
             # The stock kernel refuses the former, and writes one after the other.
             return otherwise(keys, *arguments, **keywords)
         try:
-            found = kernel(keys, *arguments, **inputs)
+            returned = kernel(keys, *arguments, **inputs)
         except DeclinedError:
             return otherwise(keys, *arguments, **keywords)
-        results = found if isinstance(found, tuple | list) else (found,)
+        results = returned if isinstance(returned, tuple | list) else (returned,)
         if not all(map(_can_hold, targets, results)):  # the stock kernel resizes, or refuses it
             return otherwise(keys, *arguments, **keywords)
         torch_internals.assign_all(targets, results)

@@ -1,4 +1,4 @@
-"""The arguments of a call of an entry: arrays apart from what is no array."""
+"""The arguments of a call of an entry: arrays apart from other values."""
 
 from __future__ import annotations
 

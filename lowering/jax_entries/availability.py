@@ -1,4 +1,4 @@
-"""Which entries JAX programs can have: each is traced with an example call, and its gradient."""
+"""The entries that JAX programs can have: each is traced with an example call, and its gradient."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from lowering.sample_calls import ExampleCall, NoCalls, adapted, example_calls
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether JAX programs can have an entry."""
+    """The answer whether JAX programs can have an entry."""
 
     name: str
-    """With its namespace."""
+    """The entry's name with its namespace."""
     reason: str | None
-    """Why they cannot; None if they can."""
+    """The reason why programs cannot have it; None if they can."""
 
     @property
     def is_available(self) -> bool:

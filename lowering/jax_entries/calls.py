@@ -61,12 +61,12 @@ class Call:
     """The types of the arrays."""
     invoke: Invoke
     reads: Key = ()
-    """What a function under the decorator reads from outside."""
+    """The values that a function under the decorator reads from outside."""
     _made: dict[Any, Any] = field(default_factory=dict)
-    """What methods have made, so that equal calls share a decomposition; see `_once`."""
+    """The results of methods, so that equal calls share a decomposition; see `_once`."""
 
     def _once(self, make: Callable[..., Any], *arguments: Any) -> Any:
-        """What a method makes of these arguments."""
+        """Return the result of a method for these arguments, which is made once."""
         key = (make.__name__, *arguments)
         if key not in self._made:
             self._made[key] = make(*arguments)
@@ -114,7 +114,7 @@ class Call:
 
     @lock_free_property
     def unmet(self) -> str | None:
-        """Why the call is no composite; None if it is one."""
+        """The reason why the call is not a composite; None if it is one."""
         spec, places = self._read
         missing = zip(spec.operands, places, strict=True)
         if any(operand is not None and place is None for operand, place in missing):
@@ -142,7 +142,7 @@ class Call:
 
     @property
     def is_claimed(self) -> bool:
-        """Whether the call is a composite. One without all results is none, as on torch_xla."""
+        """True if the call is a composite. A call without all results is none, as on torch_xla."""
         return self.unmet is None and all(self._meaning[1].present)
 
     def decomposed(self, operands: Sequence[Any]) -> Any:
@@ -179,7 +179,7 @@ class Call:
         return Kind(entry.composite_name, entry.version, texts(self._attributes), jaxpr, self)
 
     def _lowered(self, make: Callable[..., Made], /, *arguments: Any, **keywords: Any) -> Made:
-        """What a function returns that traces or runs the decomposition.
+        """The result of a function that traces or runs the decomposition.
 
         Raises:
             LoweringError: the decomposition fails for these arguments, or would read other values
@@ -235,12 +235,12 @@ class Call:
         grads = [grad if grad is None else _conjugate(grad) for grad in grads]
         given = replace(given, grads=grads)
         if backward is None:
-            found = self._derived(given)
+            gradients = self._derived(given)
         elif backward.entry.gradients:
-            found = self._explicit(backward, given)
+            gradients = self._explicit(backward, given)
         else:
-            found = self._of_operator(backward, given)
-        return [_conjugate(gradient) for gradient in found]
+            gradients = self._of_operator(backward, given)
+        return [_conjugate(gradient) for gradient in gradients]
 
     def _constant_results(self, wanted: tuple[bool, ...]) -> tuple[int, ...]:
         """The results to which PyTorch gives no gradient, by number."""
@@ -254,10 +254,10 @@ class Call:
 
     def _constant_in_pytorch(self, wanted: tuple[bool, ...]) -> tuple[int, ...]:
         whole = self._whole(wanted)
-        found = self._lowered(
+        differentiable = self._lowered(
             meaning.differentiable, self.definition, self.spec, self._types, whole
         )
-        return tuple(n for n, has_one in enumerate(found) if not has_one)
+        return tuple(n for n, has_one in enumerate(differentiable) if not has_one)
 
     def _transposed(self, given: Cotangents) -> list[Any]:
         """The gradient of the decomposition, where PyTorch takes a result for a constant that the
@@ -356,8 +356,8 @@ class Call:
         operands = list(meaning.spread(given.operands, self._types))
         named = named_values(self.spec, operands, given.results, (), given.grads)
         parameters = [argument.name for argument in backward.signature.arguments]
-        found = self.invoke(backward, {n: named[n] for n in parameters if n in named})
-        by_name = gradients_by_name(self.spec, found, backward.entry)
+        returned = self.invoke(backward, {n: named[n] for n in parameters if n in named})
+        by_name = gradients_by_name(self.spec, returned, backward.entry)
         of_each = gradients_by_operand(self.spec, by_name, backward.entry)
         return list(compress(of_each, self._whole(given.wanted)))
 
@@ -379,7 +379,7 @@ class Call:
     def operator_after(
         self, backward: Definition, grads: tuple[Any | None, ...], wanted: tuple[bool, ...]
     ) -> meaning.OperatorBackward:
-        """What PyTorch's autograd does after the operator of this entry."""
+        """The computation of PyTorch's autograd after the operator of this entry."""
         return self._once(self._operator_after, backward, grads, wanted)  # type: ignore[no-any-return]
 
     def _operator_after(
@@ -517,7 +517,7 @@ def batched_kind(
 
 
 def has_meaning(kind: Kind, one: Kind, size: int, axes: Sequence[int | None]) -> bool:
-    """Whether a composite computes many calls of another one at once.
+    """Return whether a composite computes many calls of another one at once.
 
     A composite that says something else than it computes is worse than none, so this is so only if
     both decompositions are the same operations.

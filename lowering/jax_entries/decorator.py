@@ -229,7 +229,7 @@ class _OwnFunction(EntryFunction):
         return Slot(len(arrays) - 1)
 
     def _constant(self, name: str, value: Any) -> Any:
-        """An argument that is no operand."""
+        """An argument that is not an operand."""
         if isinstance(value, jax.Array | np.ndarray):
             reason = "an attribute" if name in self._attributes else "no operand"
             raise self._mistake(

@@ -1,4 +1,4 @@
-"""What an entry is in JAX: its arguments, and the function that it means."""
+"""The definition of an entry in JAX: its arguments, and the function that it means."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Definition:
 
     @lock_free_property
     def form(self) -> CallForm:
-        """How the entry reads a call.
+        """The form in which the entry reads a call.
 
         Raises:
             AllowlistError: the entry does not fit the operator or function.
@@ -102,8 +102,8 @@ class Definition:
     @lock_free_property
     def backward(self) -> Definition | None:
         """The entry that is the backward of this one, unless it is derived."""
-        found = self.registry.backward_of(self.entry)
-        return None if found is None else Definition(found, self.registry)
+        entry = self.registry.backward_of(self.entry)
+        return None if entry is None else Definition(entry, self.registry)
 
 
 def definitions(catalog: Catalog) -> Iterator[Definition]:

@@ -23,12 +23,12 @@ class Entries:
     @property
     def names(self) -> tuple[str, ...]:
         """The names that `entry` takes without a namespace, and the qualified ones of vendors."""
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         for definition in self._definitions.values():
-            found[definition.entry.name] = None
+            names[definition.entry.name] = None
             if not definition.registry.builtin:
-                found[definition.entry.qualified] = None
-        return tuple(sorted(found))
+                names[definition.entry.qualified] = None
+        return tuple(sorted(names))
 
     @property
     def definitions(self) -> tuple[Definition, ...]:
@@ -46,9 +46,9 @@ class Entries:
                 f"{name!r} is no entry, but a composite or a group; write one of"
                 f" {', '.join(e.name for e in self._catalog.find(name))}"
             )
-        found = self._definitions.get(exact[0].identity)
-        assert found is not None
-        return self.of(found)
+        definition = self._definitions.get(exact[0].identity)
+        assert definition is not None
+        return self.of(definition)
 
     def of(self, definition: Definition) -> EntryFunction:
         """The function of a definition."""

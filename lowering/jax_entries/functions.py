@@ -16,7 +16,7 @@ from lowering.jax_entries.public_arguments import FUNCTIONS
 from lowering.jax_entries.surroundings import surroundings
 
 _KINDS = 4096
-"""How many kinds of calls one function keeps. A program has a few for each model."""
+"""The number of kinds of calls that one function keeps. A program has a few for each model."""
 
 
 class EntryFunction:
@@ -89,23 +89,23 @@ class EntryFunction:
         return call.composite(operands) if is_composite else call.decomposed(operands)
 
     def call(self, values: Mapping[str, Any], arrays: list[Any]) -> Call:
-        """What calls with these arguments, and arrays of these types, have in common."""
+        """The call that stands for all calls with these arguments, and arrays of these types."""
         types = tuple(map(strong, arrays))
         key = (typed(tuple(values.items())), types, surroundings(), self.definition.read_now())
         try:
-            found = self._calls.get(key)
+            call = self._calls.get(key)
         except TypeError as error:
             entry = self.definition.entry
             raise LoweringError(
                 f"{entry.location}: {entry.qualified}: an argument is neither an array, a number,"
                 f" text, a dtype, None, nor a list of these ({error})"
             ) from error
-        if found is None:
-            found = self._make(values, types)
+        if call is None:
+            call = self._make(values, types)
             if len(self._calls) >= _KINDS:
                 self._calls.clear()
-            self._calls[key] = found
-        return found
+            self._calls[key] = call
+        return call
 
     def _make(self, values: Mapping[str, Any], types: tuple[Any, ...]) -> Call:
         return Call(self.definition, values, types, self._invoke)

@@ -37,5 +37,5 @@ class lock_free_property(Generic[Value]):
         if instance is None:
             return self
         # Written where Python looks first, also in a frozen dataclass.
-        found: Value = vars(instance).setdefault(self._name, self._function(instance))
-        return found
+        value: Value = vars(instance).setdefault(self._name, self._function(instance))
+        return value

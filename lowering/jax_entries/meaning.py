@@ -26,7 +26,7 @@ Arrays = Callable[..., list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """How a call returns its results."""
+    """The structure in which a call returns its results."""
 
     present: tuple[bool, ...]
     """For each result, whether it is an array. An operator gives None in the place of a gradient
@@ -49,7 +49,7 @@ def forward(
         saved: whether further results of `saves` follow.
     """
     entry = definition.entry
-    found: list[Structure] = []
+    structures: list[Structure] = []
 
     def whole(*operands: Any) -> Any:
         with recorded() as named:
@@ -57,11 +57,11 @@ def forward(
         extra = further_values(spec, operands, named) if saved else []
         if definition.is_jax:
             flat, tree = jax.tree.flatten(results)
-            found[:] = [Structure((True,) * len(flat), partial(jax.tree.unflatten, tree))]
+            structures[:] = [Structure((True,) * len(flat), partial(jax.tree.unflatten, tree))]
         else:
             flat, structure = pytree.tree_flatten(results)
             present = tuple(isinstance(result, torch.Tensor) for result in flat)
-            found[:] = [Structure(present, partial(pytree.tree_unflatten, treespec=structure))]
+            structures[:] = [Structure(present, partial(pytree.tree_unflatten, treespec=structure))]
         return [*flat, *extra]
 
     if definition.is_jax:
@@ -70,14 +70,14 @@ def forward(
             return [jnp.asarray(result) for result in whole(*spread(arrays, types))]
 
         jax.eval_shape(of_arrays, *(t for t in types if t is not None))
-        return of_arrays, found[0]
+        return of_arrays, structures[0]
     with torch.no_grad():
         graph = aten_in_jax.record(whole, types)
-    return lambda *arrays: aten_in_jax.evaluate(graph, arrays), found[0]
+    return lambda *arrays: aten_in_jax.evaluate(graph, arrays), structures[0]
 
 
 def further_results(definition: Definition, spec: CallSpec, types: Sequence[Any | None]) -> Arrays:
-    """What a backward takes besides operands and results."""
+    """A function of the values that a backward takes besides operands and results."""
     entry = definition.entry
 
     def of_operands(*operands: Any) -> list[Any]:
@@ -138,7 +138,7 @@ def differentiable(
     """For each result, whether PyTorch gives it a gradient."""
     if definition.is_jax:
         return ()
-    found: list[bool] = []
+    requires_grad: list[bool] = []
 
     def run(*operands: torch.Tensor | None) -> Any:
         with torch.enable_grad():  # type: ignore[no-untyped-call]
@@ -147,16 +147,16 @@ def differentiable(
                 for t, asked in zip(operands, wanted, strict=True)
             ]
             results = definition.entry.exposed(spec.call(definition.function, *leaves))
-        found[:] = [result.requires_grad for result in pytree.tree_leaves(results)]
+        requires_grad[:] = [result.requires_grad for result in pytree.tree_leaves(results)]
         return [result.detach() for result in pytree.tree_leaves(results)]
 
     aten_in_jax.record(run, types, decompose=False)
-    return tuple(found)
+    return tuple(requires_grad)
 
 
 class OperatorBackward:
-    """What PyTorch's autograd does after an operator: a graph of operators, one of which has an
-    entry."""
+    """The computation of PyTorch's autograd after an operator: a graph of operators, one of which
+    has an entry."""
 
     def __init__(
         self,
@@ -200,8 +200,8 @@ class OperatorBackward:
         }
 
         def claimed(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-            found = claim(target, arguments, keywords)
-            return run_operator(target, arguments, keywords) if found is NotImplemented else found
+            answer = claim(target, arguments, keywords)
+            return run_operator(target, arguments, keywords) if answer is NotImplemented else answer
 
         return aten_in_jax.evaluate(self._graph, arrays, claim=claimed, known=known)
 
@@ -215,10 +215,10 @@ def run_operator(target: Any, arguments: tuple[Any, ...], keywords: dict[str, An
     shapes: list[Any] = []
 
     def of_tensors(*tensors: torch.Tensor) -> Any:
-        given = list(leaves)
+        inputs = list(leaves)
         for place, tensor in zip(places, tensors, strict=True):
-            given[place] = tensor
-        positional, named = jax.tree.unflatten(structure, given)
+            inputs[place] = tensor
+        positional, named = jax.tree.unflatten(structure, inputs)
         results = target(*positional, **named)
         shapes[:] = [pytree.tree_flatten(results)]
         return results
@@ -226,8 +226,8 @@ def run_operator(target: Any, arguments: tuple[Any, ...], keywords: dict[str, An
     with torch.no_grad():
         graph = aten_in_jax.record(of_tensors, [leaves[place] for place in places])
     flat, spec = shapes[0]
-    found = iter(aten_in_jax.evaluate(graph, [leaves[place] for place in places]))
-    filled = [next(found) if isinstance(leaf, torch.Tensor) else None for leaf in flat]
+    arrays = iter(aten_in_jax.evaluate(graph, [leaves[place] for place in places]))
+    filled = [next(arrays) if isinstance(leaf, torch.Tensor) else None for leaf in flat]
     return pytree.tree_unflatten(filled, spec)
 
 

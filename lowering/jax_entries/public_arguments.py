@@ -16,8 +16,8 @@ from composites.errors import InvalidCallError
 from composites.operators.aten_enums import MEAN
 
 _NORMS = ("backward", "ortho", "forward")
-"""As the operators number them for the forward transform: it is divided by 1, by the square root of
-its size, or by its size. For the inverse one, the order is the opposite."""
+"""The norms as the operators number them for the forward transform: it is divided by 1, by the
+square root of its size, or by its size. For the inverse one, the order is the opposite."""
 
 
 def softmax(self: Any, dim: int = -1, *, axis: int | None = None) -> dict[str, Any]:
@@ -106,7 +106,7 @@ FUNCTIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "aten::nll_loss_forward": nll_loss,
     "aten::nll_loss2d_forward": nll_loss,
 }
-"""By operator. `aten::_weight_norm` has the arguments of `torch._weight_norm` already."""
+"""Functions by operator. `aten::_weight_norm` has the arguments of `torch._weight_norm` already."""
 
 
 def _dims(array: Any, dim: int | Sequence[int] | None) -> list[int]:

@@ -1,4 +1,4 @@
-"""What a call means beside its arguments: the settings of JAX, and the entries that are on.
+"""The surroundings of a call, beside its arguments: settings of JAX, and entries that are on.
 
 A decomposition that is written in JAX calls functions that entries may catch, so that what is on
 decides which composites are inside it. That of a call that an entry has caught has none inside.
@@ -23,7 +23,7 @@ _on = _On()
 
 
 class _Inside(threading.local):
-    """Whether this thread traces or runs a decomposition that has no composites inside."""
+    """A flag of threads that trace or run a decomposition that has no composites inside."""
 
     active: bool = False
 
@@ -47,10 +47,10 @@ def without_composites() -> Iterator[None]:
 
 
 def has_no_composites() -> bool:
-    """Whether this thread is in a block of `without_composites`."""
+    """Return whether this thread is in a block of `without_composites`."""
     return _inside.active
 
 
 def surroundings() -> Hashable:
-    """What a call means beside its arguments, to be compared with that of other calls."""
+    """A key of what a call depends on beside its arguments, to be compared with others."""
     return settings_of_traces(), _on.identities, has_no_composites()

@@ -1,4 +1,4 @@
-"""What traced functions are: whether two are the same operations, and what their results depend on.
+"""Comparison of traced functions: whether two are the same operations, and what results depend on.
 
 Both are written as expressions over their operands, in which equal operations are one. What a
 broadcast says in several ways is written in one: in two steps or one, and by sizes or by the
@@ -26,7 +26,7 @@ _CALLS = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "jit
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two closed jaxprs are the same operations.
+    """Return whether two closed jaxprs are the same operations.
 
     With effects, as `jax.debug.print` has, they are not: results do not show how many there are.
     """
@@ -52,7 +52,7 @@ class _Expressions:
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
         self._broadcasts: dict[int, tuple[int, tuple[int, ...]]] = {}
-        """Of the result of a broadcast: its operand, and which dimensions this one's are."""
+        """The operand of a broadcast, and its dimensions in the result, by the result."""
 
     def results(self, jaxpr: Any) -> list[Any]:
         """The results of a function, with their types."""
@@ -60,9 +60,9 @@ class _Expressions:
             self._number("input", n, _typed(variable))
             for n, variable in enumerate(jaxpr.jaxpr.invars)
         ]
-        found = self._run(jaxpr, inputs)
+        ids = self._run(jaxpr, inputs)
         return [
-            (number, _typed(atom)) for number, atom in zip(found, jaxpr.jaxpr.outvars, strict=True)
+            (number, _typed(atom)) for number, atom in zip(ids, jaxpr.jaxpr.outvars, strict=True)
         ]
 
     def _run(self, jaxpr: Any, inputs: list[int]) -> list[int]:
@@ -73,8 +73,8 @@ class _Expressions:
         def read(atom: Any) -> int:
             if isinstance(atom, Literal):
                 return self._number("constant", _plain(atom.val), str(atom.aval.dtype))
-            found: int = known[atom]
-            return found
+            value: int = known[atom]
+            return value
 
         for equation in jaxpr.jaxpr.eqns:
             operands = list(map(read, equation.invars))

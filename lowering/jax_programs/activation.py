@@ -56,9 +56,9 @@ class _Installation:
             if self.removed:
                 return
             try:
-                found = find_replaceable(target)
-                catcher = Catcher(target, claims, known, found.is_compiled)
-                self.replaced.append(found.replace(catcher))
+                replaceable = find_replaceable(target)
+                catcher = Catcher(target, claims, known, replaceable.is_compiled)
+                self.replaced.append(replaceable.replace(catcher))
             except UnusableFunctionError as error:
                 _miss(target, [claim.entry for claim in claims], error)
 
@@ -162,8 +162,8 @@ def disable(*names: str) -> None:
     Raises:
         AllowlistError: a name is unknown or ambiguous. Nothing is changed in this case.
     """
-    found = resolve(names, catalog(), every_version=True) if names else ()
-    _active.disable(frozenset(entry.identity for entry in found) if names else None)
+    resolved = resolve(names, catalog(), every_version=True) if names else ()
+    _active.disable(frozenset(entry.identity for entry in resolved) if names else None)
 
 
 @contextmanager
@@ -175,13 +175,13 @@ def enabled(*names: str) -> Iterator[None]:
 
 
 def _resolved(names: Sequence[str]) -> Names:
-    found = resolve(names, catalog())
+    resolved = resolve(names, catalog())
     for entry in named_entries(names, catalog()):
         statistics.of(entry).named = True
-    if found and not any(entry.jax for entry in found):
+    if resolved and not any(entry.jax for entry in resolved):
         able = ", ".join(entry.name for entry in catalog() if entry.jax)
         raise AllowlistError(
             f"{', '.join(names)}: no call of a JAX program becomes this; write some of {able}, or"
-            f" call composites.jax.{found[0].name} yourself"
+            f" call composites.jax.{resolved[0].name} yourself"
         )
-    return frozenset(entry.identity for entry in found if entry.jax)
+    return frozenset(entry.identity for entry in resolved if entry.jax)

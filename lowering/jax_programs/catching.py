@@ -31,10 +31,10 @@ from lowering.jax_programs.caught_calls import CaughtCall, Many
 from lowering.jax_programs.laid_out import LaidOutCall, ordered_type
 
 _KINDS = 4096
-"""How many kinds of calls are kept."""
+"""The number of kinds of calls that are kept."""
 
 Orders = tuple[tuple[Order, ...], tuple[Order, ...]]
-"""Of the arrays among the arguments, and of the results."""
+"""The orders of the arrays among the arguments, and of the results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,13 @@ class Claim:
 
 @dataclass(frozen=True, eq=False)
 class Catcher:
-    """What handles the calls of one JAX function, while entries that catch it are on."""
+    """A handler of the calls of one JAX function, while entries that catch the function are on."""
 
     target: str
     claims: Sequence[Claim]
     entries: Entries
     is_compiled: bool
-    """Whether JAX compiles the function by itself (`jax.jit`). It then adds up the function's own
+    """True if JAX compiles the function by itself (`jax.jit`). It then adds up the function's own
     gradients before others."""
     calls: dict[Any, CaughtCall | LaidOutCall] = field(default_factory=dict)
     """The kinds of calls."""
@@ -145,19 +145,19 @@ class CaughtComposite:
             problem = f"it passes arguments that the entry does not have: {error}"
             raise self._unusable(problem) from error
         bound.apply_defaults()
-        given = [leaf for leaf in jax.tree.leaves(list(bound.arguments.values())) if is_array(leaf)]
-        for array in given:
+        flat = [leaf for leaf in jax.tree.leaves(list(bound.arguments.values())) if is_array(leaf)]
+        for array in flat:
             if not has_own_type(array) or jnp.iscomplexobj(array):
                 raise UnsupportedCallError(
                     "an array is complex, has the type of a number, or is explicitly sharded"
                 )
         values, arrays = taken_apart(claim.definition, bound.arguments)
-        if len(arrays) != len(given):
+        if len(arrays) != len(flat):
             raise UnsupportedCallError("an operand is a number")
-        made = _Original.of(self, given) if decomposition is None else decomposition
+        made = _Original.of(self, flat) if decomposition is None else decomposition
         keeps_sums = knows_sums() or self.catcher.is_compiled
         # JAX adds up gradients of an array that is given twice in an order of its own.
-        is_repeated = len(set(map(id, given))) < len(given)
+        is_repeated = len(set(map(id, flat))) < len(flat)
         call = self._call(
             values,
             arrays,
@@ -175,7 +175,7 @@ class CaughtComposite:
         return put
 
     def is_same(self, one: Callable[..., Any], other: Callable[..., Any], *arrays: Any) -> bool:
-        """Whether two functions are the same operations of arrays like these."""
+        """Return whether two functions are the same operations of arrays like these."""
         types = [strong(jnp.asarray(array)) for array in arrays]
         return is_same(trace(_Guarded(one), types), trace(_Guarded(other), types))
 
@@ -194,15 +194,15 @@ class CaughtComposite:
             orders, many, settings_of_traces(),
         )  # fmt: skip
         try:
-            found = calls.get(key)
+            call = calls.get(key)
         except TypeError as error:
             raise UnsupportedCallError(f"an argument cannot be compared: {error}") from error
-        if found is None:
-            found = self._made(values, types, made, has_backward, orders, many)
+        if call is None:
+            call = self._made(values, types, made, has_backward, orders, many)
             if len(calls) >= _KINDS:
                 calls.clear()
-            calls[key] = found
-        return found
+            calls[key] = call
+        return call
 
     def _made(
         self,
@@ -218,16 +218,16 @@ class CaughtComposite:
             call = self._checked(values, types, made, has_backward, many)
             self.claim.statistics.lowered += 1
             return call
-        given = Layout(*orders)
+        whole = Layout(*orders)
 
         def inside(*arrays: Any) -> list[Any]:
-            results = listed(made(*given.out_of(arrays, given.operands)))
-            return given.into(results, given.results)
+            results = listed(made(*whole.out_of(arrays, whole.operands)))
+            return whole.into(results, whole.results)
 
-        laid_out = tuple(map(ordered_type, types, given.operands))
+        laid_out = tuple(map(ordered_type, types, whole.operands))
         call = self._checked(values, laid_out, inside, has_backward, None)
         self.claim.statistics.lowered += 1
-        layout = replace(given, operands=tuple(given.operands[n] for n in call.order))
+        layout = replace(whole, operands=tuple(whole.operands[n] for n in call.order))
         return LaidOutCall(call, layout, _in_order(made, call.order))
 
     def _check_forms(
@@ -284,16 +284,16 @@ class CaughtComposite:
 
 
 def _problem_of(orders: Orders, types: Sequence[Any], made: Callable[..., Any]) -> str | None:
-    """What is wrong with the orders of arrays and of a function's results."""
+    """The problem of the orders of arrays and of a function's results; None if there is none."""
     if len(orders) != 2:
         return f"orders has {len(orders)} parts, and not those of arrays and of results"
     groups = [("arrays", types, orders[0])]
     with suppress(Exception):  # the call falls back, and is told so
         groups.append(("results", listed(jax.eval_shape(made, *types)), orders[1]))
-    for name, arrays, given in groups:
-        if len(given) != len(arrays):
-            return f"orders has {len(given)} of {name}, and there are {len(arrays)}"
-        for array, order in zip(arrays, given, strict=True):
+    for name, arrays, chosen in groups:
+        if len(chosen) != len(arrays):
+            return f"orders has {len(chosen)} of {name}, and there are {len(arrays)}"
+        for array, order in zip(arrays, chosen, strict=True):
             if order is None:
                 continue
             if not isinstance(order, tuple) or sorted(order) != list(range(len(array.shape))):
@@ -332,9 +332,9 @@ class _Original:
 
     function: Callable[..., Any]
     leaves: tuple[Any, ...]
-    """With a `_Place` for each array."""
+    """The leaves of the arguments, with a `_Place` for each array."""
     types: tuple[type, ...]
-    """Of the leaves, since 1, 1.0 and True are equal."""
+    """The types of the leaves, since 1, 1.0 and True are equal."""
     structure: Any
 
     @classmethod
@@ -366,7 +366,7 @@ class _Guarded:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array of JAX or numpy."""
+    """Return whether a value is an array of JAX or numpy."""
     return isinstance(value, jax.Array | np.ndarray)
 
 

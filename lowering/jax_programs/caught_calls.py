@@ -64,9 +64,9 @@ class CaughtCall(_PlainCall):
     function: Arrays
     """The JAX function, of the operands that are present, in the composite's order."""
     has_backward: bool = True
-    """Whether the entry's backward means what JAX's derivative computes."""
+    """True if the entry's backward means what JAX's derivative computes."""
     many: Many | None = None
-    """How one composite can be many calls."""
+    """The way in which one composite can be many calls."""
 
     @lock_free_property
     def _reference(self) -> Call:
@@ -87,11 +87,11 @@ class CaughtCall(_PlainCall):
             expected = self._reference.kind.jaxpr.out_avals
         except LoweringError as error:
             raise UnsupportedCallError(str(error)) from error
-        found = self.kind.jaxpr.out_avals
-        if any(aval.weak_type for aval in found):
+        actual = self.kind.jaxpr.out_avals
+        if any(aval.weak_type for aval in actual):
             raise UnsupportedCallError("a result has the type of a number")
-        if list(map(_typed, found)) != list(map(_typed, expected)):
-            written = "; ".join(", ".join(map(_written, avals)) for avals in (found, expected))
+        if list(map(_typed, actual)) != list(map(_typed, expected)):
+            written = "; ".join(", ".join(map(_written, avals)) for avals in (actual, expected))
             raise UnsupportedCallError(f"results are not those of the entry: {written}")
 
     # ---- the forward ----
@@ -147,7 +147,7 @@ class CaughtCall(_PlainCall):
         return replace(self._backward_of(function, grads, wanted, saved), uncompiled=function)
 
     def _source(self, number: int, results: int) -> Source:
-        """What is at a position among operands, results and further results."""
+        """The source of the value at a position among operands, results and further results."""
         count = len(self._types)
         if number < count:
             before = self._types[:number]
@@ -173,10 +173,10 @@ class CaughtCall(_PlainCall):
                     self._made[key] = self._make_operator_backward(grads, wanted)
             except NotExpressible:
                 self._made[key] = None
-        found = self._made[key]
-        if found is None:
+        made = self._made[key]
+        if made is None:
             raise NotExpressible("the entry's backward is no part of JAX's derivative")
-        return found  # type: ignore[no-any-return]
+        return made  # type: ignore[no-any-return]
 
     def _make_operator_backward(
         self, grads: tuple[Any | None, ...], wanted: tuple[bool, ...]
@@ -208,11 +208,11 @@ class CaughtCall(_PlainCall):
         """The arguments with which autograd calls the backward, and where its arrays come from."""
         operator = self.operator_after(backward, grads, wanted)
         calls: list[tuple[dict[str, Any], list[Any], list[Source]]] = []
-        count, given = len(self._present), [grad for grad in grads if grad is not None]
+        count, types = len(self._present), [grad for grad in grads if grad is not None]
 
         def run(*arrays: Any) -> Any:
-            operands, cotangents = arrays[:count], arrays[count : count + len(given)]
-            results = arrays[count + len(given) :]
+            operands, cotangents = arrays[:count], arrays[count : count + len(types)]
+            results = arrays[count + len(types) :]
             known: dict[int, Source] = {}
             groups = (("grad", cotangents), ("operand", operands), ("result", results))
             for kind, group in groups:
@@ -228,33 +228,33 @@ class CaughtCall(_PlainCall):
                 full = signature_of(backward).bind(**bound)
                 full.apply_defaults()
                 named, taken = taken_apart(backward, full.arguments)
-                given = [leaf for leaf in _leaves(full.arguments) if isinstance(leaf, jax.Array)]
-                if len(given) != len(taken) or any(id(array) not in known for array in given):
+                leaves = [leaf for leaf in _leaves(full.arguments) if isinstance(leaf, jax.Array)]
+                if len(leaves) != len(taken) or any(id(array) not in known for array in leaves):
                     raise NotExpressible("the entry's backward is no part of JAX's derivative")
-                calls.append((named, list(map(strong, taken)), [known[id(a)] for a in given]))
+                calls.append((named, list(map(strong, taken)), [known[id(a)] for a in leaves]))
                 claimed.append(self.invoke(backward, full.arguments))
                 return claimed[-1]
 
-            found = operator.run([*cotangents, *operands], results, claim)
+            gradients = operator.run([*cotangents, *operands], results, claim)
             listed = jax.tree.leaves(claimed[0]) if len(claimed) == 1 else []
-            if len(listed) != len(found) or any(
-                a is not b for a, b in zip(listed, found, strict=True)
+            if len(listed) != len(gradients) or any(
+                a is not b for a, b in zip(listed, gradients, strict=True)
             ):
                 raise NotExpressible("the entry's backward is no part of JAX's derivative")
-            return found
+            return gradients
 
         results = [
             jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in self.kind.jaxpr.out_avals
         ]
-        jax.eval_shape(run, *self._present, *given, *results)
+        jax.eval_shape(run, *self._present, *types, *results)
         return calls[0]
 
     # ---- Rules: vmap ----
 
     def _make_batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
-        found = super()._make_batched(size, axes)
-        if found is not None or self.many is None or self.kind.jaxpr.effects:
-            return found
+        batched = super()._make_batched(size, axes)
+        if batched is not None or self.many is None or self.kind.jaxpr.effects:
+            return batched
         shared = [t for t, axis in zip(self._present, axes, strict=True) if axis is None]
         if any(jnp.issubdtype(type_.dtype, jnp.floating) for type_ in shared):
             return None  # JAX sums its gradients within products
@@ -287,13 +287,13 @@ class CaughtCall(_PlainCall):
     def _make_moved(self, size: int, axes: tuple[int | None, ...]) -> CaughtCall | None:
         """The call, if the entry's own means many calls of the entry."""
         reference = self._reference
-        found = reference.moved(size, axes)
-        if found is None or not has_meaning(found.kind, reference.kind, size, axes):
+        moved = reference.moved(size, axes)
+        if moved is None or not has_meaning(moved.kind, reference.kind, size, axes):
             return None
         return CaughtCall(
             self.definition,
-            found.values,
-            found.arrays,
+            moved.values,
+            moved.arrays,
             self.invoke,
             function=jax.vmap(self.function, in_axes=tuple(axes), axis_size=size),
             has_backward=self.has_backward,

@@ -36,7 +36,7 @@ class LaidOutCall:
     call: Call
     """The call of arrays as the composite has them."""
     layout: Layout
-    """Of the operands that are present, in the composite's order, and of the results."""
+    """The layout of the operands that are present, in the composite's order, and of the results."""
     function: Arrays
     """The JAX function, of the caller's arrays in the composite's order."""
     further: tuple[Order] | None = None
@@ -69,14 +69,14 @@ class LaidOutCall:
 
     def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
         """See `Rules`."""
-        found = self.call.differentiable(wanted)
-        if found is None:
+        kind = self.call.differentiable(wanted)
+        if kind is None:
             return None
-        return self.kind if found is self.call.kind else self._saving
+        return self.kind if kind is self.call.kind else self._saving
 
     @lock_free_property
     def _orders_of_saved(self) -> tuple[Order, ...]:
-        """Of results and further results."""
+        """The orders of results and further results."""
         count = len(self.call.saving.jaxpr.out_avals) - len(self.layout.results)
         return (*self.layout.results, *(self.further or ()) * count)
 
@@ -97,7 +97,7 @@ class LaidOutCall:
     def pull_back(self, given: Cotangents) -> list[Any]:
         """See `Rules`."""
         layout = self.layout
-        found = self.call.pull_back(
+        gradients = self.call.pull_back(
             Cotangents(
                 layout.into(given.operands, layout.operands),
                 layout.into(given.results, self._orders_of_saved[: len(given.results)]),
@@ -105,7 +105,7 @@ class LaidOutCall:
                 given.wanted,
             )
         )
-        return layout.out_of(found, tuple(compress(layout.operands, given.wanted)))
+        return layout.out_of(gradients, tuple(compress(layout.operands, given.wanted)))
 
     def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
         """See `Rules`."""

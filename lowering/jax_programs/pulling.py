@@ -31,7 +31,7 @@ class NotExpressible(LoweringError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where an operand of a backward comes from."""
+    """The source of an operand of a backward."""
 
     kind: Literal["grad", "operand", "result", "further"]
     """`further`: JAX's derivative has no such array and does not read it."""
@@ -57,14 +57,14 @@ def pulled_back(
     count = len(operands)
 
     def whole(*values: Any) -> list[Any]:
-        given, cotangents = values[:count], list(values[count:])
+        inputs, cotangents = values[:count], list(values[count:])
 
         def differentiated(*operands: Any) -> tuple[list[Any], list[Any]]:
             results = function(*operands)
             return [r for r, g in zip(results, grads, strict=True) if g is not None], results
 
-        of_wanted = of_selected(differentiated, given, wanted)
-        _, pull, results = jax.vjp(of_wanted, *compress(given, wanted), has_aux=True)
+        of_wanted = of_selected(differentiated, inputs, wanted)
+        _, pull, results = jax.vjp(of_wanted, *compress(inputs, wanted), has_aux=True)
         return [*results, *pull(cotangents)]
 
     traced = trace(whole, [*operands, *(g for g in grads if g is not None)])
@@ -99,8 +99,8 @@ def _cut(traced: Any, sources: Sequence[Source], operands: int, results: int) ->
             return known[atom]
 
         for equation in kept:
-            found = run_equation(equation, [read(atom) for atom in equation.invars])
-            known = {**dict(zip(equation.outvars, found, strict=True)), **known}
+            computed = run_equation(equation, [read(atom) for atom in equation.invars])
+            known = {**dict(zip(equation.outvars, computed, strict=True)), **known}
         return [jnp.asarray(read(atom), atom.aval.dtype) for atom in outputs]
 
     return of_sources

@@ -29,7 +29,7 @@ Handler = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 
 class Replaced(Protocol):
-    """What goes to a handler until `restore`."""
+    """A function that was replaced, whose calls go to a handler until `restore`."""
 
     def restore(self) -> None:
         """Have calls do again what they did."""
@@ -168,21 +168,21 @@ def _code_within(code: CodeType, name: str) -> CodeType:
         UnusableFunctionError: there is none, or there are several.
     """
     within = [c for c in code.co_consts if isinstance(c, CodeType)]
-    found = [c for c in within if c.co_name == name]
-    if len(found) != 1:
-        if found:
+    matches = [c for c in within if c.co_name == name]
+    if len(matches) != 1:
+        if matches:
             raise UnusableFunctionError(f"{code.co_name} makes several functions {name}")
         hint = did_you_mean(name, [c.co_name for c in within])
         raise UnusableFunctionError(f"{code.co_name} makes no function {name}{hint}")
-    return found[0]
+    return matches[0]
 
 
 _SPECIAL = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def _is_plain(code: CodeType) -> bool:
-    """Whether code is that of a function, not of a class or a generator, which only reads the
-    variables of others."""
+    """Return whether code is that of a function, not of a class or a generator, which only reads
+    the variables of others."""
     if code.co_flags & _SPECIAL or not code.co_flags & inspect.CO_OPTIMIZED:
         return False
     return _changed(code).isdisjoint(code.co_freevars)
@@ -205,9 +205,9 @@ class Replaceable:
 
     function: FunctionType
     is_compiled: bool
-    """Whether `jax.jit` is among them."""
+    """True if `jax.jit` is among the wrappers."""
     local: CodeType | None = None
-    """Of a function that this one makes, which is meant then."""
+    """The code of a function that `function` makes, and that is meant then."""
 
     def replace(self, handler: Handler) -> Replaced:
         """Have calls go to a handler."""
@@ -232,21 +232,21 @@ def find_replaceable(target: str) -> Replaceable:
                 f"{owner.__name__} has no {part}{did_you_mean(part, list(vars(owner)))}"
             )
         owner = inspect.getattr_static(owner, part)
-    found = inspect.unwrap(owner)
-    if not isinstance(found, FunctionType) or found.__code__.co_freevars:
+    function = inspect.unwrap(owner)
+    if not isinstance(function, FunctionType) or function.__code__.co_freevars:
         raise UnusableFunctionError(
             f"{target} cannot be caught: it is not a plain function, or has variables of an"
             " enclosing one"
         )
     if local:
-        code = _code_within(found.__code__, local)
+        code = _code_within(function.__code__, local)
         if not _is_plain(code):
             raise UnusableFunctionError(
                 f"{target} cannot be caught: it is not a plain function, or assigns to variables of"
-                f" {found.__name__}"
+                f" {function.__name__}"
             )
-        return Replaceable(found, False, code)
-    return Replaceable(found, _is_compiled(owner))
+        return Replaceable(function, False, code)
+    return Replaceable(function, _is_compiled(owner))
 
 
 def _is_compiled(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What became of the calls that JAX programs made themselves."""
+"""The outcomes of the calls that JAX programs made themselves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lowering.stats.data import Stats
 
 
 def stats() -> Stats:
-    """What became of the calls of JAX functions that entries catch in this process.
+    """The outcomes of the calls of JAX functions that entries catch in this process.
 
     A call is counted when it is traced. `jax.jit` traces what it knows from an earlier call of
     equal types no second time.

@@ -56,8 +56,8 @@ class Options:
     """The options of `torch.compile(…, options={…})`."""
 
     kernels: Kernels = "auto"
-    """Which kernels take composites, as `Program.compile` has it: those of registries, none, those
-    that are named, or a mapping."""
+    """The kernels that take composites, as `Program.compile` has it: those of registries, none,
+    those that are named, or a mapping."""
     platform: str | None = None
     """The platform of JAX, such as `cpu` or `cuda`; by default that of the tensors."""
     save: str | os.PathLike[str] | None = None

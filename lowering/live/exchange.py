@@ -49,7 +49,7 @@ _ARRAY = "_composites_array"
 @dataclass(frozen=True, slots=True)
 class _Remembered:
     start: int
-    """Where the memory of the tensor begins."""
+    """The address where the memory of the tensor begins."""
     order: Order
     array: Any
 

@@ -130,7 +130,7 @@ class _Expansion:
 
 
 def _expansion(node: torch.fx.Node) -> _Expansion | None:
-    """What a hook makes of a call; None if that is no composite that PyTorch can compute."""
+    """The expansion of a call by its hook; None if PyTorch cannot compute such a composite."""
     inputs = {operand: traced_placeholder(operand.meta["val"]) for operand in node.all_input_nodes}
     arguments: Any = torch.fx.node.map_arg(node.args, inputs.__getitem__)
     keywords: Any = torch.fx.node.map_arg(node.kwargs, inputs.__getitem__)

@@ -31,7 +31,7 @@ from lowering.stablehlo.attributes import to_python
 from lowering.stablehlo.bindings import building, ir, new_context
 
 _Types = Sequence[tuple[Sequence[int], torch.dtype]]
-"""Of tensors."""
+"""Shapes and dtypes of tensors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class _Call:
     results: _Types
 
     def is_same(self, other: torch.fx.GraphModule) -> bool:
-        """Whether another decomposition computes the same."""
+        """Return whether another decomposition computes the same."""
         pairs = zip(self.decomposition.buffers(), other.buffers(), strict=False)
         return self.decomposition.code == other.code and all(torch.equal(*pair) for pair in pairs)
 
@@ -53,7 +53,7 @@ class _Operator:
 
     name: str
     schema: str
-    """Of the attributes."""
+    """The schema of the attributes."""
     calls: dict[Hashable, _Call] = field(default_factory=dict)
 
     def define(self, library: torch.library.Library) -> None:

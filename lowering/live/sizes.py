@@ -81,4 +81,5 @@ class FunctionsOfSizes:
 
 
 MOST_VALUES = 8
-"""How many values of numbers that change are compiled, as many as Dynamo compiles a frame."""
+"""The number of values of a changing number that are compiled: Dynamo compiles as many per
+frame."""

@@ -28,7 +28,7 @@ class TracedGraph:
     """Reads the current tensor of each attribute. A compiled optimizer's parameters are attributes,
     and written to."""
     positions: tuple[int, ...]
-    """Which of the inputs of Dynamo's graph it takes: those that are no numbers."""
+    """The inputs of Dynamo's graph that it takes: those that are not numbers."""
 
 
 def on_traced_device(

@@ -22,11 +22,11 @@ class View:
 
     is_of_input: bool
     position: int
-    """Which input, or which result."""
+    """The number of the input, or of the result."""
     size: tuple[int, ...]
     stride: tuple[int, ...]
     offset: int
-    """From the first element of the other tensor."""
+    """The offset from the first element of the other tensor."""
 
     def of_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         """The view of a tensor with the strides of the other one."""
@@ -86,6 +86,6 @@ def _is_inside(view: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _reach(tensor: torch.Tensor) -> int:
-    """How far the last element is from the first one, in elements."""
+    """The distance of the last element from the first one, in elements."""
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     return sum((int(size) - 1) * int(stride) for size, stride in pairs)

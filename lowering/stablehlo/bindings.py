@@ -191,8 +191,8 @@ def _parse_portable_artifact(context: IrContext, data: bytes) -> IrModule:
 
 def artifact_version(data: bytes) -> Version | None:
     """The StableHLO version that wrote a portable artifact; None for anything else."""
-    found = _PRODUCER.search(data[:64])
-    return _numbers(found.groups()) if found else None
+    match = _PRODUCER.search(data[:64])
+    return _numbers(match.groups()) if match else None
 
 
 def hlo_converter() -> Callable[[bytes], bytes] | None:
@@ -261,7 +261,7 @@ def _serialized(module: IrModule, target: Version) -> tuple[bytes | None, str]:
 
 
 def _way_out(module: IrModule, refused: Version) -> str:
-    """Which newer version can hold a module.
+    """Advice on a newer version that can hold a module.
 
     StableHLO only adds to what a version can hold, and raises the second number when it does.
     """
@@ -353,16 +353,16 @@ def attributes(operation: IrOperation) -> dict[str, IrAttribute]:
 
 
 def _items(entries: Any, where: str) -> dict[str, IrAttribute]:
-    found: dict[str, IrAttribute] = {}
+    items: dict[str, IrAttribute] = {}
     for name in _names(entries, where):
         try:
-            found[name] = entries[name]
+            items[name] = entries[name]
         except TypeError:
             # A location is an attribute in MLIR, but in the bindings of jaxlib 0.10.2 it is none.
             raise AttributeConversionError(
                 f"jaxlib cannot read attribute {name} of {where}; locations cannot be attributes"
             ) from None
-    return found
+    return items
 
 
 def _names(entries: Any, where: str) -> list[str]:
@@ -424,15 +424,15 @@ def list_elements(attribute: IrAttribute) -> list[IrAttribute]:
 
 def find_operations(root: IrOperation, *names: str) -> list[IrOperation]:
     """The operations with one of these names, including nested ones, in program order."""
-    found: list[IrOperation] = []
-    wanted = frozenset(names)
+    operations: list[IrOperation] = []
+    accepted = frozenset(names)
 
     def visit(operation: IrOperation) -> None:
-        if operation.name in wanted:
-            found.append(operation)
+        if operation.name in accepted:
+            operations.append(operation)
 
     walk(root, visit)
-    return found
+    return operations
 
 
 def walk(root: IrOperation, visit: Callable[[IrOperation], None]) -> None:
@@ -547,15 +547,15 @@ def users(value: IrValue) -> list[IrOperation]:
 
 def location_name(location: Any) -> str:
     """The name that a frontend gave to a location; empty if there is none."""
-    found = _LOCATION_NAME.match(str(location))
-    return found[1] if found else ""
+    match = _LOCATION_NAME.match(str(location))
+    return match[1] if match else ""
 
 
 def operator_name(location: Any) -> str:
     """The operator that an operation came from, such as `aten::sort`; empty if the location does
     not say it."""
-    found = _OPERATOR.fullmatch(location_name(location))
-    return f"{found[1]}::{found[2]}" if found else ""
+    match = _OPERATOR.fullmatch(location_name(location))
+    return f"{match[1]}::{match[2]}" if match else ""
 
 
 def source_line(location: Any) -> str:
@@ -566,8 +566,8 @@ def source_line(location: Any) -> str:
 
 
 def innermost_line(lines: Iterable[tuple[str, T]]) -> tuple[str, T] | None:
-    """Of files and lines of a stack, innermost first, the innermost one of the module that is
-    exported; None if there is none."""
+    """The innermost line of the exported module, of files and lines of a stack, innermost first;
+    None if there is none."""
     inside = takewhile(lambda line: not _EXPORT.match(line[0]), lines)
     return next((line for line in inside if not _FRAMEWORK.match(line[0])), None)
 

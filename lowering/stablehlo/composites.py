@@ -22,7 +22,7 @@ from .symbols import COMPOSITE
 T = TypeVar("T")
 
 NameAndVersion: TypeAlias = tuple[str, int]
-"""What a compiler matches a composite by."""
+"""The name and the version by which a compiler matches a composite."""
 
 _WITH_VERSION = re.compile(r"(.+)@(\d+)")
 
@@ -50,11 +50,11 @@ class Signature:
 
 def signature(composite: IrOperation) -> Signature:
     """The signature of one `stablehlo.composite` operation."""
-    found = attributes(composite)
-    version = found.get("version")
-    attached = found.get("composite_attributes")
+    named = attributes(composite)
+    version = named.get("version")
+    attached = named.get("composite_attributes")
     return Signature(
-        name=string_value(found["name"]),
+        name=string_value(named["name"]),
         version=0 if version is None else version.value,
         attributes=attached if attached is not None and len(attached) else None,
         operands=tuple(str(value.type) for value in composite.operands),
@@ -88,14 +88,14 @@ def select(existing: Collection[str], patterns: str | Iterable[str]) -> set[str]
 
 
 def name_and_version(call: Signature) -> NameAndVersion:
-    """What `acme.gelu@2` names of a call."""
+    """The name and the version of a call, as `acme.gelu@2` writes them."""
     return call.name, call.version
 
 
 def by_version(
     calls: Iterable[Signature], given: Mapping[str, T], *, complete: bool = True
 ) -> dict[NameAndVersion, T]:
-    """What is given for each composite of these calls that a key names.
+    """The value for each composite of these calls that a key names.
 
     A key is a name such as `acme.gelu`, for all versions, or one with a version, `acme.gelu@2`. The
     key with the version counts where both are given.
@@ -108,24 +108,24 @@ def by_version(
     versions: dict[str, set[int]] = {}
     for call in calls:
         versions.setdefault(call.name, set()).add(call.version)
-    found: dict[NameAndVersion, T] = {}
+    values: dict[NameAndVersion, T] = {}
     exact: dict[NameAndVersion, T] = {}
     for key, value in given.items():
         name, version = _parsed(key, versions)
         if name not in versions:
             raise UnknownCompositeError(key, versions)
         if version is None:
-            found |= {(name, each): value for each in versions[name]}
+            values |= {(name, each): value for each in versions[name]}
         elif version not in versions[name]:
             raise CompositeVersionError(name, version, versions[name])
         else:
             exact[name, version] = value
-    found |= exact
+    values |= exact
     for name, version in exact:
-        missing = {other for other in versions[name] if (name, other) not in found}
+        missing = {other for other in versions[name] if (name, other) not in values}
         if complete and missing:
             raise CompositeVersionError(name, version, missing)
-    return found
+    return values
 
 
 def without_version(key: str, names: Collection[str]) -> str:
@@ -159,5 +159,5 @@ def ignored_attributes(
                 f"{key}: no call has the attribute {attribute!r} that is listed as ignored; "
                 f"they have: {has}"
             )
-    found = by_version(calls, ignored, complete=False)
-    return {key: frozenset(names) for key, names in found.items()}
+    by_composite = by_version(calls, ignored, complete=False)
+    return {key: frozenset(names) for key, names in by_composite.items()}

@@ -1,4 +1,4 @@
-"""What a `stablehlo.convolution` says, for the passes that change some."""
+"""The attributes of a `stablehlo.convolution`, for the passes that change some."""
 
 from dataclasses import dataclass
 
@@ -22,24 +22,24 @@ class Convolution:
 
     @classmethod
     def of(cls, operation: IrOperation) -> "Convolution":
-        numbers, given = convolution_dimensions(operation), attributes(operation)
+        numbers, named = convolution_dimensions(operation), attributes(operation)
         rank = len(numbers.input_spatial)
         kernel = operation.operands[1].type.shape
-        padding = [int(size) for size in given.get("padding", [0] * 2 * rank)]
+        padding = [int(size) for size in named.get("padding", [0] * 2 * rank)]
         return cls(
             numbers,
             [kernel[dim] for dim in numbers.kernel_spatial],
-            [int(size) for size in given.get("window_strides", [1] * rank)],
+            [int(size) for size in named.get("window_strides", [1] * rank)],
             list(zip(padding[::2], padding[1::2], strict=True)),
-            [int(size) for size in given.get("lhs_dilation", [1] * rank)],
-            [int(size) for size in given.get("rhs_dilation", [1] * rank)],
-            given["batch_group_count"].value,
-            given["feature_group_count"].value,
+            [int(size) for size in named.get("lhs_dilation", [1] * rank)],
+            [int(size) for size in named.get("rhs_dilation", [1] * rank)],
+            named["batch_group_count"].value,
+            named["feature_group_count"].value,
         )
 
     @property
     def is_transposed(self) -> bool:
-        """Whether it is the transpose of a convolution without padding, in one group."""
+        """True if the operation is the transpose of a convolution without padding, in one group."""
         return (
             {*self.strides, *self.rhs_dilation, self.feature_groups, self.batch_groups} == {1}
             and len({*self.lhs_dilation}) == 1

@@ -40,10 +40,10 @@ def static_tensor(type_: str) -> tuple[tuple[int, ...], Any] | None:
 
 def shape_and_element_type(type_: str) -> tuple[tuple[int, ...], str] | None:
     """Shape and element type of a tensor type given as text; None if a dimension is dynamic."""
-    found = _STATIC_TENSOR.fullmatch(type_)
-    if found is None:
+    match = _STATIC_TENSOR.fullmatch(type_)
+    if match is None:
         return None
-    sizes, element = found.groups()
+    sizes, element = match.groups()
     return tuple(int(size) for size in sizes.split("x") if size), element
 
 
@@ -100,7 +100,7 @@ def _stored(element_type: str) -> str:
 
 
 def is_float(element_type: str) -> bool:
-    """Whether it is a float of any size; complex and quantized types are not."""
+    """Return whether a type is a float of any size; complex and quantized types are not."""
     return element_type in _FLOATS or element_type == "f8E8M0FNU"
 
 
@@ -112,7 +112,7 @@ def significand(element_type: str) -> int | None:
 
 @cache
 def holds(wide: str, narrow: str) -> bool:
-    """Whether casting every value of `narrow` to `wide` and back is exact.
+    """Return whether casting every value of `narrow` to `wide` and back is exact.
 
     `i1` counts as the integers 0 and 1. A NaN only has to remain a NaN. Complex and quantized
     types, and types that are not in the table, only hold themselves.
@@ -157,8 +157,8 @@ def cast_kind(source: str, target: str) -> CastKind:
 
 def _integer(element_type: str) -> tuple[int, bool] | None:
     """Number of bits of an integer type, and whether it is signed. `i1` is unsigned."""
-    found = _INTEGER.fullmatch(element_type)
-    if found is None or element_type not in BY_NAME:
+    match = _INTEGER.fullmatch(element_type)
+    if match is None or element_type not in BY_NAME:
         return None
-    bits = int(found[2])
-    return bits, not found[1] and bits > 1
+    bits = int(match[2])
+    return bits, not match[1] and bits > 1

@@ -9,7 +9,7 @@ from .errors import RunError
 from .run import import_jax
 
 _registered: dict[str, tuple[str, str]] = {}
-"""By target, the library and the platform. XLA keeps what is registered as long as the process."""
+"""The library and platform of each target. XLA keeps what is registered as long as the process."""
 
 
 def register_targets(

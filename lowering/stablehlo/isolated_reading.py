@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _read(data: bytes) -> None:
-    """What is done with every module: it is read, verified, copied, printed and counted."""
+    """Read, verify, copy, print and count a module."""
     try:
         module = Module.from_bytes(data)
         module.verify()

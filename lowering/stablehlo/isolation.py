@@ -21,20 +21,20 @@ OUT_OF_MEMORY = 12
 """The exit code of a process that had a MemoryError. It is the number of ENOMEM."""
 
 _NO_MEMORY = re.compile(r"bad_alloc|MemoryError|out of memory|memory allocation", re.IGNORECASE)
-"""What native code and Python write where there is no memory."""
+"""The texts that native code and Python write where there is no memory."""
 
 _TRACEBACK = "Traceback (most recent call last)"
-"""What Python writes for an exception that nobody catches, such as a module that is missing."""
+"""The text that Python writes for an exception that nobody catches, such as a missing module."""
 
 _READER = "lowering.stablehlo.isolated_reading"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What reading a file may take. More is a `CrashError`."""
+    """The limits of reading a file. More is a `CrashError`."""
 
     seconds: float = 600.0
-    """On the clock."""
+    """The seconds on the clock."""
     memory: int = 16 * 2**30
     """Bytes. Operating systems other than Linux may ignore this limit."""
 
@@ -52,14 +52,14 @@ class Limits:
         except ImportError:  # no POSIX; the process that waits for this one limits the time
             return
         # Data, not addresses: drivers of accelerators reserve more addresses than there is memory.
-        for kind, wanted in (
+        for kind, bound in (
             (resource.RLIMIT_DATA, int(self.memory)),
             # Should the process that waits be gone. Threads spend several seconds at a time.
             (resource.RLIMIT_CPU, int(self.seconds * (os.cpu_count() or 1)) + 1),
             (resource.RLIMIT_CORE, 0),
         ):
             hard = resource.getrlimit(kind)[1]
-            limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+            limit = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
             resource.setrlimit(kind, (limit, hard))
 
 
@@ -92,8 +92,8 @@ def check(data: bytes, source: str, limits: Limits) -> None:
 
 
 def cause_of_death(code: int, limits: Limits, noise: IO[bytes]) -> str:
-    """What to say of a process that ended with this code, negative for a signal, as `subprocess`
-    has it. `noise` is what it wrote to stderr."""
+    """The message about a process that ended with this code, negative for a signal, as `subprocess`
+    has it. `noise` is what the process wrote to stderr."""
     noise.seek(0)
     said = noise.read(2**16).decode(errors="replace")
     if code == OUT_OF_MEMORY or _NO_MEMORY.search(said):
@@ -112,7 +112,7 @@ def cause_of_death(code: int, limits: Limits, noise: IO[bytes]) -> str:
 
 
 def too_long(limits: Limits) -> str:
-    """What to say of a process that took too long."""
+    """The message about a process that took too long."""
     return (
         f"it takes longer than {limits.seconds:g} seconds; it is damaged, or needs a higher limit"
         " (--seconds, or Limits)"

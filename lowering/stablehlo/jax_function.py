@@ -58,8 +58,8 @@ def jax_function(module: Module, *, platform: str = "cpu") -> Callable[..., tupl
 
 
 def _shape(jax: Any, text: str) -> Any:
-    found = static_tensor(text)
-    if found is None:
+    static = static_tensor(text)
+    if static is None:
         raise RunError(f"jax has no arrays of {text}")
-    shape, dtype = found
+    shape, dtype = static
     return jax.ShapeDtypeStruct(shape, dtype)

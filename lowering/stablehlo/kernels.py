@@ -45,19 +45,19 @@ class KernelUse:
     operands: tuple[str, ...]
     results: tuple[str, ...]
     count: int
-    """How many such calls the program has. A call in a loop counts once."""
+    """The number of such calls in the program. A call in a loop counts once."""
     kernel: str | None
     """The name of the function or of the target; None where no kernel takes the call."""
     alternative: str | None
     """The faster alternative that takes the call, such as `ptxla.topk=maxima`. Without it and
     without a kernel, the program's own decomposition stays."""
     reason: str | None
-    """Why those that were asked first do not take the call; None if the first one does."""
+    """The reasons why kernels asked before do not take the call; None if the first one does."""
 
     def __str__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
+        text = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
         types = f"({', '.join(self.operands)}) -> ({', '.join(self.results)})"
-        return f"{self.composite}@{self.version}{types}" + (f" with {given}" if given else "")
+        return f"{self.composite}@{self.version}{types}" + (f" with {text}" if text else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,13 @@ class Candidate:
     ignored: Collection[str] = ()
     """Attributes of the call that it does without."""
     refusal: str | None = None
-    """Why it does not take the call, where that is known before it is asked."""
+    """The reason why it does not take the call, where that is known before it is asked."""
     listed_as: str | None = None
     """Its name where a registry lists it."""
     priority: int = 0
-    """That of the registry."""
+    """The priority of the kernel in the registry."""
     is_alternative: bool = False
-    """Whether it is another decomposition, and no kernel."""
+    """True if this is another decomposition, and not a kernel."""
 
     @property
     def name(self) -> str:
@@ -98,7 +98,7 @@ class PlacedKernels:
     taken: Mapping[Signature, Candidate]
     """The calls that have a kernel or an alternative."""
     reasons: Mapping[Signature, str]
-    """Why those that were asked before do not take a call, where there are any."""
+    """The reasons why candidates that were asked before do not take a call, where there are any."""
 
     @property
     def has_kernels(self) -> bool:
@@ -114,7 +114,7 @@ class PlacedKernels:
         return tuple(self.use(call, count) for call, count in counts.items())
 
     def use(self, call: Signature, count: int) -> KernelUse:
-        """What is said of a call that the program has so many times."""
+        """The kernel use that describes a call that the program has so many times."""
         taking = self.taken.get(call)
         named = None if taking is None else taking.name
         is_alternative = taking is not None and taking.is_alternative
@@ -204,7 +204,7 @@ def place_kernels(
             placed = put(placed, firsts, platform=platform, declined=decline)
         taken |= {call: first for call, first in firsts.items() if call not in declined}
         asked = declined
-    texts = {call: "; ".join(found) for call, found in reasons.items() if found}
+    texts = {call: "; ".join(of_call) for call, of_call in reasons.items() if of_call}
     return PlacedKernels(placed, module, taken, texts)
 
 
@@ -278,9 +278,9 @@ def failing_calls(placed: PlacedKernels, message: str, platform: str) -> tuple[K
         return _fails_alone(placed, calls[str(use)], platform)
 
     for condition in (named, target_named, fails):
-        found = tuple(filter(condition, having))
-        if found:
-            return found
+        failing = tuple(filter(condition, having))
+        if failing:
+            return failing
     return ()
 
 

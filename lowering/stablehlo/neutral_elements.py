@@ -7,7 +7,7 @@ from math import inf
 from .dtypes import numpy_dtype
 
 _FLOATS = {"add": -0.0, "multiply": 1.0, "maximum": -inf, "minimum": inf}
-"""Also for the sign of zero: -0.0 + -0.0 is -0.0."""
+"""The neutral elements of floats, also for the sign of zero: -0.0 + -0.0 is -0.0."""
 
 
 def neutral_element(operation: str, element: str) -> str | None:

@@ -1,4 +1,4 @@
-"""How a pass declares its options of `composites lower`.
+"""Declarations of the options that a pass has in `composites lower`.
 
 A pass declares a `PassOptions` beside its function, and the package lists it in `COMMAND_LINE`. The
 command line is made of that list, so no option is written twice.
@@ -55,15 +55,15 @@ def pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
     Raises:
         OptionError: an item is not a pair, or a name appears twice.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in given:
         name, separator, value = text.partition("=")
         if not (name and separator and value):
             raise OptionError(f"{flag} {text!r}: write it as NAME=VALUE")
-        if name in found:
+        if name in values:
             raise OptionError(f"{flag} names {name!r} twice")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def listed(flag: str, given: Sequence[str]) -> dict[str, frozenset[str]]:
@@ -72,8 +72,8 @@ def listed(flag: str, given: Sequence[str]) -> dict[str, frozenset[str]]:
     Raises:
         OptionError: as `pairs`, or a value is empty.
     """
-    found = {name: values.split(",") for name, values in pairs(flag, given).items()}
-    for name, values in found.items():
+    lists = {name: values.split(",") for name, values in pairs(flag, given).items()}
+    for name, values in lists.items():
         if not all(values):
             raise OptionError(f"{flag} {name}: write it as NAME=VALUE,VALUE")
-    return {name: frozenset(values) for name, values in found.items()}
+    return {name: frozenset(values) for name, values in lists.items()}

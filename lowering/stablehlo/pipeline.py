@@ -51,7 +51,7 @@ def run_passes(module: Module, passes: Iterable[Pass], *, verify: bool = True) -
 
 
 def _in_place_change(run: Any) -> Callable[[IrModule], None] | None:
-    """What an in-place pass, or a partial of one with keywords, does to a module that it owns."""
+    """The change that an in-place pass, or a partial of one with keywords, makes to a module."""
     if isinstance(run, InPlacePass):
         return run.change
     if isinstance(run, partial) and isinstance(run.func, InPlacePass) and not run.args:

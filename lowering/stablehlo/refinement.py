@@ -71,7 +71,7 @@ def refine(module: Module, inputs: Sequence[str]) -> Module:
 
 @dataclass(frozen=True)
 class _Composite:
-    """What a call does not say of the composite that it stands for."""
+    """The facts of a composite that the call which stands for it does not say."""
 
     given: Mapping[str, Any]
     operands: int

@@ -1,4 +1,4 @@
-"""What consumers of StableHLO do not take, as seen with the versions that `targets` names.
+"""Operations that consumers of StableHLO refuse, as seen with the versions that `targets` names.
 
 The passes of a target come first: what they replace is not here, unless they may leave some of it.
 """
@@ -25,7 +25,7 @@ from .sorts import is_top_k
 from .symbols import COMPOSITE
 
 Refuses = Callable[[IrOperation], bool | str]
-"""Whether an operation is refused, or for what, which an error puts behind its name."""
+"""A predicate of refused operations; a string that it returns follows the name in an error."""
 Refused = Mapping[str, Refuses]
 """Names of operations, and which of them are refused."""
 
@@ -45,9 +45,9 @@ def refuse(module: IrModule, title: str, refused: Refused, native: Collection[st
             the composite that it is in, and the operator and the line of Python that it comes from
             where the module has them.
     """
-    found = list(_refusals(module, title, refused, native))
-    if found:
-        first, *others = found
+    refusals = list(_refusals(module, title, refused, native))
+    if refusals:
+        first, *others = refusals
         first.others = tuple(others)
         raise first
 
@@ -101,18 +101,18 @@ def element_of(operation: IrOperation) -> str:
 
 
 def _combines(scatter: IrOperation) -> bool:
-    """Whether a scatter does more than to replace rows."""
+    """Return whether a scatter does more than to replace rows."""
     return _is_of_parts(scatter) or len(scatter.regions[0].blocks[0].operations) > 1
 
 
 def _is_of_parts(scatter: IrOperation) -> bool:
-    """Whether a scatter has several operands, or its updates are parts of rows."""
+    """Return whether a scatter has several operands, or its updates are parts of rows."""
     return len(scatter.results) > 1 or not updates_rows(scatter)
 
 
 def _is_general(reduction: IrOperation) -> bool | str:
-    """Whether a reduction of one operand is no sum, product, maximum or minimum, or one of two is
-    over single elements. Others of two are operators of LiteRT, such as ARG_MAX."""
+    """Return whether a reduction of one operand is not a sum, product, maximum or minimum, or one
+    of two is over single elements. Others of two are operators of LiteRT, such as ARG_MAX."""
     sizes = [reduction.operands[0].type.shape[dim] for dim in attributes(reduction)["dimensions"]]
     if len(reduction.results) > 1:
         return "over single elements" if {*sizes} == {1} else ""
@@ -122,12 +122,12 @@ def _is_general(reduction: IrOperation) -> bool | str:
 
 
 def _is_odd_fourier(transform: IrOperation) -> bool:
-    """Whether a length of a Fourier transform is no power of two."""
+    """Return whether a length of a Fourier transform is not a power of two."""
     return any(length & (length - 1) for length in to_python(attributes(transform)["fft_length"]))
 
 
 def _is_other_than_rfft(transform: IrOperation) -> bool:
-    """Whether a Fourier transform is no forward one of real numbers over powers of two."""
+    """Return whether a Fourier transform is not a forward one of reals over powers of two."""
     kind = str(attributes(transform)["fft_type"])
     return "IRFFT" in kind or "RFFT" not in kind or _is_odd_fourier(transform)
 
@@ -172,7 +172,7 @@ def _composites_by_function(module: IrModule) -> dict[str, IrOperation]:
 
 
 def _is_constant(operation: IrOperation) -> bool:
-    """Whether it has constant operands alone. What a loop reads from outside is no operand."""
+    """Return whether there are operands, and all are constants. A loop reads other values too."""
     if operation.name == "stablehlo.while":
         return False
     made = [defining_operation(operand) for operand in operation.operands]

@@ -114,7 +114,7 @@ _HINTS = {
     "No registered implementation for": _LIBRARY,  # jaxlib 0.7.1
     "No FFI handler registered": _LIBRARY,
 }
-"""By a part of XLA's own message."""
+"""Advice by a part of XLA's own message."""
 
 
 def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
@@ -148,7 +148,8 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
 
 
 def _options() -> Any:
-    """What jax compiles with. Without it, maxima of XLA:CPU (jaxlib 0.10 to 0.12) drop NaN."""
+    """The options of jax's compiler, without which maxima of XLA:CPU (jaxlib 0.10 to 0.12) drop
+    NaN."""
     from jax.extend.backend import get_compile_options
 
     return get_compile_options(num_replicas=1, num_partitions=1)
@@ -164,10 +165,10 @@ def for_platform(module: IrModule, platform: str) -> IrModule:
     """
 
     def products(root: IrModule) -> list[IrOperation]:
-        found = find_operations(root.operation, "stablehlo.dot_general", "stablehlo.dot")
+        dots = find_operations(root.operation, "stablehlo.dot_general", "stablehlo.dot")
         return [
             product
-            for product in found
+            for product in dots
             if element_type(product.results[0]) == "f32"
             and all(element_type(operand) == "bf16" for operand in product.operands)
             and "algorithm" not in attributes(product)

@@ -13,7 +13,7 @@ from .bindings import IrOperation, ScatterDimensions, attributes, scatter_dimens
 
 OPERATION = "stablehlo.scatter"
 COMBINATIONS = ("add", "and", "maximum", "minimum", "multiply", "or")
-"""What a scatter can do with an element and its update, in any order."""
+"""The combinations of an element and its update that a scatter can compute in any order."""
 _GREATEST = 2**31 - 1
 _AS_I64 = ("i64", "ui32", "ui16", "ui8")
 """Element types of indices that are looked at as i64."""
@@ -24,7 +24,7 @@ class RowScatter:
     """A scatter whose updates are whole rows of its operand, once that is transposed."""
 
     types: tuple[str, str, str]
-    """Of operand, indices and updates."""
+    """The types of operand, indices and updates."""
     element: str
     index: str
     sizes: tuple[int, ...]
@@ -34,12 +34,12 @@ class RowScatter:
     combination: str
     """One of `COMBINATIONS`; empty where an update takes the place of an element."""
     is_unique: bool
-    """Whether the frontend says that no row has two updates."""
+    """True if the frontend says that no row has two updates."""
 
     @classmethod
     def of(cls, scatter: IrOperation) -> "RowScatter | None":
-        """None if it has several operands, a dynamic shape or indices of ui64, updates parts of
-        rows, or combines in another way."""
+        """The scatter of rows; None for several operands, a dynamic shape, indices of ui64, updates
+        of parts of rows, or another combination."""
         if len(scatter.results) != 1:
             return None
         types = [operand.type for operand in scatter.operands]
@@ -47,7 +47,7 @@ class RowScatter:
         if combination is None or not all(type_.has_static_shape for type_ in types):
             return None
         unique = attributes(scatter).get("unique_indices")
-        found = cls(
+        made = cls(
             types=(str(types[0]), str(types[1]), str(types[2])),
             element=str(types[0].element_type),
             index=str(types[1].element_type),
@@ -58,11 +58,11 @@ class RowScatter:
             combination=combination,
             is_unique=unique is not None and unique.value,
         )
-        is_signed = found.index in ("i32", *_AS_I64)
-        is_filled = bool(found._named) and min(found.count, found.rows, found.width) > 0
-        has_rows = _has_rows(found.sizes, found.update_sizes, found.numbers)
-        is_small = max(found.rows, *found.sizes) <= _GREATEST
-        return found if is_signed and is_filled and is_small and has_rows else None
+        is_signed = made.index in ("i32", *_AS_I64)
+        is_filled = bool(made._named) and min(made.count, made.rows, made.width) > 0
+        has_rows = _has_rows(made.sizes, made.update_sizes, made.numbers)
+        is_small = max(made.rows, *made.sizes) <= _GREATEST
+        return made if is_signed and is_filled and is_small and has_rows else None
 
     @property
     def rows(self) -> int:
@@ -93,7 +93,7 @@ class RowScatter:
 
     @property
     def is_flat(self) -> bool:
-        """Whether one index of i32 names each row already."""
+        """True if one index of i32 names each row already."""
         return (
             self.index == "i32"
             and self.sizes == (self.rows, self.width)
@@ -155,13 +155,13 @@ class RowScatter:
         vector = [self.numbers.index_vector] if len(self._counts) < len(self.index_sizes) else []
         element = "i64" if self.index in _AS_I64 else "i32"
         wide = tensor(element, self.count)
-        given = tensor(self.index, self.count, len(self.numbers.scattered))
+        vectors = tensor(self.index, self.count, len(self.numbers.scattered))
         table = tensor(element, self.count, len(self.numbers.scattered))
         order = [*self._index_order, *vector]
-        name = "table" if given == table else "vectors"
-        lines = _transposed(name, "indices", self.types[1], order, self.index_sizes, given)
-        if given != table:
-            lines.append(f"%table = stablehlo.convert %vectors : ({given}) -> {table}")
+        name = "table" if vectors == table else "vectors"
+        lines = _transposed(name, "indices", self.types[1], order, self.index_sizes, vectors)
+        if vectors != table:
+            lines.append(f"%table = stablehlo.convert %vectors : ({vectors}) -> {table}")
         for number, dim in enumerate(self.numbers.indices_batching):
             counts = tensor("i32", *self._counts)
             lines += [
@@ -229,13 +229,13 @@ FLAT = ScatterDimensions(
 
 
 def updates_rows(scatter: IrOperation) -> bool:
-    """Whether the updates of a scatter of static shapes are whole rows."""
+    """Return whether the updates of a scatter of static shapes are whole rows."""
     sizes, updates = (scatter.operands[place].type.shape for place in (0, len(scatter.results) + 1))
     return _has_rows(sizes, updates, scatter_dimensions(scatter))
 
 
 def _has_rows(sizes: Sequence[int], updates: Sequence[int], numbers: ScatterDimensions) -> bool:
-    """Whether a window is one index wide where indices name a dimension, and whole elsewhere."""
+    """Return whether a window has one index in dimensions that indices name, and all in others."""
     absent = {*numbers.inserted, *numbers.operand_batching}
     windows = [dim for dim in range(len(sizes)) if dim not in absent]
     return all(
@@ -250,7 +250,7 @@ def tensor(element: str, *sizes: int) -> str:
 
 
 def _are(number: int, batches: int) -> str:
-    """What says whether all indices up to one are inside."""
+    """The name of a value that tells whether all indices up to one are inside."""
     return f"inside{number}" if number == batches else f"are{number}"
 
 
@@ -268,7 +268,7 @@ def _transposed(
 
 
 def _combination(scatter: IrOperation) -> str | None:
-    """What the region does with its two arguments; None for what is not known."""
+    """The region's operation on its two arguments; None for one that is not known."""
     block = scatter.regions[0].blocks[0]
     *operations, terminator = (operation.operation for operation in block.operations)
     if not operations:

@@ -1,4 +1,4 @@
-"""How large a module becomes where functions are copied, to refuse before the copies are made.
+"""The size of a module where functions are copied, to refuse before the copies are made.
 
 A function that uses another one twice, which uses a third one twice, and so on, doubles at each
 level: a few lines of text can stand for more operations than any memory holds.

@@ -1,4 +1,4 @@
-"""What a `stablehlo.sort` says, for a pass and a refusal."""
+"""The comparison of a `stablehlo.sort`, for a pass and a refusal."""
 
 from .bindings import IrOperation, IrValue, attributes, defining_operation
 
@@ -6,16 +6,16 @@ OPERATION = "stablehlo.sort"
 
 
 def comparison(sort: IrOperation) -> tuple[int, str, bool] | None:
-    """What a sort compares: the operand's number, `LT` or another direction in which an element
+    """The comparison of a sort: the operand's number, `LT` or another direction in which an element
     comes before the next one, and whether floats are in total order. None if its region is not one
     comparison of elements of one operand."""
     block = sort.regions[0].blocks[0]
     compare, *rest = (operation.operation for operation in block.operations)
     if compare.name != "stablehlo.compare" or len(rest) != 1:
         return None
-    given, arguments, read = attributes(compare), list(block.arguments), list(compare.operands)
-    direction = str(given["comparison_direction"]).split()[-1].strip(">")
-    is_total = "TOTALORDER" in str(given.get("compare_type"))
+    named, arguments, read = attributes(compare), list(block.arguments), list(compare.operands)
+    direction = str(named["comparison_direction"]).split()[-1].strip(">")
+    is_total = "TOTALORDER" in str(named.get("compare_type"))
     for number in range(len(sort.operands)):
         pair = arguments[2 * number : 2 * number + 2]
         if read == pair:
@@ -31,10 +31,10 @@ def dimension(sort: IrOperation) -> int:
 
 
 def is_top_k(sort: IrOperation) -> bool:
-    """Whether LiteRT 2.3 makes its operator TOPK_V2 of a sort: numbers and their places along the
-    last dimension, the greatest first by GT, with places that are read."""
-    found = comparison(sort)
-    if found is None or found[:2] != (0, "GT") or len(sort.operands) != 2:
+    """Return whether LiteRT 2.3 makes its operator TOPK_V2 of a sort: numbers and their places
+    along the last dimension, the greatest first by GT, with places that are read."""
+    compared = comparison(sort)
+    if compared is None or compared[:2] != (0, "GT") or len(sort.operands) != 2:
         return False
     first = sort.regions[0].blocks[0].operations[0].operation
     if "GT" not in str(attributes(first)["comparison_direction"]):  # LT of the other order

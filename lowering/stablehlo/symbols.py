@@ -47,7 +47,7 @@ def function_name(function: IrOperation) -> str:
 
 
 def is_private(function: IrOperation) -> bool:
-    """Whether the function is not visible outside the module."""
+    """Return whether the function is not visible outside the module."""
     visibility = attributes(function).get("sym_visibility")
     return visibility is not None and string_value(visibility) == "private"
 
@@ -142,7 +142,7 @@ LARGEST_COUNT = 2**63
 
 
 def executions(module: IrModule, *, through: Container[str] = (COMPOSITE, CALL)) -> dict[str, int]:
-    """How often each function's body occurs once everything is inlined into the public functions.
+    """The number of times that each function's body occurs, after inlining into public functions.
 
     `through` are the operations that are followed.
 

@@ -1,4 +1,4 @@
-"""What the consumers of StableHLO need: passes for each, and operations that it does not take.
+"""The consumers of StableHLO: passes for each, and operations that it does not take.
 
 Each operation was seen to be refused by the version that `title` names.
 """
@@ -36,9 +36,9 @@ class Target:
 
     name: str
     title: str
-    """With the version that was tried."""
+    """The name of the consumer, with the version that was tried."""
     passes: tuple[Pass, ...]
-    """In order."""
+    """The passes, in order."""
     refused: Refused = field(default_factory=dict)
     """Operations that it does not take, also after the passes: names, and which of them."""
     native: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ TARGETS = {
         Target("litert", "LiteRT 2.3", (*_FOR_ALL, *_FOR_LITERT), LITERT, ("aten.", "tfl.")),
     )
 }
-"""By name. `portable` is what all of them take."""
+"""The targets by name. `portable` is what all of them take."""
 
 
 def target_passes(name: str) -> list[Pass]:

@@ -17,7 +17,7 @@ log = logging.getLogger("composites")
 
 
 def stats() -> Stats:
-    """What became of the calls that reached the hooks of this process."""
+    """The outcomes of the calls that reached the hooks of this process."""
     return collected(activation.statistics, activation.active())
 
 
@@ -70,16 +70,16 @@ def report_at_exit(find: Callable[[], Stats] = stats) -> None:
 
 def _report(file: Path | None, find: Callable[[], Stats]) -> None:
     try:
-        found = find()
+        counted = find()
     except CompositesError:  # a registry file is invalid, which has been said
         return
-    listed = found.idle_listed()
+    listed = counted.idle_listed()
     if listed:
         log.info("entries that are on and caught no call: %s", listed)
     if file is None:
         return
     try:
         with file.open("a", encoding="utf-8") as stream:
-            stream.write(found.to_json() + "\n")
+            stream.write(counted.to_json() + "\n")
     except OSError as error:
         log.error("%s: %s cannot be written: %s", settings.STATS.name, file, error.strerror)

@@ -39,16 +39,16 @@ class EntryStats:
     calls: int
     """Calls that became composites. A call in a compiled graph counts once, when it is traced."""
     cache_hits: int
-    """Those of them whose computation was in a cache."""
+    """The number of these calls whose computation was in a cache."""
     cached: Mapping[str, int]
     """Sizes of the caches of computations, by what they are for."""
     fallbacks: tuple[FallbackStats, ...]
     """The calls that it did not claim; the most frequent reason first."""
     decompositions: Mapping[str, int] = field(default_factory=dict)
-    """How many distinct calls have which decomposition: `stock`, or the name of an alternative,
-    and `NAME, backward` for derived backwards. Empty if no alternative was chosen."""
+    """The number of distinct calls by their decomposition: `stock`, or the name of an alternative,
+    and `NAME, backward` for derived gradients. Empty if no alternative was chosen."""
     declined: tuple[DeclinedStats, ...] = ()
-    """What the alternatives that were chosen did not take."""
+    """The calls that the chosen alternatives did not take."""
     composite: str = ""
     """Name of the composite that the calls become."""
     named: bool = True
@@ -63,7 +63,7 @@ class Stats:
     """
 
     entries: Mapping[str, EntryStats]
-    """By the entry's name, as XLA_COMPOSITE_OP has it."""
+    """The statistics of entries by name, as XLA_COMPOSITE_OP has it."""
 
     @property
     def idle(self) -> tuple[str, ...]:

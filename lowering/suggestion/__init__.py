@@ -1,1 +1,1 @@
-"""What a step is made of outside composites, and a draft of a registry that catches it."""
+"""The parts of a step outside composites, and a draft of a registry that catches them."""

@@ -1,8 +1,8 @@
-"""What a step calls: Python functions, with the arguments of their first calls, and operators.
+"""The callees of a step: Python functions, with the arguments of their first calls, and operators.
 
 Functions of user code and of libraries are kept, and of torch those of `torch.nn` and
-`torch.optim`. Descriptions of arguments hold no tensors. A step whose result is no loss has one
-made of it, whose calls are no part of the model.
+`torch.optim`. Descriptions of arguments hold no tensors. A step whose result is not a loss has one
+made of it, whose calls are not part of the model.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from composites.python_syntax import parse_module
 from composites.registry.model import Tensor
 
 LOSS = "the sum of what the module returns"
-"""The name of the function that makes a loss, which is no part of the model."""
+"""The name of the function that makes a loss, which is not part of the model."""
 _NUMBERS = frozenset({bool, int, float})
 _OF_TORCH = ("torch.nn.functional", "torch.optim.")
 _MODULES = "torch.nn.modules."
@@ -73,10 +73,10 @@ class Callee:
     arguments: dict[str, Any] = field(default_factory=dict)
     """Descriptions of the arguments of the first call."""
     reads: dict[str, Any] = field(default_factory=dict)
-    """Descriptions of arguments that are no objects, and of the attributes that are read of those
+    """Descriptions of arguments that are not objects, and of the attributes that are read of those
     that are, by path such as `self.weight`."""
     problem: str = ""
-    """Why an entry cannot list these."""
+    """The reason why an entry cannot list these."""
     results: int | None = None
     """Tensors that the first call of a function returned."""
     only_tensors: bool = True
@@ -88,10 +88,10 @@ class Callee:
     calls: set[int] = field(default_factory=set)
     """The numbers of the calls of operators with work, which are made in it or are its own."""
     instructions: int = 0
-    """Those of its forward and its backward outside composites."""
+    """The number of instructions of the forward and the backward outside composites."""
     products: int = 0
     composites: int = 0
-    """Those that are made in the forward."""
+    """The number of composites that are made in the forward."""
 
     @property
     def tensors(self) -> tuple[int, int]:

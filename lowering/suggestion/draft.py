@@ -38,14 +38,14 @@ class Row:
     calls: int
     """The number of its calls, or of those of an operator that have work."""
     instructions: int
-    """What is outside composites in it and in what it calls."""
+    """The number of instructions outside composites, in the function and in what it calls."""
     tensors_in: int
     """The tensors that a function reads. Of operators, this and the next are 0."""
     tensors_out: int
     entry: str
     """The entry of the draft that catches it, or nothing."""
     note: str
-    """Why there is none in the draft; empty if it has too few instructions."""
+    """The reason why the draft has no entry for it; empty if it has too few instructions."""
 
 
 @dataclass(slots=True, eq=False)
@@ -54,9 +54,9 @@ class Drafting:
 
     step: Recorded
     refused: dict[str, str] = field(default_factory=dict)
-    """Why functions have no entry."""
+    """The reasons why functions have no entry."""
     entries: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By name, as a registry file has them."""
+    """The entries by name, as a registry file has them."""
     covered: set[int] = field(default_factory=set)
     """The calls of operators that are made in functions of the draft."""
 
@@ -173,7 +173,7 @@ class Drafting:
 
 
 def _named(name: str) -> str:
-    """Which entries of the catalog name a function or an operator; empty if none does."""
+    """A note on the catalog's entries that name a function or an operator; empty if none does."""
     catalog = activation.catalog()
     labels = [catalog.label(e) for e in catalog if e.op == name or name in e.functions]
     return f"{' and '.join(labels)} names it" if labels else ""

@@ -39,7 +39,7 @@ class Recorded:
 
     labels: Labels
     calls: dict[int, Call] = field(default_factory=dict)
-    """By number, in the order in which they began."""
+    """The calls by number, in the order in which they began."""
     work: Counter[int | None] = field(default_factory=Counter)
     """Instructions outside composites, by the number of the call of an operator. None: those that
     come from no call."""

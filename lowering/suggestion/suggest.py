@@ -27,7 +27,7 @@ from lowering.suggestion.recording import Recorded, record
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a step is made of outside composites."""
+    """The contents of a step outside composites."""
 
     on: tuple[str, ...]
     """The entries that were on."""
@@ -38,7 +38,7 @@ class Report:
     functions: tuple[Row, ...]
     operators: tuple[Row, ...]
     entries: tuple[str, ...]
-    """Those of the draft."""
+    """The names of the draft's entries."""
     draft: str | None
     """A registry file with entries that all work; None if nothing is worth one."""
     after: int | None

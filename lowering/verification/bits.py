@@ -1,4 +1,4 @@
-"""Whether two tensors are the same in every bit."""
+"""Comparison of two tensors in every bit."""
 
 from __future__ import annotations
 

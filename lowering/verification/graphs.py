@@ -1,4 +1,4 @@
-"""What the composites of a graph say, and whether a consumer can tell them apart."""
+"""The composites of a graph, and whether a consumer can tell them apart."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ def ambiguous(module: Module, names: Collection[str]) -> tuple[str, ...]:
         if made.name in names:
             written = f"{made} {made.attributes or '{}'}, version {made.version}"
             meanings.setdefault(written, set()).add(fingerprint(module, composite))
-    return tuple(written for written, found in meanings.items() if len(found) > 1)
+    return tuple(written for written, different in meanings.items() if len(different) > 1)

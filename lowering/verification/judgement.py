@@ -18,20 +18,20 @@ from lowering.verification.tolerances import tolerance_of
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What the runs of one sample gave."""
+    """The outcomes of the runs of one sample."""
 
     sample: str
     cpu: Values
     wide: Values | None
-    """On the CPU in f64; None if that is no other computation, or fails."""
+    """The values on the CPU in f64; None if that is the same computation, or fails."""
     stock: Outcome
     ours: Outcome
     again: Outcome | None = None
     """The second call with the entry on."""
     is_random: bool = False
-    """Whether the numbers depend on the random generator; then only stock's can be compared."""
+    """True if the numbers depend on the random generator; then only stock's can be compared."""
     is_native: bool = False
-    """Whether the decomposition is the stock lowering, whose bits it must have."""
+    """True if the decomposition is the stock lowering, whose bits it must have."""
     limit: float | None = None
     """The greatest error of floating-point numbers that is accepted, if it is not that of their
     dtype."""
@@ -39,7 +39,7 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What is to be said of one sample."""
+    """The findings about one sample."""
 
     findings: tuple[Finding, ...] = ()
     numbers: Numbers = field(default_factory=Numbers)
@@ -67,13 +67,13 @@ def judge(outcomes: Outcomes) -> Judged:
 
 
 def _same_again(first: Values, second: Outcome) -> bool:
-    """Whether the second call gives what the first one gave. XLA may fuse both in other ways, which
-    changes last bits."""
+    """Return whether the second call gives what the first one gave. XLA may fuse both in other
+    ways, which changes last bits."""
     return isinstance(second, Values) and second.agrees(first, _but_for_last_bits)
 
 
 _LAST_BITS = 4
-"""How many roundings of the largest number two calls may be apart."""
+"""The number of roundings of the largest number that two calls may be apart."""
 
 
 def _but_for_last_bits(mine: Any, right: Any) -> bool:
@@ -101,16 +101,16 @@ def _findings(outcomes: Outcomes, ours: Values, stock: Values | None) -> Iterato
         (Check.GRADIENT, "gradient", ours.gradients, cpu.gradients, "gradients"),
         (Check.OPERANDS, "operand", ours.operands, cpu.operands, "operands"),
     )
-    for check, word, given, wanted, field_name in parts:
-        if len(given) != len(wanted):
-            message = f"{len(given)} {word}s, but PyTorch gives {len(wanted)}"
-            as_stock = stock is not None and len(getattr(stock, field_name)) == len(given)
+    for check, word, actual, expected, field_name in parts:
+        if len(actual) != len(expected):
+            message = f"{len(actual)} {word}s, but PyTorch gives {len(expected)}"
+            as_stock = stock is not None and len(getattr(stock, field_name)) == len(actual)
             message += "; stock gives as many" if as_stock else ""
             yield Finding(check, message, sample, is_failure=not as_stock)
             continue
-        wides = _aligned(wide, field_name, len(wanted))
-        stocks = _aligned(stock, field_name, len(wanted))
-        for number, (mine, right) in enumerate(zip(given, wanted, strict=True)):
+        wides = _aligned(wide, field_name, len(expected))
+        stocks = _aligned(stock, field_name, len(expected))
+        for number, (mine, right) in enumerate(zip(actual, expected, strict=True)):
             if outcomes.is_random and check is not Check.OPERANDS:
                 wrong = _form(mine, right)
             else:
@@ -127,12 +127,12 @@ def _findings(outcomes: Outcomes, ours: Values, stock: Values | None) -> Iterato
 
 
 def _aligned(values: Values | None, name: str, count: int) -> Sequence[Any]:
-    found = () if values is None else getattr(values, name)
-    return found if len(found) == count else (None,) * count
+    aligned = () if values is None else getattr(values, name)
+    return aligned if len(aligned) == count else (None,) * count
 
 
 def _form(mine: Any, right: Any) -> str | None:
-    """What is wrong with the type of a result; None if nothing is."""
+    """The problem with the type of a result; None if there is none."""
     if not isinstance(right, torch.Tensor) or not isinstance(mine, torch.Tensor):
         return None if type(mine) is type(right) or mine is None or right is None else (
             f"{type(mine).__name__}, but PyTorch gives {type(right).__name__}"
@@ -145,7 +145,7 @@ def _form(mine: Any, right: Any) -> str | None:
 
 
 def _difference(mine: Any, right: Any, wide: Any, accepted: float | None) -> str | None:
-    """What is wrong with a result, a gradient or an operand; None if nothing is."""
+    """The problem with a result, a gradient or an operand; None if there is none."""
     wrong = _form(mine, right)
     if wrong is not None:
         return wrong
@@ -172,8 +172,8 @@ def _difference(mine: Any, right: Any, wide: Any, accepted: float | None) -> str
 
 
 def _close(mine: torch.Tensor, right: torch.Tensor, wide: Any, limit: float) -> torch.Tensor:
-    """Where a number is close enough: to PyTorch's, or to the f64 one, or as close to that as
-    PyTorch's is."""
+    """A mask of the numbers that are close enough: to PyTorch's, or to the f64 one, or as close to
+    that as PyTorch's is."""
     close = errors(mine, right) <= limit
     if isinstance(wide, torch.Tensor) and wide.shape == right.shape:
         error = errors(mine, wide)
@@ -197,23 +197,23 @@ def _widest(tensor: torch.Tensor) -> torch.Tensor:
 
 def _greatest(mine: Sequence[Any], right: Sequence[Any]) -> float | None:
     pairs = zip(mine, right, strict=False)
-    found = [
+    largest = [
         float(errors(a, b).max())
         for a, b in pairs
         if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
         and a.shape == b.shape and b.numel() and (b.is_floating_point() or b.is_complex())
     ]  # fmt: skip
-    return max(found, default=None)
+    return max(largest, default=None)
 
 
 def _numbers(outcomes: Outcomes, ours: Values) -> Numbers:
     cpu, wide = outcomes.cpu, outcomes.wide or Values()
     in_place = not any(isinstance(result, torch.Tensor) for result in cpu.results)
     field_name = "operands" if in_place else "results"  # an optimizer returns nothing
-    given = getattr(ours, field_name)
+    actual = getattr(ours, field_name)
     return Numbers(
-        _greatest(given, getattr(cpu, field_name)),
-        _greatest(given, getattr(wide, field_name)),
+        _greatest(actual, getattr(cpu, field_name)),
+        _greatest(actual, getattr(wide, field_name)),
         _greatest(ours.gradients, cpu.gradients),
         _greatest(ours.gradients, wide.gradients),
     )

@@ -36,7 +36,7 @@ _ABORTING: dict[str, Callable[[Any], bool]] = {
 """Samples with which stock torch_xla 2.9 ends the process, with composites or without."""
 
 MOST = 2000
-"""How many samples are made before some of them are chosen."""
+"""The number of samples that are made before some of them are chosen."""
 
 
 @cache
@@ -89,10 +89,10 @@ def _infos(operator: str) -> list[Any]:
         return []
     plain = name.partition(".")[0]
     for candidate in (plain, forward_name(plain)):
-        wanted = _ELSEWHERE.get(candidate, candidate.removeprefix("_"))
-        found = [i for i in _database() if i.name == wanted or i.name == f"nn.functional.{wanted}"]
-        if found:
-            return found
+        listed = _ELSEWHERE.get(candidate, candidate.removeprefix("_"))
+        infos = [i for i in _database() if i.name == listed or i.name == f"nn.functional.{listed}"]
+        if infos:
+            return infos
     return [i for i in _database() if i.aten_name == plain or i.aten_backward_name == plain]
 
 

@@ -1,4 +1,4 @@
-"""What `composites verify` found, as frozen values. This module needs no torch."""
+"""The findings of `composites verify`, as frozen values. This module needs no torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What came of one entry in one dtype."""
+    """The verdict on one entry in one dtype."""
 
     VERIFIED = "verified"
     FAILED = "failed"
@@ -16,7 +16,7 @@ class Verdict(StrEnum):
 
 
 class Check(StrEnum):
-    """What a finding is about."""
+    """The subject of a finding."""
 
     CALL = "call"
     """The call, or the function of the entry, failed."""
@@ -26,7 +26,7 @@ class Check(StrEnum):
     GRADIENT = "gradient"
     BITS = "bits"
     OPERANDS = "operands"
-    """What the call did to the tensors that it was given."""
+    """The effect of the call on the tensors that it was given."""
     CLAIMED = "claimed"
     CONDITIONS = "conditions"
     ATTRIBUTES = "attributes"
@@ -68,14 +68,14 @@ class Row:
     entry: str
     dtype: str
     source: str
-    """Where the samples come from."""
+    """The source of the samples."""
     samples: int
     claimed: int = 0
     unclaimed: tuple[Unclaimed, ...] = ()
     numbers: Numbers = Numbers()
     tolerance: float = 0.0
     same_bits: bool | None = None
-    """Whether all results have the bits of the stock lowering; None if it could not run."""
+    """True if all results have the bits of the stock lowering; None if it could not run."""
     findings: tuple[Finding, ...] = ()
     seconds: float = 0.0
 

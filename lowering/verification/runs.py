@@ -38,11 +38,11 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What one call gave. Tensors are on the CPU; other results are as they are."""
+    """The values that one call gave. Tensors are on the CPU; other results are as they are."""
 
     results: tuple[Any, ...] = ()
     gradients: tuple[torch.Tensor | None, ...] = ()
-    """Of each tensor that needs one, for a fixed direction."""
+    """The gradients of each tensor that needs one, for a fixed direction."""
     operands: tuple[torch.Tensor, ...] = ()
     """The tensors that were given, after the call."""
 
@@ -71,7 +71,7 @@ Outcome = Values | Raised
 
 
 def equal_values(one: Values, other: Values) -> bool:
-    """Whether results, gradients and operands are the same in every bit."""
+    """Return whether results, gradients and operands are the same in every bit."""
     return one.agrees(other, same_bits)
 
 
@@ -80,16 +80,16 @@ def evaluate(
 ) -> Values:
     """Call a function with a sample's arguments, and compute the gradients."""
     arguments, keywords = sample.placed(place)
-    given = list(_given((arguments, keywords)))
-    before = [tensor.requires_grad for tensor in given]
+    tensors = list(_given((arguments, keywords)))
+    before = [tensor.requires_grad for tensor in tensors]
     returned = pytree.tree_leaves(function(*arguments, **keywords))
     results = [r for r in returned if isinstance(r, torch.Tensor) and r.requires_grad]
-    leaves = [tensor for tensor, wants in zip(given, before, strict=True) if wants]
+    leaves = [tensor for tensor, wants in zip(tensors, before, strict=True) if wants]
     gradients: tuple[torch.Tensor | None, ...] = ()
     if differentiate and results and leaves:
         directions = [_direction(result, place) for result in results]
         gradients = torch.autograd.grad(results, leaves, directions, allow_unused=True)
-    return Values(tuple(returned), gradients, tuple(given)).mapped(torch.Tensor.detach)
+    return Values(tuple(returned), gradients, tuple(tensors)).mapped(torch.Tensor.detach)
 
 
 def _given(values: Any) -> Iterator[torch.Tensor]:
@@ -120,7 +120,7 @@ FEW_NUMBERS, MORE_SEEDS = 4, 16
 
 
 def is_random(sample: Sample, first: Outcome) -> bool:
-    """Whether a sample gives other results on the CPU with other seeds."""
+    """Return whether a sample gives other results on the CPU with other seeds."""
     has_few = isinstance(first, Values) and all(
         not isinstance(result, torch.Tensor) or result.numel() <= FEW_NUMBERS
         for result in first.results
@@ -166,13 +166,13 @@ class Run:
 
     outcomes: list[Outcome] = field(default_factory=list)
     again: dict[int, Outcome] = field(default_factory=dict)
-    """What the second call of some samples gave."""
+    """The outcomes of the second call of some samples, by the samples' numbers."""
     reached: list[int] = field(default_factory=list)
     """For each sample, how many calls the entry claimed."""
     module: Module | None = None
     """The graph, if it was asked for."""
     failure: str | None = None
-    """Why the graph cannot run. Then no outcome has numbers."""
+    """The reason why the graph cannot run. Then no outcome has numbers."""
 
 
 def on_device(
@@ -214,8 +214,8 @@ def on_device(
             done.outcomes, done.again = [failed for _ in samples], {}
 
         def fetched(tensor: torch.Tensor) -> torch.Tensor:
-            found: torch.Tensor = graph.values(tensor) if owns(tensor) else tensor.cpu()
-            return found
+            value: torch.Tensor = graph.values(tensor) if owns(tensor) else tensor.cpu()
+            return value
 
         done.outcomes = [_fetched(outcome, fetched) for outcome in done.outcomes]
         done.again = {number: _fetched(v, fetched) for number, v in done.again.items()}

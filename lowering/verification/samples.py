@@ -28,7 +28,7 @@ from lowering.verification import opinfo
 from lowering.verification.targets import Target
 
 NAMED, DATABASE, GENERATED = "samples", "OpInfo", "generated"
-"""Where samples come from."""
+"""The sources of samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ def sources(target: Target, element_type: str, count: int) -> Iterator[Samples |
         yield _some(NAMED, _named(target, dtype), count)
         return
     op = target.entry.op if target.entry.op is not None else target.forward and target.forward.op
-    found = list(opinfo.samples_of(op, dtype, gradients=True)) if op else []
-    if found:
-        yield _some(DATABASE, found, count)
+    samples = list(opinfo.samples_of(op, dtype, gradients=True)) if op else []
+    if samples:
+        yield _some(DATABASE, samples, count)
     made = _generated(target, element_type, dtype)
     yield made if isinstance(made, NoCalls) else _some(GENERATED, made, count)
 
@@ -181,7 +181,7 @@ def _shown(value: Any) -> str:
 
 
 def without_gradients(sample: Sample) -> Sample:
-    """The same call, where no tensor needs a gradient."""
+    """The same call as a sample, where no tensor needs a gradient."""
     arguments, keywords = sample.placed(torch.Tensor.detach)
     for value in pytree.tree_leaves((arguments, keywords)):
         if isinstance(value, torch.nn.Module):

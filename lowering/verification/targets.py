@@ -1,4 +1,4 @@
-"""What is verified: an entry of a registry, or a function under `@composite`."""
+"""The targets of verification: an entry of a registry, or a function under `@composite`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Target:
     entry: Composite
     label: str
     entries: tuple[Composite, ...] = ()
-    """What is on while it runs: the entry, and its backward or its forward."""
+    """The entries that are on while the target runs: the entry, and its backward or its forward."""
     forward: Composite | None = None
-    """Of a backward: the entry that it is the backward of, if the registry has one."""
+    """The forward of a backward, if the registry has one."""
     function: Callable[..., Any] | None = None
-    """Of an entry under `@composite`: the function."""
+    """The function of an entry under `@composite`."""
     samples: str | None = None
     """`package.module:function`, or the same with a file, which yields its samples."""
     alternative: Kernel | None = None

@@ -1,4 +1,4 @@
-"""How much numbers may differ from PyTorch's, by dtype. docs/registry.md has the same table.
+"""Tolerances for differences from PyTorch's numbers, by dtype. docs/registry.md has the same table.
 
 The error of a number `a` where `b` is right is |a - b| / (1 + |b|): relative for large numbers,
 absolute for small ones. A gradient that is zero by mathematics, and 1e-9 by rounding, has an error
@@ -8,7 +8,7 @@ of 1e-9.
 from __future__ import annotations
 
 TOLERANCES = {"f64": 1e-9, "f32": 2e-5, "f16": 1e-2, "bf16": 5e-2}
-"""By element type. Other types must be equal."""
+"""The tolerances by element type. Other types must be equal."""
 
 
 def tolerance_of(element_type: str) -> float:

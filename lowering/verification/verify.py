@@ -36,21 +36,21 @@ from lowering.verification.tolerances import tolerance_of
 DTYPES = ("f32", "bf16")
 """The element types that are run where the user names none."""
 COUNT = 8
-"""How many samples of an entry are run in each dtype."""
+"""The number of samples of an entry that are run in each dtype."""
 _MORE = 4
-"""How many times as many samples are tried where an alternative may take few of them."""
+"""The factor by which more samples are tried where an alternative may take few of them."""
 _TWICE = 2
-"""How many of them are called a second time."""
+"""The number of samples that are called a second time."""
 
 
 def element_types(target: Target, chosen: Sequence[str]) -> tuple[str, ...]:
-    """Those of the chosen element types that the entry's conditions allow; if there are none, the
-    first that they allow."""
+    """The chosen element types that the entry's conditions allow; if there are none, the first one
+    that they allow."""
     own = target.alternative.when.dtypes if target.alternative is not None else ()
     allowed = own or target.entry.when.dtypes
-    found = tuple(name for name in chosen if not allowed or name in allowed)
-    if found:
-        return found
+    fitting = tuple(name for name in chosen if not allowed or name in allowed)
+    if fitting:
+        return fitting
     known = {type_.name for type_ in TABLE}
     return tuple(name for name in allowed if name in known)[:1]
 
@@ -134,15 +134,15 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """What became of the calls of an entry up to now."""
+    """The counts of the outcomes of an entry's calls up to now."""
 
     claimed: int
     unclaimed: dict[str, int]
 
     @classmethod
     def of(cls, statistics: Statistics, identity: str) -> _Counts:
-        found = statistics.entries.get(identity)
-        return cls(0 if found is None else found.caught, _reasons(found))
+        counted = statistics.entries.get(identity)
+        return cls(0 if counted is None else counted.caught, _reasons(counted))
 
     def since(self, before: _Counts) -> _Counts:
         reasons = {r: n - before.unclaimed.get(r, 0) for r, n in self.unclaimed.items()}
@@ -180,15 +180,15 @@ class _Verifier:
             except UnusableFunctionError as error:  # programs do without the package
                 return replace(bare, findings=(_unverified(str(error)),))
         try:
-            found = select(self.target, self.catalog, self.frontend, self.dtype, self.count)
+            selected = select(self.target, self.catalog, self.frontend, self.dtype, self.count)
         except UnusableFunctionError:  # the function that yields samples
             raise
         except CompositesError as error:
             return replace(bare, findings=(Finding(Check.CALL, str(error)),))
-        if isinstance(found, NoCalls):
-            return replace(bare, findings=(_unverified(found.reason),))
-        prepared, refusal = _prepared(found.samples)
-        bare = replace(bare, source=found.source, samples=len(prepared))
+        if isinstance(selected, NoCalls):
+            return replace(bare, findings=(_unverified(selected.reason),))
+        prepared, refusal = _prepared(selected.samples)
+        bare = replace(bare, source=selected.source, samples=len(prepared))
         if not prepared:
             return replace(bare, findings=(_unverified(f"the CPU refuses all samples: {refusal}"),))
         samples = [item.sample for item in prepared]
@@ -255,8 +255,8 @@ class _Verifier:
         return promised.get(self.dtype, tolerance_of(self.dtype))
 
     def _is_native(self) -> bool:
-        """Whether all that is on is the stock lowering of operators. A function's own body can be
-        fused in another way than the calls that it stands for."""
+        """Return whether all that is on is the stock lowering of operators. A function's own body
+        can be fused in another way than the calls that it stands for."""
         return self.target.alternative is None and all(
             e.op and e.decomposition.kind == "native" for e in self.target.entries
         )
@@ -289,13 +289,13 @@ def select(
         return _taken(target, target.alternative, catalog, frontend, dtype, count)
     identity = counted_entry(target).identity
     last: Samples | NoCalls = NoCalls("no samples")
-    for found in sources(target, dtype, count):
-        if isinstance(found, NoCalls):
-            return last if isinstance(last, Samples) else found
-        last = found
+    for offered in sources(target, dtype, count):
+        if isinstance(offered, NoCalls):
+            return last if isinstance(last, Samples) else offered
+        last = offered
         with turned_on(target, catalog) as statistics:
             before = _Counts.of(statistics, identity)
-            failed = _fails(frontend, found.samples)
+            failed = _fails(frontend, offered.samples)
             reached = _Counts.of(statistics, identity).since(before)
         if failed or reached.claimed or reached.unclaimed:
             break
@@ -312,20 +312,20 @@ def _taken(
 ) -> Samples | NoCalls:
     """The samples of the first source that has some which the alternative takes."""
     names = {alternative.name, f"{alternative.name}, backward"}
-    for found in sources(target, dtype, _MORE * count):
+    for offered in sources(target, dtype, _MORE * count):
         taken: list[Sample] = []
-        for sample in () if isinstance(found, NoCalls) else found.samples:
+        for sample in () if isinstance(offered, NoCalls) else offered.samples:
             with turned_on(target, catalog) as statistics:
                 failed = _fails(frontend, [sample])
                 if failed or names & statistics.of(target.entry).decompositions.keys():
                     taken.append(sample)
-        if taken and not isinstance(found, NoCalls):
-            return Samples(found.source, chosen(taken, count))
+        if taken and not isinstance(offered, NoCalls):
+            return Samples(offered.source, chosen(taken, count))
     return NoCalls("it takes no sample; name some that it takes with its key `samples`")
 
 
 def _fails(frontend: Frontend, samples: Sequence[Sample]) -> bool:
-    """Whether the entry's own function fails for a sample, which therefore reached it."""
+    """Return whether the entry's own function fails for a sample, which therefore reached it."""
     outcomes = runs.traced(frontend, samples)
     return any(isinstance(o, Raised) and o.type == LoweringError.__name__ for o in outcomes)
 

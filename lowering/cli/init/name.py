@@ -1,5 +1,5 @@
-"""Whether a name can be that of a vendor's package, of its registry's namespace, and of its
-operators."""
+"""Checks of a name: whether it can be that of a vendor's package, of its registry's namespace, and
+of its operators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_PYTORCH = frozenset({"aten", "c10d", "inductor", "prim", "prims", "quantized
 
 
 def problem_with(name: str) -> str | None:
-    """Why a package cannot have this name, and what to do; None if it can."""
+    """The reason why a package cannot have this name, and what to do; None if it can."""
     if not _NAME.fullmatch(name):
         return (
             f"{name!r} cannot be the name of a package: write small letters, digits and _, with a"
@@ -39,16 +39,16 @@ def _instead(name: str) -> str:
 
 
 def _taken_by(name: str) -> str | None:
-    """What the name means here already."""
+    """The owner of a name that means something here already; None if nothing has it."""
     if name == BUILTIN_NAMESPACE:
         return "the built-in registry"
     if name in _OF_PYTORCH:
         return "operators of PyTorch"
     if name in sys.stdlib_module_names:
         return "a module of Python"
-    for found in announced():
-        if isinstance(found, Announced) and found.namespace == name:
-            return f"the registry of the installed package {found.package}"
+    for package in announced():
+        if isinstance(package, Announced) and package.namespace == name:
+            return f"the registry of the installed package {package.package}"
     try:
         return f"the installed package {distribution(name).name}"
     except PackageNotFoundError:

@@ -44,7 +44,7 @@ class Computation:
     """Shape and dtype of all results."""
     operands: int
     structure: TreeSpec
-    """How the function returns its results."""
+    """The structure in which the function returns its results."""
     same_as: tuple[int, ...]
     """For each result, the first one that is the same tensor. The composite has both."""
     differentiable: tuple[bool, ...]
@@ -53,12 +53,12 @@ class Computation:
     """For each result, the operands that get a gradient from its gradient. An operand that no
     result depends on has none, as in PyTorch, where zeros would make an optimizer change it."""
     taken: tuple[int, ...]
-    """What the derived backward takes; see `taken_by_derived`."""
+    """The positions of the values that the derived backward takes; see `taken_by_derived`."""
     kept: tuple[int, ...]
     """The positions of the tensors that autograd saves."""
     draws: int
-    """How often it advances the random number generator. If it does, its last operand is the
-    state."""
+    """The number of times that the forward advances the random number generator. If it does, its
+    last operand is the state."""
     attributes: Mapping[str, str | None]
     """MLIR text by name. The derived backward has the same attributes."""
     alternative: Kernel | None = None
@@ -86,7 +86,7 @@ class Computation:
 def can_differentiate(
     definition: Definition, names: Sequence[str], wanted: tuple[bool, ...]
 ) -> bool:
-    """Whether the composite has a backward for these operands."""
+    """Return whether the composite has a backward for these operands."""
     entry = definition.entry
     if definition.backward is None:
         return entry.derives
@@ -168,12 +168,12 @@ def _with_alternative(
     definition.statistics.lowered -= 1  # one call had two computations made
     types = _metas(lowered, frontend)
     if types != stock.types:
-        given, due = _written(types), _written(stock.types)
+        actual, due = _written(types), _written(stock.types)
         if autocast is not None:  # JAX knows nothing of it
-            return f"under autocast it gives {given}, and not {due}"
+            return f"under autocast it gives {actual}, and not {due}"
         raise LoweringError(
             f"{alternative.location}: {entry.qualified}: {alternative.name}: {decomposition} gives"
-            f" {given}, but the entry's decomposition gives {due}"
+            f" {actual}, but the entry's decomposition gives {due}"
         )
     return replace(stock, handle=lowered.handle, alternative=alternative)
 
@@ -283,5 +283,5 @@ def _shares_memory(result: torch.Tensor, operands: Operands) -> bool:
 
 
 def _structure(results: int) -> TreeSpec:
-    """How an operator returns this number of results."""
+    """The structure in which an operator returns this number of results."""
     return pytree.tree_structure(0 if results == 1 else (0,) * results)

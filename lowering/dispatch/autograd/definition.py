@@ -35,7 +35,7 @@ class ExplicitBackward:
     parameters: tuple[str, ...]
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
-        """What the entry returns for values by name; None if its hook declines the call."""
+        """The results of the entry for values by name; None if its hook declines the call."""
         return self.hook(**{name: values[name] for name in self.parameters if name in values})
 
 
@@ -56,7 +56,7 @@ class Definition:
     reads: Reads | None = None
     """Variables that the function under `@composite` reads; None for the entry of a registry."""
     lowering: ThreadFlag = field(default_factory=ThreadFlag)
-    """Whether this thread is inside the entry's decomposition. Calls of its operator or function
+    """True while this thread is inside the entry's decomposition. Calls of its operator or function
     then go to the stock kernel or the original function."""
 
     @property
@@ -76,8 +76,8 @@ class Definition:
         return Alternatives(self.entry, self.chosen, self.statistics)
 
     def watching_mode(self) -> str | None:
-        """Why a call that runs belongs to the stock lowering: a dispatch mode of the program, such
-        as FlopCounterMode, has to see its operators. None if no mode is on."""
+        """The reason why a call that runs belongs to the stock lowering: a dispatch mode of the
+        program, such as FlopCounterMode, has to see its operators. None if no mode is on."""
         mode = torch_internals.dispatch_mode()
         if mode is None or not self.frontend.graph.runs:
             return None
@@ -104,7 +104,7 @@ class Definition:
             self.reads.check(before, place, _owner(key))
 
     def refuse_written(self, key: Sequence[Hashable], before: Key) -> str | None:
-        """Why the function cannot be a composite, if it changes what it reads."""
+        """The reason why the function cannot be a composite, if it changes what it reads."""
         return None if self.reads is None else self.reads.refuse_written(before, _owner(key))
 
     def run(

@@ -52,7 +52,7 @@ class OwnOperator:
 
     call: Kernel
     draws: bool
-    """Whether it draws random numbers, so that a backward must not run it a second time."""
+    """True if the call draws random numbers, so that a backward must not run it a second time."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class CompositeFunction:
     operator: OwnOperator | None = None
     """The node that torch.compile keeps if there are no gradients."""
     forward: dict[Hashable, Any] = field(default_factory=dict)
-    """From the key of a call to its computation, or a Fallback."""
+    """The computation of a call, or a Fallback, by the call's key."""
 
     def __call__(self, spec: CallSpec) -> Any:
         """Run a call as a composite if possible. Otherwise fall back to the stock lowering."""
@@ -142,13 +142,13 @@ class CompositeFunction:
             if not any(isinstance(t, torch.Tensor) and owns(t) for t in operands):
                 return spec.otherwise(self.otherwise)  # a call on another device
             return self._stock(spec, self._unusable(spec))
-        wanted = _wanted(operands)
+        needs_grad = _wanted(operands)
         fixed = all(t is None or _has_fixed_shape(t) for t in operands)
         # When the graph runs, the autocast under which it was traced is off.
         autocast = definition.frontend.tracing.autocast_dtype()
         operator = self.operator if autocast is None else None
-        if fixed and (wanted is not None or operator is None):
-            computation = self._computation(spec, wanted)
+        if fixed and (needs_grad is not None or operator is None):
+            computation = self._computation(spec, needs_grad)
             if isinstance(computation, Fallback):
                 computation.count_call()
                 return spec.otherwise(self.otherwise)
@@ -156,7 +156,7 @@ class CompositeFunction:
                 return self._stock(spec, "torch.compile, and it draws random numbers")
             definition.statistics.caught += 1
             step = self._step(spec, computation, None)
-            key = (definition.entry.version, definition.chosen, self._key(spec, wanted))
+            key = (definition.entry.version, definition.chosen, self._key(spec, needs_grad))
             call = self.compiled_calls.add(definition.entry.qualified, key, step)
             if any(computation.differentiable):
                 results = _differentiable(call, step, operands)
@@ -168,7 +168,7 @@ class CompositeFunction:
         unmet = spec.unmet()
         if unmet is not None:
             return self._stock(spec, unmet)
-        if wanted is None:
+        if needs_grad is None:
             definition.statistics.caught += 1
             return spec.call(operator.call, *operands)
         # With dynamic shapes the backward consists of stock operators, which run the forward once
@@ -204,7 +204,7 @@ class CompositeFunction:
         return computation if written is None else self._fallback(written, spec.operands)
 
     def _unmet(self, spec: CallSpec, wanted: tuple[bool, ...] | None) -> str | None:
-        """Why a call cannot be the composite; None if it can be."""
+        """The reason why a call cannot be the composite; None if it can be."""
         if UNKNOWN in spec.key:
             return _UNKNOWN
         unmet = refusal(self.definition.read_now(spec.key)) or spec.unmet()
@@ -218,7 +218,7 @@ class CompositeFunction:
         return None
 
     def _unusable(self, spec: CallSpec) -> str:
-        """Why an operand is not one of the backend."""
+        """The reason why an operand is not one of the backend."""
         owns = self.definition.frontend.tensors.owns
         names = spec.names()
         for name, value in zip(names, spec.operands, strict=True):
@@ -271,7 +271,7 @@ class _Differentiable(torch.autograd.Function):
         flat = call.forward(operands)
         results = flat[: step.computation.results]
         ctx.call, ctx.computation = call, step.computation
-        # A saved result is a separate tensor with the same value in the graph. Stock backwards
+        # A saved result is a separate tensor with the same value in the graph. Stock gradients
         # mostly do not read the result, so programs are free to write to it.
         tensors = (*operands, *flat)
         inner = range(len(operands), len(operands) + len(results))
@@ -318,26 +318,26 @@ class _Recomputed(torch.autograd.Function):
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
         composite: CompositeFunction = ctx.composite
         with composite.definition.lowering.raised(), interrupts.allowed():
-            found = gradients_of(
+            gradients = gradients_of(
                 partial(composite.definition.run, ctx.spec, None),
                 ctx.saved_tensors,
                 tuple(ctx.needs_input_grad[2:]),
                 grads,
                 create_graph=torch.is_grad_enabled(),
             )
-        return (None, None, *found)
+        return (None, None, *gradients)
 
 
 def _wanted(operands: Operands) -> tuple[bool, ...] | None:
     """For each operand, whether it needs a gradient; None if none does or autograd is off."""
     if not torch.is_grad_enabled():
         return None
-    wanted = tuple(t is not None and t.requires_grad for t in operands)
-    return wanted if any(wanted) else None
+    needs_grad = tuple(t is not None and t.requires_grad for t in operands)
+    return needs_grad if any(needs_grad) else None
 
 
 def _is_traced(tensor: torch.Tensor) -> bool:
-    """Whether it is a real tensor, or one of torch.compile's stand-ins, and no other subclass."""
+    """Return whether a tensor is a plain one, or represents one while torch.compile traces."""
     return type(tensor) in PLAIN or torch_internals.stands_for_a_tensor(tensor)
 
 

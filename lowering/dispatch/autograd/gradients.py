@@ -44,9 +44,9 @@ def gradients_of(
         if grad is not None and result.requires_grad
     ]
     leaves = [t for t, asked in zip(inputs, wanted, strict=True) if asked and t is not None]
-    found: Sequence[torch.Tensor | None] = [None] * len(leaves)
+    gradients: Sequence[torch.Tensor | None] = [None] * len(leaves)
     if pairs:
-        found = torch.autograd.grad(
+        gradients = torch.autograd.grad(
             [result for result, _ in pairs],
             leaves,
             [grad for _, grad in pairs],
@@ -55,7 +55,7 @@ def gradients_of(
         )
     filled = iter(
         torch.zeros_like(leaf) if grad is None else grad
-        for leaf, grad in zip(leaves, found, strict=True)
+        for leaf, grad in zip(leaves, gradients, strict=True)
     )
     return [
         next(filled) if asked and t is not None else None
@@ -84,10 +84,10 @@ def replacement(values: Mapping[str, torch.Tensor]) -> Handler:
     a decomposition goes on with these tensors, and gradients go to what it computed itself."""
 
     def replace(computed: torch.Tensor, name: str) -> Any:
-        given = values.get(name)
-        if given is None:
+        value = values.get(name)
+        if value is None:
             return computed
-        return _Replaced.apply(computed, given)  # type: ignore[no-untyped-call]
+        return _Replaced.apply(computed, value)  # type: ignore[no-untyped-call]
 
     return replace
 

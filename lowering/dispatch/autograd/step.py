@@ -57,9 +57,9 @@ class Step:
 
     definition: Definition
     spec: CallSpec
-    """Without tensors."""
+    """The call without tensors."""
     reads: Key
-    """What the function read from outside."""
+    """The values that the function read from outside."""
     computation: Computation
     seed: Seed | None
     types: tuple[TensorMeta | None, ...]
@@ -107,7 +107,7 @@ class _Backward:
     derived: BackwardSpec
     grads: Operands
     kept: Mapping[int, torch.Tensor | None]
-    """By position among operands, results and further results of the forward."""
+    """Saved tensors by position among operands, results and further results of the forward."""
 
     @property
     def wanted(self) -> tuple[bool, ...]:
@@ -115,7 +115,7 @@ class _Backward:
 
     @property
     def operands(self) -> Operands:
-        """Those of the forward that were saved."""
+        """The operands of the forward that were saved."""
         return [self.kept.get(n) for n in range(len(self.step.types))]
 
     def gradients(self) -> Gradients:
@@ -150,8 +150,8 @@ class _Backward:
         if returned is None:  # the hook of the backward has counted the call
             return self._stock(None)
         by_name = gradients_by_name(spec, returned, explicit.entry)
-        found = gradients_by_operand(spec, by_name, explicit.entry)
-        return [g if wanted else None for g, wanted in zip(found, self.wanted, strict=True)]
+        pulled = gradients_by_operand(spec, by_name, explicit.entry)
+        return [g if asked else None for g, asked in zip(pulled, self.wanted, strict=True)]
 
     def _named(self) -> dict[str, Any]:
         """The values that an explicit backward can take, by name."""
@@ -180,8 +180,8 @@ class _Backward:
             definition.statistics.fallback(f"its backward: {reason}", operands).count_call()
         device = next(grad.device for grad in self.grads if grad is not None)
         inputs = [
-            _blank(type_, device, wanted) if tensor is None else tensor
-            for tensor, type_, wanted in zip(self.operands, types, self.wanted, strict=True)
+            _blank(type_, device, asked) if tensor is None else tensor
+            for tensor, type_, asked in zip(self.operands, types, self.wanted, strict=True)
         ]
         random_numbers = definition.frontend.random_numbers
 
@@ -201,7 +201,7 @@ class _Backward:
             )
 
     def _refusal_of_stock(self, reason: str) -> str | None:
-        """Why the gradients cannot be those of the stock lowering, which `reason` asks for."""
+        """The reason why the gradients cannot be those of stock, which `reason` asks for."""
         definition, types = self.step.definition, self.step.types
         entry = definition.entry
         if entry.decomposition.kind == "jax" and entry.adapt is not None:
@@ -227,8 +227,8 @@ class _Backward:
 
     def _derived(self) -> Gradients:
         step, definition = self.step, self.step.definition
-        given = [grad for grad in self.grads if grad is not None]
-        types = tuple((grad.shape, grad.dtype) for grad in given)
+        grads = [grad for grad in self.grads if grad is not None]
+        types = tuple((grad.shape, grad.dtype) for grad in grads)
         autocast = definition.frontend.tracing.autocast_dtype()  # usually off in a backward
         autocasts = (step.autocast, autocast)
         read = (step.spec.key, step.reads)
@@ -236,7 +236,7 @@ class _Backward:
             *(read, self.derived.present, types, self.wanted, autocasts),
             definition.frontend.graph.target,
         )
-        operands = [*given, *(self.kept[n] for n in self.derived.taken)]
+        operands = [*grads, *(self.kept[n] for n in self.derived.taken)]
         lowered = computed(
             definition.derived, key, definition.lowering, partial(self._lower, operands)
         )
@@ -247,7 +247,7 @@ class _Backward:
         count = len(lowered.results)
         inserted = definition.insert(symbol, operands, step.seed, lowered.handle, results=count)
         results = iter(inserted)
-        return [next(results) if wanted else None for wanted in self.wanted]
+        return [next(results) if asked else None for asked in self.wanted]
 
     def _lower(self, operands: Operands) -> Lowered | Fallback:
         """The derived backward as a computation."""
@@ -310,7 +310,7 @@ class _Backward:
         return lower_function(entry, frontend, backward, operands, autocast=autocast)
 
     def _blank(self, values: Sequence[Any], is_jax: bool) -> Callable[[TensorMeta], Any]:
-        """What makes values of which only the type matters, like those that are given."""
+        """A function that makes values of which only the type matters, like `values`."""
         frontend = self.step.definition.frontend
         if is_jax:
             return lambda type_: jax_frontend().blank(frontend.tensors.type_of(_meta(type_)))
@@ -366,10 +366,10 @@ class _Backward:
         run = backward_of(alternative.backward, alternative.gradients, mask)
 
         def returned(*tensors: Any) -> list[Any]:
-            found = run(self.derived.named(tensors))
-            by_name = dict(zip(alternative.gradients, found, strict=True))
+            pulled = run(self.derived.named(tensors))
+            by_name = dict(zip(alternative.gradients, pulled, strict=True))
             of_each = gradients_by_operand(self.step.spec, by_name, changed)
-            return [g for g, wanted in zip(of_each, self.wanted, strict=True) if wanted]
+            return [g for g, is_asked in zip(of_each, self.wanted, strict=True) if is_asked]
 
         return returned
 
@@ -395,8 +395,8 @@ class _Backward:
         definition = self.step.definition
         due = [
             _type_of(type_, definition.frontend)
-            for type_, wanted in zip(self.step.types, self.wanted, strict=True)
-            if wanted
+            for type_, asked in zip(self.step.types, self.wanted, strict=True)
+            if asked
         ]
         if due != list(composite.results):
             entry = definition.entry

@@ -38,7 +38,7 @@ _library.define(
 
 
 View = Callable[[TypedCall], Differentiable]
-"""How an operator's kernel runs a call: the call itself, or a version that computes shapes only."""
+"""The view of a call that an operator's kernel runs: the call, or one that computes shapes only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ class CompiledCall:
         output_mask: Sequence[bool],
     ) -> Gradients:
         """See `Differentiable`."""
-        found = torch.ops.composites.backward(
+        gradients = torch.ops.composites.backward(
             list(grads), list(kept), list(output_mask), self.composite, self.number
         )
-        wanted = iter(found)
-        return [next(wanted) if asked else None for asked in output_mask]
+        rest = iter(gradients)
+        return [next(rest) if asked else None for asked in output_mask]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,8 @@ class CompiledCalls:
         composite: str,
         call: int,
     ) -> list[Tensor]:
-        found = view(self._calls[call]).backward(grads, kept, output_mask)
-        return [gradient for gradient in found if gradient is not None]
+        gradients = view(self._calls[call]).backward(grads, kept, output_mask)
+        return [gradient for gradient in gradients if gradient is not None]
 
 
 def _as_it_is(call: TypedCall) -> Differentiable:
@@ -139,7 +139,7 @@ class _WithoutData:
         output_mask: Sequence[bool],
     ) -> Gradients:
         types = zip(self.call.types, output_mask, strict=True)
-        return [_meta(type_) if type_ is not None and wanted else None for type_, wanted in types]
+        return [_meta(type_) if type_ is not None and asked else None for type_, asked in types]
 
 
 def _meta(type_: TensorMeta) -> Tensor:

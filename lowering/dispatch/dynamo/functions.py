@@ -80,9 +80,9 @@ def traced_function(
     guards: list[Callable[[], object]] = []
 
     def fits() -> bool:
-        found = reads.guards() if _returns_tensors(function) else None
-        guards[:] = found or ()
-        return found is not None
+        current = reads.guards() if _returns_tensors(function) else None
+        guards[:] = current or ()
+        return current is not None
 
     # This runs when Dynamo traces the call, because the function may use names that are defined
     # later in its module.
@@ -138,8 +138,8 @@ def _needs_gradients(tensors: Sequence[Tensor]) -> bool:
 
 
 def _returns_tensors(function: Callable[..., Any]) -> bool:
-    """Whether a function returns tensors, tuples or lists, which a graph can hold, as far as its
-    annotation tells."""
+    """Return whether a function returns tensors, tuples or lists, which a graph can hold, as far as
+    its annotation tells."""
     try:
         returned = get_type_hints(function).get("return", Tensor)
     except Exception:  # an annotation uses a name that only type checkers import

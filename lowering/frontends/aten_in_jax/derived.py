@@ -1,5 +1,5 @@
-"""Rules of backwards that PyTorch does not decompose: JAX derives them from PyTorch's
-decompositions of the forwards."""
+"""Rules of backward operators that PyTorch does not decompose: JAX derives them from PyTorch's
+decompositions of the forward operators."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def _grid_sampled(
     dtypes: Any, /, grad: Any, x: Any, grid: Any, mode: int, padding: int, corners: bool, mask: Any
 ) -> Any:
     forward = overload("aten::grid_sampler_2d")
-    found = _pulled(lambda x, g: forward(x, g, mode, padding, corners), [x, grid], grad)
-    return [one if asked else None for one, asked in zip(found, mask, strict=True)]
+    gradients = _pulled(lambda x, g: forward(x, g, mode, padding, corners), [x, grid], grad)
+    return [one if asked else None for one, asked in zip(gradients, mask, strict=True)]
 
 
 for _names, _rule in ((_OF_SIZES, _resized), (_OF_PADS, _padded)):

@@ -26,7 +26,7 @@ def _norm(difference: Any, p: float) -> Any:
 
 
 def _gradient(grad: Any, difference: Any, distance: Any, p: float) -> Any:
-    """Of the norm, for each element of the difference. Where vectors are the same it is 0."""
+    """The gradient of the norm, for each element of the difference; 0 for equal vectors."""
     grad, distance = grad[..., None], distance[..., None]
     lengths, zero = jnp.abs(difference), as_type(0, difference.dtype)
     if p == 0:
@@ -69,5 +69,5 @@ def _pdist(dtype: Any, /, x: Any, p: float = 2) -> Any:
 @rule("aten::_pdist_backward")
 def _pdist_backward(dtype: Any, /, grad: Any, x: Any, p: float, distance: Any) -> Any:
     first, second = _pairs(x.shape[0])
-    found = _gradient(grad, x[first] - x[second], distance, p)
-    return jnp.zeros_like(x).at[first].add(found).at[second].add(-found)
+    gradient = _gradient(grad, x[first] - x[second], distance, p)
+    return jnp.zeros_like(x).at[first].add(gradient).at[second].add(-gradient)

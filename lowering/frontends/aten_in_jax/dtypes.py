@@ -21,7 +21,7 @@ __all__ = ["common_dtype", "enable_x64", "has_x64", "jax_dtype", "torch_dtype"]
 
 
 def has_x64() -> bool:
-    """Whether JAX has 64-bit types now."""
+    """Return whether JAX has 64-bit types now."""
     return bool(jax.config.jax_enable_x64)
 
 
@@ -45,12 +45,12 @@ def torch_dtype(dtype: Any) -> torch.dtype:
     Raises:
         TypeError: PyTorch does not have it.
     """
-    found = _TORCH.get(jnp.dtype(dtype))
-    if found is None:
+    mapped = _TORCH.get(jnp.dtype(dtype))
+    if mapped is None:
         raise TypeError(f"PyTorch has no tensors of {jnp.dtype(dtype).name}")
-    if found is torch.int32 and not has_x64():
+    if mapped is torch.int32 and not has_x64():
         return torch.int64
-    return found
+    return mapped
 
 
 def common_dtype(*values: Any) -> Any:
@@ -67,10 +67,10 @@ def _stand_in(value: Any) -> Any:
 @cache
 def _result_type(described: tuple[Any, ...]) -> torch.dtype:
     values = [_value(one) for one in described]
-    found = values[0]
+    first = values[0]
     if len(values) == 1:
-        return found.dtype  # type: ignore[no-any-return]
-    result = torch.result_type(found, values[1])
+        return first.dtype  # type: ignore[no-any-return]
+    result = torch.result_type(first, values[1])
     for other in values[2:]:
         result = torch.result_type(torch.empty(0, dtype=result, device="meta"), other)
     return result

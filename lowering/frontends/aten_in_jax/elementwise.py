@@ -27,7 +27,7 @@ def as_type(value: Any, dtype: Any) -> Any:
 
 
 def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
-    """In the dtype of the result, which is a float for integers where the operator says so."""
+    """A rule in the dtype of the result, a float for integers where the operator says so."""
     return lambda dtype, x: function(as_type(x, dtype))
 
 

@@ -61,8 +61,8 @@ def _evaluated(
             described = node.meta.get("val")
             values[node] = result_of(node.target, described, arguments, dict(keywords), claim)
         elif node.op == "output":
-            found = torch.fx.node.map_arg(node.args[0], values.__getitem__)
-            return list(found)
+            results = torch.fx.node.map_arg(node.args[0], values.__getitem__)
+            return list(results)
     raise AssertionError("a graph has an output")
 
 
@@ -73,7 +73,7 @@ def result_of(
     keywords: dict[str, Any],
     claim: Claim | None = None,
 ) -> Any:
-    """What a node gives for arrays.
+    """The results of a node for arrays.
 
     Args:
         described: its results as PyTorch describes them.
@@ -105,8 +105,8 @@ _DIMS = frozenset(["dim", "dims", "dim0", "dim1", "dimension"])
 def _is_scalar_with_dims(
     target: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> bool:
-    """Whether a call names dimensions of an operand that has none. PyTorch takes it for a vector of
-    one element then, and the rules do not need to know."""
+    """Return whether a call names dimensions of an operand that has none. PyTorch takes it for a
+    vector of one element then, and the rules do not need to know."""
     first = arguments[0] if arguments else None
     if getattr(first, "ndim", None) != 0:
         return False

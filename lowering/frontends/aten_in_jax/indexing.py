@@ -37,7 +37,7 @@ def _index(indices: Any, why_no_masks: str) -> tuple[Any, ...]:
 
 
 def _is_mask(index: Any) -> bool:
-    """Whether an index selects elements. PyTorch takes u8 for booleans here."""
+    """Return whether an index selects elements. PyTorch takes u8 for booleans here."""
     return index is not None and index.dtype in (jnp.bool_, jnp.uint8)
 
 
@@ -51,10 +51,10 @@ def _index_tensor(dtype: Any, /, x: Any, indices: Any) -> Any:
 def _index_put(
     dtype: Any, /, x: Any, indices: Any, values: Any, accumulate: bool = False, *_: Any
 ) -> Any:
-    given = [i for i in indices if i is not None]
-    if len(given) == 1 and _is_mask(given[0]):
+    present = [i for i in indices if i is not None]
+    if len(present) == 1 and _is_mask(present[0]):
         before = next(n for n, index in enumerate(indices) if index is not None)
-        return _put_under_mask(x, given[0], before, values, accumulate)
+        return _put_under_mask(x, present[0], before, values, accumulate)
     why = "aten::index_put has a mask beside other indices; write it with torch.where"
     place = x.at[_index(indices, why)]
     if not accumulate:

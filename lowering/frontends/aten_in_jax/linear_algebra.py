@@ -31,8 +31,8 @@ _SOLVES_TRANSPOSED = _keeps_transposed_factors()
 
 def _factors(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The factors of a matrix, or of its transpose, that the gradient of a determinant takes."""
-    given = A.mT if A.is_contiguous() and not A.is_complex() else A
-    factors, pivots, info = torch.linalg.lu_factor_ex(given)
+    matrix = A.mT if A.is_contiguous() and not A.is_complex() else A
+    factors, pivots, info = torch.linalg.lu_factor_ex(matrix)
     return factors, pivots, info
 
 

@@ -52,10 +52,10 @@ def _triangular_solve(
     unitriangular: bool = False,
 ) -> tuple[Any, Any]:
     """The solution, and a copy of the factor."""
-    found = _triangular(
+    solution = _triangular(
         None, factor, b, upper=upper, transpose=transpose, unitriangular=unitriangular
     )
-    return found, jnp.broadcast_to(factor, (*found.shape[:-2], *factor.shape[-2:]))
+    return solution, jnp.broadcast_to(factor, (*solution.shape[:-2], *factor.shape[-2:]))
 
 
 @linear_algebra_rule("aten::cholesky_solve")

@@ -36,7 +36,7 @@ class _Window:
     @property
     def results(self) -> list[int]:
         """The number of windows along each dimension."""
-        found = []
+        counts = []
         for size, k, s, p, d in zip(
             self.sizes, self.kernel, self.stride, self.padding, self.dilation, strict=True
         ):
@@ -45,8 +45,8 @@ class _Window:
             # A window that begins in the padding after the operand does not count.
             if self.ceil_mode and (count - 1) * s >= size + p:
                 count -= 1
-            found.append(count)
-        return found
+            counts.append(count)
+        return counts
 
     def padded(self, x: Any, value: Any) -> Any:
         """The operand with room for all windows."""
@@ -114,10 +114,8 @@ def _to_maximum(rank: int, dtype: Any, /, grad: Any, x: Any, *rest: Any) -> Any:
     outer, count = x.shape[:-rank], math.prod(x.shape[-rank:])
     rows = int(np.prod(outer))
     flat = jnp.zeros((rows, count), dtype)
-    found = flat.at[jnp.arange(rows)[:, None], indices.reshape(rows, -1)].add(
-        grad.reshape(rows, -1)
-    )
-    return found.reshape(x.shape)
+    sums = flat.at[jnp.arange(rows)[:, None], indices.reshape(rows, -1)].add(grad.reshape(rows, -1))
+    return sums.reshape(x.shape)
 
 
 @rule_of_ranks("aten::avg_pool{}d")

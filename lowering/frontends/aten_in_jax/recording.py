@@ -108,7 +108,7 @@ def record(
 
 
 def is_symbolic(type_: Any) -> bool:
-    """Whether a size of an array is a symbol, as in `jax.export` with symbolic shapes."""
+    """Return whether a size of an array is a symbol, as in `jax.export` with symbolic shapes."""
     return not _is_static(type_)
 
 

@@ -24,7 +24,7 @@ def _axes(x: Any, dims: Any) -> tuple[int, ...]:
 
 
 def _axes_of_logic(x: Any, dims: Any) -> tuple[int, ...]:
-    """The same for `any` and `all`, which reduce none if none is listed."""
+    """The axes of `any` and `all`, which reduce none if none is listed."""
     return () if isinstance(dims, list | tuple) and not dims else _axes(x, dims)
 
 
@@ -143,10 +143,10 @@ def _running(function: Any, dtypes: Any, /, x: Any, dim: int) -> tuple[Any, Any]
         missing = jnp.isnan(wide)
         seen = lax.cummax(missing.astype(jnp.int32), axis=axis) > 0
         values = jnp.where(seen, jnp.asarray(jnp.nan, x.dtype), values)
-        found = jnp.where(seen, missing, wide == values)
+        reached = jnp.where(seen, missing, wide == values)
     else:
-        found = wide == values
-    places = lax.cummax(jnp.where(found, numbers, jnp.asarray(0, dtypes[1])), axis=axis)
+        reached = wide == values
+    places = lax.cummax(jnp.where(reached, numbers, jnp.asarray(0, dtypes[1])), axis=axis)
     return values, places
 
 
@@ -180,10 +180,10 @@ def _topk(
 def _median(dtype: Any, /, x: Any) -> Any:
     """The lower one of two, and NaN if there is one."""
     values = jnp.sort(x.reshape(-1))  # NaN comes last
-    found = values[(values.shape[0] - 1) // 2]
+    middle = values[(values.shape[0] - 1) // 2]
     if not jnp.issubdtype(dtype, jnp.floating):
-        return found
-    return jnp.where(jnp.isnan(values[-1]), values[-1], found)
+        return middle
+    return jnp.where(jnp.isnan(values[-1]), values[-1], middle)
 
 
 @rule("aten::nanmedian")
@@ -203,14 +203,14 @@ def _nanmedian_dim(dtypes: Any, /, x: Any, dim: int, keepdim: bool = False) -> A
     middle = jnp.broadcast_to(
         middle, [1 if n == dim % x.ndim else s for n, s in enumerate(x.shape)]
     )
-    found = [jnp.take_along_axis(one, middle, dim) for one in (values, order)]
-    return found if keepdim else [jnp.squeeze(one, dim) for one in found]
+    medians = [jnp.take_along_axis(one, middle, dim) for one in (values, order)]
+    return medians if keepdim else [jnp.squeeze(one, dim) for one in medians]
 
 
 @rule("aten::kthvalue")
 def _kthvalue(dtypes: Any, /, x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    found = [lax.index_in_dim(one, k - 1, dim % x.ndim) for one in _sorted(dtypes, x, dim, False)]
-    return found if keepdim else [jnp.squeeze(one, dim) for one in found]
+    results = [lax.index_in_dim(one, k - 1, dim % x.ndim) for one in _sorted(dtypes, x, dim, False)]
+    return results if keepdim else [jnp.squeeze(one, dim) for one in results]
 
 
 @rule("aten::mode")
@@ -230,7 +230,7 @@ def _mode(dtypes: Any, /, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
 
 @rule("aten::histc")
 def _histc(dtype: Any, /, x: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
-    """How many values are in each bin. Equal limits stand for those of the values."""
+    """The number of values in each bin. Equal limits stand for those of the values."""
     values = x.reshape(-1)
     low, high = jnp.asarray(min, x.dtype), jnp.asarray(max, x.dtype)
     if min == max and values.size:

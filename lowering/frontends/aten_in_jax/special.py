@@ -35,7 +35,7 @@ _TWO: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _in_f32(function: Callable[..., Any]) -> Callable[..., Any]:
-    """In at least f32: JAX has some of these functions in no narrower type."""
+    """A rule in at least f32: JAX has some of these functions in no narrower type."""
 
     def run(dtype: Any, /, *operands: Any) -> Any:
         wide = opmath_dtype(dtype)
@@ -60,7 +60,7 @@ def _polygamma(dtype: Any, /, order: int, x: Any) -> Any:
 
 
 def _trigamma(x: Any) -> Any:
-    """As PyTorch computes it. JAX's sum has no reflection, and is wrong below 0."""
+    """The trigamma as PyTorch computes it. JAX's sum has no reflection, and is wrong below 0."""
     low = x < 0.5
     sine = jnp.sin(np.pi * x)
     y = jnp.where(low, 1 - x, x)

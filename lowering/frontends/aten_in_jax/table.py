@@ -86,7 +86,7 @@ def overload(name: str) -> Any:
 
 
 def has_rule(operator: Any) -> bool:
-    """Whether an operator has a rule. Items of results need none."""
+    """Return whether an operator has a rule. Items of results need none."""
     if not hasattr(operator, "overloadpacket"):
         return True
     return operator in RULES or operator.name() in _RULES_OF_PACKAGES

@@ -117,7 +117,7 @@ def offered() -> AbstractContextManager[None]:
 
 
 def _is_cast(value: Any) -> bool:
-    """Whether autocast changes the dtype of an argument."""
+    """Return whether autocast changes the dtype of an argument."""
     return (
         isinstance(value, torch.Tensor)
         and value.device.type == DEVICE_TYPE
@@ -127,7 +127,7 @@ def _is_cast(value: Any) -> bool:
 
 
 def _below(function: Redispatch) -> Redispatch:
-    """The same function, without autocast inside."""
+    """A function that calls `function` without autocast inside."""
     key = torch_internals.parse_key(AUTOCAST_KEY)
 
     def call(*arguments: Any, **keywords: Any) -> Any:
@@ -142,35 +142,35 @@ def _in(dtype: torch.dtype, arguments: Any) -> Any:
 
 
 def _lower_precision(call: Redispatch, *arguments: Any, **keywords: Any) -> Any:
-    given, named = _below(_in)(torch.get_autocast_dtype(_STATE), (arguments, keywords))
-    return call(*given, **named)
+    args, named = _below(_in)(torch.get_autocast_dtype(_STATE), (arguments, keywords))
+    return call(*args, **named)
 
 
 def _float32(call: Redispatch, *arguments: Any, **keywords: Any) -> Any:
-    given, named = _below(_in)(torch.float32, (arguments, keywords))
-    return call(*given, **named)
+    args, named = _below(_in)(torch.float32, (arguments, keywords))
+    return call(*args, **named)
 
 
 def _widest(call: Redispatch, *arguments: Any, **keywords: Any) -> Any:
     leaves = pytree.tree_leaves((arguments, keywords))
     wide = any(_is_cast(leaf) and leaf.dtype == torch.float32 for leaf in leaves)
     to = torch.float32 if wide else torch.get_autocast_dtype(_STATE)
-    given, named = _below(_in)(to, (arguments, keywords))
-    return call(*given, **named)
+    args, named = _below(_in)(to, (arguments, keywords))
+    return call(*args, **named)
 
 
 def _float32_result(
     call: Redispatch, position: int | None, *arguments: Any, **keywords: Any
 ) -> Any:
-    given: Sequence[Any] = arguments
+    args: Sequence[Any] = arguments
     if position is None:
         asked = keywords.get("dtype")
     else:
         asked = arguments[position] if len(arguments) > position else keywords.get("dtype")
-        given = arguments[:position]
+        args = arguments[:position]
     if asked is not None or not _is_cast(arguments[0]):
         return call(*arguments, **keywords)
-    return call(*given, **{**keywords, "dtype": torch.float32})
+    return call(*args, **{**keywords, "dtype": torch.float32})
 
 
 def _with_dtype(call: Redispatch, plain: Redispatch, *arguments: Any, **keywords: Any) -> Any:
@@ -187,7 +187,7 @@ def _unsafe(*_: Any, **__: Any) -> Any:
 
 
 def _kernels_of_cuda() -> dict[str, Kernel]:
-    """By operator of aten."""
+    """The autocast kernels of CUDA, by operator of aten."""
     made: dict[str, Kernel] = {"binary_cross_entropy": _unsafe}
     for names, kernel in (
         (TO_LOWER_PRECISION, _lower_precision),
@@ -203,7 +203,7 @@ def _kernels_of_cuda() -> dict[str, Kernel]:
 
 
 def _kernels_of_cpu() -> dict[str, Kernel]:
-    """By operator of aten."""
+    """The autocast kernels of the CPU, by operator of aten."""
     names = torch_internals.operators_with_kernel("AutocastCPU") - {"mkldnn_rnn_layer"}
     made: dict[str, Kernel] = {name: partial(_float32, _stock(name)) for name in names}
     for name in names & set(ON_THE_CPU_TO_LOWER_PRECISION):

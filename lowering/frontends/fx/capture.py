@@ -91,8 +91,8 @@ LOCK = threading.RLock()
 """Held while a program is recorded: all threads share what is recorded."""
 
 _SHARED: list[Region] = []
-"""The regions that are recorded by all threads, the program first: autograd runs backwards in
-threads of its own. Calls are added to the last one."""
+"""The regions that are recorded by all threads, the program first: autograd runs backward
+passes in threads of its own. Calls are added to the last one."""
 
 
 @contextmanager
@@ -179,8 +179,8 @@ def _seen(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> A
 
 
 def _is_on_cpu_of_varying_size(leaves: Sequence[Any], asked: Any) -> bool:
-    """Whether a call on the CPU takes a size that varies. A tensor of the CPU has values, and one
-    whose size varies can have none, so it becomes a traced one."""
+    """Return whether a call on the CPU takes a size that varies. A tensor of the CPU has values,
+    and one whose size varies can have none, so it becomes a traced one."""
     places = {leaf.device.type for leaf in leaves if isinstance(leaf, torch.Tensor)}
     places |= set() if asked is None else {torch.device(asked).type}
     return places <= {"cpu"} and any(isinstance(leaf, torch.SymInt) for leaf in leaves)
@@ -210,9 +210,9 @@ def node(
         described: the results on the device `meta`: a tensor, or a list or tuple of tensors.
         operator: the name of what is called, if the function is not the operator itself.
     """
-    given, named = pytree.tree_map_only(torch.Tensor, _node_of, (tuple(arguments), dict(keywords)))
-    given, named = as_expressions((given, named))
-    made = _described(current_graph().call_function(target, given, named), described)
+    args, named = pytree.tree_map_only(torch.Tensor, _node_of, (tuple(arguments), dict(keywords)))
+    args, named = as_expressions((args, named))
+    made = _described(current_graph().call_function(target, args, named), described)
     keep_source(made, operator)
     if isinstance(described, torch.Tensor):
         return TracedTensor(described, made)
@@ -266,8 +266,8 @@ def _lifted(tensor: TracedTensor, depth: int) -> TracedTensor:
 
 def computed_in(tensor: torch.Tensor) -> torch.fx.Graph | None:
     """The graph that computes a tensor as the user's program has it; None for one with values."""
-    found = torch_internals.without_writes(tensor)
-    return found.node.graph if isinstance(found, TracedTensor) else None
+    inner = torch_internals.without_writes(tensor)
+    return inner.node.graph if isinstance(inner, TracedTensor) else None
 
 
 # ---- calls ----
@@ -293,7 +293,7 @@ _SAME = frozenset(
 
 
 def called(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """What a call returns that came out of autograd and functionalization."""
+    """The results of a call that came out of autograd and functionalization."""
     kernels = KERNELS.get(func)
     for leaf in pytree.tree_leaves((arguments, keywords)):
         refusal = layout_refusal(leaf) if isinstance(leaf, torch.Tensor) else None
@@ -315,25 +315,25 @@ def called(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> 
 
 
 _DEFERRED: list[list[Exception] | None] = []
-"""Errors of backwards that are raised later. The last one counts; while it is None, errors are
+"""Errors of a backward pass, raised later. The last one counts; while it is None, errors are
 raised at once."""
 
 
 @contextmanager
 def errors_at_end() -> Iterator[None]:
     """A context in which a backward goes on after an error, which is raised at the end."""
-    found: list[Exception] = []
-    _DEFERRED.append(found)
+    errors: list[Exception] = []
+    _DEFERRED.append(errors)
     try:
         yield
     except Exception as error:
-        if found:
-            raise found[0] from error
+        if errors:
+            raise errors[0] from error
         raise
     finally:
         _DEFERRED.pop()
-    if found:
-        raise found[0]
+    if errors:
+        raise errors[0]
 
 
 @contextmanager
@@ -347,7 +347,7 @@ def errors_at_once() -> Iterator[None]:
 
 
 def stock(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """The same, without this project's kernels.
+    """The results of a call without this project's kernels.
 
     Raises:
         ValueReadError: the call reads a value.
@@ -412,10 +412,10 @@ _OF_MEMORY = frozenset(["device", "layout", "pin_memory", "memory_format", "non_
 
 
 def _describe(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """What a call returns, on the device `meta`."""
-    given, named = pytree.tree_map(_on_meta, (tuple(arguments), dict(keywords)))
+    """The results of a call, on the device `meta`."""
+    args, named = pytree.tree_map(_on_meta, (tuple(arguments), dict(keywords)))
     with describing():
-        return func(*given, **named)
+        return func(*args, **named)
 
 
 def _on_meta(value: Any) -> Any:
@@ -456,7 +456,7 @@ def constant(tensor: torch.Tensor) -> TracedTensor:
 
 
 def _leaves_device(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
-    """Whether a call copies a traced tensor to another device."""
+    """Return whether a call copies a traced tensor to another device."""
     if name == "aten::_to_copy":
         asked = keywords.get("device")
         return asked is not None and torch.device(asked).type != device().type
@@ -533,8 +533,8 @@ def from_top(function: Kernel, arguments: Sequence[Any], keywords: Mapping[str, 
         return lent[-1][1]
 
     with at_top():
-        given, named = pytree.tree_map_only(torch.Tensor, lend, (tuple(arguments), dict(keywords)))
-        results = pytree.tree_map_only(torch.Tensor, traced, function(*given, **named))
+        args, named = pytree.tree_map_only(torch.Tensor, lend, (tuple(arguments), dict(keywords)))
+        results = pytree.tree_map_only(torch.Tensor, traced, function(*args, **named))
         for operand, other in lent:
             if torch_internals.was_written(other):
                 operand.node = traced(other).node
@@ -545,5 +545,5 @@ def traced(tensor: torch.Tensor) -> TracedTensor:
     """The traced tensor of one as the user's program has it, with all that was written to it."""
     before = torch_internals.without_writes(tensor) if len(_SHARED) > 1 else None
     with _region_of(before) if isinstance(before, TracedTensor) else nullcontext():
-        found = torch_internals.functionalized(tensor)
-    return found if isinstance(found, TracedTensor) else constant(found)
+        inner = torch_internals.functionalized(tensor)
+    return inner if isinstance(inner, TracedTensor) else constant(inner)

@@ -326,8 +326,8 @@ def _loop_in_jax(
 def _scan_in_jax(
     dtypes: Any, init: Any, xs: Any, further: Any, lifted: Any, step: Function, *, keep: bool
 ) -> Any:
-    """What a scan carries at its end, the results of its steps, and, if they are kept, what was
-    carried before each step."""
+    """The values that a scan carries at its end, the results of its steps, and, if they are kept,
+    the values carried before each step."""
 
     def one(carried: Any, row: Any) -> Any:
         results = step(*carried, *row, *further)
@@ -351,8 +351,8 @@ def _of_tensors(
     def with_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
         def of_tensors(*tensors: Tensor) -> Any:
             rest = iter(tensors)
-            given = [next(rest) if isinstance(value, Tensor) else value for value in values]
-            return function(*given)
+            arguments = [next(rest) if isinstance(value, Tensor) else value for value in values]
+            return function(*arguments)
 
         return of_tensors
 

@@ -18,8 +18,8 @@ from lowering.frontends.protocols import Kernel
 
 def _full(shape: Sequence[int], value: Any, dtype: torch.dtype) -> Any:
     described = torch.empty(tuple(shape), dtype=dtype, device="meta")
-    given = (list(shape), value)
-    return capture.node(torch.ops.aten.full.default, given, {"dtype": dtype}, described)
+    arguments = (list(shape), value)
+    return capture.node(torch.ops.aten.full.default, arguments, {"dtype": dtype}, described)
 
 
 def _like(value: float) -> Kernel:

@@ -1,5 +1,5 @@
-"""What operators return on the device `meta`, where PyTorch does not say it: torch.compile traces
-with tensors that have no values."""
+"""Results of operators on the device `meta`, where PyTorch does not describe them: torch.compile
+traces with tensors that have no values."""
 
 from __future__ import annotations
 

@@ -55,10 +55,10 @@ class FxDispatching:
                 return capture.stock(overload, arguments, keywords)
 
             return recorded
-        found: Callable[..., Any] = torch.library.get_kernel(
+        kernel: Callable[..., Any] = torch.library.get_kernel(
             operator.qualified, dispatch_key
         ).call_boxed
-        return found
+        return kernel
 
     def decomposes(self, operator: Operator) -> bool:
         return False

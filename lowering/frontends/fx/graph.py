@@ -29,9 +29,9 @@ class Target:
     """The purpose of a graph."""
 
     inside: bool
-    """Whether it becomes part of a decomposition."""
+    """True if the graph becomes part of a decomposition."""
     shared: bool
-    """Whether it is recorded for several devices."""
+    """True if the graph is recorded for several devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class FxGraph:
     def __init__(self) -> None:
         self.is_shared = False
         self.tracing = ThreadFlag()
-        """Whether this thread is tracing a decomposition."""
+        """True while this thread is tracing a decomposition."""
 
     @property
     def is_decomposition(self) -> bool:

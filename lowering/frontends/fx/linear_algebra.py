@@ -34,7 +34,7 @@ def _check_errors(*arguments: Any, **keywords: Any) -> None:
 
 
 def _allclose(*arguments: Any, **keywords: Any) -> bool:
-    """The same for a loss that depends on the phase of complex vectors, which PyTorch refuses.
+    """The check for a loss that depends on the phase of complex vectors, which PyTorch refuses.
 
     Raises:
         ValueReadError: it is a call of the module, whose result may choose a path.

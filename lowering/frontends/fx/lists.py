@@ -17,7 +17,7 @@ _PREFIX = "aten::_foreach_"
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """By overload: PyTorch's own for devices that have none, where it reads no values."""
+    """PyTorch's decompositions for devices without kernels that read no values, by overload."""
     made: dict[Any, Callable[..., Any]] = {
         overload("aten::_foreach_addcdiv.Tensor"): partial(_of_values, torch.true_divide),
         overload("aten::_foreach_addcmul.Tensor"): partial(_of_values, torch.mul),
@@ -43,7 +43,7 @@ def _of_values(
     seconds: Sequence[Any],
     factors: Any,
 ) -> list[Any]:
-    """With a tensor of factors, one for each call."""
+    """The results of an operator such as addcmul, with a tensor of factors, one for each call."""
     lists = zip(tensors, firsts, seconds, factors.unbind(), strict=True)
     return [tensor + function(a, b) * factor for tensor, a, b, factor in lists]
 

@@ -22,7 +22,7 @@ from lowering.frontends.fx.sizes import in_jax
 from lowering.frontends.jax.all_platforms import for_all_platforms
 
 _LITERAL = 16
-"""How many numbers a constant can have that is written as numbers."""
+"""The largest count of numbers in a constant that is written as numbers."""
 
 
 class ForeignInputError(Exception):
@@ -131,8 +131,8 @@ def _result(node: torch.fx.Node, arguments: Any, keywords: dict[str, Any]) -> An
     places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
 
     def of_arrays(*arrays: Any) -> Any:
-        given = dict(enumerate(leaves)) | dict(zip(places, arrays, strict=True))
-        positional, named = jax.tree.unflatten(tree, given.values())
+        filled = dict(enumerate(leaves)) | dict(zip(places, arrays, strict=True))
+        positional, named = jax.tree.unflatten(tree, filled.values())
         return result_of(node.target, described, positional, named)
 
     return for_all_platforms(of_arrays)(*(leaves[place] for place in places))

@@ -223,8 +223,8 @@ def _drawn(
     if dtype.is_complex:
         raise NoKernelError("random numbers of complex types have no rule in JAX")
     blank = torch.empty(tuple(shape), dtype=dtype, device="meta")
-    given = (_next(), tuple(shape), *arguments)
-    return capture.node(rule, given, {}, blank)
+    operands = (_next(), tuple(shape), *arguments)
+    return capture.node(rule, operands, {}, blank)
 
 
 def _of_size(rule: Kernel, *arguments: float) -> Kernel:
@@ -289,8 +289,8 @@ def _normal(self: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = 
 
 def _normal_around(mean: Any, std: Any = 1.0, *, generator: Any = None) -> Any:
     around = mean + torch.zeros_like(std) if isinstance(std, torch.Tensor) else mean
-    given = mean if isinstance(mean, torch.Tensor) else std
-    return (_drawn(normal, around.shape, given.dtype) * std + mean).to(given.dtype)
+    like = mean if isinstance(mean, torch.Tensor) else std
+    return (_drawn(normal, around.shape, like.dtype) * std + mean).to(like.dtype)
 
 
 def _exponential(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:
@@ -299,7 +299,7 @@ def _exponential(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any
 
 
 _INSIDE = float(np.float32(1e-5)), float(np.float32(1 - 1e-5))
-"""Where torch_xla draws the numbers whose logarithms it takes."""
+"""The interval in which torch_xla draws the numbers whose logarithms it takes."""
 
 _OPERATORS: dict[str, Kernel] = {
     "rand": _of_size(uniform, 0, 1),

@@ -41,7 +41,7 @@ class Recorded:
     results: tuple[torch.Tensor, ...]
     """Descriptions on the device `meta`."""
     structure: TreeSpec
-    """How the function nests its results, and None in their places."""
+    """The structure of the function's results, and None in their places."""
     present: tuple[bool, ...]
     """For each leaf of the structure, whether it is a tensor and not None."""
     read: tuple[torch.Tensor, ...]
@@ -188,7 +188,7 @@ class _Closure(Replacing):
         self.read: list[torch.Tensor] = []
         """The tensors of enclosing regions."""
         self.lent: list[tuple[torch.Tensor, TracedTensor]] = []
-        """What the function gets in their places, and the placeholders."""
+        """The tensors that the function gets in their places, and the placeholders."""
 
     def replacement(self, tensor: torch.Tensor) -> torch.Tensor:
         graph = capture.computed_in(tensor)

@@ -44,7 +44,7 @@ class _Sizes:
     of_jax: dict[str, Any] = field(default_factory=dict)
     """JAX's symbols, by the name of PyTorch's symbol."""
     written: dict[str, str] = field(default_factory=dict)
-    """What symbols stand for, by name, for messages."""
+    """The text that messages show for a symbol, by the symbol's name."""
 
     def add(
         self, name: str, example: int, least: int, largest: int | None, written: str = ""
@@ -105,7 +105,7 @@ def _failing_sizes(condition: str, bounds: Mapping[str, tuple[int, int | None]])
 
 
 _SMALL, _LARGE = 32, 2**31
-"""How many small sizes are tried, and the largest one where there are no bounds."""
+"""The number of small sizes that are tried, and the largest size where there are no bounds."""
 
 _ADVICE = (
     "use one Dim for dimensions that are equal, give bounds of the sizes that it takes, as in"
@@ -161,7 +161,7 @@ def _is_prime(number: int) -> bool:
 
 
 def vary() -> bool:
-    """Whether sizes vary in what is recorded."""
+    """Return whether sizes vary in what is recorded."""
     return bool(_CURRENT)
 
 
@@ -274,4 +274,4 @@ _FUNCTIONS = {
     "mod": operator.mod,
     "torch": SimpleNamespace(_sym_sqrt=jnp.sqrt, sym_float=_float),
 }
-"""What the expressions call."""
+"""The functions that the expressions call."""

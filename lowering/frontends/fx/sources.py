@@ -33,10 +33,10 @@ _LOCATED: ContextVar[bool] = ContextVar("composites_fx_located", default=False)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a node comes from."""
+    """The source of a node."""
 
     operator: str
-    """Such as `aten::sin`, or the name of a function that is no operator."""
+    """The operator, such as `aten::sin`, or the name of a function that is not an operator."""
     line: tuple[str, int] | None
     """The file and the number; None if no line of the module called it, as in gradients and in
     updates of optimizers."""

@@ -62,7 +62,7 @@ def _check_order(tensor: Tensor) -> None:
 
 
 def _is_in_order(node: torch.fx.Node) -> bool:
-    """Whether PyTorch keeps the elements in the order of the dimensions, as those of an input.
+    """Return whether PyTorch keeps the elements in the order of the dimensions, as in an input.
 
     Functionalization copies what PyTorch views, so strides do not say this.
     """

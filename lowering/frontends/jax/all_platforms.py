@@ -23,9 +23,9 @@ _ALL = "all platforms"
 _ROTATED = 256
 """The largest matrix whose eigenvalues Jacobi rotations find. JAX has the same limit for TPUs."""
 _CONFIGURATION = "1,1,100,1e-6"
-"""Of `Eigh`: the lower triangle is read, eigenvalues ascend, and after at most 100 sweeps the part
-beside the diagonal has this size. All calls have the same: XLA takes calls on equal shapes for one
-(jaxlib 0.12), and has no other precision."""
+"""The options of `Eigh`: the lower triangle is read, eigenvalues ascend, and after at most 100
+sweeps the part beside the diagonal has this size. All calls have the same: XLA takes calls on equal
+shapes for one (jaxlib 0.12), and has no other precision."""
 _REFINEMENTS = 2
 
 _call_p = Primitive("for_all_platforms")
@@ -39,8 +39,8 @@ def for_all_platforms(function: Callable[..., Any]) -> Callable[..., Any]:
         traced, results = jax.make_jaxpr(function, return_shape=True)(*operands)
         # A function and not a jaxpr: JAX 0.12 would ask for a rule of the effects of a jaxpr.
         run = jaxpr_as_fun(traced)
-        found = _call_p.bind(*operands, run=run, types=tuple(traced.out_avals))
-        return jax.tree.unflatten(jax.tree.structure(results), found)
+        leaves = _call_p.bind(*operands, run=run, types=tuple(traced.out_avals))
+        return jax.tree.unflatten(jax.tree.structure(results), leaves)
 
     return call
 
@@ -66,11 +66,11 @@ def _lower_eigenvalues(context: Any, operand: Any, **parameters: Any) -> Any:
         return internals.lower_for_tpu(context, internals.eigenvalues_p, operand, **parameters)
 
     def run(matrix: Any) -> Any:
-        given = matrix if parameters["lower"] else matrix.mT.conj()
-        vectors, values = _rotated(given)
+        of_lower = matrix if parameters["lower"] else matrix.mT.conj()
+        vectors, values = _rotated(of_lower)
         if matrix.dtype in (jnp.float64, jnp.complex128):
             for _ in range(_REFINEMENTS):
-                vectors, values = _refined(given, vectors)
+                vectors, values = _refined(of_lower, vectors)
         return vectors, values
 
     return mlir.lower_fun(run, multiple_results=True)(context, operand)

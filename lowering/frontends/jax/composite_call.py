@@ -57,7 +57,7 @@ parse_attributes_of(AttributeText, lambda value: value.text)
 
 
 class Rules(Protocol):
-    """What transformations need to know of a kind of call, beside its decomposition."""
+    """The rules that transformations need for a kind of call, beside its decomposition."""
 
     def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
         """The kind whose results are followed by what the backward takes in addition; None if the
@@ -87,7 +87,7 @@ class Cotangents:
 
     operands: Sequence[Any]
     results: Sequence[Any]
-    """Those of the kind that `Rules.differentiable` returned."""
+    """The results of the kind that `Rules.differentiable` returned."""
     grads: Sequence[Any | None]
     """For each result of the kind itself, its gradient, or None if it is zero."""
     wanted: tuple[bool, ...]
@@ -117,12 +117,12 @@ class Merged:
     """The first two dimensions as one."""
 
     size: int
-    """Of the first one."""
+    """The size of the first dimension."""
 
 
 Order = tuple[int, ...] | Merged | None
-"""How an array has the elements of another one, such as a permutation of its dimensions; None if it
-is the same."""
+"""The order of an array's elements in another array, such as a permutation of its dimensions; None
+if it is the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +130,17 @@ class Split:
     """The first dimension as two. It undoes `Merged`."""
 
     size: int
-    """Of the first one."""
+    """The size of the first dimension."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """In which form a composite has the arrays of its caller."""
+    """The form in which a composite has the arrays of its caller."""
 
     operands: tuple[Order, ...]
     """For each operand, the composite's form of the caller's array."""
     results: tuple[Order, ...]
-    """The same for each result."""
+    """For each result, the composite's form of the caller's array."""
 
     def into(self, arrays: Sequence[Any], orders: Sequence[Order]) -> list[Any]:
         """Arrays of the caller as the composite has them. None stands for an absent one."""
@@ -189,20 +189,20 @@ class Kind:
     rules: Rules | None = None
     """None: the derivatives are those of the decomposition, and vmap gives no composite."""
     uncompiled: Callable[..., list[Any]] | None = None
-    """What the composite replaces in a program whose bits are to stay: a function of the operands,
-    as the program would call it. It is called where there is no composite: outside of `jax.jit`,
-    and for derivatives. None: `jaxpr` is all there is."""
+    """The function that the composite replaces in a program whose bits are to stay, of the
+    operands, as the program would call it. It is called where there is no composite: outside of
+    `jax.jit`, and for derivatives. None: `jaxpr` is all there is."""
     laid_out: tuple[Kind, Layout] | None = None
     """The composite itself, if it has arrays in another form than the call. JAX adds up the
     gradients of the caller's arrays, so that transposing them first would change sums."""
     symbolic_too: bool = False
-    """Whether it is a composite in a module with symbolic sizes too. JAX (0.12) writes such a
+    """True if the call is a composite in a module with symbolic sizes too. JAX (0.12) writes such a
     module and cannot run it: its refinement of shapes does not enter composites."""
     _compiled: dict[Any, Callable[..., Any]] = field(default_factory=dict, init=False, repr=False)
-    """What runs outside of `jax.jit`. It is kept here, so that it ends with the kind."""
+    """The functions that run outside of `jax.jit`, kept here so that they end with the kind."""
     settings: Settings = field(default_factory=Settings.now)
-    """Those under which the call was made. What JAX makes of the call later, such as its backward,
-    has them too, as all operations of JAX have those of their own."""
+    """The settings under which the call was made. What JAX makes of the call later, such as its
+    backward, has them too, as all operations of JAX have those of their own."""
 
     @property
     def decomposition(self) -> Callable[..., list[Any]]:
@@ -249,7 +249,7 @@ def trace(function: Callable[..., Any], types: Sequence[Any], *, holds_arrays: b
 
 
 _LARGEST = 64
-"""How many numbers a constant can have."""
+"""The largest count of numbers in a constant."""
 
 
 def constant(array: Any) -> Any:
@@ -404,19 +404,19 @@ def _run_call(*operands: Any, kind: Kind) -> Any:
 
 @_as_called
 def _push_forward_call(primals: Any, tangents: Any, *, kind: Kind) -> Any:
-    wanted = tuple(type(tangent) is not ad.Zero for tangent in tangents)
-    given = list(compress(tangents, wanted))
-    saving = None if kind.rules is None else kind.rules.differentiable(wanted)
+    changing = tuple(type(tangent) is not ad.Zero for tangent in tangents)
+    nonzero = list(compress(tangents, changing))
+    saving = None if kind.rules is None else kind.rules.differentiable(changing)
     if saving is None:
         results = bind(kind, primals)
-        found = iter(_derivative(kind, wanted, primals, given))
+        terms = iter(_derivative(kind, changing, primals, nonzero))
     else:
         saved = bind(saving, primals)
         results = saved[: len(kind.jaxpr.out_avals)]
-        values = vary_alike([*primals, *saved, *given])
-        found = iter(_derivative_p.bind(*values, kind=kind, wanted=wanted))
+        values = vary_alike([*primals, *saved, *nonzero])
+        terms = iter(_derivative_p.bind(*values, kind=kind, wanted=changing))
     pushed = [
-        next(found) if _is_differentiable(result) else ad.Zero(jax.typeof(result).to_tangent_aval())
+        next(terms) if _is_differentiable(result) else ad.Zero(jax.typeof(result).to_tangent_aval())
         for result in results
     ]
     return results, pushed
@@ -443,8 +443,8 @@ def _transpose_call(grads: Any, *operands: Any, kind: Kind) -> Any:
     linear = [ad.is_undefined_primal(operand) for operand in operands]
     of_linear = of_selected(kind.uncompiled or kind.decomposition, operands, linear)
     types = [operand.aval for operand in compress(operands, linear)]
-    found = iter(transposed(of_linear, types, grads))
-    return [next(found) if asked else None for asked in linear]
+    gradients = iter(transposed(of_linear, types, grads))
+    return [next(gradients) if asked else None for asked in linear]
 
 
 def _is_differentiable(array: Any) -> bool:
@@ -463,11 +463,11 @@ def _batch_call(operands: Any, dims: Any, *, kind: Kind) -> Any:
     # The calls may be divided among devices in their types, though each call is not.
     is_plain = is_repeated or any(_is_symbolic(x) or is_sharded(x) for x in moved)
     rules = None if is_plain else kind.rules
-    found = None if rules is None else rules.batched(size, axes)
-    if found is None:
+    made = None if rules is None else rules.batched(size, axes)
+    if made is None:
         results = jax.vmap(kind.decomposition, in_axes=axes)(*moved)
     else:
-        batched, all_operands = found
+        batched, all_operands = made
         if all_operands:
             moved = [
                 jnp.broadcast_to(x, (size, *x.shape)) if axis is None else x
@@ -531,10 +531,10 @@ def _run_push(*values: Any, kind: Kind, wanted: tuple[bool, ...]) -> Any:
 
 @_as_called
 def _push_forward_push(primals: Any, tangents: Any, **parameters: Any) -> Any:
-    given = [t for t in tangents if type(t) is not ad.Zero]
+    nonzero = [t for t in tangents if type(t) is not ad.Zero]
     changing = [type(t) is not ad.Zero for t in tangents]
     of_changing = of_selected(partial(_push, **parameters), primals, changing)
-    return jax.jvp(of_changing, list(compress(primals, changing)), given)
+    return jax.jvp(of_changing, list(compress(primals, changing)), nonzero)
 
 
 @_as_called
@@ -542,9 +542,9 @@ def _pull_back(grads: Any, *values: Any, kind: Kind, wanted: tuple[bool, ...]) -
     assert kind.rules is not None
     count = len(values) - sum(wanted)
     operands, saved = values[: len(wanted)], values[len(wanted) : count]
-    given = iter(grads)
+    rest = iter(grads)
     of_results = [
-        None if not _is_differentiable(aval) or type(grad := next(given)) is ad.Zero else grad
+        None if not _is_differentiable(aval) or type(grad := next(rest)) is ad.Zero else grad
         for aval in kind.jaxpr.out_avals
     ]
     if all(grad is None for grad in of_results):
@@ -555,7 +555,7 @@ def _pull_back(grads: Any, *values: Any, kind: Kind, wanted: tuple[bool, ...]) -
 
 @_as_called
 def _add_pulled_back(grads: Any, *values: Any, kind: Kind, wanted: tuple[bool, ...]) -> None:
-    """The same where JAX passes the sums to which gradients are added.
+    """Add the gradients to the sums that JAX passes.
 
     A composite adds one gradient for each operand, which the operations of a program add one by
     one. If something else was added before, the sum depends on it.
@@ -564,8 +564,8 @@ def _add_pulled_back(grads: Any, *values: Any, kind: Kind, wanted: tuple[bool, .
     sums = values[count:]
     if kind.uncompiled is None or all(map(is_empty, sums)):
         blank = [ad.UndefinedPrimal(gradients.aval) for gradients in sums]
-        found = _pull_back(grads, *values[:count], *blank, kind=kind, wanted=wanted)[count:]
-        for gradients, gradient in zip(sums, found, strict=True):
+        pulled = _pull_back(grads, *values[:count], *blank, kind=kind, wanted=wanted)[count:]
+        for gradients, gradient in zip(sums, pulled, strict=True):
             gradients.accum(gradient)
         return
     operands = values[: len(wanted)]

@@ -43,15 +43,15 @@ def gradients_of(
     chosen = [place for place, asked in enumerate(wanted) if asked]
 
     def of_chosen(*arrays: Any) -> list[Any]:
-        given = list(operands)
+        filled = list(operands)
         for place, array in zip(chosen, arrays, strict=True):
-            given[place] = array
-        return [jnp.asarray(result) for result in jax.tree.leaves(function(*given))]
+            filled[place] = array
+        return [jnp.asarray(result) for result in jax.tree.leaves(function(*filled))]
 
     results, pull = jax.vjp(of_chosen, *(operands[place] for place in chosen))
     # The gradients of PyTorch are the conjugates of those of JAX. Nothing changes for real numbers.
-    found = pull([_cotangent(r, g) for r, g in zip(results, grads, strict=True)])
-    return [jnp.conj(gradient) for gradient in found]
+    gradients = pull([_cotangent(r, g) for r, g in zip(results, grads, strict=True)])
+    return [jnp.conj(gradient) for gradient in gradients]
 
 
 def replacement(values: Mapping[str, Any]) -> Handler:

@@ -68,10 +68,10 @@ def bind_composite(
     """
     leaf = jax.tree.structure(0)
     flat = tuple((key, (value,), leaf) for key, value in attributes)
-    found: list[Any] = composite_p.bind(
+    results: list[Any] = composite_p.bind(
         *operands, name=name, version=version, attributes=flat, **{_FUNCTION: function}
     )
-    return found
+    return results
 
 
 def run_equation(equation: Any, operands: Sequence[Any]) -> list[Any]:
@@ -121,18 +121,18 @@ def axes_read(jaxpr: Any) -> list[str]:
 
 
 def has_ordered_effects(jaxpr: Any) -> bool:
-    """Whether a closed jaxpr has effects that happen in the program's order, as an ordered
+    """Return whether a closed jaxpr has effects that happen in the program's order, as an ordered
     `jax.debug.print` has."""
     return any(map(ordered_effects.contains, jaxpr.effects))
 
 
 def has_own_type(array: Any) -> bool:
-    """Whether an array has a type that neither a number nor an explicit sharding changes."""
+    """Return whether an array has a type that neither a number nor an explicit sharding changes."""
     return not jax.typeof(array).weak_type and not is_sharded(array)
 
 
 def is_sharded(array: Any) -> bool:
-    """Whether the sharding of an array is part of its type (`jax.sharding.AxisType.Explicit`)."""
+    """Return whether an array's sharding is part of its type (`jax.sharding.AxisType.Explicit`)."""
     return any(axes is not None for axes in jax.typeof(array).sharding.spec)
 
 
@@ -141,7 +141,7 @@ _PASSES_SUMS = "backward_pass3" in differentiation.backward_pass.__code__.co_nam
 
 
 def knows_sums() -> bool:
-    """Whether `define_pull_back` has an effect."""
+    """Return whether `define_pull_back` has an effect."""
     return _PASSES_SUMS
 
 
@@ -157,7 +157,7 @@ def define_pull_back(primitive: Any, rule: Callable[..., None]) -> None:
 
 
 def is_empty(gradients: Any) -> bool:
-    """Whether nothing has been added to a sum yet."""
+    """Return whether nothing has been added to a sum yet."""
     return type(getattr(gradients, "val", None)) is differentiation.Zero
 
 
@@ -177,8 +177,8 @@ def transposed(
     functions whose results are all of floats, outside of `jax.shard_map`."""
     traced = jax.make_jaxpr(function)(*types)
     operands = [differentiation.UndefinedPrimal(type_) for type_ in types]
-    found = differentiation.backward_pass(traced.jaxpr, True, traced.consts, operands, grads)
-    return list(found)
+    gradients = differentiation.backward_pass(traced.jaxpr, True, traced.consts, operands, grads)
+    return list(gradients)
 
 
 def without_symbols(context: Any, jaxpr: Any, *, symbolic_too: bool) -> tuple[Any, Any] | None:
@@ -266,9 +266,9 @@ def _lower_sized(context: Any, *operands: Any, jaxpr: Any, sizes: Any) -> Any:
     def values(*arrays: Any) -> list[Any]:
         return [dimension_size_p.bind(arrays[place], dimension=axis) for _, place, axis in sizes]
 
-    found = mlir.lower_fun(values, multiple_results=True)(context, *operands)
+    numbers = mlir.lower_fun(values, multiple_results=True)(context, *operands)
     module = _with_symbols(context.module_context, tuple(name for name, *_ in sizes))
-    inner = context.replace(module_context=module, dim_var_values=tuple(found), tokens_out=None)
+    inner = context.replace(module_context=module, dim_var_values=tuple(numbers), tokens_out=None)
     return mlir.lower_fun(jaxpr_as_fun(jaxpr), multiple_results=True)(inner, *operands)
 
 
@@ -277,7 +277,7 @@ mlir.register_lowering(_sized_p, _lower_sized)
 
 
 def has_own_sizes(jaxpr: Any) -> bool:
-    """Whether each symbolic size of a closed jaxpr is alone the size of a dimension of an
+    """Return whether each symbolic size of a closed jaxpr is alone the size of a dimension of an
     operand."""
     return _with_sizes(jaxpr) is not None
 
@@ -305,7 +305,7 @@ def results_for(jaxpr: Any, shapes: Sequence[Sequence[Any]]) -> list[Any]:
 
 def symbols_of(jaxpr: Any) -> set[str]:
     """The symbolic sizes on which a closed jaxpr depends."""
-    found: set[str] = set()
+    symbols: set[str] = set()
 
     def add(value: Any) -> None:
         match value:
@@ -319,12 +319,12 @@ def symbols_of(jaxpr: Any) -> set[str]:
                     add([atom.aval for atom in equation.outvars])
                     add(list(equation.params.values()))
             case _ if is_symbolic_dim(value):
-                found.update(value._get_vars())
+                symbols.update(value._get_vars())
             case _:
                 add(getattr(value, "shape", ()))
 
     add(jaxpr)
-    return found
+    return symbols
 
 
 def _differs(jaxpr: Any, module: Any) -> bool:
@@ -371,8 +371,8 @@ def _axes(type_: Any) -> frozenset[Any]:
     """The axes of a mesh over which an array varies."""
     if hasattr(type_, "vma"):
         return frozenset(type_.vma)
-    found = getattr(type_, "manual_axis_type", None)
-    return frozenset() if found is None else frozenset(found.varying)
+    manual = getattr(type_, "manual_axis_type", None)
+    return frozenset() if manual is None else frozenset(manual.varying)
 
 
 def _vary(array: Any, axes: tuple[Any, ...]) -> Any:

@@ -32,7 +32,7 @@ class Settings:
 
     @classmethod
     def now(cls) -> Settings:
-        """Those of this thread."""
+        """Return the settings of this thread."""
         return cls(tuple(getattr(jax.config, f"jax_{name}") for name in _MANAGERS))
 
     @contextmanager

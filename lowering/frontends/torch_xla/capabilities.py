@@ -1,4 +1,4 @@
-"""What the frontend needs of torch_xla and PyTorch: names, because a version says too little.
+"""The names of torch_xla and PyTorch that the frontend needs, because a version says too little.
 
 Vendors have forks of torch_xla for other releases of PyTorch. One that has these names is used,
 whatever its version is. `tests/torch_xla/test_capabilities.py` compares the list with what this
@@ -58,7 +58,7 @@ ADVICE = (
     f"take releases that have them, such as those of {installing('torch-xla')};"
     " with PyTorch 2.10 or later, composites.export(frontend='fx') needs no torch_xla"
 )
-"""What to do if names are missing."""
+"""The advice of what to do if names are missing."""
 
 
 def missing() -> tuple[str, ...]:
@@ -66,9 +66,9 @@ def missing() -> tuple[str, ...]:
     return tuple(
         f"{module}.{name}"
         for module, names in NEEDED.items()
-        for found in [_imported(module)]
+        for imported in [_imported(module)]
         for name in names
-        if not _has(found, name)
+        if not _has(imported, name)
     )
 
 
@@ -83,7 +83,7 @@ def check() -> None:
 
 
 def sentence(lacking: Sequence[str], most: int = 3) -> str:
-    """What is said of names that are not there."""
+    """A sentence that says which names are not there."""
     said = []
     for package in dict.fromkeys(name.partition(".")[0] for name in lacking):
         names = [name for name in lacking if name.partition(".")[0] == package]

@@ -44,7 +44,7 @@ _REDUCTIONS = {
 """The place of the argument `dim`, by operator."""
 
 _EMPTY_BY_DEFAULT = frozenset([_ATEN.amax.default, _ATEN.amin.default])
-"""Those whose `dim` is an empty list if it is not given. That of the others is None."""
+"""The operators whose `dim` is an empty list if it is not given. That of the others is None."""
 
 WITH_DIMENSION = (
     _ATEN._log_softmax.default,
@@ -115,15 +115,15 @@ def _normalization(redispatch: Redispatch) -> Kernel:
 def _reduction(place: int, default: tuple[int, ...] | None) -> Callable[[Redispatch], Kernel]:
     def correction(redispatch: Redispatch) -> Kernel:
         def kernel(*arguments: Any, **keywords: Any) -> Any:
-            given = [*arguments]
-            dim = given[place] if len(given) > place else keywords.get("dim", default)
+            positional = [*arguments]
+            dim = positional[place] if len(positional) > place else keywords.get("dim", default)
             if dim is not None and len(dim) == 0:
                 every = list(range(arguments[0].dim()))
-                if len(given) > place:
-                    given[place] = every
+                if len(positional) > place:
+                    positional[place] = every
                 else:
                     keywords["dim"] = every
-            return redispatch(*given, **keywords)
+            return redispatch(*positional, **keywords)
 
         return kernel
 

@@ -134,12 +134,12 @@ def _taking_numbers(call_boxed: Kernel, operator: Operator) -> Kernel:
     places = [place for place, _ in operator.tensor_places]
 
     def called(keys: DispatchKeySet, *arguments: Any, **keywords: Any) -> Any:
-        given = list(arguments)
-        tensors = [given[n] for n in places if isinstance(given[n], torch.Tensor)]
+        values = list(arguments)
+        tensors = [values[n] for n in places if isinstance(values[n], torch.Tensor)]
         for n in places:
-            if isinstance(given[n], bool | int | float | complex) and tensors:
-                given[n] = _as_tensor(given[n], tensors[0])
-        return call_boxed(keys, *given, **keywords)
+            if isinstance(values[n], bool | int | float | complex) and tensors:
+                values[n] = _as_tensor(values[n], tensors[0])
+        return call_boxed(keys, *values, **keywords)
 
     return called
 

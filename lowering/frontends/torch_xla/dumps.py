@@ -28,7 +28,7 @@ class DumpedGraph:
     text: str
     """StableHLO."""
     compiled: bool
-    """Whether this record only says that torch.compile built the graph with this hash."""
+    """True if this record only says that torch.compile built the graph with this hash."""
 
 
 def dumping_to(path: Path) -> dict[str, str]:
@@ -41,5 +41,5 @@ def dumping_to(path: Path) -> dict[str, str]:
 
 def read_dump(file: Path) -> Iterator[DumpedGraph]:
     """The graphs of one file, in the order in which they ran."""
-    for found in _GRAPH.finditer(file.read_text(encoding="utf-8")):
-        yield DumpedGraph(found["hash"], found["text"], found["kind"] == _COMPILED)
+    for match in _GRAPH.finditer(file.read_text(encoding="utf-8")):
+        yield DumpedGraph(match["hash"], match["text"], match["kind"] == _COMPILED)

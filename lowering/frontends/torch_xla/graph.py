@@ -28,9 +28,9 @@ class Target:
     """The device that it runs on: `CPU`, `CUDA`, … It is None for a recorded graph, which holds
     references to computations."""
     inside: bool
-    """Whether it becomes part of a decomposition."""
+    """True if the graph becomes part of a decomposition."""
     shared: bool = False
-    """Whether it is recorded for several devices."""
+    """True if the graph is recorded for several devices."""
 
 
 class XlaGraph:
@@ -61,14 +61,14 @@ class XlaGraph:
     def __init__(self) -> None:
         self.device = runtime.device_type() or "CPU"
         self.is_recorded = False
-        """Whether a program is being recorded. This applies to all threads, because autograd runs
-        the backward of a recorded program in other threads."""
+        """True while a program is being recorded. This applies to all threads, because autograd
+        runs the backward of a recorded program in other threads."""
         self.is_recorded_to_share = False
-        """Whether the program that is being recorded is for several devices."""
+        """True if the program that is being recorded is for several devices."""
         self.referred: dict[str, bytes] = {}
         """The modules that recorded graphs refer to, by name."""
         self.tracing = ThreadFlag()
-        """Whether this thread is tracing a decomposition."""
+        """True while this thread is tracing a decomposition."""
 
     @property
     def is_decomposition(self) -> bool:
@@ -81,7 +81,7 @@ class XlaGraph:
 
     @property
     def guards_products(self) -> bool:
-        """Whether the graph's compiler needs a barrier after a product of narrow operands with a
+        """True if the graph's compiler needs a barrier after a product of narrow operands with a
         wide result: XLA:CPU compiles the graph as it is."""
         return self.target == Target("CPU", inside=False)
 

@@ -58,5 +58,6 @@ def _after_a_backward(written: Sequence[Written]) -> None:
 
 
 def _smallest_first(items: Iterable[T], tensor_of: Callable[[T], Tensor]) -> list[T]:
-    """In the order of the tensors' bytes; those with equally many stay in their order."""
+    """The items in the order of their tensors' bytes; those with equally many stay in their
+    order."""
     return sorted(items, key=lambda item: tensor_of(item).nbytes)

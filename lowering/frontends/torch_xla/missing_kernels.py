@@ -98,8 +98,8 @@ def _register() -> tuple[torch.library.Library, ...]:
 
 
 def _may_lack_lowering(qualified: str) -> bool:
-    """Whether torch_xla has no kernel for an operator, and PyTorch does not decompose it above the
-    backend. A kernel of an entry that is on does not count."""
+    """Return whether torch_xla has no kernel for an operator, and PyTorch does not decompose it
+    above the backend. A kernel of an entry that is on does not count."""
     own = "RegisterXLA" in torch_internals.kernel_origin(qualified, DISPATCH_KEY)
     return (
         qualified in _IN_PART | _WITHOUT_TEXT or not own
@@ -162,10 +162,10 @@ def _decomposing(overload: Any, decomposition: Kernel, top: DispatchState) -> Ke
             autocast(DEVICE_TYPE, None),
             _underway(overload),
         ):
-            given = pytree.tree_map_only(
+            wrapped = pytree.tree_map_only(
                 torch.Tensor, torch_internals.functional, (arguments, keywords)
             )
-            results = decomposition(*given[0], **given[1])
+            results = decomposition(*wrapped[0], **wrapped[1])
             return pytree.tree_map_only(torch.Tensor, torch_internals.functionalized, results)
 
     return kernel

@@ -47,7 +47,7 @@ def preceding(state: int) -> int:
 
 
 def advances_between(before: int, after: int, limit: int) -> int | None:
-    """How many advances lead from `before` to `after`; None if there are more than `limit`."""
+    """The number of advances from `before` to `after`; None if it is larger than `limit`."""
     for times in range(limit + 1):
         if before == after:
             return times
@@ -201,12 +201,12 @@ def marked() -> Iterator[None]:
 
 
 def carries_mark(tensor: torch.Tensor) -> bool:
-    """Whether a tensor with data holds the state from which the generator started."""
+    """Return whether a tensor with data holds the state from which the generator started."""
     return tensor.dtype == torch.int64 and tensor.dim() == 0 and tensor.item() == MARK
 
 
 def advances_since_mark(tensor: torch.Tensor) -> int | None:
-    """How often the generator advanced from its start to the state that a tensor with data holds;
+    """The number of advances from the generator's start to the state that a tensor with data holds;
     None if the tensor holds something else."""
     if tensor.dtype != torch.int64 or tensor.dim() != 0:
         return None

@@ -129,21 +129,21 @@ class XlaRecording:
             # This also lowers the outputs one after the other, so parameters get the same numbers.
             bytecode = _XLAC._get_stablehlo(list(outputs), "", [], True)
             module = Module.from_bytes(bytecode, "torch_xla's StableHLO")
-        found = {context.tensor_parameter_id(t): n for n, t in enumerate(inputs)}
+        places = {context.tensor_parameter_id(t): n for n, t in enumerate(inputs)}
         data = context.device_parameter_id_tensor_mapping()
         parameters: list[GraphParameter] = []
         constants: dict[int, Any] = {}
         # The dtype of a tensor in `data` is the signed one where the parameter is unsigned.
         types, results = _main_types(module)
         with values_readable():
-            counts = {n: advances_since_mark(data[n]) for n in sorted(data) if n not in found}
+            counts = {n: advances_since_mark(data[n]) for n in sorted(data) if n not in places}
             # Each composite, each other operator and each part that the backward computes again may
             # have a parameter of its own with the generator's state.
             states = {n: count for n, count in counts.items() if count is not None}
             seed = min(states, key=states.__getitem__, default=None)
             for number in sorted(data):
-                if number in found or number == seed:
-                    parameters.append(GraphParameter(found.get(number), types[number]))
+                if number in places or number == seed:
+                    parameters.append(GraphParameter(places.get(number), types[number]))
                 elif number not in states:
                     constants[number] = _constant(data[number], types[number])
         kept = [number for number in sorted(data) if number not in constants]
@@ -171,7 +171,7 @@ class XlaRecording:
 
 
 def _explained(text: str) -> ForeignDataError | ControlFlowError | None:
-    """What is raised in the place of an error of this text; None if it is raised as it is."""
+    """The exception that replaces an error of this text; None if the error is raised as it is."""
     foreign = other_device(text)
     if foreign is not None:
         return foreign

@@ -93,7 +93,7 @@ def _number_in(dtype: torch.dtype) -> torch.Tensor:
 
 
 def has_no_value(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is a placeholder, or computed from one."""
+    """Return whether a tensor is a placeholder, or computed from one."""
     if not XlaTensors.owns(tensor):
         return False
     _, read = _XLAC._get_tensors_xla_device_data_node([tensor])

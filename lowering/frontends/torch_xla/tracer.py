@@ -115,7 +115,7 @@ class XlaTracing:
 
     def _decomposition(self, traced: Callable[[], _Traced], as_stock: bool) -> DecompositionHlo:
         before = state_now()
-        found = traced()
+        trace = traced()
         draws = advances_between(before, state_now(), limit=_MOST_DRAWS)
         if draws is None:
             self._generator.restore(before)
@@ -127,13 +127,13 @@ class XlaTracing:
             # as the state.
             self._generator.restore(before)
             with self._generator.at(MARK):
-                found = traced()
-            seed = _seed_among(found.others)
+                trace = traced()
+            seed = _seed_among(trace.others)
         return replace(
-            found.decomposition,
+            trace.decomposition,
             seed=seed,
             draws=draws,
-            numbers={n: values_of(found.others[n]) for n in found.numbers if n != seed},
+            numbers={n: values_of(trace.others[n]) for n in trace.numbers if n != seed},
             hides_numbers=as_stock and self._graph.device == "CPU",
         )
 

@@ -93,16 +93,16 @@ def values_readable() -> Iterator[None]:
 
 
 def is_guarded() -> bool:
-    """Whether this thread works for a trace."""
+    """Return whether this thread works for a trace."""
     return torch_internals.includes_key(GUARD)
 
 
 _FALLBACKS: dict[str, int] = {}
-"""How often each operator had been computed on the CPU when that was last looked up."""
+"""The number of times that each operator had been computed on the CPU at the last look."""
 
 
 def _fallbacks() -> dict[str, int]:
-    """How often torch_xla computed each operator on the CPU, by its own counters."""
+    """The number of times that torch_xla computed each operator on the CPU, by its own counters."""
     return {
         name: _XLAC._xla_counter_value(name)
         for name in _XLAC._xla_counter_names()
@@ -111,7 +111,7 @@ def _fallbacks() -> dict[str, int]:
 
 
 def _fallback_error(operands: Sequence[torch.Tensor]) -> ValueReadError:
-    """What is said of the operator that torch_xla is about to compute on the CPU. It was just
+    """The error for the operator that torch_xla is about to compute on the CPU, and has just
     counted."""
     now = _fallbacks()
     names = [name for name, count in now.items() if count > _FALLBACKS.get(name, 0)]
@@ -188,7 +188,7 @@ def _as_tensor(value: Any) -> Any:
 
 
 def _stays_on_xla(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
-    """Whether a copy goes to an XLA tensor. Casts of dtype are copies too."""
+    """Return whether a copy goes to an XLA tensor. Casts of dtype are copies too."""
     if name == "_to_copy":
         device = keywords.get("device")
         return device is None or torch.device(device).type == "xla"

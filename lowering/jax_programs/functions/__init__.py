@@ -1,4 +1,4 @@
-"""How calls of JAX functions are calls of entries: adapters for the key `jax` of registries.
+"""Adapters from calls of JAX functions to calls of entries, for the key `jax` of registries.
 
 Each takes the composite as a function of the entry's arguments, followed by the arguments of the
 JAX function. It raises UnsupportedCallError for a call that the entry does not have, and where the

@@ -9,7 +9,7 @@ from composites.errors import UnsupportedCallError
 
 
 def is_array(x: Any) -> bool:
-    """Whether a value is an array of JAX or numpy."""
+    """Return whether a value is an array of JAX or numpy."""
     import numpy as np
     from jax import Array
 

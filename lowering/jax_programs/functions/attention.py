@@ -11,7 +11,7 @@ from composites.errors import UnsupportedCallError
 from lowering.jax_programs.functions.arguments import has_floats, is_array
 
 Options = tuple[tuple[str, Any], ...]
-"""Keyword arguments that are no arrays."""
+"""Keyword arguments that are not arrays."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ def of_jax(
     if _type_of(query, key, value).itemsize > 4:
         raise UnsupportedCallError("JAX computes the softmax of f64 in f32")
     options = {"scale": scale, "is_causal": is_causal, "implementation": implementation}
-    given = {name: value for name, value in options.items() if value is not None}
+    keywords = {name: value for name, value in options.items() if value is not None}
     return _called(
-        composite, (query, key, value), bias, mask, given, is_causal, _number_or_none(scale)
+        composite, (query, key, value), bias, mask, keywords, is_causal, _number_or_none(scale)
     )
 
 
@@ -168,7 +168,7 @@ def _check_flax(
     precision: Any,
     module: Any,
 ) -> None:
-    """What the entry has not, of the arguments that both interfaces of flax share."""
+    """Refuse arguments that both interfaces of flax share and the entry does not have."""
     import jax.numpy as jnp
 
     if module is not None:

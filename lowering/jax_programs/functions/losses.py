@@ -21,7 +21,7 @@ class _InRows:
 
     function: Callable[..., Any]
     shape: tuple[int, ...]
-    """Of the labels."""
+    """The shape of the labels."""
 
     def __call__(self, logits: Any, labels: Any) -> Any:
         losses = self.function(

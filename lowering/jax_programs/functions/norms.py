@@ -22,7 +22,7 @@ _AVERAGES = ("mean", "var")
 
 @dataclass(frozen=True)
 class _StandIn:
-    """What the function of flax.linen sees as its module: other arrays, and else the module's
+    """A stand-in for a module of flax.linen: other arrays, and otherwise the module's
     attributes."""
 
     module: Any
@@ -50,10 +50,10 @@ class _Linen:
     """A module of flax.linen without its arrays."""
 
     module: Any
-    """Without a parent and a name."""
+    """The module, without a parent and a name."""
 
     def holding(self, arrays: dict[str, Any]) -> Any:
-        """What stands for the module with these arrays."""
+        """A stand-in for the module, with these arrays."""
         held = {name: SimpleNamespace(value=array) for name, array in arrays.items()}
         return _StandIn(self.module, held)
 
@@ -68,10 +68,10 @@ class _Nnx:
 
     graph: Any
     structure: Any
-    """Of its state."""
+    """The structure of the module's state."""
 
     def holding(self, arrays: dict[str, Any]) -> Any:
-        """What stands for the module with these arrays."""
+        """A copy of the module, with these arrays."""
         import jax
         from flax import nnx
 
@@ -94,7 +94,7 @@ class _Norm:
     """The function that is caught, of the module, the input and the options."""
     module: _Linen | _Nnx
     names: tuple[str, ...]
-    """Of the arrays."""
+    """The names of the arrays."""
     options: tuple[tuple[str, Any], ...]
     changed: tuple[str, ...]
     """The arrays that the call changes, which are further results."""
@@ -112,7 +112,7 @@ class _WithMoments:
 
     norm: Callable[..., list[Any]]
     axes: tuple[int, ...]
-    """Those of the input, or with groups of `[N, …, groups, C / groups]`."""
+    """The axes of the input, or with groups of `[N, …, groups, C / groups]`."""
     eps: float
     groups: int | None = None
     """The number of groups of a group norm."""
@@ -276,7 +276,7 @@ def batch_norm_in_training(
 
 
 def _uses_averages(module: Any, of_call: Any) -> bool:
-    """Whether a batch norm uses its moving averages."""
+    """Return whether a batch norm uses its moving averages."""
     import numpy as np
     from flax import linen
 
@@ -387,8 +387,8 @@ def _of_nnx(
     # flax 0.12.0 has neither such functions nor such variables.
     if getattr(module, "promote_dtype", promote_dtype) is not promote_dtype:
         raise UnsupportedCallError("the program gives a function for types")
-    found = {name: getattr(module, name) for name in names}
-    variables = {name: variable for name, variable in found.items() if variable is not None}
+    attributes = {name: getattr(module, name) for name in names}
+    variables = {name: variable for name, variable in attributes.items() if variable is not None}
     for variable in variables.values():
         if not isinstance(variable, nnx.Variable) or getattr(variable, "hijax", False):
             raise UnsupportedCallError("a parameter is no plain variable of flax")
@@ -411,5 +411,5 @@ def _change(module: Any, arrays: dict[str, Any]) -> None:
 
 
 def _collection(name: str) -> str:
-    """Where flax.linen has an array."""
+    """The collection in which flax.linen has an array."""
     return "batch_stats" if name in _AVERAGES else "params"

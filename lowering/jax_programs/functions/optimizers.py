@@ -18,7 +18,7 @@ from lowering.jax_programs.functions.arguments import has_floats
 
 
 class _Rule(ABC):
-    """What a transformation of optax computes of one parameter, with its numbers."""
+    """The computation of an optax transformation for one parameter, with its numbers."""
 
     averages: ClassVar[tuple[str, ...]]
     """The fields of its state that have an array for each parameter."""
@@ -26,10 +26,10 @@ class _Rule(ABC):
     @property
     @abstractmethod
     def attributes(self) -> Mapping[str, Any]:
-        """Of the composite."""
+        """The attributes of the composite."""
 
     def shared(self, counts: Sequence[Any]) -> list[Any]:
-        """What all parameters share.
+        """The values that all parameters share.
 
         Args:
             counts: the number of the step, if the state counts steps.
@@ -50,7 +50,7 @@ class _Adam(_Rule):
     eps_root: float
     nesterov: bool
     types: tuple[type, ...]
-    """Of the numbers. 1 and 1.0 are equal, but JAX computes in other types with them."""
+    """The types of the numbers. 1 and 1.0 are equal, but JAX computes in other types with them."""
 
     averages: ClassVar[tuple[str, ...]] = ("mu", "nu")
 
@@ -162,10 +162,10 @@ def trace(composite: Any, updates: Any, state: Any, params: Any = None) -> Any:
 
 
 def _variables(update: Callable[..., Any], *names: str) -> list[Any]:
-    found = inspect.getclosurevars(update).nonlocals
-    if not all(name in found for name in names):
+    nonlocals = inspect.getclosurevars(update).nonlocals
+    if not all(name in nonlocals for name in names):
         raise UnsupportedCallError("this release of optax has other numbers")
-    return [found[name] for name in names]
+    return [nonlocals[name] for name in names]
 
 
 def _numbers(update: Callable[..., Any], *names: str) -> tuple[list[Any], tuple[type, ...]]:
@@ -207,8 +207,8 @@ def _counts(state: Any) -> list[Any]:
 def _like(averages: Any, structure: Any) -> list[Any]:
     import jax
 
-    leaves, found = jax.tree.flatten(averages)
-    if found != structure:
+    leaves, tree = jax.tree.flatten(averages)
+    if tree != structure:
         raise UnsupportedCallError("gradients and averages are in different trees")
     return list(leaves)
 
@@ -222,8 +222,8 @@ def _check(composite: Any, rule: _Rule, parameters: list[tuple[Any, ...]], state
     def of_optax(grad: Any, *rest: Any) -> list[Any]:
         averages, counts = rest[: len(fields)], rest[len(fields) :]
         names = (*fields, "count") if counts else fields
-        given = dict(zip(names, (*averages, *counts), strict=True))
-        direction, after = composite.original(grad, state._replace(**given), None)
+        changes = dict(zip(names, (*averages, *counts), strict=True))
+        direction, after = composite.original(grad, state._replace(**changes), None)
         return [direction, *(getattr(after, field) for field in fields)]
 
     def of_composite(grad: Any, *rest: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Whether two programs give the same numbers."""
+"""Checks that two programs give the same numbers."""
 
 from ..bindings import IrModule
 from ..dtypes import byte_size
@@ -16,7 +16,7 @@ _TOLERANCE = 100
 
 
 def program_difference(one: Module, other: Module) -> str | None:
-    """How two programs differ; None if they give the same numbers for inputs made of their types.
+    """The difference of two programs; None if they give the same numbers for inputs of their types.
 
     Both run once on the CPU, unless their inputs are too large.
 

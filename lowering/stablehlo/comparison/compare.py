@@ -44,7 +44,7 @@ class _Kernel:
     name: str
     put: Put
     is_target: bool
-    """Whether it is a target of XLA's FFI, of which nobody knows which attributes it reads."""
+    """True if the kernel is a target of XLA's FFI. Nobody knows which attributes it reads."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Case:
     kernel: _Kernel
     ignored: frozenset[str]
     inputs: Inputs | None
-    """None to make them."""
+    """The inputs; None to make them."""
     tolerance: float
     platform: str
     timed: bool
@@ -258,7 +258,7 @@ def _of_made_operands(case: _Case) -> str:
 
 
 def _reads_no_attribute(case: _Case, inputs: Inputs) -> bool:
-    """Whether a target takes attributes of types that it cannot read.
+    """Return whether a target takes attributes of types that it cannot read.
 
     XLA checks the attributes of a call against those that a target reads, but not if it reads none.
     """

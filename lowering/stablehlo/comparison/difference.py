@@ -1,4 +1,4 @@
-"""How far two results are apart, and how far a kernel may be from a decomposition."""
+"""The distance of two results, and the distance that a kernel may have from a decomposition."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ def _tolerance(element: str) -> float:
 
 
 def any_finite(results: Sequence[Any]) -> bool:
-    """Whether there is anything to compare: a finite number, or no numbers at all."""
+    """Return whether there is anything to compare: a finite number, or no numbers at all."""
     import numpy as np
 
     sized = [result for result in results if result.size]

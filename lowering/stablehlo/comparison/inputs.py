@@ -36,7 +36,7 @@ class Inputs:
 
     arrays: tuple[Any, ...]
     source: str
-    """How they were made, for the report."""
+    """The way in which the operands were made, for the report."""
 
 
 def make_inputs(decomposition: Module, executable: Executable) -> Inputs:
@@ -91,7 +91,7 @@ def _array(random: Any, type_: str, limit: tuple[int, int], positive: bool) -> A
 
 
 def _first_of_rows(shape: tuple[int, ...]) -> Any:
-    """Where the last index is 0, so that no row of a mask is empty."""
+    """A mask of the places whose last index is 0, so that no row of a mask is empty."""
     import numpy as np
 
     return np.arange(shape[-1]) == 0 if shape else np.True_
@@ -112,15 +112,15 @@ def _all_finite(arrays: Iterable[Any]) -> bool:
 
 def _integer_limits(decomposition: Module, types: Sequence[str]) -> list[tuple[int, int]]:
     """For each input, the lowest value and the one above the highest that an integer may have."""
-    found: dict[int, int] = {}
+    limits: dict[int, int] = {}
     for number, limit in _uses_as_index(functions(decomposition.ir)["main"]):
-        found[number] = min(limit, found.get(number, limit))
+        limits[number] = min(limit, limits.get(number, limit))
     sizes = [
         size for static in map(static_tensor, types) if static for size in static[0] if size > 1
     ]
     plain = (1, max(2, min([_LARGEST_INTEGER, *sizes])))
     return [
-        (0, max(1, found[number])) if number in found else plain for number in range(len(types))
+        (0, max(1, limits[number])) if number in limits else plain for number in range(len(types))
     ]
 
 
@@ -183,8 +183,8 @@ def _least_room(
 ) -> int:
     """The smallest dimension that a gather or scatter indexes, less the size of its slices."""
     # As text, because the bindings name these attributes differently from release to release.
-    found = _INDEX_MAP.search(str(operation.attributes[name]))
-    axes = [int(axis) for axis in found[1].split(",")] if found and found[1].strip() else []
+    match = _INDEX_MAP.search(str(operation.attributes[name]))
+    axes = [int(axis) for axis in match[1].split(",")] if match and match[1].strip() else []
     taken = sizes or [1] * len(indexed.type.shape)
     return min((indexed.type.get_dim_size(axis) - taken[axis] + 1 for axis in axes), default=1)
 

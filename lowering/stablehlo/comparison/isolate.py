@@ -44,7 +44,7 @@ def decomposition_module(module: Module, decomposition: str) -> Module:
 
 def call_module(module: Module, call: Signature) -> Module:
     """A module whose `@main` is one call of a composite. Its decomposition is a declaration."""
-    composite = next(found for found in composites_of(module.ir) if signature(found) == call)
+    composite = next(each for each in composites_of(module.ir) if signature(each) == call)
     with building(module.ir.context):
         result = ir().Module.create()
         type_ = ir().FunctionType.get(
@@ -98,10 +98,10 @@ def _function(module: IrModule, name: str, type_: IrType) -> IrOperation:
 
 def _reachable(by_name: dict[str, IrOperation], root: str) -> list[str]:
     """A function and all that it refers to, directly or not."""
-    found = [root]
-    for name in found:  # grows while it is read
+    names = [root]
+    for name in names:  # grows while it is read
         used = uses(by_name[name])
         for target in (*used.composites, *used.calls, *used.others):
-            if target in by_name and target not in found:
-                found.append(target)
-    return found
+            if target in by_name and target not in names:
+                names.append(target)
+    return names

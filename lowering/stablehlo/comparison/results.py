@@ -1,4 +1,4 @@
-"""What `compare` returns."""
+"""The results of `compare`."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -9,16 +9,16 @@ from .timing import Machine
 
 @dataclass(frozen=True)
 class Numbers:
-    """What running a call gave."""
+    """The results of running a call."""
 
     inputs: str
     """`normal`, `positive operand N` or `positive` for made operands, or `given`."""
     error: float
-    """Of the kernel against the decomposition."""
+    """The error of the kernel against the decomposition."""
     kernel_error: float | None
-    """Of the kernel against the decomposition computed in f64; None if that is not possible."""
+    """The error of the kernel against the decomposition in f64; None if that is not possible."""
     decomposition_error: float | None
-    """Of the decomposition itself, likewise."""
+    """The error of the decomposition itself, likewise."""
     why_not_f64: str | None
     """The reason if it is not possible."""
     kernel_seconds: float | None
@@ -42,9 +42,9 @@ class ComparedCall:
     tolerance: float
     """The largest error that counts as equal."""
     numbers: Numbers | None
-    """None if the kernel was refused or failed."""
+    """The numbers; None if the kernel was refused or failed."""
     problem: str | None
-    """Why the kernel is not right; None if it is."""
+    """The reason why the kernel is not right; None if it is."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Comparison:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with the kernels, one line for each call; empty if nothing is."""
+        """The problems of the kernels, one line for each call; empty if there are none."""
         return tuple(call.problem for call in self.calls if call.problem is not None)
 
     def to_json(self) -> str:

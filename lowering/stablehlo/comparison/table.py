@@ -40,7 +40,7 @@ def comparison_table(comparison: Comparison) -> "Table":
 
 
 def caption(comparison: Comparison) -> str:
-    """What the columns are to be read with."""
+    """The caption that explains the columns."""
     machine = comparison.machine
     return (
         f"wall-clock medians on {machine.platform}, of which a call without work takes "

@@ -23,7 +23,7 @@ _COPIED_FLOATS = 8 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Machine:
-    """What the times of a comparison are to be seen against."""
+    """The numbers of a machine that the times of a comparison are to be seen against."""
 
     platform: str
     copy_bandwidth: float

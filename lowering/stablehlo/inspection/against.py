@@ -37,8 +37,8 @@ class NotUnderstood:
 
 def not_understood(report: Report, lock: Lock) -> tuple[NotUnderstood, ...]:
     """The composites of a report that no contract of a lock describes, in the report's order."""
-    found = ((call, _reason(call, lock)) for call in report.composites)
-    return tuple(NotUnderstood(call, reason) for call, reason in found if reason is not None)
+    reasons = ((call, _reason(call, lock)) for call in report.composites)
+    return tuple(NotUnderstood(call, reason) for call, reason in reasons if reason is not None)
 
 
 def against_table(found: Iterable[NotUnderstood], source: str) -> Table:
@@ -57,7 +57,7 @@ def against_table(found: Iterable[NotUnderstood], source: str) -> Table:
 
 
 def _reason(call: CompositeReport, lock: Lock) -> str | None:
-    """Why no contract describes a call; None if one does."""
+    """The reason why no contract describes a call; None if one does."""
     named = [c for c in lock.contracts if c.composite == call.name]
     if not named:
         hint = did_you_mean(call.name, [c.composite for c in lock.contracts])
@@ -119,38 +119,38 @@ def _as_f32(number: float) -> float:
 
 
 def _counts(call: CompositeReport, contract: Contract) -> Iterator[str]:
-    """Whether the numbers of operands and results can be those of the contract."""
+    """Problems of the numbers of operands and results, which may not be those of the contract."""
     least = sum(not operand.optional for operand in contract.operands)
     most = len(contract.operands)
-    given = len(call.operands)
+    count = len(call.operands)
     if any(operand.variadic for operand in contract.operands):
         yield from _counts_of_lists(call, contract)
         return
-    fits = least <= given <= most
+    fits = least <= count <= most
     if contract.operands and contract.operands[0].name == GRADIENTS:
-        fits = given >= least
-    elif given == most + 1 or (given > least and not fits):
-        fits = call.operands[-1] == SEED and least <= given - 1 <= most
+        fits = count >= least
+    elif count == most + 1 or (count > least and not fits):
+        fits = call.operands[-1] == SEED and least <= count - 1 <= most
     if not fits:
         expected = str(most) if least == most else f"{least} to {most}"
-        yield f"it has {given} operands, and the lock has {expected}"
+        yield f"it has {count} operands, and the lock has {expected}"
     yield from _count_of_results(call, contract)
 
 
 def _counts_of_lists(call: CompositeReport, contract: Contract) -> Iterator[str]:
-    """The same where an operand is a list: its length is any."""
-    given = len(call.operands)
+    """Problems of the numbers of operands and results, where an operand is a list of any length."""
+    number = len(call.operands)
     least = sum(not (operand.optional or operand.variadic) for operand in contract.operands)
-    if given < least:
-        yield f"it has {given} operands, and the lock has {least} beside a list"
+    if number < least:
+        yield f"it has {number} operands, and the lock has {least} beside a list"
     sizes = call.attributes.get(SEGMENT_SIZES)
     is_backward = contract.operands[0].name == GRADIENTS
     if isinstance(sizes, tuple) and not is_backward:
         total, count = sum(max(size, 0) for size in sizes), len(contract.operands)
         if len(sizes) != count:
             yield f"{SEGMENT_SIZES} has {len(sizes)} sizes, and the lock has {count} operands"
-        elif total not in (given, given - 1):  # the last operand may be the seed
-            yield f"it has {given} operands, and {SEGMENT_SIZES} says {total}"
+        elif total not in (number, number - 1):  # the last operand may be the seed
+            yield f"it has {number} operands, and {SEGMENT_SIZES} says {total}"
     yield from _count_of_results(call, contract)
 
 

@@ -37,11 +37,11 @@ class Cast:
     to_type: str
     """Element type of the result."""
     shape: tuple[int | None, ...]
-    """None for a dynamic dimension."""
+    """The sizes; None for a dynamic dimension."""
     kind: CastKind
     """The effect on values; see `dtypes.cast_kind`."""
     count: int
-    """How often it occurs once everything is inlined into the public functions."""
+    """The number of such casts once everything is inlined into the public functions."""
     bytes: int
     """Bytes read and written by one occurrence. A dynamic dimension counts as 1."""
     total_bytes: int
@@ -75,20 +75,20 @@ class CastReport:
 def casts(module: Module) -> CastReport:
     """List the conversions between element types of a module. `CastReport` says what is counted."""
     times = executions(module.ir)
-    found = [
+    conversions = [
         _cast(convert, name, times[name])
         for name, function in functions(module.ir).items()
         for convert in find_operations(function, CONVERT)
     ]
     kinds: Counter[CastKind] = Counter()
-    for cast in found:
+    for cast in conversions:
         kinds[cast.kind] += cast.count
     return CastReport(
         module=module.name,
-        count=sum(cast.count for cast in found),
-        bytes=sum(cast.total_bytes for cast in found),
+        count=sum(cast.count for cast in conversions),
+        bytes=sum(cast.total_bytes for cast in conversions),
         kinds=dict(kinds.most_common()),
-        casts=tuple(sorted(found, key=lambda cast: -cast.total_bytes)),
+        casts=tuple(sorted(conversions, key=lambda cast: -cast.total_bytes)),
     )
 
 

@@ -28,7 +28,7 @@ class CompositeReport:
     results: tuple[str, ...]
     """Result types, as MLIR text."""
     count: int
-    """How often it occurs once everything is inlined into the public functions."""
+    """The number of such calls once everything is inlined into the public functions."""
     operations: int
     """Number of operations in the decomposition, for one call."""
     bytes: int
@@ -182,7 +182,7 @@ def _measure_function(function: IrOperation, known: dict[str, _Body]) -> _Body:
 def _occurrences(
     module: IrModule, bodies: dict[str, _Body]
 ) -> tuple[dict[tuple[Signature, str], int], int]:
-    """How often each composite occurs once everything is inlined, and the number of operations
+    """The number of each composite's calls once everything is inlined, and the number of operations
     outside composites."""
     times = executions(module)
     # Functions that are reached through plain calls only are not part of a composite.
@@ -212,7 +212,7 @@ def finite(value: Any) -> Any:
 
 
 def composite_count(module: Module) -> dict[str, int]:
-    """How often each composite occurs once everything is inlined, sorted by name."""
+    """The number of each composite's calls once everything is inlined, sorted by name."""
     counts: dict[str, int] = {}
     for row in inspect(module).composites:
         counts[row.name] = counts.get(row.name, 0) + row.count

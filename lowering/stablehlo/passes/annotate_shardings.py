@@ -98,11 +98,11 @@ def annotate_shardings(
 def marks(module: IrModule) -> Iterator[tuple[IrOperation, str]]:
     """The marks on values inside, with their texts."""
     for operation in find_operations(module.operation, _CUSTOM_CALL, _CONSTRAINT):
-        given = attributes(operation)
+        named = attributes(operation)
         if operation.name == _CONSTRAINT:
-            yield operation, str(given["sharding"])
-        elif given["call_target_name"].value == _MARK and GSPMD in given:
-            yield operation, given[GSPMD].value
+            yield operation, str(named["sharding"])
+        elif named["call_target_name"].value == _MARK and GSPMD in named:
+            yield operation, named[GSPMD].value
 
 
 def _mark(old: IrOperation, text: str, *, shardy: bool) -> None:

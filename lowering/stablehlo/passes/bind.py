@@ -94,9 +94,9 @@ class Binding:
     function: Callable[..., Any]
     ignored: Collection[str] = ()
     returns_saved: bool = False
-    """Whether values for a backward may follow the results. Calls without gradients lack these."""
+    """True if values for a backward may follow the results. Calls without gradients lack these."""
     enables_x64: bool = False
-    """Whether it is lowered with 64-bit types, also where the call has none."""
+    """True if the function is lowered with 64-bit types, also where the call has none."""
 
 
 def bind_calls(
@@ -139,18 +139,18 @@ def keyword_attributes(
     Raises:
         BindError: `fn` has no parameter for one of them.
     """
-    given = {name: value for name, value in call.python_attributes().items() if name not in ignored}
+    named = {name: value for name, value in call.python_attributes().items() if name not in ignored}
     accepted = _keywords(fn, len(call.operands))
-    missing = [] if accepted is None else [name for name in given if name not in accepted]
+    missing = [] if accepted is None else [name for name in named if name not in accepted]
     if missing:
         names = ", ".join(missing)
         raise BindError(
             f"{call}: {callable_name(fn)} has no parameter for {names}, which the call sets "
-            f"({_listed({name: given[name] for name in missing})}); give it such a keyword "
+            f"({_listed({name: named[name] for name in missing})}); give it such a keyword "
             f"parameter, or list {names} as ignored if the result does not depend on it "
             f"(ignored=, --ignore-attribute {call.name}={','.join(missing)})"
         )
-    return given
+    return named
 
 
 def _keywords(fn: Callable[..., Any], operands: int) -> set[str] | None:

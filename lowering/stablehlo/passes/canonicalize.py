@@ -49,12 +49,12 @@ def canonicalize(module: IrModule) -> None:
     run_pipeline(module, _PIPELINE)
     # One walk for all: it takes longer than what is done on the way.
     for operation in find_operations(module.operation, *_DEFAULTS, *WITH_LAYOUT, _PAD):
-        name, given = operation.name, operation.attributes
+        name, named = operation.name, operation.attributes
         for key in _DEFAULTS.get(name, ()):
-            if key in given and _DEFAULT_VALUE.fullmatch(str(given[key])):
-                del given[key]
+            if key in named and _DEFAULT_VALUE.fullmatch(str(named[key])):
+                del named[key]
         if name in WITH_LAYOUT:
             strip_layout(operation)
-        elif name == _PAD and all(_NO_PADDING.fullmatch(str(given[key])) for key in _EDGES):
+        elif name == _PAD and all(_NO_PADDING.fullmatch(str(named[key])) for key in _EDGES):
             operation.results[0].replace_all_uses_with(operation.operands[0])
             operation.erase()

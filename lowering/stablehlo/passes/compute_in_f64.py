@@ -64,16 +64,16 @@ def compute_in_f64(module: Module) -> Module:
 
 
 def _nested_operations(function: IrOperation) -> list[IrOperation]:
-    found: list[IrOperation] = []
+    operations: list[IrOperation] = []
     advance = ir().WalkResult.ADVANCE
 
     def visit(operation: IrOperation) -> object:
         if operation.name != "func.func":
-            found.append(operation)
+            operations.append(operation)
         return advance
 
     function.walk(visit, ir().WalkOrder.PRE_ORDER)
-    return found
+    return operations
 
 
 def _refuse(operation: IrOperation) -> None:

@@ -82,24 +82,24 @@ class _Movement:
 
     def narrow(self) -> None:
         """Move data in the narrow type wherever it is cast to that type afterwards."""
-        wanted = self._wanted()
+        narrowed = self._wanted()
         replaced: list[IrValue] = []
-        for operation in self.operations if wanted else ():
-            if operation.name in DATA_MOVEMENT and operation.results[0] in wanted:
+        for operation in self.operations if narrowed else ():
+            if operation.name in DATA_MOVEMENT and operation.results[0] in narrowed:
                 replaced += self._move_narrow(operation)
         erase_unread(replaced, DATA_MOVEMENT)
 
     def _wanted(self) -> set[IrValue]:
         """The values for which a narrow form is needed."""
-        wanted: set[IrValue] = set()
+        narrowed: set[IrValue] = set()
         for operation in self.operations:
             self._note(operation)
             if operation.name == CONVERT and self._goes_back(operation):
-                wanted.add(operation.operands[0])
+                narrowed.add(operation.operands[0])
         for operation in reversed(self.operations):
-            if operation.name != _CONSTANT and operation.results[0] in wanted:
-                wanted.update(v for v in _data(operation) if v in self.origins)
-        return wanted
+            if operation.name != _CONSTANT and operation.results[0] in narrowed:
+                narrowed.update(v for v in _data(operation) if v in self.origins)
+        return narrowed
 
     def _note(self, operation: IrOperation) -> None:
         result = operation.results[0]
@@ -126,8 +126,8 @@ class _Movement:
         return all(_represents(element, self.splats[v]) for v in data if v in self.splats)
 
     def _goes_back(self, cast: IrOperation) -> bool:
-        """Whether a cast narrows a value that came, through data movement, from an even narrower
-        type."""
+        """Return whether a cast narrows a value that came, through data movement, from an even
+        narrower type."""
         wide, narrow = element_type(cast.operands[0]), element_type(cast.results[0])
         origin = self.origins.get(cast.operands[0])
         return (
@@ -171,13 +171,13 @@ def _data(operation: IrOperation) -> list[IrValue]:
 
 
 def _represents(element: str, value: float) -> bool:
-    """Whether a number, including the sign of zero, survives a cast to this element type."""
+    """Return whether a number, including the sign of zero, survives a cast to this element type."""
     import numpy as np
 
-    given = np.asarray(value)
+    number = np.asarray(value)
     with np.errstate(all="ignore"):
-        cast = given.astype(numpy_dtype(element)).astype(given.dtype)
-    return cast.tobytes() == given.tobytes() and cast == given
+        cast = number.astype(numpy_dtype(element)).astype(number.dtype)
+    return cast.tobytes() == number.tobytes() and cast == number
 
 
 def _splat(type_: IrType, number: Any, before: IrOperation) -> IrValue:

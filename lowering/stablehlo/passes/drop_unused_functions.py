@@ -14,8 +14,8 @@ def drop_unused_functions(module: IrModule) -> None:
     Raises:
       UnsupportedOperationError: all functions are private, so that nothing would be left.
     """
-    found = functions(module).values()
-    if found and all(map(is_private, found)):
+    defined = functions(module).values()
+    if defined and all(map(is_private, defined)):
         raise UnsupportedOperationError(
             "all functions of the module are private, so nothing would be left of it; take"
             " `private` from the one that is called from outside"

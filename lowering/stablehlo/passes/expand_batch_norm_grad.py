@@ -66,14 +66,14 @@ def _expansion(call: IrOperation) -> str:
     full, row = call.operands[0].type, call.operands[1].type
     if not full.has_static_shape:
         raise UnsupportedOperationError(f"{OPERATION} of {full}: refine its shape first")
-    given = attributes(call)
-    axis = given["feature_index"].value
+    named = attributes(call)
+    axis = named["feature_index"].value
     others = [dim for dim in range(full.rank) if dim != axis]
     return _EXPANSION.substitute(
         full=full,
         row=row,
         element=full.element_type,
-        epsilon=f"{given['epsilon'].value:.9e}",
+        epsilon=f"{named['epsilon'].value:.9e}",
         count=f"{prod(full.shape[dim] for dim in others):.1f}",
         axis=axis,
         others=", ".join(map(str, others)),

@@ -31,7 +31,7 @@ FEW = 2**16
 MANY = 2**28
 """Elements of a matrix that are too many: 1 GiB of f32."""
 _FLOATS = {"f32": "f32", "f64": "f64", "f16": "f32", "bf16": "f32"}
-"""By element type, in what type products add up."""
+"""The types in which products add up, by element type."""
 
 
 @in_place
@@ -42,10 +42,10 @@ def expand_scatter_additions(module: IrModule) -> None:
     large for any form.
     """
     for scatter in find_operations(module.operation, OPERATION):
-        found = None if is_sharded(scatter) else RowScatter.of(scatter)
-        body = _expanded(found) if found is not None else None
-        if found is not None and body is not None:
-            inline_text(scatter, found.function([*body]), "<scatter>")
+        rows = None if is_sharded(scatter) else RowScatter.of(scatter)
+        body = _expanded(rows) if rows is not None else None
+        if rows is not None and body is not None:
+            inline_text(scatter, rows.function([*body]), "<scatter>")
 
 
 def _expanded(scatter: RowScatter) -> Iterator[str] | None:
@@ -92,7 +92,7 @@ def _by_row(scatter: RowScatter) -> Iterator[str]:
 
 def _by_update(scatter: RowScatter) -> Iterator[str]:
     element, width = scatter.element, scatter.width
-    column, given = tensor("i32", scatter.count, 1), scatter.given_type
+    column, update = tensor("i32", scatter.count, 1), scatter.given_type
     rows = scatter.rows_type
     yield from _compared(scatter, scatter.count, "places")
     yield from _product(scatter, scatter.count, "sums")
@@ -101,16 +101,16 @@ def _by_update(scatter: RowScatter) -> Iterator[str]:
         f'%before = "stablehlo.gather"(%rows, %at) <{{dimension_numbers = #stablehlo.gather<'
         f"offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0],"
         f" index_vector_dim = 1>, slice_sizes = array<i64: 1, {width}>}}>"
-        f" : ({rows}, {column}) -> {given}"
+        f" : ({rows}, {column}) -> {update}"
     )
-    yield f"%after = stablehlo.add %before, %sums : {given}"
+    yield f"%after = stablehlo.add %before, %sums : {update}"
     yield (
         f'%changed = "stablehlo.scatter"(%rows, %at, %after) <{{scatter_dimension_numbers ='
         f" #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0],"
         f" scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> ({{\n"
         f"  ^bb0(%a: tensor<{element}>, %b: tensor<{element}>):\n"
         f"  stablehlo.return %b : tensor<{element}>\n"
-        f"  }}) : ({rows}, {column}, {given}) -> {rows}"
+        f"  }}) : ({rows}, {column}, {update}) -> {rows}"
     )
 
 

@@ -215,7 +215,7 @@ class _Windows:
 
 
 def _windows(call: IrOperation) -> _Windows | None:
-    """What the operation says; None if it selects or adds in another way."""
+    """The windows of the operation; None if it selects or adds in another way."""
     full, source = call.operands[0].type, call.operands[1].type
     if not (full.has_static_shape and source.has_static_shape):
         raise UnsupportedOperationError(f"{OPERATION} of {full}: refine its shape first")
@@ -224,8 +224,8 @@ def _windows(call: IrOperation) -> _Windows | None:
         return None
     if add is None or add.name != "stablehlo.add":
         return None
-    given, rank = attributes(call), full.rank
-    padding = given.get("padding")
+    named, rank = attributes(call), full.rank
+    padding = named.get("padding")
     around = [int(size) for size in padding] if padding is not None else [0] * (2 * rank)
     return _Windows(
         full=str(full),
@@ -233,8 +233,8 @@ def _windows(call: IrOperation) -> _Windows | None:
         source=str(source),
         counts=list(source.shape),
         element=str(full.element_type),
-        windows=_numbers(given.get("window_dimensions"), rank),
-        strides=_numbers(given.get("window_strides"), rank),
+        windows=_numbers(named.get("window_dimensions"), rank),
+        strides=_numbers(named.get("window_strides"), rank),
         low=around[::2],
         high=around[1::2],
         comparison=", ".join(f"{key} = {value}" for key, value in attributes(comparison).items()),

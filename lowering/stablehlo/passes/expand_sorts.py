@@ -36,22 +36,22 @@ def expand_sorts(module: IrModule) -> None:
     (f64, unsigned), with more than `MANY` comparisons, with dynamic shapes or with shardings.
     """
     for sort in find_operations(module.operation, OPERATION):
-        found = None if is_top_k(sort) else _Sort.of(sort)
-        if found is not None:
-            inline_text(sort, found.text(), "<sort>")
+        parsed = None if is_top_k(sort) else _Sort.of(sort)
+        if parsed is not None:
+            inline_text(sort, parsed.text(), "<sort>")
 
 
 @dataclass(frozen=True)
 class _Sort:
     elements: list[str]
-    """Of the operands."""
+    """The element types of the operands."""
     sizes: list[int]
     dim: int
     key: int
     """The operand that is compared."""
     direction: str
     is_total: bool
-    """Whether -0.0 comes before 0.0, and NaN last or first by its sign."""
+    """True if -0.0 comes before 0.0, and NaN last or first by its sign."""
 
     @classmethod
     def of(cls, sort: IrOperation) -> "_Sort | None":
@@ -96,16 +96,16 @@ class _Sort:
 
     def _keys(self) -> Iterator[str]:
         """`%key`: numbers in the order of the elements."""
-        given = tensor(self.elements[self.key], *self.sizes)
+        source = tensor(self.elements[self.key], *self.sizes)
         if self.elements[self.key] not in _FLOATS or not self.is_total:
             yield (
                 f"%key = stablehlo.convert %x{self.key}"
-                f" : ({given}) -> {tensor(self._key_element, *self.sizes)}"
+                f" : ({source}) -> {tensor(self._key_element, *self.sizes)}"
             )
             return
         wide, bits = tensor("f32", *self.sizes), tensor("i32", *self.sizes)
         truth = tensor("i1", *self.sizes)
-        yield f"%wide = stablehlo.convert %x{self.key} : ({given}) -> {wide}"
+        yield f"%wide = stablehlo.convert %x{self.key} : ({source}) -> {wide}"
         yield f"%bits = stablehlo.bitcast_convert %wide : ({wide}) -> {bits}"
         # Bits of negative numbers grow with their distance from zero.
         yield f"%none = stablehlo.constant dense<0> : {bits}"
@@ -151,13 +151,13 @@ class _Sort:
 
     def _moved(self, number: int) -> Iterator[str]:
         """`%sorted0`: an operand in the order of the ranks."""
-        given = self.elements[number]
-        element = "i32" if given == "i1" else given
+        stored = self.elements[number]
+        element = "i32" if stored == "i1" else stored
         result, all_ = tensor(element, *self.sizes), tensor(element, *self._pairs)
         neutral, truth = neutral_element("add", element), tensor("i1", *self._pairs)
         yield (
             f"%data{number} = stablehlo.convert %x{number}"
-            f" : ({tensor(given, *self.sizes)}) -> {result}"
+            f" : ({tensor(stored, *self.sizes)}) -> {result}"
         )
         yield self._broadcast(f"every{number}", f"data{number}", result, all_, self.dim)
         yield f"%rest{number} = stablehlo.constant dense<{neutral}> : {all_}"
@@ -173,7 +173,7 @@ class _Sort:
         )
         yield (
             f"%sorted{number} = stablehlo.convert %found{number}"
-            f" : ({result}) -> {tensor(given, *self.sizes)}"
+            f" : ({result}) -> {tensor(stored, *self.sizes)}"
         )
 
     def _broadcast(self, name: str, of: str, type_: str, result: str, without: int) -> str:

@@ -38,21 +38,21 @@ def flatten_calls(module: IrModule, *, only: Container[str] | None = None) -> No
         UnsupportedOperationError: functions refer to each other in a cycle.
     """
     by_name = functions(module)
-    found = uses(module.operation)
-    if not found.calls:
+    used = uses(module.operation)
+    if not used.calls:
         return
-    kept = found.others | found.composites.keys()
+    kept = used.others | used.composites.keys()
     inlined = {
         name
-        for name in found.calls.keys() & by_name.keys()
+        for name in used.calls.keys() & by_name.keys()
         if (only is None or name in only) and body(by_name[name]) is not None
     }
     removed = {name for name in inlined if is_private(by_name[name]) and name not in kept}
-    if any(len(found.calls[name]) > 1 for name in inlined):
+    if any(len(used.calls[name]) > 1 for name in inlined):
         check_inlining(module, inlined, removed, _REMEDY)
     for name in callees_first(module):
         if name in inlined:
-            *calls, last = found.calls[name]
+            *calls, last = used.calls[name]
             for call in calls:
                 inline_call(call, by_name[name], last_use=False)
             inline_call(last, by_name[name], last_use=name in removed)

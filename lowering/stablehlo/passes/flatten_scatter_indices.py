@@ -28,15 +28,15 @@ def flatten_scatter_indices(module: IrModule) -> None:
     """Flatten every scatter of whole rows. Those with several operands, dynamic shapes, ui64
     indices or shardings stay, as do those whose updates are parts of rows."""
     for scatter in find_operations(module.operation, OPERATION):
-        found = None if is_sharded(scatter) else RowScatter.of(scatter)
-        if found is not None:
-            text = found.function([*_flat(found)])
+        rows = None if is_sharded(scatter) else RowScatter.of(scatter)
+        if rows is not None:
+            text = rows.function([*_flat(rows)])
             inline_text(scatter, text, "<scatter>")
 
 
 def _flat(scatter: RowScatter) -> Iterator[str]:
     """`%changed` of `%rows`, `%places` and `%given`."""
-    element, rows, given = scatter.element, scatter.rows_type, scatter.given_type
+    element, rows, update = scatter.element, scatter.rows_type, scatter.given_type
     count, width = scatter.count, scatter.width
     scalar, places, column = f"tensor<{element}>", scatter.places_type, tensor("i32", count, 1)
     truth, truths = tensor("i1", count), tensor("i1", count, width)
@@ -53,12 +53,12 @@ def _flat(scatter: RowScatter) -> Iterator[str]:
         )
         written = ("target", target, "given")
     else:
-        yield f"%neutral = stablehlo.constant dense<{neutral}> : {given}"
+        yield f"%neutral = stablehlo.constant dense<{neutral}> : {update}"
         yield (
             f"%are_outside = stablehlo.broadcast_in_dim %is_outside, dims = [0]"
             f" : ({truth}) -> {truths}"
         )
-        yield f"%kept = stablehlo.select %are_outside, %neutral, %given : {truths}, {given}"
+        yield f"%kept = stablehlo.select %are_outside, %neutral, %given : {truths}, {update}"
         written = ("rows", rows, "kept")
     name, target, updates = written
     region = f"%c = stablehlo.{scatter.combination} %a, %b : {scalar}\n  "
@@ -70,7 +70,7 @@ def _flat(scatter: RowScatter) -> Iterator[str]:
         f"  ^bb0(%a: {scalar}, %b: {scalar}):\n"
         f"  {region if scatter.combination else ''}"
         f"stablehlo.return %{'c' if scatter.combination else 'b'} : {scalar}\n"
-        f"  }}) : ({target}, {column}, {given}) -> {target}"
+        f"  }}) : ({target}, {column}, {update}) -> {target}"
     )
     end = f"[0:{scatter.rows}, 0:{width}] : ({target}) -> {rows}"
     yield f"%changed = stablehlo.slice %scattered {end}"

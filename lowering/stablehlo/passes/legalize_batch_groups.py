@@ -20,16 +20,16 @@ def legalize_batch_groups(module: IrModule) -> None:
     """Change every convolution with several groups of batches. Those with dynamic shapes or
     shardings stay."""
     for convolution in find_operations(module.operation, OPERATION):
-        found = Convolution.of(convolution)
+        parsed = Convolution.of(convolution)
         is_static = convolution.operands[0].type.has_static_shape
-        if is_static and found.batch_groups > 1 and not is_sharded(convolution):
-            _regroup(convolution, found)
+        if is_static and parsed.batch_groups > 1 and not is_sharded(convolution):
+            _regroup(convolution, parsed)
 
 
 def _regroup(operation: IrOperation, found: Convolution) -> None:
-    given, groups = operation.operands[0], found.batch_groups
+    operand, groups = operation.operands[0], found.batch_groups
     batch, feature = found.numbers.input_batch, found.numbers.input_feature
-    sizes = [*given.type.shape]
+    sizes = [*operand.type.shape]
     split = [*sizes[:batch], groups, sizes[batch] // groups, *sizes[batch + 1 :]]
     # Of the split tensor: the groups stand before the batches, and go before the features.
     rest = [dim for dim in range(len(split)) if dim != batch]
@@ -37,16 +37,16 @@ def _regroup(operation: IrOperation, found: Convolution) -> None:
     place = rest.index(features)
     order = [*rest[:place], batch, *rest[place:]]
     sizes[batch], sizes[feature] = sizes[batch] // groups, sizes[feature] * groups
-    value = inserted(operation, "stablehlo.reshape", resized(given.type, split), given)
+    value = inserted(operation, "stablehlo.reshape", resized(operand.type, split), operand)
     value = inserted(
         operation,
         "stablehlo.transpose",
-        resized(given.type, [split[dim] for dim in order]),
+        resized(operand.type, [split[dim] for dim in order]),
         value,
         permutation=integers(operation, order),
     )
     operation.operands[0] = inserted(
-        operation, "stablehlo.reshape", resized(given.type, sizes), value
+        operation, "stablehlo.reshape", resized(operand.type, sizes), value
     )
     operation.attributes["batch_group_count"] = attribute(operation, "1 : i64")
     operation.attributes["feature_group_count"] = attribute(operation, f"{groups} : i64")

@@ -60,16 +60,16 @@ def _unary(name: str) -> Callable[[IrOperation], None]:
 
 
 def _top_k(call: IrOperation) -> None:
-    given = dictionary_items(attributes(call).get("mhlo.attributes"))
-    if "k" not in given:
+    items = dictionary_items(attributes(call).get("mhlo.attributes"))
+    if "k" not in items:
         raise UnsupportedOperationError(
             f"custom call @mhlo.topk in @{_enclosing_function(call)} has no attribute k; "
             "expected mhlo.attributes = {k = <number of entries>}"
         )
-    if "largest" in given and not given["largest"].value:
+    if "largest" in items and not items["largest"].value:
         _smallest_k(call)
     else:
-        replace_operation(call, "chlo.top_k", {"k": given["k"]})
+        replace_operation(call, "chlo.top_k", {"k": items["k"]})
 
 
 # chlo.top_k only supports the largest entries. XLA sorts by total order, smallest first.

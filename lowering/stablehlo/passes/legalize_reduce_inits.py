@@ -71,7 +71,7 @@ def _legal(reduction: IrOperation) -> str | None:
 
 
 def _starts_from(reduction: IrOperation, neutral: str, element: str) -> bool:
-    """Whether a reduction starts from a constant with the bits of a number, or from NaN."""
+    """Return whether a reduction starts from a constant with the bits of a number, or from NaN."""
     import numpy as np
 
     owner = defining_operation(reduction.operands[1])

@@ -22,30 +22,30 @@ def pad_dilated_inputs(module: IrModule) -> None:
     """Pad the inputs of convolutions with `lhs_dilation`. Whole transposed convolutions stay, and
     those with dynamic shapes or shardings."""
     for convolution in find_operations(module.operation, OPERATION):
-        found = Convolution.of(convolution)
-        is_spread = any(dilation > 1 for dilation in found.lhs_dilation)
+        parsed = Convolution.of(convolution)
+        is_spread = any(dilation > 1 for dilation in parsed.lhs_dilation)
         is_static = convolution.operands[0].type.has_static_shape
-        if is_spread and is_static and not (found.is_transposed or is_sharded(convolution)):
-            _pad(convolution, found)
+        if is_spread and is_static and not (parsed.is_transposed or is_sharded(convolution)):
+            _pad(convolution, parsed)
 
 
 def _pad(operation: IrOperation, found: Convolution) -> None:
-    given = operation.operands[0]
-    rank = len(given.type.shape)
-    low, high, interior, sizes = [0] * rank, [0] * rank, [0] * rank, [*given.type.shape]
+    operand = operation.operands[0]
+    rank = len(operand.type.shape)
+    low, high, interior, sizes = [0] * rank, [0] * rank, [0] * rank, [*operand.type.shape]
     for dim, around, dilation in zip(
         found.numbers.input_spatial, found.padding, found.lhs_dilation, strict=True
     ):
         (low[dim], high[dim]), interior[dim] = around, dilation - 1
         spread = (sizes[dim] - 1) * dilation + 1 if sizes[dim] else 0
         sizes[dim] = spread + sum(around)
-    is_integer = str(given.type.element_type).startswith(("i", "ui"))
-    zero = constant(operation, resized(given.type, []), "0" if is_integer else "0.0")
+    is_integer = str(operand.type.element_type).startswith(("i", "ui"))
+    zero = constant(operation, resized(operand.type, []), "0" if is_integer else "0.0")
     operation.operands[0] = inserted(
         operation,
         "stablehlo.pad",
-        resized(given.type, sizes),
-        given,
+        resized(operand.type, sizes),
+        operand,
         zero,
         edge_padding_low=integers(operation, low),
         edge_padding_high=integers(operation, high),

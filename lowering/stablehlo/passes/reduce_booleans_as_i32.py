@@ -74,8 +74,8 @@ def _as_numbers(reduction: IrOperation) -> str | None:
     is_boolean = len(reduction.results) == 1 and str(full.element_type) == "i1"
     if not is_boolean or not rows.has_static_shape or is_sharded(reduction):
         return None
-    found = _TRUTH_TABLES.get(truth_table(reduction) or ())
-    if found is None:
+    row = _TRUTH_TABLES.get(truth_table(reduction) or ())
+    if row is None:
         return None
     i32 = integer_type(reduction, 32)
     return _NUMBERS.substitute(
@@ -83,14 +83,14 @@ def _as_numbers(reduction: IrOperation) -> str | None:
         rows=rows,
         wide=resized(full, element=i32),
         counts=resized(rows, element=i32),
-        operation=found[0],
-        start=found[1],
+        operation=row[0],
+        start=row[1],
         dimensions=", ".join(map(str, attributes(reduction)["dimensions"])),
     )
 
 
 def truth_table(reduction: IrOperation) -> tuple[bool, ...] | None:
-    """What the region makes of two booleans; None if it has an operation that is not known here."""
+    """The results of the region for all pairs of booleans; None if it has an unknown operation."""
     block = reduction.regions[0].blocks[0]
     *operations, terminator = (operation.operation for operation in block.operations)
     results: list[bool] = []
@@ -115,5 +115,5 @@ def _value(value: IrValue, known: Mapping[IrValue, bool]) -> bool | None:
     owner = defining_operation(value)
     if owner is None or owner.name != "stablehlo.constant":
         return None
-    found = splat_value(owner)
-    return None if found is None else bool(found)
+    splat = splat_value(owner)
+    return None if splat is None else bool(splat)

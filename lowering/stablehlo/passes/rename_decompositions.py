@@ -17,10 +17,10 @@ def rename_decompositions(module: IrModule) -> None:
     the program does, and not on how it was built.
     """
     by_name = functions(module)
-    found = uses(module.operation)
-    order = decompositions(module, found)
+    used = uses(module.operation)
+    order = decompositions(module, used)
     fresh = Namer(by_name.keys() - set(order))
-    names = {name: fresh(f"{composite_name(found.composites[name][0])}.impl") for name in order}
+    names = {name: fresh(f"{composite_name(used.composites[name][0])}.impl") for name in order}
     for old, new in names.items():
-        rename(by_name[old], new, found.composites[old])
+        rename(by_name[old], new, used.composites[old])
         module.body.append(by_name[old].detach_from_parent())

@@ -27,13 +27,13 @@ def share_decompositions(module: IrModule) -> None:
     merged first, so that functions that contain them can be equal as well.
     """
     by_name = functions(module)
-    found = uses(module.operation)
-    candidates = set(decompositions(module, found))
+    used = uses(module.operation)
+    candidates = set(decompositions(module, used))
     kept: dict[_Key, str] = {}
     for name in callees_first(module):
         if name not in candidates:
             continue
-        users = found.composites[name]
+        users = used.composites[name]
         key = (frozenset(map(signature, users)), _text_without_name(by_name[name]))
         # The first function stays. Its users may be gone by the time a later function is compared,
         # because they were inside a duplicate. The users of the later function still exist.

@@ -82,18 +82,18 @@ def replace_calls(
     """`to_custom_call` with a target, and the attributes that it does without, for each call."""
     result = module.copy_ir()
     for composite in composites_of(result):
-        found = targets.get(signature(composite))
-        if found is not None:
-            _replace(composite, *found)
+        replacement = targets.get(signature(composite))
+        if replacement is not None:
+            _replace(composite, *replacement)
     return drop_unused_functions(Module(result))
 
 
 def _replace(composite: IrOperation, target: str, left_out: Collection[str]) -> None:
     kinds, name = ir(), composite_name(composite)
     attached = dictionary_items(attributes(composite).get("composite_attributes"))
-    given = {key: value for key, value in attached.items() if key not in left_out}
+    kept = {key: value for key, value in attached.items() if key not in left_out}
     with building(composite.context):
-        config = {key: to_ffi(value, f"{name}: {key}") for key, value in given.items()}
+        config = {key: to_ffi(value, f"{name}: {key}") for key, value in kept.items()}
         written = {
             "call_target_name": kinds.StringAttr.get(target),
             "api_version": kinds.IntegerAttr.get(kinds.IntegerType.get_signless(32), _TYPED_FFI),

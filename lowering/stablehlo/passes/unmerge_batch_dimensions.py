@@ -60,9 +60,9 @@ class _Separation:
 
     def __init__(self) -> None:
         self._apart: dict[IrValue, IrValue] = {}
-        """By merged value: the same value before the merge."""
+        """The value before the merge, by merged value."""
         self.replaced: list[IrValue] = []
-        """In program order: what may be unread in the end."""
+        """The values that may be unread in the end, in program order."""
 
     def visit(self, operation: IrOperation) -> None:
         if operation.name == _RESHAPE:
@@ -83,7 +83,7 @@ class _Separation:
             self.replaced.append(result)
 
     def _follow(self, operation: IrOperation) -> None:
-        """The same operation, on the value before the merge."""
+        """Apply the same operation to the value before the merge."""
         source, result = self._apart[operation.operands[0]], operation.results[0]
         extra = len(source.type.shape) - len(result.type.shape)
         changed: dict[str, Any] = {}

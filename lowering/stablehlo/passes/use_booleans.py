@@ -69,7 +69,7 @@ def _compare(comparison: IrOperation, direction: str, left: IrValue, right: IrVa
 
 
 def _is_boolean(value: IrValue) -> bool:
-    """Whether all elements are 0 or 1, made of booleans."""
+    """Return whether all elements are 0 or 1, made of booleans."""
     owner = defining_operation(value)
     if owner is None or is_sharded(owner):
         return False
@@ -108,5 +108,5 @@ def _as_boolean(owner: IrOperation, known: dict[IrValue, IrValue]) -> IrValue:
     if owner.name == "stablehlo.xor":  # LiteRT 2.3 has none of booleans
         unequal = attribute(owner, "#stablehlo<comparison_direction NE>")
         return inserted(owner, COMPARISON, type_, *operands, comparison_direction=unequal)
-    given = {name: value for name, value in attributes(owner).items() if name != "xla_shape"}
-    return inserted(owner, owner.name, type_, *operands, **given)
+    kept = {name: value for name, value in attributes(owner).items() if name != "xla_shape"}
+    return inserted(owner, owner.name, type_, *operands, **kept)

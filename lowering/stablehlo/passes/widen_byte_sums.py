@@ -27,7 +27,7 @@ def widen_byte_sums(module: IrModule) -> None:
 
 
 def _adds(reduction: IrOperation) -> bool:
-    """Whether the region is one addition of its arguments."""
+    """Return whether the region is one addition of its arguments."""
     add, *rest = (operation.operation for operation in reduction.regions[0].blocks[0].operations)
     return add.name == "stablehlo.add" and len(rest) == 1
 

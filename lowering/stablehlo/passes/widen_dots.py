@@ -95,16 +95,16 @@ def _readers(product: IrValue) -> _Readers | None:
 
 def _cast_to(module: IrModule) -> dict[IrValue, set[str]]:
     """The element types that each value is cast to, directly or after data movement."""
-    found: dict[IrValue, set[str]] = {}
+    types: dict[IrValue, set[str]] = {}
     # In reverse order, so that the uses of a result are known before its operation is reached.
     for operation in reversed(find_operations(module.operation, CONVERT, *DATA_MOVEMENT)):
         result = operation.results[0]
         if operation.name == CONVERT:
-            found.setdefault(operation.operands[0], set()).add(element_type(result))
-        elif result in found:
+            types.setdefault(operation.operands[0], set()).add(element_type(result))
+        elif result in types:
             for index in data_operands(operation):
-                found.setdefault(operation.operands[index], set()).update(found[result])
-    return found
+                types.setdefault(operation.operands[index], set()).update(types[result])
+    return types
 
 
 OPTIONS = switch(

@@ -60,7 +60,7 @@ def all_with_and_without(programs: Mapping[str, Call], *entries: str) -> str:
     def run(arguments: Any) -> Any:
         return {name: program(*arguments[name]) for name, (program, _) in programs.items()}
 
-    arguments = {name: given for name, (_, given) in programs.items()}
+    arguments = {name: values for name, (_, values) in programs.items()}
     compiled = jax.jit(run)
     before = compiled(arguments)
     with composites.jax.enabled(*entries):
@@ -84,16 +84,16 @@ def calls_in(text: str) -> list[str]:
 
 
 def left_alone() -> Counter[tuple[str, str]]:
-    """How many calls of each entry were left alone so far, by reason."""
-    found: Counter[tuple[str, str]] = Counter()
+    """The number of calls of each entry that were left alone so far, by reason."""
+    counts: Counter[tuple[str, str]] = Counter()
     for name, entry in composites.jax.stats().entries.items():
         for fallback in entry.fallbacks:
-            found[name, fallback.reason] += fallback.calls
-    return found
+            counts[name, fallback.reason] += fallback.calls
+    return counts
 
 
 def reasons(entry: str, since: Counter[tuple[str, str]]) -> list[str]:
-    """Why calls of an entry were left alone since then."""
+    """The reasons why calls of an entry were left alone since then."""
     return [reason for name, reason in left_alone() - since if name == f"ptxla.{entry}"]
 
 
@@ -107,7 +107,7 @@ def assert_left_alone(programs: Mapping[str, tuple[str, Call, str]]) -> None:
     missing = [
         f"{name}: {reason!r} is none of {reasons(entry, before)}"
         for name, (entry, _, reason) in programs.items()
-        if not any(reason in found for found in reasons(entry, before))
+        if not any(reason in other for other in reasons(entry, before))
     ]
     assert not missing, "\n".join(missing)
 
@@ -119,9 +119,9 @@ def assert_same_errors(calls: Mapping[str, Function], *entries: str) -> None:
         expected = _error(call)
         assert expected is not None, f"{name} raises no error"
         with composites.jax.enabled(*entries):
-            found = _error(call)
-        if found != expected:
-            others.append(f"{name}: {found}, and without composites {expected}")
+            actual = _error(call)
+        if actual != expected:
+            others.append(f"{name}: {actual}, and without composites {expected}")
     assert not others, "\n".join(others)
 
 
@@ -149,7 +149,7 @@ def of_linen(module: Any, x: Any, **options: Any) -> tuple[Function, Any]:
 
 
 def of_nnx(module: Any) -> tuple[Function, Any]:
-    """The same of a module of flax.nnx."""
+    """The function and the variables of a module of flax.nnx, as `of_linen` has them."""
     from flax import nnx
 
     graph, state = nnx.split(module)

@@ -1,4 +1,4 @@
-"""Which decompositions computations have had."""
+"""Counts of the decompositions that computations have had."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from lowering.stats.data import EntryStats
 
 
 def decompositions_since(before: Mapping[str, EntryStats], name: str) -> dict[str, int]:
-    """How many computations of an entry have had which decomposition since."""
+    """The number of an entry's computations since `before`, by their decomposition."""
     now, then = composites.stats().entries[name].decompositions, {}
     if name in before:
         then = dict(before[name].decompositions)

@@ -1,6 +1,6 @@
-"""What this machine has."""
+"""The devices of this machine."""
 
 import jax
 
 HAS_GPU = any(device.platform == "gpu" for device in jax.devices())
-"""Whether there is a GPU that jax can use."""
+"""True if there is a GPU that jax can use."""

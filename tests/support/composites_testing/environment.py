@@ -34,7 +34,7 @@ def prepare() -> None:
 
 
 def is_full_level() -> bool:
-    """Whether XLA optimizes in this process, as it does in users'."""
+    """Return whether XLA optimizes in this process, as it does in users'."""
     return os.environ.get(LEVEL) == FULL
 
 

@@ -134,11 +134,11 @@ def export_example(name: str, kind: str, **options: Any) -> Program:
 
 
 def compare(got: Mapping[str, np.ndarray], want: Mapping[str, torch.Tensor]) -> None:
-    """The same names, and numbers within 1e-5 of each output's largest value (or 1e-6)."""
+    """Check names, and numbers within 1e-5 of each output's largest value (or 1e-6)."""
     assert sorted(got) == sorted(want)
     for name, tensor in want.items():
         expected = tensor.detach().numpy()
-        found = np.asarray(got[name])
-        assert found.dtype == expected.dtype, name
+        actual = np.asarray(got[name])
+        assert actual.dtype == expected.dtype, name
         atol = 1e-6 + 1e-5 * np.abs(expected).max()
-        np.testing.assert_allclose(found, expected, rtol=0, atol=atol, err_msg=name)
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=atol, err_msg=name)

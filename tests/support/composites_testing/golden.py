@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 Parts = Mapping[str, str]
-"""Of a case, by name."""
+"""The parts of a case, by name."""
 
 
 def read_cases(path: Path) -> dict[str, dict[str, str]]:

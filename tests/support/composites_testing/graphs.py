@@ -1,4 +1,4 @@
-"""Whether two graphs compute the same: equal numbers for values that are computed alike.
+"""Checks that two graphs compute the same: equal numbers for values that are computed alike.
 
 That a composite has the bits of stock torch_xla does not need a run where its decomposition is the
 graph of stock. Here a graph is HLO, as torch_xla gives it to XLA, and each of its values gets a
@@ -50,7 +50,7 @@ class Value:
     called: tuple[Number, ...] = ()
     """The results of the computations that it calls, such as that of a reduction."""
     attributes: bytes = b""
-    """As protobuf; for data and constants, the bytes of their elements."""
+    """The attributes as protobuf; for data and constants, the bytes of their elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Graph:
     results: tuple[Number, ...]
     """One number for each tensor."""
     composites: Counter[str]
-    """By name, without those in the decomposition of another."""
+    """The composites by name, without those in the decomposition of another."""
 
 
 @dataclass(slots=True)
@@ -103,13 +103,13 @@ class Numbering:
         return Graph(results, reading.composites)
 
     def number(self, value: Value) -> Number:
-        found = self.numbers.setdefault(value, len(self.values))
-        if found == len(self.values):
+        number = self.numbers.setdefault(value, len(self.values))
+        if number == len(self.values):
             self.values.append(value)
-        return found
+        return number
 
     def difference(self, one: Number, other: Number) -> str:
-        """The first operation, from the results backwards, in which two values differ."""
+        """The first operation, from the results back, in which two values differ."""
         left, right = self.values[one], self.values[other]
         if (left.opcode, left.type, left.attributes) == (
             right.opcode,
@@ -193,9 +193,9 @@ class _Reading:
         rules = _NARROW_RULES if type_[:1] in _NARROW else _RULES
         rule = rules.get(instruction.opcode)
         if rule is not None:
-            found = rule(_Operation(instruction, type_, operands, read))
-            if found is not None:
-                return found if isinstance(found, int) else numbering.number(found)
+            result = rule(_Operation(instruction, type_, operands, read))
+            if result is not None:
+                return result if isinstance(result, int) else numbering.number(result)
         called = tuple(map(self._function, instruction.called_computation_ids))
         return numbering.number(
             Value(instruction.opcode, type_, operands, called, _attributes(instruction))

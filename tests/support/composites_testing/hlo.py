@@ -12,7 +12,7 @@ from lowering.stablehlo import Module, bindings, compile_module
 
 
 def hlo_of(function: Callable[..., Any], *arrays: Any, **options: Any) -> bytes:
-    """What jax lowers a function to."""
+    """The HLO to which jax lowers a function."""
     lowered = jax.jit(function, **options).lower(*arrays)
     return bytes(lowered.compiler_ir(dialect="hlo").as_serialized_hlo_module_proto())
 

@@ -65,18 +65,18 @@ def array_of(tensor: torch.Tensor) -> Any:
 def calls(definition: Definition, dtype: torch.dtype, most: int) -> list[TorchCall]:
     """Some calls of an entry: of its samples, or of those of PyTorch's tests."""
     entry = definition.entry
-    found: list[TorchCall] = []
+    torch_calls: list[TorchCall] = []
     named = named_samples(entry)
     if named is not None:
         for arguments, keywords in calls_of(named, dtype, entry.qualified):
-            found += _of_sample(definition, arguments, keywords)
+            torch_calls += _of_sample(definition, arguments, keywords)
     elif entry.op is not None and entry.adapt is None:
         for sample in samples_of(entry.op, dtype, gradients=False):
-            found += _of_operator(definition, sample)
-            if len(found) > 40 * most:
+            torch_calls += _of_operator(definition, sample)
+            if len(torch_calls) > 40 * most:
                 break
-    step = max(len(found) // most, 1)
-    return found[::step][:most]
+    step = max(len(torch_calls) // most, 1)
+    return torch_calls[::step][:most]
 
 
 def _of_sample(
@@ -115,14 +115,14 @@ def _bound(
 
 def _of_operator(definition: Definition, sample: Any) -> list[TorchCall]:
     overload = find_overload(definition.signature)
-    found: list[TorchCall] = []
+    seen: list[TorchCall] = []
 
     class Watch(TorchDispatchMode):
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             if func is overload:
-                found.append(_bound(definition, args, kwargs or {}))
+                seen.append(_bound(definition, args, kwargs or {}))
             return func(*args, **(kwargs or {}))
 
     try:
@@ -130,8 +130,8 @@ def _of_operator(definition: Definition, sample: Any) -> list[TorchCall]:
             sample.function(*sample.arguments, **sample.keywords)
     except Exception:  # a sample of another overload
         return []
-    if found:
-        return found
+    if seen:
+        return seen
     try:  # operators that PyTorch decomposes before a mode sees them
         with torch.no_grad():
             overload(*sample.arguments, **sample.keywords)
@@ -159,7 +159,7 @@ def composite_names(text: str) -> list[str]:
 
 
 def bits(values: Any) -> list[Any]:
-    """What results are to the last bit: for each, whether it is of JAX, its type, and its bytes."""
+    """The bits of results: for each, whether it is of JAX, its type, and its bytes."""
     return [
         (isinstance(x, jax.Array), getattr(x, "weak_type", None), np.asarray(x).dtype,
          np.shape(x), np.asarray(x).tobytes())

@@ -14,7 +14,7 @@ from lowering.sample_calls import ExampleCall, NoCalls
 CATALOG = load_catalog(files=())
 ENTRIES = Entries(CATALOG)
 RANDOM = ("dropout", "drop_path")
-"""They draw random numbers."""
+"""The entries that draw random numbers."""
 
 
 def example_of(definition: Definition) -> ExampleCall:

@@ -32,11 +32,11 @@ class Sample:
     dtype: torch.dtype = F32
     keywords: Mapping[str, Any] = field(default_factory=dict)
     size: float = 1.0
-    """Of the operands."""
+    """The size of the operands."""
     calls: int = 2
     """Kernels of forward and backward, and of composites in their decompositions."""
     tolerance: float | None = None
-    """By default that of the dtype."""
+    """The tolerance, by default that of the dtype."""
     module: str = ""
     """The module of the kernels, where several are listed for a composite."""
 
@@ -60,8 +60,8 @@ class Sample:
         program = composites.export(module, (weights, *others), train=True)
         named = {f"param:{key}": value.detach() for key, value in module.named_parameters()}
         named["rng_seed"] = torch.tensor(12345678901)
-        given = iter((weights, *others))
-        tensors = [named[v.name] if v.name in named else next(given) for v in program.inputs]
+        rest = iter((weights, *others))
+        tensors = [named[v.name] if v.name in named else next(rest) for v in program.inputs]
         return program, arrays_of(program, tensors)
 
 

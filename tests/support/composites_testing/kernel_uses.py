@@ -1,4 +1,4 @@
-"""What is said of the kernels of a program."""
+"""Statements about the kernels of a program."""
 
 import re
 from collections.abc import Callable, Sequence

@@ -59,9 +59,9 @@ def changed(module: Module, change: Pass) -> Module:
 def same_bits(module: Module, change: Pass, *inputs: Any) -> str:
     """The text after a pass. The results for these inputs have the same bits as before."""
     after = changed(module, change)
-    for want, found in zip(run(module, *inputs), run(after, *inputs), strict=True):
-        assert found.dtype == want.dtype
-        assert found.tobytes() == want.tobytes(), f"{found} instead of {want}"
+    for want, got in zip(run(module, *inputs), run(after, *inputs), strict=True):
+        assert got.dtype == want.dtype
+        assert got.tobytes() == want.tobytes(), f"{got} instead of {want}"
     return after.text
 
 
@@ -87,10 +87,10 @@ def random_inputs(types: tuple[str, ...]) -> list[Any]:
 
 
 def same_values(module: Module, change: Pass, *inputs: Any) -> str:
-    """The same, where a NaN may be any other one."""
+    """The text after a pass. The results have the same values as before; any NaN equals another."""
     after = changed(module, change)
-    for want, found in zip(run(module, *inputs), run(after, *inputs), strict=True):
-        np.testing.assert_array_equal(found, want)
+    for want, got in zip(run(module, *inputs), run(after, *inputs), strict=True):
+        np.testing.assert_array_equal(got, want)
     return after.text
 
 

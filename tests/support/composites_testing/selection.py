@@ -1,4 +1,4 @@
-"""What a change has to pass, and what is more of the same and marked as exhaustive."""
+"""The tests that a change has to pass, and more of the same, which are marked as exhaustive."""
 
 from collections.abc import Collection, Iterable
 from typing import Any

@@ -20,10 +20,10 @@ class Subjects:
     raises: Collection[str] = ()
     """The subjects that raise, the same in both runs."""
     label: str = ""
-    """What stands before their names, where several tables are compared at once."""
+    """The text before their names, where several tables are compared at once."""
 
     def unexpected(self, found: Collection[str]) -> bool:
-        """Whether a graph has other composites than those that are expected."""
+        """Return whether a graph has other composites than those that are expected."""
         emitted = {f"ptxla.{composite}" for composite in self.emits}
         allowed = emitted | {f"ptxla.{composite}" for composite in self.may}
         return not emitted <= set(found) <= allowed

@@ -20,13 +20,13 @@ def values(
 
 
 def compilations() -> int:
-    """How many graphs torch_xla has compiled in this process."""
+    """The number of graphs that torch_xla has compiled in this process."""
     data = metrics.metric_data("CompileTime")
     return data[0] if data else 0
 
 
 def gradient_of(leaf: torch.Tensor) -> torch.Tensor:
-    """What a backward has left."""
+    """The gradient that a backward left in a leaf."""
     assert leaf.grad is not None
     return leaf.grad
 

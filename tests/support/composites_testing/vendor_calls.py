@@ -41,17 +41,17 @@ class Form:
     trained: tuple[str, ...]
     """Inputs whose gradients are computed too."""
     dtype: torch.dtype
-    """Of the inputs that are shapes."""
+    """The dtype of the inputs that are shapes."""
     keywords: Mapping[str, Any]
 
     def tensors(self, device: str) -> dict[str, torch.Tensor]:
         """The inputs; on the CPU, bf16 is computed in f32."""
         tensors = {}
-        for number, (name, given) in enumerate(self.inputs.items()):
-            if isinstance(given, tuple):
-                tensor = wave(*given, dtype=self.dtype, shift=number)
+        for number, (name, described) in enumerate(self.inputs.items()):
+            if isinstance(described, tuple):
+                tensor = wave(*described, dtype=self.dtype, shift=number)
             else:
-                tensor = given.clone()
+                tensor = described.clone()
             if device == "cpu" and self.dtype == torch.bfloat16 and tensor.is_floating_point():
                 tensor = tensor.float()
             tensors[name] = tensor.to(device).requires_grad_(name in self.trained)
@@ -109,7 +109,7 @@ def read_forms(file: str, namespace: str = "", **named: Any) -> dict[str, dict[s
 
 
 def _read_form(row: Mapping[str, Any], namespace: str, named: Mapping[str, Any]) -> Form:
-    inputs = {name: _read_tensor(given, named) for name, given in row["tensors"].items()}
+    inputs = {name: _read_tensor(described, named) for name, described in row["tensors"].items()}
     options = row.get("with", {})
     return Form(
         call=named.get(row["call"]) or _function(row["call"]),
@@ -138,10 +138,10 @@ def _function(name: str) -> Callable[..., Any]:
     """A function of torch, or of a module that a registry is beside."""
     module, _, function = name.partition(".")
     if module in ("F", "torch"):
-        found: Callable[..., Any] = getattr(
+        loaded: Callable[..., Any] = getattr(
             torch.nn.functional if module == "F" else torch, function
         )
-        return found
+        return loaded
     return Later(module, function)
 
 
@@ -170,8 +170,8 @@ def gradients(called: Sequence[Called]) -> list[list[torch.Tensor]]:
     first = [results[0] for _, _, results in trained]
     leaves = [tensors[name] for form, tensors, _ in trained for name in form.trained]
     waves = [wave(*result.shape).to(result) for result in first]
-    found = iter(torch.autograd.grad(first, leaves, waves) if first else ())
-    return [[next(found) for _ in form.trained] for form, _, _ in called]
+    grads = iter(torch.autograd.grad(first, leaves, waves) if first else ())
+    return [[next(grads) for _ in form.trained] for form, _, _ in called]
 
 
 def check_forms(
@@ -299,8 +299,8 @@ def values_and_gradients(
     reached = [result for result in results if result.requires_grad]
     grads = [wave(*r.shape, dtype=r.dtype).to(device) for r in reached]
     trained = [leaf for leaf in leaves if leaf.requires_grad]
-    found = torch.autograd.grad(reached, trained, grads) if reached else ()
-    return [result.detach() for result in results], list(found)
+    of_trained = torch.autograd.grad(reached, trained, grads) if reached else ()
+    return [result.detach() for result in results], list(of_trained)
 
 
 def _is_integer(tensor: torch.Tensor) -> bool:

@@ -9,10 +9,10 @@ _BLOCK = re.MULTILINE | re.DOTALL
 def written_composites(stablehlo: str) -> Counter[str]:
     """Composites by name, without those in the decomposition of another."""
     functions = dict(re.findall(r"^  func\.func (?:\w+ )?@([\w.]+)(.*?)^  }$", stablehlo, _BLOCK))
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     pending = ["main"]
     while pending:
         body = functions.pop(pending.pop(), "")
-        found.update(re.findall(r'stablehlo\.composite "([^"]+)"', body))
+        counts.update(re.findall(r'stablehlo\.composite "([^"]+)"', body))
         pending.extend(re.findall(r"\bcall @([\w.]+)", body))
-    return found
+    return counts
