@@ -40,17 +40,21 @@ class Difference:
     """The first place in the sources, or the entry's place in its file."""
 
 
-def compare_mentions(registries: Sequence[Registry], folders: Iterable[Path]) -> list[Difference]:
-    """Compare the composites of registries with those that the files of folders mention."""
+def source_files(folder: Path) -> list[Path]:
+    """The files of a folder that are read as sources."""
+    files = (path for path in folder.rglob("*") if path.suffix in SUFFIXES and path.is_file())
+    return [path for path in files if path.stat().st_size <= LARGEST]
+
+
+def compare_mentions(registries: Sequence[Registry], files: Iterable[Path]) -> list[Difference]:
+    """Compare the composites of registries with those that source files mention."""
     either = "|".join(sorted({re.escape(registry.namespace) for registry in registries}))
     quoted = re.compile(rf"""["'`]((?:{either})\.[A-Za-z0-9_.$]*[A-Za-z0-9_$])["'`]""")
     entries = [entry for registry in registries for entry in registry.composites]
     mentioned: dict[str, str] = {}
     keys: dict[str, dict[str, str]] = {}
     anywhere: set[str] = set()
-    for path in sorted(file for folder in folders for file in folder.rglob("*")):
-        if path.suffix not in SUFFIXES or not path.is_file() or path.stat().st_size > LARGEST:
-            continue
+    for path in sorted(files):
         text = path.read_text(encoding="utf-8", errors="replace")
         names = [(match.start(), match[1]) for match in quoted.finditer(text)]
         for offset, name in names:

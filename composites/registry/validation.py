@@ -42,6 +42,7 @@ from composites.registry.model import (
     Composite,
     Decomposition,
     Kernel,
+    Location,
     Registry,
     Tensor,
     When,
@@ -100,9 +101,16 @@ def parse_registry(
         message = "extends: a file that another one extends cannot extend any"
         raise RegistryError([*problems, document.text.problem(message, "extends")])
     inherited = [entry for file in document.extends for entry in _inherited(file, document)]
-    for twice in (other for other in inherited if other.name in document.names):
-        message = f"{twice.location.file} has this entry too"
-        problems.append(document.text.problem(message, "composites", twice.name))
+    owners = {own.identity: Path(source).name for own in composites.values()}
+    for twice in inherited:
+        other = Path(twice.location.file).name
+        owner = owners.setdefault(twice.identity, other)
+        if twice.name in document.names:
+            message = f"{twice.location.file} has this entry too"
+            problems.append(document.text.problem(message, "composites", twice.name))
+        elif owner != other:
+            message = f"extends: {other}: {owner} has the entry {twice.name!r} too"
+            problems.append(document.text.problem(message, "extends", other))
     if problems:
         raise RegistryError(problems)
     return Registry(
@@ -124,9 +132,12 @@ def parse_registry(
 def _inherited(file: str, document: CheckedDocument) -> list[Composite]:
     """The entries of another file that a document has: those that it names, or all but those that
     it names with a minus."""
-    path, items = Path(document.text.file).with_name(file), document.extends[file]
-    place = document.text.location("extends", file)
-    registry = parse_registry(registry_text(path), str(path), is_extended=True)
+    items, place = document.extends[file], document.text.location("extends", file)
+    try:
+        registry = _extended(file, place)
+    except RegistryError as error:
+        document.problems.extend(error.problems)
+        return []
     if registry.namespace != document.namespace:
         message = f"extends: {file} has the namespace {registry.namespace!r}"
         document.problems.append(place.problem(message))
@@ -140,12 +151,39 @@ def _inherited(file: str, document: CheckedDocument) -> list[Composite]:
         backwards = (registry.backward_of(entry) for entry in entries)
         both = (*entries, *filter(None, backwards))
         named[item.startswith("-")].update(entry.identity for entry in both)
-    return [
+    left = [
         entry
         for entry in registry.composites
         if entry.identity not in named[True]
         and (not named[False] or entry.identity in named[False])
     ]
+    if both_ways := [item for item in items if f"-{item}" in items]:
+        message = f"extends: {file}: {both_ways[0]!r} is both named and left out"
+        document.problems.append(place.problem(message))
+    elif not left:
+        document.problems.append(place.problem(f"extends: {file}: no entry of it is left"))
+    return left
+
+
+def _extended(file: str, place: Location) -> Registry:
+    """The registry of the file that another one extends at a place.
+
+    Raises:
+        RegistryError: it is not another file beside that one, or cannot be used.
+    """
+    path = Path(place.file).parent / file
+    if file in ("", "..") or Path(file).name != file:
+        message = f"{file!r}: name a file beside this one"
+    elif path == Path(place.file):
+        message = f"{file}: a file cannot extend itself"
+    else:
+        try:
+            text = registry_text(path)
+        except RegistryError as error:
+            message = f"{file} {error.problems[0].message}"
+        else:
+            return parse_registry(text, str(path), is_extended=True)
+    raise RegistryError([place.problem(f"extends: {message}")])
 
 
 def _across_entries(document: CheckedDocument) -> Iterator[Problem]:

@@ -63,21 +63,22 @@ def _clear_warnings() -> Iterator[None]:
 
 
 @contextmanager
-def clear_errors() -> Iterator[None]:
-    """Report errors that the user can fix, without a traceback, and warnings likewise."""
+def clear_errors(code: int = 1) -> Iterator[None]:
+    """Report errors that the user can fix, without a traceback but with an exit code, and warnings
+    likewise."""
     try:
         with _clear_warnings():
             yield
     except RegistryError as error:  # its lines start with file and line, which editors can follow
-        fail(str(error), prefix="")
+        fail(str(error), prefix="", code=code)
     except OptionError as error:
         fail_usage(str(error))
     except (CompositesError, StableHLOError) as error:
-        fail(str(error))
+        fail(str(error), code=code)
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
-        fail(f"{named}{error.strerror or error}")
+        fail(f"{named}{error.strerror or error}", code=code)
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "torch_xla"):
             raise
-        fail(f"this command needs {error.name}; {installing('torch-xla')}")
+        fail(f"this command needs {error.name}; {installing('torch-xla')}", code=code)

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from lowering.cli.errors import clear_errors, fail
+from lowering.cli.errors import clear_errors, fail_usage
 from lowering.cli.output import AsJson, print_json, print_table, texts
 
 if TYPE_CHECKING:
@@ -30,15 +30,20 @@ def watch(
     """Compare the composites of registries with those that the sources of compilers mention.
 
     Rows are hints for a reader: a name counts where it is in quotes, and an attribute by how it is
-    read. The exit code is 1 if there is a difference.
+    read. The exit code is 1 if there is a difference, and 2 if they cannot be compared.
     """
-    with clear_errors():
+    with clear_errors(code=2):
         from composites.registry.catalog import load_file
-        from composites.registry.mentions import compare_mentions
+        from composites.registry.mentions import SUFFIXES, compare_mentions, source_files
 
-        if absent := [str(folder) for folder in sources if not folder.is_dir()]:
-            fail(f"there is no folder {', '.join(absent)}")
-        differences = compare_mentions([load_file(path) for path in registries], sources)
+        files: set[Path] = set()
+        for folder in sources:
+            if not folder.is_dir():
+                fail_usage(f"{folder} is not a folder")
+            files.update(read := source_files(folder))
+            if not read:
+                fail_usage(f"{folder} has no source files ({', '.join(sorted(SUFFIXES))})")
+        differences = compare_mentions([load_file(path) for path in registries], files)
     if as_json:
         print_json({"differences": [asdict(difference) for difference in differences]})
     else:

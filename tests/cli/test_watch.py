@@ -54,5 +54,14 @@ def test_differences(tmp_path: Path) -> None:
     others.write_text("schema: 2\nnamespace: umbra\ncomposites: {}\n")
     code, table = watched(str(others))
     assert (code, "no differences" in table) == (0, True)
-    result = CliRunner().invoke(app, ["watch", str(registry), "--sources", "nowhere"])
-    assert (result.exit_code, "there is no folder nowhere" in result.stderr) == (1, True)
+    empty, wrong = tmp_path / "empty", tmp_path / "wrong.yaml"
+    empty.mkdir()
+    for file, folder, message in (
+        (registry, "nowhere", "error: nowhere is not a folder\n"),
+        (registry, registry, f"error: {registry} is not a folder\n"),
+        (registry, empty, f"error: {empty} has no source files (.c, .cc, "),
+        (wrong, tmp_path, f"{wrong}:1: cannot be read: No such file or directory\n"),
+    ):
+        result = CliRunner().invoke(app, ["watch", str(file), "--sources", str(folder)])
+        assert result.exit_code == 2
+        assert result.stderr.startswith(message)

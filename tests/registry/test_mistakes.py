@@ -8,7 +8,7 @@
 from pathlib import Path
 
 import pytest
-from composites_testing.golden import check_cases
+from composites_testing.golden import Parts, check_cases
 
 from composites.errors import RegistryError
 from composites.registry.catalog import builtin_registry, with_additions
@@ -28,8 +28,16 @@ def problems(text: str) -> str:
     return "\n".join(map(str, found)) or "no problem"
 
 
-def test_messages() -> None:
-    check_cases(GOLDEN, lambda parts: problems(parts[""]))
+def test_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def messages(parts: Parts) -> str:
+        """The messages for acme.yaml, with files beside it that have the names of parts."""
+        for name, text in parts.items():
+            Path(name or "acme.yaml").write_text(text)
+        return problems(parts[""])
+
+    check_cases(GOLDEN, messages)
 
 
 def test_an_operator_without_default_overload() -> None:
