@@ -4,7 +4,8 @@ In: what the layer is applied to, `[…, K]`, and the tensors of a quantized wei
 the type of the input. The arithmetic is that of torchao's tensors. `of_torchao` makes these calls
 of a linear layer with such a tensor, and imports nothing of torchao: whoever calls it has.
 
-The gradient is that of the input. Weights, scales and zero points do not learn.
+The gradient is that of the input, and layers that quantize their input have none, as in torchao.
+Weights, scales and zero points do not learn.
 """
 
 from __future__ import annotations
@@ -143,6 +144,7 @@ def _quantized(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The input in i8, its scales and its zero points, as torchao chooses them: the symmetric ones
     with scales of f32, and the others, per row, of the input's type."""
+    input = input.detach()
     dims = tuple(range(input.dim())) if per_tensor else (-1,)
     least = input.amin(dims, keepdim=True).clamp(max=0)
     greatest = input.amax(dims, keepdim=True).clamp(min=0)

@@ -130,5 +130,7 @@ def as_jax_call(
 
 
 def _array(tensor: torch.Tensor) -> jax.Array:
-    wide = tensor.float() if tensor.dtype is torch.bfloat16 else tensor
+    # NumPy has f16, and of shorter floats and bf16 nothing.
+    is_short = tensor.is_floating_point() and tensor.dtype.itemsize <= 2
+    wide = tensor.float() if is_short else tensor
     return jnp.asarray(wide.numpy()).astype(jax_dtype(tensor.dtype))

@@ -29,6 +29,7 @@ from lowering.frontends.fx.graph import FxComposite
 from lowering.frontends.tensor_types import DTYPE_OF
 from lowering.stablehlo.attributes import to_python
 from lowering.stablehlo.bindings import building, ir, new_context
+from lowering.stablehlo.run import enable_x64
 
 _Types = Sequence[tuple[Sequence[int], torch.dtype]]
 """Shapes and dtypes of tensors."""
@@ -115,7 +116,8 @@ def operator_of(
     kind = composite.kind
     attributes = _in_python(dict(kind.attributes))
     schema = ", ".join(f"{_type(value)}? {name}=None" for name, value in attributes.items())
-    operands = [(tuple(aval.shape), torch_dtype(aval.dtype)) for aval in kind.jaxpr.in_avals]
+    with enable_x64():  # i32 is i32
+        operands = [(tuple(aval.shape), torch_dtype(aval.dtype)) for aval in kind.jaxpr.in_avals]
     results = [(t.shape, DTYPE_OF[t.element_type]) for t in composite.results]
     key = _key(operands, attributes)
     namespace, _, name = kind.name.partition(".")

@@ -134,6 +134,28 @@ def test_adapters_beside_frozen_weights_have_the_gradients_of_eager(name: str) -
         torch.testing.assert_close(found.grad, parameter.grad, rtol=2e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize("name", [name for name in CONFIGS if "act" in name or "int8 rows" in name])
+def test_layers_that_quantize_their_input_stop_its_gradient(name: str) -> None:
+    class Adapted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.Sequential(nn.Linear(64, 32))
+            self.before, self.beside = nn.Parameter(torch.ones(64)), nn.Linear(64, 32)
+            ao.quantize_(self.layers.requires_grad_(False), CONFIGS[name][1]())
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (self.layers(x * self.before) + self.beside(x * self.before)).square().mean()
+
+    torch.manual_seed(0)
+    model, x = Adapted(), torch.randn(5, 64)
+    (expected,) = torch.autograd.grad(model(x), model.before)
+    torch._dynamo.reset()
+    with composites.enabled("quantization"):
+        live = torch.compile(model, backend="composites", fullgraph=True)
+        (gradient,) = torch.autograd.grad(live(x), model.before)
+    torch.testing.assert_close(gradient, expected, rtol=0.02, atol=2e-4)
+
+
 class Quantizing(nn.Module):
     """Layers that train while their numbers are rounded to those of integers."""
 

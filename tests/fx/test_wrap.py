@@ -158,3 +158,11 @@ def test_decompositions_that_differ_are_operators_of_their_own() -> None:
     assert names == ["acme::scaled.v1", "acme::scaled.v1_2"]
     first, second = (getattr(torch.ops.acme.scaled, name) for name in ("v1", "v1_2"))
     assert [op([x])[0].tolist() for op in (first, second)] == [[2.0] * 3, [3.0] * 3]
+
+
+def test_operands_of_i32() -> None:
+    x = torch.tensor([3, 7, 5, 1], dtype=torch.int32)
+    with composites.enabled("topk"):
+        values, places = compiled(lambda x: torch.topk(x, 2), "aot_eager")(x)
+    assert values.dtype == torch.int32
+    assert (values.tolist(), places.tolist()) == ([7, 5], [1, 2])

@@ -108,6 +108,29 @@ PRIVATE: dict[str, tuple[str, list[tuple[Any, Any]]]] = {
         "(self, target, weight=None, reduction=1, ignore_index=-100)",
         [(lambda f: f(X[None, :, None], np.ones((1, 1, 4), int))[0], lambda: -X[1].mean())],
     ),
+    "weight_int8pack_mm": (
+        "(self, mat2, scales)",
+        [(lambda f: f(X, np.int8(X), X[:, 1]), lambda: X @ X.T * X[:, 1])],
+    ),
+    "scaled_mm": (
+        "(self, mat2, scale_a, scale_b, bias=None, scale_result=None, out_dtype=None,"
+        " use_fast_accum=False)",
+        [
+            (
+                lambda f: f(X, X.T, X[:1, 1], X[:1, 2], out_dtype=torch.float32),
+                lambda: 2 * X @ X.T,
+            )
+        ],
+    ),
+    "fake_quantize_per_tensor_with_tensors": (
+        "(self, scale, zero_point, fake_quant_enabled, quant_min, quant_max)",
+        [
+            (
+                lambda f: f(X, X[:1, 2], np.int32([1]), np.int64([1]), 0, 5)[0],
+                lambda: np.clip(np.round(X / 2), -1, 4) * 2,
+            )
+        ],
+    ),
 }
 
 
