@@ -317,13 +317,7 @@ def test_sizes_that_change(dynamic: bool | None) -> None:
 
 def test_generation_compiles_a_prefill_and_a_decode() -> None:
     """The second graph keeps the guards of the first one, for what caught functions read."""
-    config = LlamaConfig(
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        vocab_size=11,
-    )
+    config = LlamaConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, vocab_size=11)
     model: Any = made(lambda: LlamaForCausalLM(config)).eval()
     arguments: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
     expected = model.generate(TOKENS, **arguments)

@@ -53,6 +53,7 @@ def test_each_entry_is_an_attribute() -> None:
 
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
+ONES, F32 = (np.int32([1]), np.int64([1])), torch.float32
 PRIVATE: dict[str, tuple[str, list[tuple[Any, Any]]]] = {
     "softmax": (
         "(self, dim=-1, *, axis=None)",
@@ -115,21 +116,11 @@ PRIVATE: dict[str, tuple[str, list[tuple[Any, Any]]]] = {
     "scaled_mm": (
         "(self, mat2, scale_a, scale_b, bias=None, scale_result=None, out_dtype=None,"
         " use_fast_accum=False)",
-        [
-            (
-                lambda f: f(X, X.T, X[:1, 1], X[:1, 2], out_dtype=torch.float32),
-                lambda: 2 * X @ X.T,
-            )
-        ],
+        [(lambda f: f(X, X.T, 1 + X[0, :1], X[0, 2:3], out_dtype=F32), lambda: 2 * X @ X.T)],
     ),
     "fake_quantize_per_tensor_with_tensors": (
         "(self, scale, zero_point, fake_quant_enabled, quant_min, quant_max)",
-        [
-            (
-                lambda f: f(X, X[:1, 2], np.int32([1]), np.int64([1]), 0, 5)[0],
-                lambda: np.clip(np.round(X / 2), -1, 4) * 2,
-            )
-        ],
+        [(lambda f: f(X, X[0, 2:3], *ONES, 0, 5)[0], lambda: np.clip(np.round(X / 2), -1, 4) * 2)],
     ),
 }
 
