@@ -53,7 +53,7 @@ def test_each_entry_is_an_attribute() -> None:
 
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
-ONES, F32 = (np.int32([1]), np.int64([1])), torch.float32
+ONES, F32 = (np.ones(1, np.int32), np.ones(1, np.int64)), torch.float32
 PRIVATE: dict[str, tuple[str, list[tuple[Any, Any]]]] = {
     "softmax": (
         "(self, dim=-1, *, axis=None)",
@@ -111,7 +111,7 @@ PRIVATE: dict[str, tuple[str, list[tuple[Any, Any]]]] = {
     ),
     "weight_int8pack_mm": (
         "(self, mat2, scales)",
-        [(lambda f: f(X, np.int8(X), X[:, 1]), lambda: X @ X.T * X[:, 1])],
+        [(lambda f: f(X, X.astype(np.int8), X[:, 1]), lambda: X @ X.T * X[:, 1])],
     ),
     "scaled_mm": (
         "(self, mat2, scale_a, scale_b, bias=None, scale_result=None, out_dtype=None,"
