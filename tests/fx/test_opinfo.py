@@ -15,6 +15,7 @@ import torch
 import composites
 from composites.registry.catalog import load_catalog
 from composites.torch_internals import pytree
+from lowering.frontends.aten_in_jax.dtypes import torch_dtype
 from lowering.frontends.aten_in_jax.table import LINEAR_ALGEBRA, RULES
 from lowering.sample_calls import Sample
 from lowering.verification import opinfo
@@ -132,8 +133,9 @@ def run(samples: Sequence[Sample], ops: Sequence[str]) -> tuple[list[torch.Tenso
 
 
 def to_torch(array: Any) -> torch.Tensor:
-    if array.dtype.name == "bfloat16":
-        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    if array.dtype.isbuiltin != 1:  # bf16 and 8-bit floats, which NumPy does not have
+        bits = array.view(f"i{array.dtype.itemsize}").copy()
+        return torch.from_numpy(bits).view(torch_dtype(array.dtype))
     return torch.from_numpy(np.array(array))
 
 

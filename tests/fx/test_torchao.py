@@ -102,8 +102,8 @@ def test_a_quantized_layer_is_one_composite(name: str, dtype: torch.dtype, tmp_p
     torch.testing.assert_close(live, found, rtol=0, atol=0)
     (saved,) = tmp_path.rglob("program.mlir")
     assert written_composites(saved.read_text()) == {f"ptxla.{composite}": 2}
-    torch._dynamo.reset()
-    plain = torch.compile(model, backend="composites", fullgraph=True)(x)  # without entries
+    torch._dynamo.reset()  # and without entries
+    plain = torch.compile(model, backend="composites", fullgraph=True)(x)
     torch.testing.assert_close(plain, live, **tolerance)
 
 

@@ -7,8 +7,7 @@ from composites_testing.passes import DATA
 from lowering.stablehlo import run
 from lowering.stablehlo.passes.expand_select_and_scatter import expand_select_and_scatter
 
-WINDOW = (3, 2)
-LOW = (1, 0)  # padding before the first row and the first column
+WINDOW, LOW = (3, 2), (1, 0)  # `LOW`: padding before the first row and the first column
 
 
 def defined(x: np.ndarray, source: np.ndarray) -> np.ndarray:
