@@ -164,5 +164,4 @@ def test_operands_of_i32() -> None:
     x = torch.tensor([3, 7, 5, 1], dtype=torch.int32)
     with composites.enabled("topk"):
         values, places = compiled(lambda x: torch.topk(x, 2), "aot_eager")(x)
-    assert values.dtype == torch.int32
-    assert (values.tolist(), places.tolist()) == ([7, 5], [1, 2])
+    assert (values.dtype, values.tolist(), places.tolist()) == (torch.int32, [7, 5], [1, 2])
