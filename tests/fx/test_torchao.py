@@ -151,8 +151,8 @@ def test_layers_that_quantize_their_input_stop_its_gradient(name: str) -> None:
     (expected,) = torch.autograd.grad(model(x), model.before)
     torch._dynamo.reset()
     with composites.enabled("quantization"):
-        live = torch.compile(model, backend="composites", fullgraph=True)
-        (gradient,) = torch.autograd.grad(live(x), model.before)
+        loss = torch.compile(model, backend="composites", fullgraph=True)(x)
+    (gradient,) = torch.autograd.grad(loss, model.before)
     torch.testing.assert_close(gradient, expected, rtol=0.02, atol=2e-4)
 
 

@@ -12,9 +12,8 @@ Each case (`composites_testing.cases`) has lines that say what is checked:
 | `// not run` | results are not compared |
 
 Without the last two, results have the same bits for numbers of which many are equal, extreme, or
-not finite; a NaN may be any other one, and a subnormal number zero, because the casts of processors
-with instructions for bf16 make it one. A pass leaves its operand as it was, and has nothing more to
-change when it runs again.
+not finite; a NaN may be any other one, and a subnormal number zero, as bf16 instructions make it.
+A pass leaves its operand as it was, and has nothing more to change when it runs again.
 """
 
 import ast
