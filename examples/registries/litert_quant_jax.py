@@ -56,7 +56,7 @@ def dequantize(
 def fake_quant_channels(
     x: jax.Array, scales: Sequence[float], axis: int, dtype: str = "i8"
 ) -> jax.Array:
-    """The same with a scale for each slice, and as many negative integers as positive ones."""
+    """Fake quantization with a scale for each slice, and as many negative integers as positive."""
     factors = _of_slices(x, scales, axis)
     return _integers(x, factors, 0, dtype, narrow_range=True) * factors
 

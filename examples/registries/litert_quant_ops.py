@@ -29,16 +29,14 @@ def fake_quant_channels(x: Tensor, scales: Sequence[float], axis: int, dtype: st
     The integers are those of a storage type, but for the smallest, so that there are as many
     negative ones as positive ones.
     """
-    sizes = [-1 if n == axis else 1 for n in range(x.dim())]
-    factors = torch.tensor(list(scales), device=x.device).reshape(sizes)
+    factors = _of_slices(x, scales, axis)
     lowest, highest = LIMITS[dtype]
     return torch.round(x * (1.0 / factors)).clamp(lowest + 1, highest) * factors
 
 
 def dequantize_channels(x: Tensor, scales: Sequence[float], axis: int) -> Tensor:
     """Integers of eight bits, times the scale of their slice along a dimension."""
-    sizes = [-1 if n == axis else 1 for n in range(x.dim())]
-    return x.to(torch.float32) * torch.tensor(list(scales), device=x.device).reshape(sizes)
+    return x.to(torch.float32) * _of_slices(x, scales, axis)
 
 
 def to_fake_quant(
@@ -85,6 +83,12 @@ def to_dequantize(
     if out_dtype not in (None, torch.float32):
         raise UnsupportedCallError("the result must be f32")
     return to_quantize(composite, input, scale, zero_point, quant_min, quant_max, dtype)
+
+
+def _of_slices(x: Tensor, scales: Sequence[float], axis: int) -> Tensor:
+    """Scales of the slices of a tensor along a dimension, in a shape that broadcasts with it."""
+    sizes = [-1 if n == axis else 1 for n in range(x.dim())]
+    return torch.tensor(list(scales), device=x.device).reshape(sizes)
 
 
 def _storage(quant_min: int, quant_max: int) -> dict[str, Any]:

@@ -52,10 +52,10 @@ def watch(
         raise typer.Exit(1)
 
 
-def _differences_table(found: Sequence[Difference]) -> Table:
+def _differences_table(differences: Sequence[Difference]) -> Table:
     table = Table(*texts("composite", "attribute", "is not in", "place"))
-    for row in found:
+    for row in differences:
         lacking = "the registry" if row.is_missing else "the sources"
         table.add_row(row.composite, row.attribute or "", lacking, Text(row.place))
-    table.caption = "no differences" if not found else None
+    table.caption = None if differences else "no differences"
     return table

@@ -195,7 +195,7 @@ class Reads:
         return guards
 
     def refuse_written(self, before: Key, owner: type | None = None) -> str | None:
-        """The reason against a composite: running the function has changed a value that it reads.
+        """The reason why the function cannot be a composite: it changed a value that it reads.
 
         Such a value has no key from now on.
         """
@@ -223,8 +223,7 @@ class Reads:
 
 
 def refusal(key: Key) -> str | None:
-    """The reason why a function that reads these values cannot be a composite; None if it can
-    be."""
+    """The reason why a function of these values cannot be a composite; None if it can be."""
     for name, value in key:
         if isinstance(value, Unreadable):
             return f"it reads {name}, {value.reason}; pass what it needs of it as an argument"
