@@ -508,7 +508,7 @@ def operands_of_product(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     """
     node = matrix.grad_fn
     if node is None or not torch.is_grad_enabled():
-        raise LookupError("no gradient is computed, so nothing tells how the logits were made")
+        raise LookupError("no gradient is computed, so the origin of the logits is unknown")
     if matrix._version:
         raise LookupError("the logits were written to")
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:

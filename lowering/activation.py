@@ -399,8 +399,8 @@ def _off_where_sizes_vary() -> None:
     if active():
         disable()
         warnings.warn(
-            "a size of a tensor is marked as one that varies. Composites of a traced graph have"
-            " fixed sizes, so all are off now, and calls take the stock lowering."
+            "a dimension of a tensor is marked as dynamic. Composites of a traced graph have"
+            " fixed sizes, so all composites are off now, and calls take the stock lowering."
             " composites.enable turns them on again; composites.export(dynamic_shapes=…,"
             " frontend='fx') exports composites whose sizes vary",
             CompositesWarning,

@@ -153,7 +153,7 @@ def _misfitting(entry: Composite) -> Iterator[str]:
         try:
             positional, keywords = _arguments(caught)
             signature = inspect.signature(find_function(target))
-        except (UnusableFunctionError, ValueError):  # it is missing, or C without a signature
+        except (UnusableFunctionError, ValueError):  # it is missing, or has no signature
             continue
         try:
             signature.bind(*positional, **dict.fromkeys(keywords))

@@ -71,7 +71,7 @@ class Finding:
 def doctor(
     script: Annotated[
         Path | None,
-        typer.Argument(help="A script that is looked at too. It is not run.", show_default=False),
+        typer.Argument(help="A script to check too. It is not run.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -123,7 +123,7 @@ def take_steps(folder: str, extra: str) -> None:
             spec = importlib.util.find_spec(name)
             place = str(spec and spec.origin)
             if not os.path.exists(os.path.join(os.path.dirname(place), "py.typed")):
-                raise ImportError(f"a program finds {place} in place of the package {name}")
+                raise ImportError(f"a program imports {place} instead of the package {name}")
         return os.path.dirname(os.path.dirname(place))
 
     def imported(name: str) -> Callable[[], str]:
@@ -151,7 +151,7 @@ def take_steps(folder: str, extra: str) -> None:
         importlib.import_module("lowering.activation").backend()
         number = len(importlib.import_module("composites").active())
         if os.environ.get("XLA_COMPOSITE_OP", "").strip() and not number:
-            raise RuntimeError("nothing is on, as no plug-in read XLA_COMPOSITE_OP")
+            raise RuntimeError("nothing is on, because no plug-in read XLA_COMPOSITE_OP")
         return f"{number or 'none'} in a program that imports {framework}"
 
     framework = "torch" if extra == "torch" else "torch_xla"

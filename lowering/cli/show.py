@@ -23,7 +23,7 @@ def show(
     ],
     registry: Annotated[
         list[Path] | None,
-        typer.Option("--registry", help="Registry files, in place of XLA_COMPOSITE_REGISTRY."),
+        typer.Option("--registry", help="Registry files, instead of XLA_COMPOSITE_REGISTRY."),
     ] = None,
     hook: Annotated[bool, typer.Option("--hook", help="Also print the generated hook.")] = False,
     copies: Annotated[
@@ -57,7 +57,7 @@ def show(
         else:
             labels = {catalog.label(entry) for entry in entries}
             print_table(listing_table(e for e in listed(catalog, ()) if e["name"] in labels))
-            typer.echo(f"{name} stands for these entries; name one of them to see all of it")
+            typer.echo(f"{name} selects these entries; name one of them for its full description")
 
 
 def _print(entry: Description, *, with_hook: bool) -> None:

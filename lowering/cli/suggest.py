@@ -28,16 +28,16 @@ _ROWS = 20
 def suggest(
     factory: FactoryArgument,
     forward: Annotated[
-        bool, typer.Option("--forward", help="Look at the forward alone, without gradients.")
+        bool, typer.Option("--forward", help="Record only the forward, without gradients.")
     ] = False,
     optimizer: Annotated[
         str | None,
-        typer.Option(help="package.module:FACTORY, such as torch.optim:AdamW, for its step too."),
+        typer.Option(help="package.module:FACTORY, such as torch.optim:AdamW, to add its step."),
     ] = None,
     ops: Annotated[
         str,
         typer.Option(
-            help="Composites that are on, as in XLA_COMPOSITE_OP; default: what it says, or all."
+            help="Composites to turn on, as in XLA_COMPOSITE_OP; default: its value, or all."
         ),
     ] = "",
     yaml: Annotated[
@@ -83,7 +83,7 @@ def suggest(
         else:
             _print(report)
             if output is not None:
-                typer.echo(f"{output} has the draft; see what it does with composites show")
+                typer.echo(f"{output} has the draft; composites show describes its entries")
 
 
 def report_data(report: Report) -> dict[str, object]:

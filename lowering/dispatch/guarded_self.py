@@ -156,9 +156,9 @@ class _Attributes(dict[str, Any]):
 
     def _refuse(self, *_: Any) -> Any:
         raise UnlistedReadError(
-            "reads all that self holds, as a loop over self, len(self) and self[0] do, and two"
-            " objects may hold different things; take what it needs as arguments of a function, or"
-            " put the composite on the parts"
+            "reads the contents of self, as a loop over self, len(self) and self[0] do, and"
+            " contents differ between objects; pass the values as arguments of a function, or"
+            " make composites of the parts"
         )
 
     __bool__ = __copy__ = __iter__ = __len__ = __or__ = __ror__ = __reversed__ = _refuse
@@ -190,8 +190,8 @@ def _refusals(original: type[Any]) -> dict[str, Any]:
 
     def refuse(self: Any, *_: Any, **__: Any) -> Any:
         raise UnlistedReadError(
-            f"reads values that self holds as a subclass of {base.__name__}, and two objects may"
-            " hold different ones; take them as arguments of a function"
+            f"reads values that self holds as a subclass of {base.__name__}, which differ between"
+            " objects; pass them as arguments of a function"
         )
 
     inherited = (n for n in vars(base) if not hasattr(object, n))

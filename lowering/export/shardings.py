@@ -143,7 +143,7 @@ class DeviceMesh:
             if size % self.parts(axes):
                 raise ExportError(
                     f"the sharding of {name} divides a dimension of {size} among"
-                    f" {self.parts(axes)} devices, which leaves a rest"
+                    f" {self.parts(axes)} devices, which is not a divisor"
                 )
         return tuple(dimensions)
 

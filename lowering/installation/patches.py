@@ -101,7 +101,7 @@ class Patch:
         if entry.namespace == BUILTIN_NAMESPACE:
             log.warning(
                 "%s does not catch %s: %s has no %s in this release of %s; turn the entry off with"
-                " -%s to be rid of this warning",
+                " -%s to silence this warning",
                 *(entry.qualified, self.target, owner.__name__, name, package, entry.name),
             )
             return

@@ -88,8 +88,8 @@ def _miss(target: str, claiming: Sequence[Composite], error: UnusableFunctionErr
             ) from error
     for entry in claiming:
         log.warning(
-            "%s does not catch %s in this release of %s: %s; turn the entry off with -%s to be rid"
-            " of this warning",
+            "%s does not catch %s in this release of %s: %s; turn the entry off with -%s to"
+            " silence this warning",
             *(entry.qualified, target, target.partition(":")[0].partition(".")[0], error),
             entry.name,
         )
@@ -181,7 +181,7 @@ def _resolved(names: Sequence[str]) -> Names:
     if resolved and not any(entry.jax for entry in resolved):
         able = ", ".join(entry.name for entry in catalog() if entry.jax)
         raise AllowlistError(
-            f"{', '.join(names)}: no call of a JAX program becomes this; write some of {able}, or"
+            f"{', '.join(names)}: no JAX function becomes this composite; choose from {able}, or"
             f" call composites.jax.{resolved[0].name} yourself"
         )
     return frozenset(entry.identity for entry in resolved if entry.jax)

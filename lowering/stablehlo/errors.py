@@ -76,8 +76,8 @@ class CompositeVersionError(StableHLOError):
         self.version = version
         called = ", ".join(f"{name}@{other}" for other in sorted(set(others)))
         super().__init__(
-            f"{name}@{version} is for version {version} only, and the module calls {called}; "
-            f"name that version where its kernel is meant, or write {name} for all versions"
+            f"{name}@{version} is for version {version} only, and the module calls {called}; name"
+            f" the version that the kernel is for, or write {name} for all versions"
         )
 
 

@@ -94,7 +94,7 @@ def test_all_is_well(tmp_path: Path) -> None:
         (
             {"XLA_COMPOSITE_OP": "gelu", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
             "composites on",
-            "nothing is on, as no plug-in read XLA_COMPOSITE_OP",
+            "nothing is on, because no plug-in read XLA_COMPOSITE_OP",
         ),
     ],
 )

@@ -184,7 +184,7 @@ def test_lock_refuses_a_changed_meaning(write: Callable[..., str], tmp_path: Pat
     assert refused.exit_code == 1
     assert refused.stderr == (
         "error: the meaning changed and `version` was not raised; raise it for umbra.gelu (now 1);"
-        " or, if kernels for the old form still compute the right thing, write the lock with"
+        " or, if kernels for the old form are still right, write the lock with"
         f" --same-meaning COMPOSITE. {output} was not changed:\n"
         "  umbra.gelu version 1: attribute approximate removed (version not raised)\n"
     )
@@ -334,4 +334,4 @@ def test_against_a_lock_needs_no_torch(tmp_path: Path) -> None:
         f"sys.argv[1:] = {command!r}\n"
         "from lowering.cli import main\nmain()\n"
     )
-    assert done.stdout.startswith("all 1 composites are those of "), done.stderr
+    assert done.stdout.startswith("all 1 composites match "), done.stderr

@@ -256,7 +256,7 @@ OF_ITS_OWN = torch.nn.Parameter(torch.ones(3))
 OPTIMIZERS: tuple[tuple[Any, str], ...] = (
     (
         torch.optim.AdamW([OF_ITS_OWN]),
-        "optimizer is AdamW with parameters that are there already; pass what makes one",
+        "optimizer is AdamW with parameters of its own; pass a function that makes one",
     ),
     ("torch.optim:AdamW", "not 'torch.optim:AdamW'"),
     (lambda parameters: None, "optimizer returned a NoneType; return a torch"),
@@ -264,7 +264,7 @@ OPTIMIZERS: tuple[tuple[Any, str], ...] = (
     (torch.optim.Adagrad, "Adagrad reads the value of a tensor in its step"),
     (
         lambda parameters: torch.optim.SGD([OF_ITS_OWN], lr=0.1),
-        "SGD has parameters that are not among those that optimizer was given",
+        "SGD has parameters that were not passed to optimizer",
     ),
 )
 

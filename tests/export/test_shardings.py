@@ -199,7 +199,7 @@ MISTAKES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"shardings": {"first.*": iter(("model",))}}, EACH),
     ({"shardings": {"first.bias": PartitionSpec("model", unreduced={"data"})}}, EACH),
     ({"shardings": {"first.bias": PartitionSpec(PartitionSpec.UNCONSTRAINED)}}, EACH),
-    ({"shardings": {"second.bias": ("all",)}, "mesh": {"all": 4}}, "which leaves a rest"),
+    ({"shardings": {"second.bias": ("all",)}, "mesh": {"all": 4}}, "which is not a divisor"),
     ({"shardings": [("model",)]}, "shardings must be a mapping from patterns"),
     ({"sharding_form": "sdy"}, "sharding_form must be 'gspmd' or 'shardy', not 'sdy'"),
 )
@@ -229,7 +229,7 @@ def test_a_program_is_run_on_its_own_mesh() -> None:
         with pytest.raises(ProgramError, match=r"jax\.make_mesh\(\(1,\), \('model',\)\), not"):
             program.run(values, mesh=mesh)
     other = Mesh(np.array(jax.devices()[:1]), ("data",))
-    with pytest.raises(ProgramError, match="make one with the program's"):
+    with pytest.raises(ProgramError, match="make a mesh with the program's"):
         program.run(values, mesh=other)
     with pytest.raises(RunError, match="input arg:0 is tensor<4x8xf32>, got an array of shape"):
         program.run(values | {"arg:0": torch.ones(3, 8)}, mesh=one)

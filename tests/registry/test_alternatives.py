@@ -65,7 +65,7 @@ def many(*values): ...
     [
         ("decomposition: 'alt_f:fits', backward: 'alt_f:backward', gradients: [self]", ""),
         ("decomposition: 'alt_f:short'", "does not take the arguments of aten::gelu"),
-        ("backward: 'alt_f:unknown', gradients: [self]", "nothing of that name; did you mean"),
+        ("backward: 'alt_f:unknown', gradients: [self]", "no value of that name; did you mean"),
         ("backward: 'alt_f:many', gradients: [self]", "a backward takes its values by name"),
         ("backward: 'alt_f:backward', gradients: [self]", r"takes self, which acme\.e does not"),
     ],

@@ -139,7 +139,7 @@ def symbolic(dimensions: Bounds) -> Iterator[Mapping[str, torch.SymInt]]:
         raise
     except Exception as error:
         raise ExportError(
-            f"dynamic_shapes: {place_of(error)}the module fails where sizes vary:"
+            f"dynamic_shapes: {place_of(error)}the module fails with varying sizes:"
             f" {type(error).__name__}: {_renamed(sizes.named(str(error)), sizes.written)};"
             f" {_ADVICE}"
         ) from error

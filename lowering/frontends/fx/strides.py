@@ -55,9 +55,9 @@ def as_strided_scatter(
 def _check_order(tensor: Tensor) -> None:
     if not (tensor.is_contiguous() and _is_in_order(capture.traced(tensor).node)):
         raise NoKernelError(
-            "aten::as_strided depends on how the tensor lies in memory, which an exported program"
-            " does not know here; call it on a tensor that is not transposed or sliced, or write"
-            " the view with slices"
+            "aten::as_strided depends on the memory layout of the tensor, which an exported"
+            " program does not know here; call it on a tensor that is not transposed or sliced,"
+            " or write the view with slices"
         )
 
 

@@ -486,8 +486,8 @@ def _lower_call(context: Any, *operands: Any, kind: Kind) -> Any:
     free = without_symbols(context, kind.jaxpr, symbolic_too=kind.symbolic_too)
     if free is None:
         warnings.warn(
-            f"{kind.name} is not a composite in this module: JAX cannot have one there of symbolic"
-            " sizes, nor one that it lowers in another way for one of several platforms",
+            f"{kind.name} is not a composite in this module: JAX does not support composites of"
+            " symbolic sizes, or composites that it lowers differently for several platforms",
             CompositesWarning,
             stacklevel=2,
         )

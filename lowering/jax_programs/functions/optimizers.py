@@ -183,7 +183,7 @@ def _for_each(composite: Any, rule: _Rule, updates: Any, state: Any, params: Any
 
     fields = rule.averages
     if not set(fields) <= set(getattr(state, "_fields", ())):
-        raise UnsupportedCallError("the state is not that of optax")
+        raise UnsupportedCallError("the state is not optax's")
     grads, structure = jax.tree.flatten(updates)
     averages = (_like(getattr(state, field), structure) for field in fields)
     parameters = list(zip(grads, *averages, strict=True))

@@ -41,8 +41,8 @@ func.func private @reduce(%x: $full, %last: tensor<$element>) -> $rows {
 
 @in_place
 def legalize_reduce_inits(module: IrModule) -> None:
-    """Change every maximum and minimum that starts from another number than the neutral one. Those
-    of booleans, from NaN, with a dynamic result or with a sharding stay."""
+    """Change every maximum and minimum that starts from another number than the neutral one.
+    Reductions of booleans, from NaN, with a dynamic result or with a sharding stay."""
     for reduction in find_operations(module.operation, OPERATION):
         text = _legal(reduction)
         if text is not None:
