@@ -102,7 +102,7 @@ def test_private_interfaces_and_imported_packages() -> None:
 
 
 def test_banned_words() -> None:
-    wrong = {}
+    wrong: dict[str, list[str]] = {}
     for path in (*SOURCES, *EXAMPLES, *PAGES):
         text = path.read_text(encoding="utf-8")
         words = list(banned_words(text, ast.parse(text if path.suffix == ".py" else "")))
