@@ -148,7 +148,7 @@ def _uncopied(entry: Composite) -> Iterator[str]:
 
 
 def _misfitting(entry: Composite) -> Iterator[str]:
-    """Rewrites that do not take all the arguments of what they catch."""
+    """Rewrites that do not take all arguments of their operator or function."""
     for caught, target in entry.rewrites:
         try:
             positional, keywords = _arguments(caught)

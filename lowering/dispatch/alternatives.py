@@ -1,4 +1,4 @@
-"""Alternatives to an entry's decomposition: which one takes a call, and what it computes.
+"""Alternatives to an entry's decomposition: the choice for a call, and its computation.
 
 Nothing here runs for a call whose computation is in the cache.
 """

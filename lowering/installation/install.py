@@ -292,8 +292,8 @@ class _Installer:
     def _for_tensors(
         self, operator: Operator, entry: Composite, kernel: Kernel, stock: Kernel, *, keys: int = 0
     ) -> Kernel:
-        """`kernel` for calls with tensors. PyTorch may pass a number in the place of one, as in
-        `x + 1`; that call goes to the stock kernel."""
+        """`kernel` for calls with tensors. PyTorch may pass a number instead of a tensor, as in `x
+        + 1`; such a call goes to the stock kernel."""
         if not torch_internals.takes_numbers(operator.name):
             return kernel
         places = [(keys + place, name) for place, name in operator.tensor_places]
@@ -594,7 +594,7 @@ def _rewriting(claim: _Rewrite) -> Kernel:
 
 
 def misfit(caught: str, function: str) -> str:
-    """The message about a rewrite that does not take the arguments of what it catches."""
+    """The message about a rewrite that does not take the arguments of its operator or function."""
     return f"rewrites: {function} does not take the arguments of {caught}"
 
 
@@ -616,7 +616,7 @@ def _fitting(function: Kernel, refusal: type[CompositesError], text: str) -> Ker
 
 
 def _writing(adapt: Kernel, write: Callable[[InPlace], None]) -> Kernel:
-    """An adapting function, and what it says that it writes."""
+    """An adapting function, and the arguments that it writes to."""
 
     def called(*arguments: Any, **keywords: Any) -> Any:
         result = adapt(*arguments, **keywords)

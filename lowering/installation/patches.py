@@ -178,7 +178,7 @@ class CopyPatches:
 def patch_copies(
     search: Search, named: Collection[str], wrapper: Callable[[Copy], Wrapper]
 ) -> CopyPatches:
-    """Replace each copy that a search finds, but for the functions in `named`.
+    """Replace each copy that a search finds, except the functions in `named`.
 
     Args:
         wrapper: what makes the replacement of a copy.

@@ -65,7 +65,7 @@ class _Installation:
         return replace
 
     def remove(self) -> None:
-        """Have all functions do again what they did."""
+        """Restore all functions."""
         self.removed = True
         for stop in self.waiting:
             stop()
@@ -104,7 +104,7 @@ class _Active(RequestStack):
         self.installation = _Installation()
 
     def apply(self, requests: Requests) -> None:
-        """Have on what is asked for. If functions cannot be caught, nothing changes."""
+        """Turn on the requested entries. If functions cannot be caught, nothing changes."""
         known = entries()
         chosen = tuple(d.entry for d in known.definitions if d.entry.identity in requests.names)
         if chosen != self.entries:
@@ -155,7 +155,7 @@ def enable(*names: str) -> None:
 
 
 def disable(*names: str) -> None:
-    """Have calls of JAX functions be what they were; without names, all of them.
+    """Restore JAX functions; without names, all of them.
 
     Inside an `enabled` block of the same thread, this lasts until the end of the block.
 

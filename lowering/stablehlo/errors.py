@@ -38,7 +38,7 @@ class BytecodeError(StableHLOError):
 
 
 class CrashError(StableHLOError):
-    """jaxlib crashed on a file in a process of its own, or went over the limits of time or memory.
+    """jaxlib crashed on a file in a separate process, or went over the limits of time or memory.
 
     It is a fault of jaxlib, which a damaged file brings out.
     """

@@ -135,7 +135,7 @@ def reached_nodes(
 
 
 def in_region(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor that a call in the current region gets in the place of one, or the tensor itself.
+    """The tensor that replaces one for a call in the current region, or the tensor itself.
 
     PyTorch leaves the modes of a region while it calls an operator that takes functions.
     """

@@ -121,7 +121,7 @@ last. All other results of theirs are in order."""
 def _places(
     tensor: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None
 ) -> Tensor:
-    """For each element of the view, its number among those of the tensor."""
+    """The index in the tensor of each element of the view."""
     places = torch.full((), offset or 0, dtype=torch.int64, device=tensor.device)
     for length, step in zip(size, stride, strict=True):
         numbers = torch.arange(length, device=tensor.device) * step

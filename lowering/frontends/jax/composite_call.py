@@ -83,7 +83,7 @@ class Rules(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cotangents:
-    """The gradients of a call's results, and what those of its operands are computed from."""
+    """The gradients of a call's results, and the values for computing those of its operands."""
 
     operands: Sequence[Any]
     results: Sequence[Any]
@@ -143,7 +143,7 @@ class Layout:
     """For each result, the composite's form of the caller's array."""
 
     def into(self, arrays: Sequence[Any], orders: Sequence[Order]) -> list[Any]:
-        """Arrays of the caller as the composite has them. None stands for an absent one."""
+        """Arrays of the caller as the composite has them. None is an absent array."""
         return [ordered(x, order) for x, order in zip(arrays, orders, strict=True)]
 
     def out_of(self, arrays: Sequence[Any], orders: Sequence[Order]) -> list[Any]:

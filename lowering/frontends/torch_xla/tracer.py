@@ -47,7 +47,7 @@ _MOST_DRAWS = 64
 
 @dataclass(frozen=True, slots=True)
 class _Traced:
-    """A decomposition, and what it reads in addition to its operands."""
+    """A decomposition, and the values that it reads beside its operands."""
 
     decomposition: DecompositionHlo
     others: Mapping[int, torch.Tensor]

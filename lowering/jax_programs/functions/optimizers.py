@@ -39,8 +39,7 @@ class _Rule(ABC):
 
     @abstractmethod
     def __call__(self, *arrays: Any) -> list[Any]:
-        """The direction and the new averages, from the gradient, the averages and what is
-        shared."""
+        """The direction and the new averages, from the gradient, the averages and shared values."""
 
 
 @dataclass(frozen=True)
