@@ -126,8 +126,7 @@ def test_sparse_and_nested_tensors_inside(computed: Any, x: torch.Tensor) -> Non
 
 
 class Counting(torch.optim.Optimizer):
-    """Counts its steps as a Python number, for each parameter as transformers' Adafactor, for each
-    group, or once."""
+    """Counts its steps as a Python number: for each parameter, for each group, or once."""
 
     def __init__(self, parameters: Any, place: str) -> None:
         super().__init__(parameters, {})
