@@ -6,7 +6,7 @@ no inliner extension for the func dialect.
 
 from collections.abc import Sequence
 
-from .bindings import IrOperation, IrValue, parse_text
+from .bindings import IrOperation, IrValue
 
 
 def inlined(
@@ -41,10 +41,3 @@ def inline_call(call: IrOperation, function: IrOperation, *, last_use: bool) -> 
     call.erase()
     if last_use:
         function.erase()
-
-
-def inline_text(operation: IrOperation, text: str, source: str) -> None:
-    """Replace an operation by the body of a function of its operands, given as MLIR text. `source`
-    is the name that errors refer to."""
-    template = parse_text(text, source, operation.context)
-    inline_call(operation, template.body.operations[0].operation, last_use=True)
