@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from .bindings import IrOperation, ScatterDimensions, scatter_dimensions
+from .bindings import IrOperation, scatter_dimensions
 
 OPERATION = "stablehlo.scatter"
 COMBINATIONS = ("add", "and", "maximum", "minimum", "multiply", "or")
@@ -30,7 +30,8 @@ class RowScatter:
     sizes: tuple[int, ...]
     index_sizes: tuple[int, ...]
     update_sizes: tuple[int, ...]
-    numbers: ScatterDimensions
+    numbers: Any
+    """The dimension numbers."""
     combination: str
     """One of `COMBINATIONS`; empty where an update takes the place of an element."""
 
@@ -77,7 +78,7 @@ class RowScatter:
     def split(self, operand: Any, indices: Any, updates: Any) -> tuple[Any, Any, Any]:
         """The rows, places and updates of a scatter's operands, which are arrays of JAX."""
         rows = operand.transpose(self._order).reshape(self.rows, self.width)
-        window = self.numbers.update_window
+        window = self.numbers.update_window_dims
         order = [*(dim for dim in range(updates.ndim) if dim not in window), *window]
         given = updates.transpose(order).reshape(self.count, self.width)
         return rows, self._places(indices), given
@@ -91,15 +92,15 @@ class RowScatter:
         import numpy as np
         from jax import lax
 
-        vector = [self.numbers.index_vector] if len(self._counts) < indices.ndim else []
+        vector = [self.numbers.index_vector_dim] if len(self._counts) < indices.ndim else []
         table = indices.transpose([*self._index_order, *vector])
-        table = table.reshape(self.count, len(self.numbers.scattered))
+        table = table.reshape(self.count, len(self.numbers.scattered_dims_to_operand_dims))
         table = table.astype(np.int64 if self.index in _AS_I64 else np.int32)
         parts, is_inside = [], None
-        for dim in self.numbers.indices_batching:
+        for dim in self.numbers.scatter_indices_batching_dims:
             number = lax.broadcasted_iota(np.int32, self._counts, self._index_order.index(dim))
             parts.append(number.reshape(self.count))
-        for column, dim in enumerate(self.numbers.scattered):
+        for column, dim in enumerate(self.numbers.scattered_dims_to_operand_dims):
             index = lax.index_in_dim(table, column, 1, keepdims=False)
             least, most = (lax.full_like(index, end) for end in (0, self.sizes[dim] - 1))
             near = lax.min(lax.max(index, least), most)
@@ -115,7 +116,7 @@ class RowScatter:
     @property
     def _named(self) -> tuple[int, ...]:
         """The dimensions that indices name, and those of batches."""
-        return (*self.numbers.operand_batching, *self.numbers.scattered)
+        return (*self.numbers.input_batching_dims, *self.numbers.scattered_dims_to_operand_dims)
 
     @property
     def _order(self) -> list[int]:
@@ -125,7 +126,7 @@ class RowScatter:
     @property
     def _index_order(self) -> list[int]:
         """The dimensions of indices without that of a vector."""
-        vector = self.numbers.index_vector
+        vector = self.numbers.index_vector_dim
         return [dim for dim in range(len(self.index_sizes)) if dim != vector]
 
     @property
@@ -146,13 +147,13 @@ def updates_rows(scatter: IrOperation) -> bool:
     return _has_rows(sizes, updates, scatter_dimensions(scatter))
 
 
-def _has_rows(sizes: Sequence[int], updates: Sequence[int], numbers: ScatterDimensions) -> bool:
+def _has_rows(sizes: Sequence[int], updates: Sequence[int], numbers: Any) -> bool:
     """Return whether a window has one index in dimensions that indices name, and all in others."""
-    absent = {*numbers.inserted, *numbers.operand_batching}
+    absent = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
     windows = [dim for dim in range(len(sizes)) if dim not in absent]
     return all(
-        updates[place] == (1 if dim in numbers.scattered else sizes[dim])
-        for dim, place in zip(windows, numbers.update_window, strict=True)
+        updates[place] == (1 if dim in numbers.scattered_dims_to_operand_dims else sizes[dim])
+        for dim, place in zip(windows, numbers.update_window_dims, strict=True)
     )
 
 

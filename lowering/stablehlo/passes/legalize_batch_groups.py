@@ -29,7 +29,7 @@ def legalize_batch_groups(module: IrModule) -> None:
 
 def _regroup(operation: IrOperation, found: Convolution) -> None:
     operand, groups = operation.operands[0], found.batch_groups
-    batch, feature = found.numbers.input_batch, found.numbers.input_feature
+    batch, feature = found.numbers.input_batch_dimension, found.numbers.input_feature_dimension
     sizes = [*operand.type.shape]
     split = [*sizes[:batch], groups, sizes[batch] // groups, *sizes[batch + 1 :]]
     # Of the split tensor: the groups stand before the batches, and go before the features.

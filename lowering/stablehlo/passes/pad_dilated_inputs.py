@@ -38,7 +38,7 @@ def _pad(operation: IrOperation, found: Convolution) -> None:
 
         around = [(0, 0, 0)] * x.ndim
         for dim, (low, high), dilation in zip(
-            found.numbers.input_spatial, found.padding, found.lhs_dilation, strict=True
+            found.numbers.input_spatial_dimensions, found.padding, found.lhs_dilation, strict=True
         ):
             around[dim] = (low, high, dilation - 1)
         return lax.pad(x, x.dtype.type(0), around)
