@@ -72,7 +72,7 @@ class RowScatter:
 
     @property
     def count(self) -> int:
-        """M: how many rows are given."""
+        """M: how many rows the updates have."""
         return prod(self._counts)
 
     def split(self, operand: Any, indices: Any, updates: Any) -> tuple[Any, Any, Any]:
@@ -80,8 +80,8 @@ class RowScatter:
         rows = operand.transpose(self._order).reshape(self.rows, self.width)
         window = self.numbers.update_window_dims
         order = [*(dim for dim in range(updates.ndim) if dim not in window), *window]
-        given = updates.transpose(order).reshape(self.count, self.width)
-        return rows, self._places(indices), given
+        update_rows = updates.transpose(order).reshape(self.count, self.width)
+        return rows, self._places(indices), update_rows
 
     def restored(self, rows: Any) -> Any:
         """The scatter's result, of its rows."""

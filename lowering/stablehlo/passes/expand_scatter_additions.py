@@ -77,29 +77,29 @@ def _form(scatter: RowScatter) -> Form | None:
     return _by_row if scatter.rows <= scatter.count else _by_update
 
 
-def _selected(scatter: RowScatter, rows: Any, places: Any, given: Any) -> Any:
+def _selected(scatter: RowScatter, rows: Any, places: Any, updates: Any) -> Any:
     from jax import lax
 
     neutral = neutral_element(scatter.combination, scatter.element)
     combine = getattr(lax, _IN_JAX[scatter.combination])
-    sizes = (*rows.shape[:1], *given.shape)
+    sizes = (*rows.shape[:1], *updates.shape)
     is_of_row = lax.broadcast_in_dim(_is_of_row(rows, places), sizes, (0, 1))
-    every = lax.broadcast_in_dim(given, sizes, (1, 2))
+    every = lax.broadcast_in_dim(updates, sizes, (1, 2))
     chosen = lax.select(is_of_row, every, lax.full(sizes, neutral))
     # JAX's own sums start from 0.0, and this one from -0.0.
     return combine(rows, lax.reduce(chosen, neutral, lambda a, b: combine(a, b), (1,)))
 
 
-def _by_row(scatter: RowScatter, rows: Any, places: Any, given: Any) -> Any:
-    return rows + _sums(scatter, _is_of_row(rows, places), given)
+def _by_row(scatter: RowScatter, rows: Any, places: Any, updates: Any) -> Any:
+    return rows + _sums(scatter, _is_of_row(rows, places), updates)
 
 
-def _by_update(scatter: RowScatter, rows: Any, places: Any, given: Any) -> Any:
+def _by_update(scatter: RowScatter, rows: Any, places: Any, updates: Any) -> Any:
     from jax import lax
 
     pairs = (scatter.count, scatter.count)
     own, other = (lax.broadcast_in_dim(places, pairs, (dim,)) for dim in (0, 1))
-    sums = _sums(scatter, lax.eq(own, other), given)
+    sums = _sums(scatter, lax.eq(own, other), updates)
     at = places.reshape(scatter.count, 1)
     numbers = lax.GatherDimensionNumbers((1,), (0,), (0,))
     before = lax.gather(rows, at, numbers, (1, scatter.width), mode="promise_in_bounds")
@@ -119,11 +119,11 @@ def _is_of_row(rows: Any, places: Any) -> Any:
     return lax.eq(row, lax.broadcast_in_dim(places, pairs, (1,)))
 
 
-def _sums(scatter: RowScatter, is_added: Any, given: Any) -> Any:
+def _sums(scatter: RowScatter, is_added: Any, updates: Any) -> Any:
     """For each row of booleans, the sum of the updates that it names."""
     from jax import lax
 
     wide = numpy_dtype(_FLOATS[scatter.element])
     numbers = (((1,), (0,)), ((), ()))
-    ones, updates = is_added.astype(wide), given.astype(wide)
-    return lax.dot_general(ones, updates, numbers, precision="highest").astype(given.dtype)
+    ones, terms = is_added.astype(wide), updates.astype(wide)
+    return lax.dot_general(ones, terms, numbers, precision="highest").astype(updates.dtype)

@@ -58,7 +58,7 @@ def _flat(scatter: RowScatter, *operands: Any) -> tuple[Any, Any, Any]:
     """The operands of the scatter of rows: as many rows, or one more, and no index is outside."""
     from jax import lax
 
-    rows, places, given = scatter.split(*operands)
+    rows, places, updates = scatter.split(*operands)
     neutral = None
     if scatter.combination:
         neutral = neutral_element(scatter.combination, scatter.element)
@@ -66,6 +66,6 @@ def _flat(scatter: RowScatter, *operands: Any) -> tuple[Any, Any, Any]:
     safe = lax.select(is_outside, lax.full_like(places, scatter.rows * (neutral is None)), places)
     at = safe.reshape(scatter.count, 1)
     if neutral is None:
-        return lax.concatenate([rows, lax.slice_in_dim(rows, 0, 1)], 0), at, given
-    are_outside = lax.broadcast_in_dim(is_outside, given.shape, (0,))
-    return rows, at, lax.select(are_outside, lax.full_like(given, neutral), given)
+        return lax.concatenate([rows, lax.slice_in_dim(rows, 0, 1)], 0), at, updates
+    are_outside = lax.broadcast_in_dim(is_outside, updates.shape, (0,))
+    return rows, at, lax.select(are_outside, lax.full_like(updates, neutral), updates)

@@ -1,4 +1,4 @@
-"""pad_dilated_inputs: pad the inputs of convolutions that are spread.
+"""pad_dilated_inputs: pad the inputs of convolutions with dilated inputs.
 
     convolution(%x, %w), pad = [[1, 2]], lhs_dilate = [2]
     =>
@@ -26,25 +26,28 @@ def pad_dilated_inputs(module: IrModule) -> None:
     those with dynamic shapes or shardings."""
     for convolution in find_operations(module.operation, OPERATION):
         parsed = Convolution.of(convolution)
-        is_spread = any(dilation > 1 for dilation in parsed.lhs_dilation)
+        is_dilated = any(dilation > 1 for dilation in parsed.lhs_dilation)
         is_static = convolution.operands[0].type.has_static_shape
-        if is_spread and is_static and not (parsed.is_transposed or is_sharded(convolution)):
+        if is_dilated and is_static and not (parsed.is_transposed or is_sharded(convolution)):
             _pad(convolution, parsed)
 
 
-def _pad(operation: IrOperation, found: Convolution) -> None:
+def _pad(operation: IrOperation, parsed: Convolution) -> None:
     def padded(x: Any) -> Any:
         from jax import lax
 
         around = [(0, 0, 0)] * x.ndim
         for dim, (low, high), dilation in zip(
-            found.numbers.input_spatial_dimensions, found.padding, found.lhs_dilation, strict=True
+            parsed.numbers.input_spatial_dimensions,
+            parsed.padding,
+            parsed.lhs_dilation,
+            strict=True,
         ):
             around[dim] = (low, high, dilation - 1)
         return lax.pad(x, x.dtype.type(0), around)
 
     (operation.operands[0],) = computed(operation, padded, operation.operands[0])
-    spatial = len(found.padding)
+    spatial = len(parsed.padding)
     del operation.attributes["lhs_dilation"]
     if "padding" in attributes(operation):
         operation.attributes["padding"] = attribute(

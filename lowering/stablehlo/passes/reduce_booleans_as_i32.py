@@ -46,8 +46,8 @@ _OPERATIONS: Mapping[str, Callable[..., bool]] = {
 
 @in_place
 def reduce_booleans_as_i32(module: IrModule) -> None:
-    """Change every reduction of booleans that says whether all or any are true. Those of several
-    operands, with dynamic shapes or with shardings stay."""
+    """Change every reduction of booleans that says whether all or any are true. Reductions
+    of several operands, with dynamic shapes or with shardings stay."""
     for reduction in find_operations(module.operation, OPERATION):
         as_numbers = _as_numbers(reduction)
         if as_numbers is not None:
