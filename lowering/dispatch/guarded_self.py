@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from collections import UserDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MemberDescriptorType
@@ -56,7 +57,7 @@ def guarded_self(original: Any, listed: Collection[str], tensors: Mapping[str, A
         if registry in namespace:
             held_there = namespace[registry]
             if isinstance(held_there, _Attributes):  # a guard of a guard
-                held_there = held_there.attributes
+                held_there = held_there.data
             rest = {name: value for name, value in held_there.items() if name not in tensors}
             namespace[registry] = _Registry(rest, tuple(listed))
     namespace.update(tensors)
@@ -123,36 +124,20 @@ def _guarded_class(
     return made
 
 
-class _Attributes(dict[str, Any]):
+class _Attributes(UserDict[str, Any]):
     """The `__dict__` of a guarded object: each attribute is checked as it is read."""
 
     def __init__(self, attributes: dict[str, Any], check: Callable[[str], None]) -> None:
-        super().__init__()
-        self.attributes = attributes
+        self.data = attributes  # itself and no copy: what the body sets is the object's
         self._check = check
 
     def __contains__(self, name: object) -> bool:
         self._check(str(name))
-        return name in self.attributes
+        return name in self.data
 
     def __getitem__(self, name: str) -> Any:
         self._check(name)
-        return self.attributes[name]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return an attribute, or `default`."""
-        self._check(name)
-        return self.attributes.get(name, default)
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self.attributes[name] = value
-
-    def __delitem__(self, name: str) -> None:
-        del self.attributes[name]
-
-    def update(self, *others: Any, **named: Any) -> None:
-        """Set attributes."""
-        self.attributes.update(*others, **named)
+        return self.data[name]
 
     def _refuse(self, *_: Any) -> Any:
         raise UnlistedReadError(
