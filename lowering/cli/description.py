@@ -30,7 +30,6 @@ from composites.registry.signatures import describe_function
 from composites.settings import ALLOWLIST, REGISTRIES
 from lowering.codegen.loader import hooks_source, load_function_hook
 from lowering.codegen.source import is_caught_at_autograd
-from lowering.copies.search import copies_everywhere
 from lowering.frontends import chosen as frontends
 from lowering.sample_calls import NoCalls
 
@@ -60,10 +59,6 @@ class Description:
     """Other decompositions, as in a registry file."""
     not_found: Sequence[str]
     """Functions that it catches and that are not installed."""
-    copies: Sequence[str] | None
-    """The copies of these functions that it catches; None if they were not asked for."""
-    copies_unknown: Sequence[str]
-    """Modules that cannot be imported, and why; they may have copies."""
     hook: str
     """The generated source; empty if it cannot be made here."""
     stablehlo: str | None
@@ -87,10 +82,9 @@ def chosen(name: str, catalog: Catalog) -> tuple[Composite, ...]:
     return named if len(named) == 1 else entries
 
 
-def described(entry: Composite, catalog: Catalog, *, copies: bool = False) -> Description:
-    """All that is known of an entry. For its `copies`, modules are imported."""
+def described(entry: Composite, catalog: Catalog) -> Description:
+    """All that is known of an entry."""
     registry = next(r for r in catalog.registries if any(e is entry for e in r.composites))
-    search = copies_everywhere([entry]) if copies else None
     example = _example(entry, catalog)
     installed = [target for target, _ in _functions(entry)]
     return Description(
@@ -113,8 +107,6 @@ def described(entry: Composite, catalog: Catalog, *, copies: bool = False) -> De
             for kernel in entry.alternatives
         },
         not_found=tuple(target for target in entry.functions if target not in installed),
-        copies=None if search is None else tuple(copy.target for copy in search[0]),
-        copies_unknown=() if search is None else tuple(search[1]),
         hook=_hook(entry, registry),
         stablehlo=example.call,
         stablehlo_of_backward=example.gradients,

@@ -182,38 +182,3 @@ def test_without_a_working_torch_xla(
     assert entry["hook"].startswith("def gelu(")
     assert entry["stablehlo"] is None
     assert message in entry["no_stablehlo"]
-
-
-COPYING = Path(__file__).with_name("show_copies.yaml").read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
-def test_copies_are_listed_on_demand(tmp_path: Path, file: Path) -> None:
-    file.write_text(COPYING)
-    models = tmp_path / "models_of_umbra"
-    models.mkdir()
-    scale = LAYERS.partition("class")[0]
-    broken = f"import no_such_library\n{scale}"
-    loud = "raise AssertionError('nothing here has the code')\n"
-    texts = {"__init__": "", "a": scale, "b": f"{scale}twice = scale\n", "c": broken, "d": loud}
-    for name, text in texts.items():
-        (models / f"{name}.py").write_text(text)
-    try:
-        found = facts(invoke("scale", "--registry", str(file)))
-        assert "and all copies in models_of_umbra, layers_of_nobody" in found
-        assert "copy" not in found
-        assert not [name for name in sys.modules if name.startswith("models_of_umbra")]
-        found = facts(invoke("scale", "--registry", str(file), "--copies"))
-        assert found["copy"] == [
-            f"models_of_umbra.{name}" for name in ("a:scale", "b:scale", "b:twice")
-        ]
-        assert found["unknown"] == [
-            "importing models_of_umbra.c failed: package no_such_library is not installed"
-        ]
-        entry = shown("scale", "--registry", str(file), "--copies")
-        assert len(entry["copies"]) == 3
-        assert len(entry["copies_unknown"]) == 1
-        assert shown("scale", "--registry", str(file))["copies"] is None
-    finally:
-        for name in [name for name in sys.modules if name.startswith("models_of_umbra")]:
-            del sys.modules[name]

@@ -27,8 +27,6 @@ composites:
 
 @pytest.fixture(autouse=True)
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    from lowering.copies import written
-
     (tmp_path / "acme_parts").mkdir()
     (tmp_path / "acme_scale.py").write_text(CODE)
     for number in range(COUNT):
@@ -38,8 +36,6 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for name in [name for name in sys.modules if name.startswith("acme_")]:
         del sys.modules[name]
-    written.written_function.cache_clear()
-    written.written_module.cache_clear()
 
 
 def wrapper(copy: Copy) -> Callable[[Any], Replacement]:

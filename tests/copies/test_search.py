@@ -44,8 +44,6 @@ TWO, CALLING = CASES["two names of one function"], CASES["what it calls is a cop
 @pytest.fixture(autouse=True)
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A module `acme_named`, and a package `acme_models` to write modules into."""
-    from lowering.copies import written
-
     (tmp_path / "acme_named.py").write_text(NAMED)
     (tmp_path / "acme_models").mkdir()
     (tmp_path / "acme_models" / "__init__.py").write_text("")
@@ -54,8 +52,6 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path / "acme_models"
     for name in [name for name in sys.modules if name.startswith("acme_")]:
         del sys.modules[name]
-    written.written_function.cache_clear()
-    written.written_module.cache_clear()
 
 
 def found(folder: Path, text: str, named: str, *, packages: str = "acme_models") -> set[str]:
@@ -79,8 +75,12 @@ def found_in(name: str, named: str, packages: str) -> set[str]:
 def test_copies_and_other_functions(packages: Path, title: str) -> None:
     case = CASES[title]
     assert found(packages, case.text, case.named) == case.copies
-    if case.copies:
-        assert ("acme_named" in sys.modules) == ("from acme_named" in case.text)
+
+
+def test_a_module_without_such_code_imports_nothing(packages: Path) -> None:
+    other = CASES["other code"]
+    assert found(packages, other.text, other.named) == set()
+    assert "acme_named" not in sys.modules
 
 
 def test_only_the_named_packages_are_searched(packages: Path) -> None:
@@ -134,22 +134,6 @@ def test_copies_in_a_zip_archive(packages: Path, monkeypatch: pytest.MonkeyPatch
         archive.writestr("acme_zipped/model.py", TWO.text)
     monkeypatch.syspath_prepend(packages / "acme.zip")
     assert found_in("acme_zipped.model", TWO.named, "acme_zipped") == TWO.copies
-
-
-def test_a_package_that_imports_its_own_module(packages: Path) -> None:
-    from lowering.copies.written import written_module
-
-    (packages / "__init__.py").write_text("from . import parts\n")
-    module = written_module("acme_models")
-    assert module is not None
-    assert [(m.name, name) for m, name, _ in module.places("parts")] == [("acme_models", "parts")]
-
-
-def test_a_constant_that_is_its_own_name(packages: Path) -> None:
-    constant = "max = max\ndef plain(x):\n    return max(x)\n"
-    (packages.parent / "acme_named.py").write_text(constant)
-    importlib.invalidate_caches()
-    assert found(packages, constant, "plain") == set()
 
 
 def test_the_order_of_entries_is_kept(packages: Path) -> None:
