@@ -13,7 +13,6 @@ import yaml
 from composites.allowlist import resolve
 from composites.errors import CompositesError
 from composites.registry.catalog import Catalog
-from composites.registry.formatting import formatted
 from composites.registry.model import Composite, Tensor
 from composites.registry.validation import parse_registry
 from lowering import activation
@@ -152,11 +151,11 @@ class Drafting:
             " instructions stay outside\n# composites. Choose names and versions: they are promises"
             " to the compilers that read them.\n"
         )
-        return formatted(head + self._registry_text(), "the draft")
+        return head + self._registry_text()
 
     def _registry_text(self) -> str:
-        document = {"schema": 1, "namespace": _NAMESPACE, "composites": self.entries}
-        return yaml.safe_dump(document, sort_keys=False, default_flow_style=None)
+        document = {"schema": 2, "namespace": _NAMESPACE, "composites": self.entries}
+        return yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=100)
 
     def row(self, callee: Callee) -> Row:
         """A function or an operator, with its entry, or the reason why there is none."""
@@ -195,7 +194,8 @@ def _entry_of(function: Callee) -> dict[str, Any] | str:
         return "it takes no tensor that an entry could list as an operand"
     document: dict[str, Any] = {"function": function.name, "operands": operands}
     if attributes:
-        document["attributes"] = attributes
+        is_short = list(attributes) == list(attributes.values())
+        document["attributes"] = list(attributes) if is_short else attributes
     if function.differentiable:
         document["backward"] = "derive"
     called = {name: value for name, value in function.arguments.items() if value is not None}
