@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from composites.element_types import NAME_OF_PYTORCH, PYTORCH_NAMES
-from composites.functions import find_function, load_function
 from composites.registry.model import Composite
 from composites.registry.samples import samples_of
 from composites.torch_internals import pytree
@@ -85,10 +84,9 @@ def _plain(item: tuple[str, Any]) -> tuple[str, str]:
 
 def _named(target: Target, dtype: torch.dtype) -> Iterator[Sample]:
     assert target.samples is not None
-    find = load_function if target.function else find_function
-    function = target.function or caught(_owner(target))
-    for arguments, keywords in calls_of(target.samples, dtype, target.label, find):
-        yield Sample(function, arguments, keywords, reference=target.original)
+    function = caught(_owner(target))
+    for arguments, keywords in calls_of(target.samples, dtype, target.label):
+        yield Sample(function, arguments, keywords)
 
 
 def _owner(target: Target) -> Composite:
@@ -104,7 +102,7 @@ def _generated(target: Target, element_type: str, dtype: torch.dtype) -> Iterato
         entry = target.forward
     if entry.op is None and entry.adapt is not None:
         return NoCalls("no samples; name some with `samples`")
-    calls = example_calls(entry, target.function)
+    calls = example_calls(entry)
     if isinstance(calls, NoCalls):
         return NoCalls(f"no samples ({calls.reason}); name some with `samples`")
     fitting = [call for call in calls if _element_type(call) in (element_type, "f32")]
@@ -143,7 +141,7 @@ def _varied(
         for other in (_others(value) if name not in fixed else ())
     )
     for varied in (usual, Sample(call.function, *usual.placed(_signed)), *others):
-        yield Sample(call.function, *varied.placed(prepared), reference=target.original)
+        yield Sample(call.function, *varied.placed(prepared))
 
 
 def _signed(tensor: torch.Tensor) -> torch.Tensor:
