@@ -30,7 +30,6 @@ class Check(StrEnum):
     CLAIMED = "claimed"
     CONDITIONS = "conditions"
     ATTRIBUTES = "attributes"
-    REPEATED = "repeated"
 
 
 @dataclass(frozen=True, slots=True)
