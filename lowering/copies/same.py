@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import dis
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any
@@ -18,7 +18,6 @@ from lowering.copies.codes import codes, constant_form, form
 from lowering.copies.members import behaviour, member
 from lowering.copies.original import original_function
 
-_MISSING = object()
 _GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME")
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR")
 _EFFECTS = ("IMPORT_NAME", "STORE_GLOBAL", "DELETE_GLOBAL")
@@ -69,7 +68,7 @@ class _Comparison:
             and form(code) == form(named.__code__)
             and self._have_same_values(_defaults(function), _defaults(named))
             and all(
-                self._means(variables.get(name, _MISSING), others.get(name, _MISSING), name)
+                self._is_same_value(_global(variables, name), _global(others, name))
                 for name in _named_by(code, _GLOBALS)
             )
             and all(map(self._has_member, _named_by(code, _ATTRIBUTES)))
@@ -80,13 +79,8 @@ class _Comparison:
             self._is_same_value(value, others[key]) for key, value in values.items()
         )
 
-    def _means(self, value: Any, other: Any, name: str) -> bool:
-        """Return whether both values of a global name mean the same."""
-        if value is _MISSING and other is _MISSING:
-            return hasattr(builtins, name)
-        return self._is_same_value(value, other)
-
     def _is_same_value(self, value: Any, other: Any) -> bool:
+        """Return whether two values are one object, copies of a function, or equal constants."""
         value, other = original_function(value), original_function(other)
         if value is other:
             return True
@@ -104,6 +98,10 @@ class _Comparison:
         if one is None or two is None:  # one that is no function, or that only one class has
             return value is other
         return one[0] == two[0] and self.is_same(one[1], two[1])
+
+
+def _global(variables: Mapping[str, Any], name: str) -> Any:
+    return variables.get(name, getattr(builtins, name, None))
 
 
 def _defaults(function: FunctionType) -> dict[Any, Any]:

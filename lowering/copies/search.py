@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import CodeType, FunctionType, ModuleType
@@ -33,12 +33,8 @@ class Copy:
 class Search:
     """The search for copies of what some entries name."""
 
-    entries: tuple[Composite, ...]
-    """The entries, in the order in which they are asked."""
-
-    @classmethod
-    def of(cls, entries: Iterable[Composite]) -> Search:
-        return cls(tuple(entry for entry in entries if entry.copies))
+    entries: Sequence[Composite]
+    """The entries, in the order in which they are asked. Those without `copies` find none."""
 
     @cached_property
     def packages(self) -> frozenset[str]:
@@ -75,7 +71,7 @@ class Search:
         compared."""
         named: dict[Shape, list[tuple[Composite, str, CodeType]]] = {}
         for entry in self.entries:
-            for target in entry.functions:
+            for target in entry.functions if entry.copies else ():
                 module, _, path = target.partition(":")
                 code = codes_in(module).get(path)
                 if code is None:

@@ -43,7 +43,7 @@ def wrapper(copy: Copy) -> Callable[[Any], Replacement]:
 
 
 def patched() -> CopyPatches:
-    return patch_copies(Search.of(parse_registry(REGISTRY, "acme.yaml").composites), (), wrapper)
+    return patch_copies(Search(parse_registry(REGISTRY, "acme.yaml").composites), (), wrapper)
 
 
 def parts() -> dict[str, Callable[[int], int]]:
@@ -87,7 +87,7 @@ def test_a_wrapper_that_fails_leaves_nothing() -> None:
             raise MemoryError
         return wrapper(copy)
 
-    search = Search.of(parse_registry(REGISTRY, "acme.yaml").composites)
+    search = Search(parse_registry(REGISTRY, "acme.yaml").composites)
     with pytest.raises(MemoryError):
         patch_copies(search, (), failing)
     assert parts() == originals

@@ -68,7 +68,7 @@ def found_in(name: str, named: str, packages: str) -> set[str]:
         f"  entry: {{function: 'acme_named:{named}', copies: {packages}, operands: [x]}}\n",
         "acme.yaml",
     )
-    return {c.target.partition(":")[2] for c in Search.of(registry.composites).in_module(module)}
+    return {c.target.partition(":")[2] for c in Search(registry.composites).in_module(module)}
 
 
 @pytest.mark.parametrize("title", CASES)
@@ -143,6 +143,6 @@ def test_the_order_of_entries_is_kept(packages: Path) -> None:
     registry = parse_registry(
         f"schema: 1\nnamespace: acme\ncomposites:\n  b: {line}\n  a: {line}\n", "acme.yaml"
     )
-    search: Callable[..., Search] = Search.of
+    search: Callable[..., Search] = Search
     for entries in (registry.composites, registry.composites[::-1]):
         assert [c.entries for c in search(entries).in_module(module)] == [entries, entries]

@@ -79,7 +79,7 @@ def fits(copy, entry, dtype):
         return True
     return same(found, outcome(composed(entry), copy, entry, dtype))
 
-search, copies = Search.of(entries), []
+search, copies = Search(entries), []
 for model in pkgutil.iter_modules(transformers.models.__path__):
     place = f"transformers.models.{model.name}.modeling_{model.name}"
     if place_of(place) is not None:
