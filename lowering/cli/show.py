@@ -75,10 +75,6 @@ def _lines(entry: Description) -> Iterator[str]:
     if entry.also_made_by:
         yield f"also made by: {', '.join(entry.also_made_by)}"
     yield f"turn on: {entry.turn_on} python train.py"
-    if entry.caught_at:
-        first, *others = entry.caught_at
-        in_inference = "".join(f"; in inference mode {key}" for key in others)
-        yield f"caught at: dispatch key {first}{in_inference}"
     yield from (fact.replace("`", "") for fact in entry.facts)
     yield from (f"not found here: {target}" for target in entry.not_found)
     if entry.hook:
