@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 import composites
 from composites.errors import LoweringError
-from composites.registry.catalog import builtin_registry_path
+from composites.registry.builtin import builtin_registry_path
 from lowering.cli.app import app
 
 PACKAGE = Path(__file__).parent / "acme_package"
