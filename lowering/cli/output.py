@@ -76,7 +76,8 @@ def _print_stacked(table: Table, terminal: Console) -> None:
     first, *others = table.columns
     for number, name in enumerate(first.cells):
         terminal.print(name, style="bold")
-        lines, figures = [], []
+        lines: list[Text] = []
+        figures: list[Text] = []
         for column in others:
             value = list(column.cells)[number]
             text = value if isinstance(value, Text) else Text(str(value))
