@@ -3,7 +3,7 @@
 | module | commands |
 |---|---|
 | `app` | the application, `--version`, `env` |
-| `registry` | `check`, `list`, `schema`, `docs`, `generate` |
+| `registry` | `check`, `list`, `schema`, `codegen`, `docs`, `generate` |
 | `contracts` | `lock`, `diff` |
 | `show` | `show` |
 | `export` | `export` |

@@ -40,6 +40,7 @@ app = typer.Typer(
 COMMANDS: Mapping[str, Callable[..., None]] = {
     "init": init.init,
     "check": registry.check,
+    "codegen": registry.codegen,
     "docs": registry.docs,
     "generate": registry.generate,
     "schema": registry.schema,

@@ -26,6 +26,17 @@ Check = Annotated[
 ]
 
 
+def codegen(
+    registry: RegistryFile,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The Python file to write.")],
+    check: Check = False,
+) -> None:
+    """Generate the lowering hooks of a registry."""
+    with clear_errors():
+        text = _hooks(registry)
+        _generated(text, output, f"composites codegen {registry} -o {output}", check=check)
+
+
 def docs(
     registry: RegistryFile,
     output: Annotated[Path, typer.Option("-o", "--output", help="The Markdown file to write.")],

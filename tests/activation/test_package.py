@@ -47,7 +47,7 @@ except composites.MissingPackageError as error:
     print(error)
 from typer.testing import CliRunner
 from lowering.cli.app import app
-for command in (["check", "registry.yaml"], ["list"], ["docs", "registry.yaml", "-o", "x.md"]):
+for command in (["check", "registry.yaml"], ["list"], ["codegen", "registry.yaml", "-o", "x.py"]):
     result = CliRunner().invoke(app, command)
     print(result.exit_code, result.stderr.strip())
 from composites import Program

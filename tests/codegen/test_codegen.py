@@ -35,7 +35,7 @@ def test_builtin_reference_is_current() -> None:
 def test_sample_registry_matches_its_golden_output() -> None:
     registry = load_registry(GOLDEN / "sample.yaml")
     assert generate(registry, "sample.yaml") == (GOLDEN / "sample.py").read_text(), (
-        "stale; run: composites generate"
+        "run: composites codegen tests/codegen/golden/sample.yaml -o tests/codegen/golden/sample.py"
     )
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from typer.testing import CliRunner, Result
 
 import composites
-from composites.registry.builtin import builtin_registry_path
+from composites.registry.catalog import builtin_registry_path
 from lowering.cli.app import app
 from lowering.cli.output import print_table
 from lowering.cli.watch import Graph, Watched, composites_table
@@ -28,16 +28,16 @@ def invoke(*arguments: str, env: dict[str, str] | None = None) -> Result:
 
 
 @pytest.mark.process
-def test_docs_writes_and_checks(tmp_path: Path) -> None:
-    output = tmp_path / "operators.md"
+def test_codegen_writes_and_checks(tmp_path: Path) -> None:
+    output = tmp_path / "hooks.py"
     registry = str(ROOT / "registry.yaml")
-    stale = invoke("docs", registry, "-o", str(output), "--check")
+    stale = invoke("codegen", registry, "-o", str(output), "--check")
     assert stale.exit_code == 1
-    assert f"{output} is stale; run: composites docs {registry} -o {output}" in stale.stderr
+    assert f"{output} is stale; run: composites codegen {registry} -o {output}" in stale.stderr
     assert not output.exists()
-    assert invoke("docs", registry, "-o", str(output)).exit_code == 0
-    assert output.read_text() == (ROOT / "docs" / "operators.md").read_text()
-    assert invoke("docs", registry, "-o", str(output), "--check").exit_code == 0
+    assert invoke("codegen", registry, "-o", str(output)).exit_code == 0
+    assert output.read_text() == (ROOT / "lowering" / "generated" / "ptxla.py").read_text()
+    assert invoke("codegen", registry, "-o", str(output), "--check").exit_code == 0
 
 
 def test_a_wrong_file_or_folder_writes_nothing(tmp_path: Path) -> None:
@@ -50,10 +50,12 @@ def test_a_wrong_file_or_folder_writes_nothing(tmp_path: Path) -> None:
     first, second = checked.stderr.splitlines()
     assert first == f"{wrong}:4: a: PyTorch has no operator aten::gellu; did you mean 'aten::gelu'?"
     assert second.startswith(f"{wrong}:5: b: unknown key 'opp'; did you mean 'op'? (the keys are ")
-    written = invoke("docs", str(wrong), "-o", str(tmp_path / "operators.md"))
+    written = invoke("codegen", str(wrong), "-o", str(tmp_path / "hooks.py"))
     assert (written.exit_code, written.stderr) == (1, checked.stderr)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["wrong.yaml"]
-    nowhere = invoke("docs", str(ROOT / "registry.yaml"), "-o", str(tmp_path / "no" / "page.md"))
+    nowhere = invoke(
+        "codegen", str(ROOT / "registry.yaml"), "-o", str(tmp_path / "no" / "hooks.py")
+    )
     assert nowhere.exit_code == 1
     assert nowhere.stderr == f"error: there is no folder {tmp_path / 'no'}\n"
 
@@ -76,7 +78,7 @@ def test_check_and_env_print_json(tmp_path: Path) -> None:
 def test_help_has_all_names_in_full() -> None:
     result = invoke("-h", env={"COLUMNS": "80"})
     assert result.exit_code == 0
-    assert "verify" in invoke().output
+    assert "codegen" in invoke().output
     assert "inspect" in result.stdout
     assert "--install-completion" in result.stdout
     assert "--widen" not in result.stdout

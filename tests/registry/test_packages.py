@@ -149,7 +149,7 @@ def registry():
 """
 
 
-@pytest.mark.parametrize("command", ["check", "docs"])
+@pytest.mark.parametrize("command", ["check", "codegen", "docs"])
 def test_a_file_that_the_user_names_may_have_operators_of_a_package(
     command: str, package: Make, tmp_path: Path
 ) -> None:
