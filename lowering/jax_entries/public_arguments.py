@@ -7,11 +7,17 @@ public one, of PyTorch or of `jax.nn`, and returns those of the operator by name
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import jax.numpy as jnp
 
 from composites.errors import InvalidCallError
 from composites.operators.aten_enums import MEAN
+
+_NORMS = ("backward", "ortho", "forward")
+"""The norms as the operators number them for the forward transform: it is divided by 1, by the
+square root of its size, or by its size. For the inverse one, the order is the opposite."""
 
 
 def softmax(self: Any, dim: int = -1, *, axis: int | None = None) -> dict[str, Any]:
@@ -19,6 +25,57 @@ def softmax(self: Any, dim: int = -1, *, axis: int | None = None) -> dict[str, A
     if axis is not None and dim != -1:
         raise InvalidCallError(f"dim={dim} and axis={axis} name the same argument; write one")
     return {"self": self, "dim": dim if axis is None else axis, "half_to_float": False}
+
+
+def softmax_backward(
+    grad_output: Any, output: Any, dim: int = -1, input_dtype: Any = None
+) -> dict[str, Any]:
+    """`aten::_softmax_backward_data` and `aten::_log_softmax_backward_data`. The gradient has the
+    type of the output, if no other is given."""
+    dtype = jnp.asarray(output).dtype if input_dtype is None else input_dtype
+    return {"grad_output": grad_output, "output": output, "dim": dim, "input_dtype": dtype}
+
+
+def fft_r2c(
+    self: Any,
+    dim: int | Sequence[int] | None = None,
+    normalization: int | str = "backward",
+    *,
+    onesided: bool = True,
+) -> dict[str, Any]:
+    """`aten::_fft_r2c`, as `torch.fft.rfftn`, or `fftn` if it is not `onesided`."""
+    norm = _normalization(normalization, inverse=False)
+    return {"self": self, "dim": _dims(self, dim), "normalization": norm, "onesided": onesided}
+
+
+def fft_c2c(
+    self: Any,
+    dim: int | Sequence[int] | None = None,
+    normalization: int | str = "backward",
+    *,
+    forward: bool = True,
+) -> dict[str, Any]:
+    """`aten::_fft_c2c`, as `torch.fft.fftn`, or `ifftn` if it is not `forward`."""
+    norm = _normalization(normalization, inverse=not forward)
+    return {"self": self, "dim": _dims(self, dim), "normalization": norm, "forward": forward}
+
+
+def fft_c2r(
+    self: Any,
+    dim: int | Sequence[int] | None = None,
+    normalization: int | str = "backward",
+    last_dim_size: int | None = None,
+) -> dict[str, Any]:
+    """`aten::_fft_c2r`, as `torch.fft.irfftn`: the last size of the result is even by default."""
+    dims = _dims(self, dim)
+    if last_dim_size is None:
+        last_dim_size = 2 * (jnp.shape(self)[dims[-1]] - 1) if dims else 0
+    return {
+        "self": self,
+        "dim": dims,
+        "normalization": _normalization(normalization, inverse=True),
+        "last_dim_size": last_dim_size,
+    }
 
 
 def nll_loss(
@@ -40,8 +97,34 @@ def nll_loss(
 
 FUNCTIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "aten::_softmax": softmax,
+    "aten::_softmax_backward_data": softmax_backward,
     "aten::_log_softmax": softmax,
+    "aten::_log_softmax_backward_data": softmax_backward,
+    "aten::_fft_r2c": fft_r2c,
+    "aten::_fft_c2c": fft_c2c,
+    "aten::_fft_c2r": fft_c2r,
     "aten::nll_loss_forward": nll_loss,
     "aten::nll_loss2d_forward": nll_loss,
 }
 """Functions by operator. `aten::_weight_norm` has the arguments of `torch._weight_norm` already."""
+
+
+def _dims(array: Any, dim: int | Sequence[int] | None) -> list[int]:
+    """Dimensions that are not negative; all of them for None."""
+    rank = jnp.ndim(array)
+    if dim is None:
+        return list(range(rank))
+    listed = [dim] if isinstance(dim, int) else list(dim)
+    for number in listed:
+        if not -rank <= number < rank:
+            raise InvalidCallError(f"dim={dim}: an array of {rank} dimensions has no {number}")
+    return [number % rank for number in listed]
+
+
+def _normalization(norm: int | str, *, inverse: bool) -> int:
+    if not isinstance(norm, str):
+        return norm
+    if norm not in _NORMS:
+        raise InvalidCallError(f"normalization={norm!r} is not one of {', '.join(_NORMS)}")
+    number = _NORMS.index(norm)
+    return len(_NORMS) - 1 - number if inverse else number

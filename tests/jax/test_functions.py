@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,28 +68,38 @@ PRIVATE: dict[str, tuple[str, list[tuple[Any, Any]]]] = {
         [(lambda f: f(X, axis=0), lambda: jax.nn.log_softmax(X, axis=0))],
     ),
     "softmax_backward": (
-        "(grad_output, output, dim, input_dtype)",
-        [(lambda f: f(X, X, -1, F32), lambda: X * (X - (X * X).sum(-1, keepdims=True)))],
+        "(grad_output, output, dim=-1, input_dtype=None)",
+        [(lambda f: f(X, X), lambda: X * (X - (X * X).sum(-1, keepdims=True)))],
     ),
     "log_softmax_backward": (
-        "(grad_output, output, dim, input_dtype)",
-        [(lambda f: f(X, -X, -1, F32), lambda: X - jnp.exp(-X) * X.sum(-1, keepdims=True))],
+        "(grad_output, output, dim=-1, input_dtype=None)",
+        [(lambda f: f(X, -X), lambda: X - jnp.exp(-X) * X.sum(-1, keepdims=True))],
     ),
     "weight_norm": (
         "(v, g, dim=0)",
         [(lambda f: f(X, jnp.ones((3, 1))), lambda: X / jnp.linalg.norm(X, axis=1)[:, None])],
     ),
     "fft_r2c": (
-        "(self, dim, normalization, onesided)",
-        [(lambda f: f(X, [1], 2, False), lambda: jnp.fft.fft(X, norm="forward"))],
+        "(self, dim=None, normalization='backward', *, onesided=True)",
+        [
+            (lambda f: f(X), lambda: jnp.fft.rfftn(X)),
+            (lambda f: f(X, -1, "ortho"), lambda: jnp.fft.rfft(X, norm="ortho")),
+            (lambda f: f(X, [1], 2, onesided=False), lambda: jnp.fft.fft(X, norm="forward")),
+        ],
     ),
     "fft_c2c": (
-        "(self, dim, normalization, forward)",
-        [(lambda f: f(X + 0j, [0], 2, False), lambda: jnp.fft.ifft(X, axis=0))],
+        "(self, dim=None, normalization='backward', *, forward=True)",
+        [
+            (lambda f: f(X + 0j), lambda: jnp.fft.fftn(X)),
+            (lambda f: f(X + 0j, 0, forward=False), lambda: jnp.fft.ifft(X, axis=0)),
+        ],
     ),
     "fft_c2r": (
-        "(self, dim, normalization, last_dim_size)",
-        [(lambda f: f(X + 0j, [1], 1, 5), lambda: jnp.fft.irfft(X, 5, norm="ortho"))],
+        "(self, dim=None, normalization='backward', last_dim_size=None)",
+        [
+            (lambda f: f(X + 0j), lambda: jnp.fft.irfftn(X)),
+            (lambda f: f(X + 0j, 1, "ortho", 5), lambda: jnp.fft.irfft(X, 5, norm="ortho")),
+        ],
     ),
     "nll_loss": (
         "(self, target, weight=None, reduction=1, ignore_index=-100)",
@@ -134,9 +145,17 @@ def test_the_table_has_all_private_operators() -> None:
     assert named == PRIVATE.keys()
 
 
-def test_two_names_of_one_argument() -> None:
-    with pytest.raises(composites.InvalidCallError, match="dim=0 and axis=1 name the same"):
-        composites.jax.softmax(X, 0, axis=1)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: composites.jax.softmax(X, 0, axis=1), "dim=0 and axis=1 name the same argument"),
+        (lambda: composites.jax.fft_r2c(X, 2), "dim=2: an array of 2 dimensions has no 2"),
+        (lambda: composites.jax.fft_r2c(X, 1, "no"), "normalization='no' is not one of backward"),
+    ],
+)
+def test_wrong_arguments_of_public_functions(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(composites.InvalidCallError, match=message):
+        call()
 
 
 def test_unknown_names_have_a_hint() -> None:
