@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,8 @@ class Outcomes:
     """The values on the CPU in f64; None if that is the same computation, or fails."""
     stock: Outcome
     ours: Outcome
+    again: Outcome | None = None
+    """The second call with the entry on."""
     is_random: bool = False
     """True if the numbers depend on the random generator; then only stock's can be compared."""
     is_native: bool = False
@@ -56,8 +59,35 @@ def judge(outcomes: Outcomes) -> Judged:
     if outcomes.is_native and bits is False and not any(f.is_failure for f in findings):
         message = "results or gradients have other bits than the stock lowering"
         findings.append(Finding(Check.BITS, message, outcomes.sample))
+    if outcomes.again is not None and not _same_again(ours, outcomes.again):
+        message = "the second call gives other results than the first"
+        findings.append(Finding(Check.REPEATED, message, outcomes.sample))
     numbers = Numbers() if outcomes.is_random else _numbers(outcomes, ours)
     return Judged(tuple(findings), numbers, bits)
+
+
+def _same_again(first: Values, second: Outcome) -> bool:
+    """Return whether the second call gives what the first one gave. XLA may fuse both in other
+    ways, which changes last bits."""
+    return isinstance(second, Values) and second.agrees(first, _but_for_last_bits)
+
+
+_LAST_BITS = 4
+"""The number of roundings of the largest number that two calls may be apart."""
+
+
+def _but_for_last_bits(mine: Any, right: Any) -> bool:
+    if same_bits(mine, right):
+        return True
+    if not isinstance(mine, torch.Tensor) or not isinstance(right, torch.Tensor):
+        return False
+    if _form(mine, right) is not None or not right.dtype.is_floating_point:
+        return False
+    a, b = mine.to(torch.float64), right.to(torch.float64)
+    same = (a == b) | (a.isnan() & b.isnan())
+    largest = float(b.abs().max())  # not finite: only equal numbers are as close
+    close = (a - b).abs() <= _LAST_BITS * torch.finfo(right.dtype).eps * largest
+    return bool((same | (close if math.isfinite(largest) else same)).all())
 
 
 def _findings(outcomes: Outcomes, ours: Values, stock: Values | None) -> Iterator[Finding]:

@@ -30,6 +30,7 @@ class Check(StrEnum):
     CLAIMED = "claimed"
     CONDITIONS = "conditions"
     ATTRIBUTES = "attributes"
+    REPEATED = "repeated"
 
 
 @dataclass(frozen=True, slots=True)

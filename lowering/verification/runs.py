@@ -57,18 +57,22 @@ class Values:
 
         return Values(each(self.results), each(self.gradients), each(self.operands))
 
+    def agrees(self, other: Values, same: Callable[[Any, Any], bool]) -> bool:
+        """Return whether results, gradients and operands of two calls are the same, one by one."""
+        pairs = (
+            (self.results, other.results),
+            (self.gradients, other.gradients),
+            (self.operands, other.operands),
+        )
+        return all(len(a) == len(b) and all(map(same, a, b)) for a, b in pairs)
+
 
 Outcome = Values | Raised
 
 
 def equal_values(one: Values, other: Values) -> bool:
     """Return whether results, gradients and operands are the same in every bit."""
-    pairs = (
-        (one.results, other.results),
-        (one.gradients, other.gradients),
-        (one.operands, other.operands),
-    )
-    return all(len(a) == len(b) and all(map(same_bits, a, b)) for a, b in pairs)
+    return one.agrees(other, same_bits)
 
 
 def evaluate(sample: Sample, place: Place) -> Values:
@@ -159,6 +163,8 @@ class Run:
     """All samples of an entry in one dtype, run as one graph."""
 
     outcomes: list[Outcome] = field(default_factory=list)
+    again: dict[int, Outcome] = field(default_factory=dict)
+    """The outcomes of the second call of some samples, by the samples' numbers."""
     reached: list[int] = field(default_factory=list)
     """For each sample, how many calls the entry claimed."""
     module: Module | None = None
@@ -173,22 +179,27 @@ def on_device(
     *,
     stock: bool,
     claimed: Callable[[], int] = lambda: 0,
+    twice: int = 0,
 ) -> Run:
     """Run samples as one graph.
 
     Args:
         stock: whether nothing is on. The text of the graph is then not asked for.
         claimed: counts the calls that the entry has claimed so far.
+        twice: how many of the samples are called a second time.
     """
     assert frontend.running is not None
     done = Run()
     with torch.random.fork_rng(devices=()), frontend.running.graph() as graph:
-        for sample in samples:
+        for number, sample in enumerate(samples):
             before = claimed()
             done.outcomes.append(_attempt(sample, graph))
             done.reached.append(claimed() - before)
+            if number < twice:
+                done.again[number] = _attempt(sample, graph)
+        every = [*done.outcomes, *done.again.values()]
         owns = frontend.tensors.owns
-        tensors = [t for v in done.outcomes if isinstance(v, Values) for t in v.tensors if owns(t)]
+        tensors = [t for v in every if isinstance(v, Values) for t in v.tensors if owns(t)]
         try:
             if tensors and not stock:
                 done.module = graph.stablehlo(tensors)
@@ -197,13 +208,14 @@ def on_device(
         except Exception as error:  # also of rules that lower what was recorded
             done.failure = f"the graph of all samples cannot run: {error}"
             failed = Raised(type(error).__name__, done.failure)
-            done.outcomes = [failed for _ in samples]
+            done.outcomes, done.again = [failed for _ in samples], {}
 
         def fetched(tensor: torch.Tensor) -> torch.Tensor:
             value: torch.Tensor = graph.values(tensor) if owns(tensor) else tensor.cpu()
             return value
 
         done.outcomes = [_fetched(outcome, fetched) for outcome in done.outcomes]
+        done.again = {number: _fetched(v, fetched) for number, v in done.again.items()}
     return done
 
 

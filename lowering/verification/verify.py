@@ -39,6 +39,8 @@ COUNT = 8
 """The number of samples of an entry that are run in each dtype."""
 _MORE = 4
 """The factor by which more samples are tried where an alternative may take few of them."""
+_TWICE = 2
+"""The number of samples that are called a second time."""
 
 
 def element_types(target: Target, chosen: Sequence[str]) -> tuple[str, ...]:
@@ -196,6 +198,7 @@ class _Verifier:
                 samples,
                 stock=False,
                 claimed=lambda: _Counts.of(statistics, identity).claimed,
+                twice=_TWICE,
             )
             counts = _Counts.of(statistics, identity).since(before)
         return self._judged(bare, prepared, stock, ours, counts)
@@ -235,6 +238,7 @@ class _Verifier:
                 wide=item.wide,
                 stock=stock.outcomes[number],
                 ours=ours.outcomes[number],
+                again=ours.again.get(number),
                 is_random=item.is_random,
                 is_native=self._is_native(),
                 limit=None if self.target.alternative is None else self._tolerance(),

@@ -93,7 +93,7 @@ def computed(sample: Sample, mode: Mode) -> Mapping[str, Any]:
 
     try:
         with mode():
-            values = evaluate(sample, place)
+            values = evaluate(sample, place, sample.function)
     except Exception as error:
         return {"raised": f"{type(error).__name__}: {error}".partition("\n")[0]}
     return {f"tensor {number}": tensor for number, tensor in enumerate(values.tensors)}

@@ -2,7 +2,9 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
 
 from lowering.verification.judgement import Outcomes, errors, judge
@@ -81,3 +83,22 @@ def test_the_documentation_has_the_tolerances() -> None:
     text = (DOCS / "registry.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| (\w+) \| (\de-\d) \|$", text, re.MULTILINE))
     assert {name: float(value) for name, value in rows.items()} == TOLERANCES
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        (torch.tensor([1.0, 1e-7]), torch.tensor([1.0 + 2e-7, 2e-7]), False),
+        (torch.tensor([1e-7, -3e-7]), torch.tensor([1e-7, 1e-7]), True),
+        (torch.tensor([0.01, -0.02]).bfloat16(), torch.zeros(2).bfloat16(), True),
+        (torch.tensor([1.0, torch.inf]), torch.tensor([1.0, torch.inf]), False),
+        (torch.tensor([1.0, torch.inf]), torch.tensor([1.5, torch.inf]), True),
+        (torch.tensor([1, 2]), torch.tensor([1, 3]), True),
+        (torch.ones(0), torch.ones(0), False),
+        (torch.ones(2), None, True),
+    ],
+)
+def test_a_second_call_may_differ_in_last_bits(first: Any, second: Any, found: bool) -> None:
+    ours, again = Values((first,)), Values((second,))
+    judged = judge(Outcomes("sample", ours, None, ours, ours, again))
+    assert (Check.REPEATED in {finding.check for finding in judged.findings}) == found

@@ -87,6 +87,13 @@ def stack_samples(dtype):
 def first_only(grad_output: Tensor, tensors: list[Tensor], dim: int) -> list[Tensor]:
     parts = torch.split(grad_output, [t.shape[dim] for t in tensors], dim)
     return [part * (n == 0) for n, part in enumerate(parts)]
+
+count = 0
+
+def changing(composite, input, dim, dtype=None):
+    global count
+    count += 1
+    return composite(input.transpose(dim, -1)).transpose(dim, -1) + 1e-6 * count
 """
 
 GELU = "op: aten::gelu, attributes: {approximate: approximate}"
@@ -233,6 +240,7 @@ ADAPTERS = {
     "not_moved_back": Check.FORWARD,
     "misspelled": Check.CALL,
     "scribbling": Check.OPERANDS,
+    "changing": Check.REPEATED,
 }
 
 
