@@ -40,6 +40,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _JAX = ("jax", "jaxlib")
 
+ENTRY = "__composite__"
+"""The attribute of a function under `@composite` that is its entry."""
+
 
 def composite(
     name: str,
@@ -103,11 +106,13 @@ def composite(
         last = package().LAST_IMPORTED_MODULE
         after_import(last, lambda: made.append(_replacement(entry, function, unclaimed)))
 
+        # The attribute tells `composites verify` what the function became.
         @functools.wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
             called = made[0] if made else unclaimed
             return called(*arguments, **keywords)
 
+        setattr(call, ENTRY, entry)
         return call  # type: ignore[return-value]
 
     return decorate

@@ -50,6 +50,8 @@ class Sample:
     arguments: Sequence[Any]
     keywords: Mapping[str, Any]
     text: str = ""
+    reference: Callable[..., Any] | None = None
+    """The function that the call means without composites, if it is not the same function."""
 
     def placed(self, place: Place) -> Call:
         """Arguments and keywords, with `place(tensor)` in the place of each tensor."""
@@ -94,17 +96,22 @@ def _moved(module: torch.nn.Module, place: Place) -> torch.nn.Module:
     return copied
 
 
-def calls_of(samples: str, dtype: torch.dtype, label: str) -> list[Call]:
+def calls_of(
+    samples: str,
+    dtype: torch.dtype,
+    label: str,
+    find: Callable[[str], Callable[..., Any]] = find_function,
+) -> list[Call]:
     """The calls that a function yields for a dtype.
 
     Args:
-        samples: the function, `package.module:function`.
+        samples: the function, as `find` takes it.
         label: the entry, for error messages.
 
     Raises:
         UnusableFunctionError: the function cannot be used.
     """
-    make = find_function(samples)
+    make = find(samples)
     torch.manual_seed(0)
     try:
         items = list(make(dtype))
@@ -149,15 +156,19 @@ class ExampleCall:
         return self.sample().run(place)
 
 
-def example_calls(entry: Composite) -> tuple[ExampleCall, ...] | NoCalls:
+def example_calls(
+    entry: Composite, function: Callable[..., Any] | None = None
+) -> tuple[ExampleCall, ...] | NoCalls:
     """Calls that the entry claims: as its `example` says, the first sample of the module that its
     file names for samples, or a guess for each element type. What has a module is not an example,
     and neither is a method.
 
+    `function` is that of an entry under `@composite`; of other entries it is looked up.
+
     Raises:
         LoweringError: the entry is on, and its `adapt` does not fit its decomposition.
     """
-    callee = _callee(entry)
+    callee = _callee(entry) if function is None else _described(entry, function)
     if isinstance(callee, NoCalls):
         return callee
     function, operator = callee
@@ -323,6 +334,23 @@ def caught(entry: Composite) -> Callable[..., Any]:
         return find_function(target)(*arguments, **keywords)
 
     return call
+
+
+def _described(
+    entry: Composite, function: Callable[..., Any]
+) -> tuple[Callable[..., Any], Operator] | NoCalls:
+    """A function under `@composite`. Its operands are tensors, annotated or not."""
+    try:
+        operator = describe_function(function, entry.functions[0])
+    except UnusableFunctionError as error:
+        return NoCalls(str(error))
+    arguments = (
+        replace(a, kind="tensor", optional=False)
+        if a.name in entry.operands and a.kind == "other"
+        else a
+        for a in operator.arguments
+    )
+    return function, replace(operator, arguments=tuple(arguments))
 
 
 def _dtypes(entry: Composite) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, astuple
@@ -16,6 +17,7 @@ from rich.text import Text
 
 from composites.element_types import REGISTRY_TYPES
 from composites.errors import AllowlistError, did_you_mean
+from composites.files import write_atomic
 from composites.settings import ALLOWLIST
 from lowering.cli.errors import clear_errors, fail_usage
 from lowering.cli.output import numbers, print_json, print_table
@@ -30,8 +32,9 @@ def verify(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Entries, as XLA_COMPOSITE_OP names them, or alternatives, as"
-            " XLA_COMPOSITE_DECOMPOSITION names them (topk=fast). Default: all entries.",
+            help="Entries, as XLA_COMPOSITE_OP names them; alternatives, as"
+            " XLA_COMPOSITE_DECOMPOSITION names them (topk=fast); or functions under @composite, as"
+            " package.module:function or FILE.py:FUNCTION. Default: all entries.",
             show_default=False,
         ),
     ] = None,
@@ -42,7 +45,14 @@ def verify(
     count: Annotated[
         int, typer.Option("--samples", min=1, help="Samples of each entry in each element type.")
     ] = 8,
+    samples: Annotated[
+        str | None,
+        typer.Option(
+            "--samples-from", help="For functions: package.module:function that yields samples."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    junit: Annotated[Path | None, typer.Option(help="Also write a JUnit XML file.")] = None,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Fail too where something could not be verified."),
@@ -57,8 +67,10 @@ def verify(
         from lowering.verification.results import Verdict
 
         types = _element_types(dtypes)
-        catalog, targets = _targets(names or [], registry)
+        catalog, targets = _targets(names or [], registry, samples)
         report = _report(targets, catalog, types, count, quiet=as_json)
+        if junit is not None:
+            write_atomic(junit, junit_text(report))
         if as_json:
             print_json([row_data(row) for row in report.rows])
         else:
@@ -67,6 +79,30 @@ def verify(
         unsure = [row for row in report.rows if row.findings or not row.claimed] if strict else []
     if failed or unsure:
         raise typer.Exit(1)
+
+
+def junit_text(report: Report) -> str:
+    """All rows as test cases of JUnit's XML."""
+    from lowering.verification.results import Verdict
+
+    suite = ElementTree.Element(
+        "testsuite",
+        name="composites verify",
+        tests=str(len(report.rows)),
+        failures=str(len(report.of(Verdict.FAILED))),
+        skipped=str(len(report.of(Verdict.NOT_VERIFIED))),
+    )
+    for row in report.rows:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=row.entry, name=row.dtype, time=f"{row.seconds:.3f}"
+        )
+        if row.verdict is not Verdict.VERIFIED:
+            tag = "failure" if row.verdict is Verdict.FAILED else "skipped"
+            about = [f for f in row.findings if f.is_failure or tag == "skipped"]
+            lines = [_line(finding) for finding in about]
+            element = ElementTree.SubElement(case, tag, message=lines[0] if lines else tag)
+            element.text = "\n".join(lines)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def _element_types(text: str) -> tuple[str, ...]:
@@ -80,7 +116,9 @@ def _element_types(text: str) -> tuple[str, ...]:
     return types or fail_usage("--dtypes: name an element type, such as f32")
 
 
-def _targets(names: list[str], registry: Path | None) -> tuple[Catalog, Sequence[Target]]:
+def _targets(
+    names: list[str], registry: Path | None, samples: str | None
+) -> tuple[Catalog, Sequence[Target]]:
     """The targets that are verified, and the catalog that they are part of."""
     from composites.allowlist import resolve
     from composites.decompositions import choose
@@ -89,12 +127,17 @@ def _targets(names: list[str], registry: Path | None) -> tuple[Catalog, Sequence
     from lowering.verification.targets import all_targets
 
     files = None if registry is None else (str(registry),)
-    alternatives = [name for name in names if "=" in name]
-    named = [name for name in names if "=" not in name]
+    functions = tuple(name for name in names if ":" in name)
+    alternatives = [name for name in names if ":" not in name and "=" in name]
+    named = [name for name in names if ":" not in name and "=" not in name]
+    if samples is not None and not functions:
+        fail_usage(
+            "--samples-from is for functions; an entry of a registry names its own with `samples`"
+        )
     catalog = load_catalog(files, in_place=files is not None)
     if named:
         entries = resolve(named, catalog)
-    elif alternatives:
+    elif functions or alternatives:
         entries = ()
     else:
         entries = tuple(catalog) if files is None else catalog.registries[0].composites
@@ -109,7 +152,7 @@ def _targets(names: list[str], registry: Path | None) -> tuple[Catalog, Sequence
             if entry.identity in identities - own:
                 raise AllowlistError(f"{entry.qualified} is not an entry of {registry}")
     chosen = tuple(dict.fromkeys(pair for _, pair in words))
-    return catalog, all_targets(entries, chosen, catalog)
+    return catalog, all_targets(entries, chosen, functions, samples, catalog)
 
 
 def _report(

@@ -75,16 +75,18 @@ def equal_values(one: Values, other: Values) -> bool:
     return one.agrees(other, same_bits)
 
 
-def evaluate(sample: Sample, place: Place) -> Values:
-    """Call the function of a sample, and compute the gradients."""
+def evaluate(
+    sample: Sample, place: Place, function: Callable[..., Any], *, differentiate: bool = True
+) -> Values:
+    """Call a function with a sample's arguments, and compute the gradients."""
     arguments, keywords = sample.placed(place)
     tensors = list(_given((arguments, keywords)))
     before = [tensor.requires_grad for tensor in tensors]
-    returned = pytree.tree_leaves(sample.function(*arguments, **keywords))
+    returned = pytree.tree_leaves(function(*arguments, **keywords))
     results = [r for r in returned if isinstance(r, torch.Tensor) and r.requires_grad]
     leaves = [tensor for tensor, wants in zip(tensors, before, strict=True) if wants]
     gradients: tuple[torch.Tensor | None, ...] = ()
-    if results and leaves:
+    if differentiate and results and leaves:
         directions = [_direction(result, place) for result in results]
         gradients = torch.autograd.grad(results, leaves, directions, allow_unused=True)
     return Values(tuple(returned), gradients, tuple(tensors)).mapped(torch.Tensor.detach)
@@ -150,7 +152,7 @@ def on_cpu(sample: Sample, *, wide: bool = False) -> Outcome:
 
     torch.manual_seed(0)
     try:
-        return evaluate(sample, place)
+        return evaluate(sample, place, sample.reference or sample.function)
     except Exception as error:
         return Raised.of(error)
 
@@ -184,7 +186,7 @@ def on_device(
     """Run samples as one graph.
 
     Args:
-        stock: whether nothing is on. The text of the graph is then not asked for.
+        stock: call what the samples mean without composites.
         claimed: counts the calls that the entry has claimed so far.
         twice: how many of the samples are called a second time.
     """
@@ -192,11 +194,12 @@ def on_device(
     done = Run()
     with torch.random.fork_rng(devices=()), frontend.running.graph() as graph:
         for number, sample in enumerate(samples):
+            function = (sample.reference or sample.function) if stock else sample.function
             before = claimed()
-            done.outcomes.append(_attempt(sample, graph))
+            done.outcomes.append(_attempt(sample, graph, function))
             done.reached.append(claimed() - before)
             if number < twice:
-                done.again[number] = _attempt(sample, graph)
+                done.again[number] = _attempt(sample, graph, function)
         every = [*done.outcomes, *done.again.values()]
         owns = frontend.tensors.owns
         tensors = [t for v in every if isinstance(v, Values) for t in v.tensors if owns(t)]
@@ -223,10 +226,10 @@ def traced(frontend: Frontend, samples: Sequence[Sample]) -> list[Outcome]:
     """Call samples without running a graph."""
     assert frontend.running is not None
     with torch.random.fork_rng(devices=()), frontend.running.graph() as graph:
-        return [_attempt(sample, graph) for sample in samples]
+        return [_attempt(sample, graph, sample.function) for sample in samples]
 
 
-def _attempt(sample: Sample, graph: RunningGraph) -> Outcome:
+def _attempt(sample: Sample, graph: RunningGraph, function: Callable[..., Any]) -> Outcome:
     def place(tensor: torch.Tensor) -> torch.Tensor:
         placed: torch.Tensor = graph.place(tensor)
         return placed.requires_grad_(tensor.requires_grad)
@@ -234,7 +237,7 @@ def _attempt(sample: Sample, graph: RunningGraph) -> Outcome:
     torch.manual_seed(0)
     try:
         with graph.call():
-            return evaluate(sample, place)
+            return evaluate(sample, place, function)
     except Exception as error:
         return Raised.of(error)
 

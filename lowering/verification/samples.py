@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from composites.element_types import NAME_OF_PYTORCH, PYTORCH_NAMES
+from composites.functions import find_function, load_function
 from composites.registry.model import Composite
 from composites.registry.samples import samples_of
 from composites.torch_internals import pytree
@@ -84,9 +85,10 @@ def _plain(item: tuple[str, Any]) -> tuple[str, str]:
 
 def _named(target: Target, dtype: torch.dtype) -> Iterator[Sample]:
     assert target.samples is not None
-    function = caught(_owner(target))
-    for arguments, keywords in calls_of(target.samples, dtype, target.label):
-        yield Sample(function, arguments, keywords)
+    find = load_function if target.function else find_function
+    function = target.function or caught(_owner(target))
+    for arguments, keywords in calls_of(target.samples, dtype, target.label, find):
+        yield Sample(function, arguments, keywords, reference=target.original)
 
 
 def _owner(target: Target) -> Composite:
@@ -102,7 +104,7 @@ def _generated(target: Target, element_type: str, dtype: torch.dtype) -> Iterato
         entry = target.forward
     if entry.op is None and entry.adapt is not None:
         return NoCalls("no samples; name some with `samples`")
-    calls = example_calls(entry)
+    calls = example_calls(entry, target.function)
     if isinstance(calls, NoCalls):
         return NoCalls(f"no samples ({calls.reason}); name some with `samples`")
     fitting = [call for call in calls if _element_type(call) in (element_type, "f32")]
@@ -141,7 +143,7 @@ def _varied(
         for other in (_others(value) if name not in fixed else ())
     )
     for varied in (usual, Sample(call.function, *usual.placed(_signed)), *others):
-        yield Sample(call.function, *varied.placed(prepared))
+        yield Sample(call.function, *varied.placed(prepared), reference=target.original)
 
 
 def _signed(tensor: torch.Tensor) -> torch.Tensor:

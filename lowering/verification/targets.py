@@ -1,15 +1,20 @@
-"""The targets of verification: entries of registries, each with its alternatives."""
+"""The targets of verification: an entry of a registry, or a function under `@composite`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from composites.allowlist import resolve
 from composites.decompositions import Words
+from composites.errors import UnusableFunctionError
+from composites.functions import load_function
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Kernel
 from composites.registry.samples import samples_of
+from lowering.decorator import ENTRY
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +27,10 @@ class Target:
     """The entries that are on while the target runs: the entry, and its backward or its forward."""
     forward: Composite | None = None
     """The forward of a backward, if the registry has one."""
+    function: Callable[..., Any] | None = None
+    """The function of an entry under `@composite`."""
     samples: str | None = None
-    """`package.module:function`, which yields its samples."""
+    """`package.module:function`, or the same with a file, which yields its samples."""
     alternative: Kernel | None = None
     """The decomposition that the entry has, if it is not its own."""
 
@@ -37,13 +44,33 @@ class Target:
         op = self.entry.op or ""
         return self.forward is not None or "_backward" in op or bool(self.entry.gradients)
 
+    @property
+    def original(self) -> Callable[..., Any] | None:
+        """The function under `@composite` as it is written."""
+        if self.function is None:
+            return None
+        original = self.function.__wrapped__  # type: ignore[attr-defined]
+        if inspect.ismethod(self.function):  # of a class: bound to it
+            return original.__get__(self.function.__self__)  # type: ignore[no-any-return]
+        return original  # type: ignore[no-any-return]
 
-def all_targets(entries: Sequence[Composite], words: Words, catalog: Catalog) -> tuple[Target, ...]:
-    """Entries with their alternatives, and the alternatives that words mean."""
+
+def all_targets(
+    entries: Sequence[Composite],
+    words: Words,
+    functions: Sequence[str],
+    samples: str | None,
+    catalog: Catalog,
+) -> tuple[Target, ...]:
+    """Entries with their alternatives, the alternatives that words mean, and functions.
+
+    Raises:
+        UnusableFunctionError: a function does not exist, or is not under `@composite`.
+    """
     whole = targets_of(entries, catalog)
     labels = {target.label for target in whole}
     chosen = (t for t in alternatives_of(words, catalog) if t.label not in labels)
-    return (*whole, *chosen)
+    return (*whole, *chosen, *(target_of_function(name, samples) for name in functions))
 
 
 def targets_of(entries: Sequence[Composite], catalog: Catalog) -> tuple[Target, ...]:
@@ -86,3 +113,19 @@ def _target(entry: Composite, catalog: Catalog) -> Target:
     entries = tuple(resolve([on.identity], catalog))
     samples = samples_of(entry) or (None if forward is None else samples_of(forward))
     return Target(entry, catalog.label(entry), entries, forward, samples=samples)
+
+
+def target_of_function(name: str, samples: str | None) -> Target:
+    """A function under `@composite`, as `package.module:function` or `FILE.py:FUNCTION`.
+
+    Raises:
+        UnusableFunctionError: it does not exist, or is not under `@composite`.
+    """
+    function = load_function(name)
+    entry = getattr(function, ENTRY, None)
+    if not isinstance(entry, Composite):
+        raise UnusableFunctionError(
+            f"{name} is not under @composites.composite; name such a function, or an entry of a"
+            " registry"
+        )
+    return Target(entry, entry.qualified, (entry,), function=function, samples=samples)

@@ -105,6 +105,9 @@ def turned_on(target: Target, catalog: Catalog) -> Iterator[Statistics]:
     Raises:
         CompositesError: the entry cannot be turned on.
     """
+    if target.function is not None:  # it is always on
+        yield activation.statistics
+        return
     for entry in target.entries:
         for function in entry.functions[:1]:
             try:
@@ -171,7 +174,7 @@ class _Verifier:
 
     def row(self) -> Row:
         bare = Row(self.target.label, self.dtype, "", 0, tolerance=self._tolerance())
-        for function in self.target.entry.functions[:1]:
+        for function in self.target.entry.functions[:1] if not self.target.function else ():
             try:
                 import_module(function.partition(":")[0])
             except UnusableFunctionError as error:  # programs do without the package

@@ -97,7 +97,11 @@ class Calls(torch.nn.Module):
             return given[id(tensor)].clone().requires_grad_(tensor.requires_grad)
 
         with torch.enable_grad():
-            return [tensor for sample in self.samples for tensor in evaluate(sample, place).tensors]
+            return [
+                tensor
+                for sample in self.samples
+                for tensor in evaluate(sample, place, sample.function).tensors
+            ]
 
 
 def tensors_of(sample: Sample) -> list[torch.Tensor]:

@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from composites.registry.catalog import load_catalog
 from lowering.verification.results import Check, Row, Verdict
-from lowering.verification.targets import targets_of
+from lowering.verification.targets import target_of_function, targets_of
 from lowering.verification.verify import verify
 
 Verify = Callable[..., Sequence[Row]]
@@ -94,6 +95,19 @@ def changing(composite, input, dim, dtype=None):
     global count
     count += 1
     return composite(input.transpose(dim, -1)).transpose(dim, -1) + 1e-6 * count
+
+@composites.composite("planted.scaled", attributes=("limit",))
+def scaled(x: Tensor, limit: float = 2.0) -> Tensor:
+    return x.clamp(max=limit) * 3
+
+@composites.composite("planted.frozen")
+def frozen(x: Tensor, limit: float = 2.0) -> Tensor:
+    return x.clamp(max=limit) * 3
+
+def scaled_samples(dtype):
+    for limit in (0.5, 1.0):
+        x = torch.linspace(-2, 2, 12).reshape(3, 4).to(dtype)
+        yield (x.requires_grad_(),), {"limit": limit}
 """
 
 GELU = "op: aten::gelu, attributes: {approximate: approximate}"
@@ -251,6 +265,18 @@ def test_adapters(run: Verify) -> None:
     for adapter, check in ADAPTERS.items():
         found = failures(run(entry(f"{SOFTMAX}, adapt: 'planted:{adapter}'")))
         assert check in found, (adapter, found)
+
+
+@pytest.mark.slow
+def test_functions(run: Verify) -> None:
+    """`frozen` lacks the attribute `limit`, without which no call is claimed."""
+    for name, samples in product(("scaled", "frozen"), (None, "planted:scaled_samples")):
+        target = target_of_function(f"planted:{name}", samples)
+        (row,) = verify(target, load_catalog([]), ("f32",))
+        assert row.verdict is (Verdict.VERIFIED if name == "scaled" else Verdict.FAILED), row
+        assert row.source == ("samples" if samples else "generated")
+        assert bool(row.claimed) == (name == "scaled")
+        assert row.numbers.gradient is not None
 
 
 # ---- alternatives ----
