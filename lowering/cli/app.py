@@ -44,6 +44,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "docs": registry.docs,
     "generate": registry.generate,
     "schema": registry.schema,
+    "format": registry.format_files,
     "list": registry.list_entries,
     "lock": contracts.lock,
     "diff": contracts.diff,

@@ -80,8 +80,35 @@ def check(
             return
         for text in _remarks(registries):
             warn(text)
-    count = len(registries)
-    typer.echo(f"{count} file{'s' * (count != 1)} checked, no problems found")
+    typer.echo(f"{_files(len(registries))} checked, no problems found")
+
+
+def format_files(
+    registries: Annotated[list[Path], typer.Argument(help="Registry files.", show_default=False)],
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail if a file would change.")
+    ] = False,
+) -> None:
+    """Rewrite registry files to their short forms.
+
+    Comments, blank lines and the order of entries stay. A file is written if it is valid and means
+    the same after it; if one of several files is not valid, none is written.
+    """
+    with clear_errors():
+        from composites.registry.formatting import format_file
+
+        changed = {path: new for path in registries if (new := format_file(path)) is not None}
+        if check and changed:
+            names = " ".join(map(str, changed))
+            fail(f"not in short form: {names}; run: composites format {names}")
+        for path, text in changed.items():
+            write_atomic(path, text)
+    rest = f"{_files(len(set(registries)) - len(changed))} in short form"
+    typer.echo(f"{_files(len(changed))} rewritten, {rest} already" if changed else rest)
+
+
+def _files(count: int) -> str:
+    return f"{count} file{'' if count == 1 else 's'}"
 
 
 def _remarks(registries: Sequence[Path]) -> Sequence[str]:

@@ -13,6 +13,7 @@ import yaml
 from composites.allowlist import resolve
 from composites.errors import CompositesError
 from composites.registry.catalog import Catalog
+from composites.registry.formatting import formatted
 from composites.registry.model import Composite, Tensor
 from composites.registry.validation import parse_registry
 from lowering import activation
@@ -151,11 +152,11 @@ class Drafting:
             " instructions stay outside\n# composites. Choose names and versions: they are promises"
             " to the compilers that read them.\n"
         )
-        return head + self._registry_text()
+        return formatted(head + self._registry_text(), "the draft")
 
     def _registry_text(self) -> str:
-        document = {"schema": 2, "namespace": _NAMESPACE, "composites": self.entries}
-        return yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=100)
+        document = {"schema": 1, "namespace": _NAMESPACE, "composites": self.entries}
+        return yaml.safe_dump(document, sort_keys=False, default_flow_style=None)
 
     def row(self, callee: Callee) -> Row:
         """A function or an operator, with its entry, or the reason why there is none."""
@@ -194,8 +195,7 @@ def _entry_of(function: Callee) -> dict[str, Any] | str:
         return "it takes no tensor that an entry could list as an operand"
     document: dict[str, Any] = {"function": function.name, "operands": operands}
     if attributes:
-        is_short = list(attributes) == list(attributes.values())
-        document["attributes"] = list(attributes) if is_short else attributes
+        document["attributes"] = attributes
     if function.differentiable:
         document["backward"] = "derive"
     called = {name: value for name, value in function.arguments.items() if value is not None}

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from composites.errors import UnusableFunctionError
+from composites.registry.formatting import formatted
 from composites.registry.model import Composite
 from composites.registry.samples import samples_of
 from composites.registry.validation import parse_registry
@@ -99,6 +100,17 @@ kernels:
         "always": None,
         "theirs": None,
     }
+
+
+def test_a_formatted_file_names_no_defaults() -> None:
+    kept = (
+        "  silu:\n    op: aten::silu\n    samples: module_of_samples:silu   # there is none\n"
+        "  relu:\n    op: aten::relu\n    samples: module_of_samples:others\n"
+    )
+    long = f"{HEAD}composites:\n  gelu:\n    op: aten::gelu\n    samples: module_of_samples:gelu\n"
+    assert formatted(long + kept, "acme.yaml") == (
+        f"{HEAD}composites:\n  gelu:\n    op: aten::gelu\n{kept}"
+    )
 
 
 def test_the_first_sample_is_the_example() -> None:

@@ -9,6 +9,7 @@ from composites_testing.golden import Parts, check_cases
 from typer.testing import CliRunner
 
 import composites
+from composites.registry.formatting import formatted
 from composites.registry.validation import load_registry
 from lowering import activation
 from lowering.cli.app import app
@@ -81,6 +82,7 @@ def test_a_draft_passes_check_and_does_what_it_says(model: Path) -> None:
     assert (checked.exit_code, checked.stdout) == (0, "1 file checked, no problems found\n")
     text = draft.read_text()
     assert "\nschema: 2\n" in text
+    assert formatted(text, "draft.yaml") == text
     found = data_of(f"{model}:net")
     assert found["draft"] == text
     assert found["after"] < 0.7 * found["outside"]
