@@ -214,15 +214,6 @@ def remove_library(library: torch.library.Library) -> None:
 # ---- a backend in Python ----
 
 
-def _offer_random_states(
-    module: Any, read: Callable[[], Any], write: Callable[[Any], object]
-) -> None:
-    module.get_rng_state = lambda device=None: read()
-    module.set_rng_state = lambda state, device=None: write(state)
-    module.device = lambda device: nullcontext()
-    module._initialized = True
-
-
 @contextmanager
 def random_states_offered(
     name: str, read: Callable[[], Any], write: Callable[[Any], object]
@@ -235,8 +226,11 @@ def random_states_offered(
     if hasattr(torch, name):
         yield
         return
-    module = ModuleType(f"torch.{name}")
-    _offer_random_states(module, read, write)
+    module: Any = ModuleType(f"torch.{name}")
+    module.get_rng_state = lambda device=None: read()
+    module.set_rng_state = lambda state, device=None: write(state)
+    module.device = lambda device: nullcontext()
+    module._initialized = True
     setattr(torch, name, module)
     try:
         yield

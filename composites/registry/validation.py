@@ -517,7 +517,7 @@ class _EntryReader:
         if operator.mutates:
             self._problem(
                 f"{operator.qualified} writes to an argument or returns a view of one; name the"
-                " operator that returns a new tensor (in-place and out= calls reach it too)",
+                " operator that returns a new tensor (calls in place reach it too)",
                 "op",
             )
         awkward = [a for a in names(operator.arguments) if keyword.iskeyword(a) or a[0] == "_"]

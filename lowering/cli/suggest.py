@@ -40,9 +40,6 @@ def suggest(
             help="Composites to turn on, as in XLA_COMPOSITE_OP; default: its value, or all."
         ),
     ] = "",
-    yaml: Annotated[
-        bool, typer.Option("--yaml", help="Print the draft of a registry instead of tables.")
-    ] = False,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the draft to this file.")
     ] = None,
@@ -54,7 +51,7 @@ def suggest(
     returns, or of the sum of what it returns. Functions come first that have many instructions and
     few tensors to take and return. The draft has entries for those; each was turned on for a trial.
 
-    Example: composites suggest examples/models.py:bert --yaml -o draft.yaml
+    Example: composites suggest examples/models.py:bert -o draft.yaml
     """
     if forward and optimizer:
         fail_usage("--forward has no gradients for --optimizer; leave one out")
@@ -76,10 +73,6 @@ def suggest(
             write_atomic(output, report.draft)
         if as_json:
             print_json(report_data(report))
-        elif yaml and output is None:
-            if report.draft is None:
-                fail("nothing is worth an entry")
-            typer.echo(report.draft, nl=False)
         else:
             _print(report)
             if output is not None:
@@ -103,7 +96,7 @@ def _print(report: Report) -> None:
         count = len(report.entries)
         typer.echo(
             f"a draft with {count} entr{'y' if count == 1 else 'ies'} leaves {report.after} of"
-            f" {report.outside} instructions outside (--yaml prints it)"
+            f" {report.outside} instructions outside (-o writes it)"
         )
 
 

@@ -10,7 +10,8 @@ from composites_testing.packages import install, returning
 from composites.decompositions import choose
 from composites.errors import DecompositionError, RegistryError, UnusableFunctionError
 from composites.registry.alternatives import check_functions
-from composites.registry.catalog import Catalog, builtin_registry_path, load_catalog
+from composites.registry.builtin import builtin_registry_path
+from composites.registry.catalog import Catalog, load_catalog
 from composites.registry.model import CONSUMERS, PORTABLE, Composite, for_target
 from composites.registry.validation import load_registry, parse_registry
 from lowering.stablehlo import TARGETS
