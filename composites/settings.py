@@ -71,7 +71,7 @@ STATS = Variable(
 )
 COMPILE = Variable(
     "XLA_COMPOSITE_COMPILE",
-    "if set, torch.compile uses backend='composites' if the program names no backend",
+    "if set, torch.compile uses backend='composites' instead of its default, 'inductor'",
     "1",
 )
 VARIABLES = (ALLOWLIST, DECOMPOSITION, REGISTRIES, LOG, STATS, COMPILE)

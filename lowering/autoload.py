@@ -42,7 +42,8 @@ def autoload() -> None:
 
 
 def _compile_with_composites() -> None:
-    """Have `torch.compile` take `backend="composites"` where a program names no backend.
+    """Have `torch.compile` take `backend="composites"` where a program names no backend, or that
+    which PyTorch takes by default, as trainers of other packages do.
 
     `mode` and `options` are those of PyTorch's own backend then, and are left out.
     """
@@ -52,7 +53,7 @@ def _compile_with_composites() -> None:
 
     @wraps(original)
     def compile(*arguments: Any, **keywords: Any) -> Any:
-        if keywords.get("backend") is None:
+        if keywords.get("backend") in (None, "inductor"):
             keywords = {k: v for k, v in keywords.items() if k not in ("mode", "options")}
             keywords["backend"] = "composites"
         return original(*arguments, **keywords)

@@ -26,7 +26,10 @@ def run(
     ] = None,
     compile: Annotated[
         bool,
-        typer.Option("--compile", help='Have torch.compile take backend="composites" by default.'),
+        typer.Option(
+            "--compile",
+            help='Have torch.compile use backend="composites" instead of its default, "inductor".',
+        ),
     ] = False,
 ) -> None:
     """Run a script and show which composites were in the graphs that it ran, which decompositions

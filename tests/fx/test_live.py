@@ -1,10 +1,12 @@
 """`torch.compile(backend="composites")`: training steps beside eager PyTorch."""
 
+import gc
 import math
 import operator
 import re
 import sys
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -54,6 +56,20 @@ def test_a_model_trains_as_in_eager_with_composites_and_their_bits() -> None:
         assert after[known].calls > (before[known].calls if known in before else 0), name
     for plain, composed in zip(*weights, strict=True):
         assert torch.equal(plain, composed)
+
+
+def test_a_model_that_goes_takes_its_program_along() -> None:
+    """Arrays of parameters have no traceback, which would hold the code that Dynamo wrote."""
+    model = made(Block)
+    parameters = [weakref.ref(parameter) for parameter in model.parameters()]
+    losses(model, compiled(model))
+    codes = list(torch._dynamo.convert_frame.output_codes.seen)
+    assert any(code() is not None for code in codes)
+    del model
+    torch._dynamo.reset()
+    gc.collect()
+    assert [code() for code in codes] == [None] * len(codes)
+    assert [parameter() for parameter in parameters] == [None] * len(parameters)
 
 
 def test_the_process_keeps_its_accelerator() -> None:
