@@ -127,12 +127,7 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
         RunError: there is no `@main`, the platform does not exist, or XLA rejects the module.
         SizeError: XLA, which inlines all functions, would make too many operations.
     """
-    main = functions(module.ir).get("main")
-    if main is None:
-        raise RunError(
-            f"the module has no function @main to run; it has: "
-            f"{', '.join('@' + name for name in functions(module.ir)) or 'none'}"
-        )
+    inputs, outputs = main_types(module)
     check_copies(module.ir, through=(COMPOSITE, CALL), remedy="run a part of the module")
     backend = _backend(platform)
     device = backend.local_devices()[0]
@@ -143,7 +138,6 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
     except (RuntimeError, ValueError) as error:
         hint = next((hint for text, hint in _HINTS.items() if text in str(error)), "")
         raise RunError(f"XLA cannot compile the module for {platform}{hint}: {error}") from error
-    inputs, outputs = function_types(main)
     return Executable(inputs, outputs, platform, loaded, device)
 
 
@@ -184,6 +178,21 @@ def for_platform(module: IrModule, platform: str) -> IrModule:
         barrier.move_after(product)
         result.replace_all_uses_except(kept, barrier)
     return copy
+
+
+def main_types(module: Module) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Input and result types of `@main`, as MLIR text.
+
+    Raises:
+        RunError: there is no `@main`.
+    """
+    main = functions(module.ir).get("main")
+    if main is None:
+        raise RunError(
+            f"the module has no function @main to run; it has: "
+            f"{', '.join('@' + name for name in functions(module.ir)) or 'none'}"
+        )
+    return function_types(main)
 
 
 def function_types(function: IrOperation) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -22,7 +22,9 @@ from ..data_movement import element_type
 from ..dtypes import element_of, is_float, static_tensor
 from ..errors import RunError
 from ..module import Module
-from ..run import Executable, compile_module
+from ..passes.decompose import decompose
+from ..passes.flatten_calls import flatten_calls
+from ..run import Executable, compile_module, main_types
 from ..symbols import COMPOSITE, body, functions
 
 _SEED = 0
@@ -57,6 +59,19 @@ def make_inputs(decomposition: Module, executable: Executable) -> Inputs:
         if _all_finite(executable(*attempt.arrays)):
             return attempt
     return normal
+
+
+def random_inputs(program: Module) -> tuple[Any, ...]:
+    """Inputs of a program, as those of a call: it is run to see whether its results are finite."""
+    plain = flatten_calls(decompose(program))
+    return make_inputs(plain, compile_module(plain)).arrays
+
+
+def typical_inputs(program: Module) -> tuple[Any, ...]:
+    """Inputs of a program by their types alone; it is not run to see what they give."""
+    plain = flatten_calls(decompose(program))
+    types = main_types(plain)[0]
+    return _arrays(types, _integer_limits(plain, types), ())
 
 
 def _arrays(
