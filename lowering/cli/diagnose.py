@@ -19,7 +19,6 @@ from lowering.stablehlo import Limits, Module, clean
 from lowering.stablehlo.diagnosis.devices import (
     BACKENDS,
     Device,
-    in_f64,
     on_platform,
     with_kernels,
 )
@@ -107,13 +106,12 @@ def diagnose_program(
         worst: list[tuple[DiagnosedPart, Replay]] = []
 
         def keep(part: DiagnosedPart, replay: Replay) -> None:
-            if not worst or part.excess > worst[0][0].excess:
+            if not worst or part.rank > worst[0][0].rank:
                 worst[:] = [(part, replay)]
 
         module, arrays = _program(program, inputs)
         device = _device(module, platform, plugin, backend, kernels, f64)
-        reference = in_f64 if f64 else on_platform("cpu")
-        diagnosis = diagnose(module, arrays, device, reference, tolerance=tolerance, keep=keep)
+        diagnosis = diagnose(module, arrays, device, f64=f64, tolerance=tolerance, keep=keep)
         if kernels is not None:
             _check_kernels(diagnosis, kernels)
         print_table(diagnosis_table(diagnosis))
@@ -196,12 +194,12 @@ def _register(plugin: Path) -> str:
 def _check_kernels(diagnosis: Diagnosis, kernels: str) -> None:
     """Fail if no call has a kernel."""
     if not any(part.kernel for part in diagnosis.parts):
-        reasons = dict.fromkeys(
-            f"{part.composite}: {part.why_no_kernel or part.problem}"
-            for part in diagnosis.parts
-            if part.why_no_kernel or part.problem
-        )
-        fail("; ".join([f"no kernel of {kernels} takes a call of the program", *reasons]))
+        reasons: dict[str, dict[str, None]] = {}
+        for part in diagnosis.parts:
+            if part.why_no_kernel:
+                reasons.setdefault(part.why_no_kernel, {})[part.composite] = None
+        texts = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
+        fail("; ".join([f"no kernel of {kernels} takes a call of the program", *texts]))
 
 
 def _write_node_data(diagnosis: Diagnosis, module: Module, file: Path) -> None:

@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..comparison.difference import Difference, any_finite, default_tolerance, difference
+from ..comparison.difference import Difference, any_finite, default_tolerance, difference, error
 from ..dtypes import static_tensor
 from ..errors import RunError, StableHLOError
 from ..module import Module
 from ..passes.clean import clean
 from ..run import main_types
 from ..symbols import body, functions
-from .devices import Compiled, Device
+from .devices import Compiled, Device, in_f64, on_platform
 from .parts import Part, parts_of
 from .results import OUTSIDE, DiagnosedPart, Diagnosis
 
@@ -29,21 +29,24 @@ def diagnose(
     module: Module,
     inputs: Sequence[Any],
     device: Device,
-    reference: Device,
     *,
+    f64: bool = False,
     tolerance: float | None = None,
     keep: Callable[[DiagnosedPart, Replay], None] = lambda part, replay: None,
 ) -> Diagnosis:
-    """Run a program part by part on a device and on a reference.
+    """Run a program part by part on a device and on a reference, the CPU.
 
     A part is a composite of `@main`, or the operations between two composites. The device runs it
     on what the reference has computed before, and once more on what the device itself has.
+
+    A part whose error is larger than the tolerance is also computed in f64. If the CPU is off by as
+    much in the program's own types, as where a gradient is zero but for rounding, it is right.
 
     Args:
         module: the program. It is cleaned first.
         inputs: one array for each input of `@main`.
         device: what is diagnosed, of `devices`.
-        reference: what is right.
+        f64: whether the reference computes in f64, and not in the program's types.
         tolerance: the largest error that counts as equal; by default as in `compare`.
         keep: called with each part and the operands that it had.
 
@@ -58,15 +61,16 @@ def diagnose(
     assert block is not None
     right = dict(zip(block.arguments, inputs, strict=True))
     computed = dict(right)
-    on_device, on_reference = _Compiler(device), _Compiler(reference)
+    on_device, plain, exact = map(_Compiler, (device, on_platform("cpu"), in_f64))
+    reference = exact if f64 else plain
     rows, number = [], 0
     for part in parts:
         number += part.call is not None
         lone = part.module(module)
         arrays = tuple(right[value] for value in part.inputs)
-        expected = on_reference(lone).run(*arrays)
-        run = _Run(part, lone, number, expected, tolerance)
-        row, following = run.on(on_device, arrays, [computed[value] for value in part.inputs])
+        expected = reference(lone).run(*arrays)
+        run = _Run(part, lone, number, arrays, expected, plain, exact, tolerance)
+        row, following = run.on(on_device, [computed[value] for value in part.inputs])
         keep(row, Replay(lone, arrays))
         rows.append(row)
         right |= zip(part.outputs, expected, strict=True)
@@ -97,6 +101,10 @@ def check_inputs(types: Sequence[str], arrays: Sequence[Any]) -> None:
             )
 
 
+_AS_MUCH = 4
+"""A device may be off by this many times the error of the CPU, which rounds in another order."""
+
+
 class _Compiler:
     """Compiles equal parts once."""
 
@@ -124,22 +132,24 @@ class _Run:
     part: Part
     module: Module
     number: int
+    arrays: Sequence[Any]
+    """The operands as the reference has computed them."""
     expected: Sequence[Any]
+    plain: _Compiler
+    exact: _Compiler
     given_tolerance: float | None
 
-    def on(
-        self, device: _Compiler, arrays: Sequence[Any], own: Sequence[Any]
-    ) -> tuple[DiagnosedPart, Sequence[Any]]:
+    def on(self, device: _Compiler, own: Sequence[Any]) -> tuple[DiagnosedPart, Sequence[Any]]:
         """Run the part on a device, with the reference's operands and with those that the device
         has computed. Returns the results of the latter too; the reference's where it fails."""
         compiled = None
         try:
             compiled = device(self.module)
-            got = compiled.run(*arrays)
-            same = all(map(_is_same, own, arrays))
+            got = compiled.run(*self.arrays)
+            same = all(map(_is_same, own, self.arrays))
             following = got if same else compiled.run(*own)
-        except StableHLOError as error:
-            return self._row(compiled, None, None, str(error)), self.expected
+        except StableHLOError as failure:
+            return self._row(compiled, None, None, str(failure)), self.expected
         alone, added = self._difference(got), self._difference(following)
         return self._row(compiled, alone, added, self._problem(alone)), following
 
@@ -154,13 +164,24 @@ class _Run:
         inputs, outputs = self._types
         return default_tolerance((*inputs, *outputs))
 
+    @property
+    def _rounding(self) -> float:
+        """The error of the CPU in the program's own types."""
+        try:
+            plain, exact = (
+                each(self.module).run(*self.arrays) for each in (self.plain, self.exact)
+            )
+        except RunError:
+            return 0.0
+        return error(plain, exact)
+
     def _difference(self, got: Sequence[Any]) -> Difference:
         return difference(got, self.expected, self._types[1])
 
     def _problem(self, own: Difference) -> str | None:
         if not any_finite(self.expected):
             return "the reference gives no finite number, so there is nothing to compare"
-        if own.error <= self._tolerance:
+        if own.error <= self._tolerance or own.error <= _AS_MUCH * self._rounding:
             return None
         return f"its error is {own.error:.2g}, and {self._tolerance:.2g} is allowed"
 

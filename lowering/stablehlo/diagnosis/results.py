@@ -1,6 +1,7 @@
 """The results of `diagnose`: data, JSON, and node data for Model Explorer."""
 
 import json
+import math
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -44,12 +45,13 @@ class DiagnosedPart:
     """The reason why it is wrong; None if it is right."""
 
     @property
-    def excess(self) -> float:
-        """The error of its own, as a multiple of the tolerance."""
+    def rank(self) -> tuple[bool, float]:
+        """The place among all parts: whether it is wrong, and its error by the tolerance."""
         if self.own is None:
-            return float("inf")
-        error = self.own.error
-        return error / self.tolerance if self.tolerance else error and float("inf")
+            return True, math.inf
+        error, allowed = self.own.error, self.tolerance
+        excess = error / allowed if allowed else math.inf if error else 0.0
+        return self.problem is not None, excess
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,11 @@ class Diagnosis:
         for part in self.parts:
             key = (part.composite, part.version, part.attributes, part.operands, part.results)
             groups.setdefault(OUTSIDE if part.composite == OUTSIDE else repr(key), []).append(part)
-        ranked = (sorted(group, key=lambda part: -part.excess) for group in groups.values())
-        return tuple(map(tuple, sorted(ranked, key=lambda group: -group[0].excess)))
+        ranked = (
+            tuple(sorted(group, key=lambda part: part.rank, reverse=True))
+            for group in groups.values()
+        )
+        return tuple(sorted(ranked, key=lambda group: group[0].rank, reverse=True))
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ _NUMBERS = (
 
 
 def diagnosis_table(diagnosis: Diagnosis) -> "Table":
-    """One row for calls that differ in nothing but their place; who brings the error in is first."""
+    """One row for calls that differ in their place only; who brings the error in is first."""
     from rich.text import Text
 
     groups = diagnosis.groups
