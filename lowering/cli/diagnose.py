@@ -16,15 +16,12 @@ from lowering.cli.errors import clear_errors, fail, fail_usage
 from lowering.cli.output import print_table
 from lowering.cli.stablehlo import bytes_of
 from lowering.stablehlo import Limits, Module, clean
-from lowering.stablehlo.diagnosis.devices import (
-    BACKENDS,
-    Device,
-    on_platform,
-    with_kernels,
-)
+from lowering.stablehlo.comparison.inputs import typical_inputs
+from lowering.stablehlo.composites import Signature
+from lowering.stablehlo.diagnosis.devices import BACKENDS, Device, on_platform, with_kernels
 from lowering.stablehlo.diagnosis.diagnose import Replay, diagnose
-from lowering.stablehlo.diagnosis.results import DiagnosedPart, Diagnosis
-from lowering.stablehlo.diagnosis.table import diagnosis_table
+from lowering.stablehlo.diagnosis.results import Diagnosis
+from lowering.stablehlo.kernels import distinct, place_kernels
 from lowering.stablehlo.run import local_devices
 
 _PLUGIN = "diagnosed"
@@ -103,24 +100,18 @@ def diagnose_program(
     Example: composites diagnose step --kernels registry.yaml --save worst
     """
     with clear_errors():
-        worst: list[tuple[DiagnosedPart, Replay]] = []
-
-        def keep(part: DiagnosedPart, replay: Replay) -> None:
-            if not worst or part.rank > worst[0][0].rank:
-                worst[:] = [(part, replay)]
-
         module, arrays = _program(program, inputs)
-        device = _device(module, platform, plugin, backend, kernels, f64)
-        diagnosis = diagnose(module, arrays, device, f64=f64, tolerance=tolerance, keep=keep)
-        if kernels is not None:
-            _check_kernels(diagnosis, kernels)
-        print_table(diagnosis_table(diagnosis))
+        device, names = _device(module, platform, plugin, backend, kernels, f64)
+        diagnosis, worst = diagnose(
+            module, arrays, device, f64=f64, tolerance=tolerance, kernels=names
+        )
+        print_table(diagnosis.table())
         if json is not None:
             write_atomic(json, diagnosis.to_json())
         if node_data is not None:
             _write_node_data(diagnosis, module, node_data)
         if save is not None:
-            _save(*worst[0], save)
+            _save(worst, save)
     if diagnosis.problems:
         fail("\nerror: ".join(diagnosis.problems))
 
@@ -132,17 +123,13 @@ def _program(path: Path, inputs: Path | None) -> tuple[Module, Sequence[Any]]:
         module = Module.from_bytes(bytes_of(file), str(file), limits=Limits())
         if inputs is not None:
             return module, list(load_arrays(inputs, module).values())
-        from lowering.stablehlo.comparison.inputs import random_inputs
-
-        return module, random_inputs(module)
+        return module, typical_inputs(module)
     from lowering.export.example_inputs import example_inputs
     from lowering.export.program import Program
 
     loaded = Program.load(path, limits=Limits())
-    given: Mapping[str, Any] = {}
-    if inputs is not None:
-        names = [value.name for value in loaded.inputs]
-        given = load_arrays(inputs, loaded.module, names)
+    names = [value.name for value in loaded.inputs]
+    given = {} if inputs is None else load_arrays(inputs, loaded.module, names)
     return loaded.module, example_inputs(loaded, path, given)
 
 
@@ -153,31 +140,36 @@ def _device(
     backend: str | None,
     kernels: str | None,
     f64: bool,
-) -> Device:
+) -> tuple[Device, Mapping[Signature, str]]:
+    """The device that the options name, and the names of its kernels by call."""
     if sum(each is not None for each in (platform, plugin, backend)) > 1:
         fail_usage("give one of --platform, --plugin and --backend")
     if backend is not None:
         if kernels is not None:
-            fail_usage("--kernels are for a platform of jax; --backend does not take them")
+            fail_usage("--backend does not take --kernels, which are for platforms of jax")
         if backend not in BACKENDS:
             hint = did_you_mean(backend, list(BACKENDS))
             fail_usage(f"there is no backend {backend!r}{hint} (there are {', '.join(BACKENDS)})")
-        return BACKENDS[backend]
+        return BACKENDS[backend], {}
     if platform is None and plugin is None and kernels is None and not f64:
         fail_usage(
             "nothing to diagnose; name a device (--platform, --plugin, --backend), or --kernels,"
             " or let the CPU be compared with --f64"
         )
-    if plugin is not None:
-        platform = _register(plugin)
-    platform = platform or "cpu"
-    local_devices(platform)  # raises if there are none
+    named = platform or ("cpu" if plugin is None else _register(plugin))
+    local_devices(named)  # raises if there are none
     if kernels is None:
-        return on_platform(platform)
+        return on_platform(named), {}
     from lowering.export.listed_kernels import listed_kernels
 
     file = None if kernels == "auto" else Path(kernels)
-    return with_kernels(listed_kernels(module, platform, file=file), platform)
+    placed = place_kernels(module, listed_kernels(module, named, file=file), platform=named)
+    uses = {call: placed.use(call, 0) for call in distinct(module)}
+    if not placed.has_kernels:
+        reasons = dict.fromkeys(f"{use.composite}: {use.reason}" for use in uses.values())
+        fail("; ".join([f"no kernel of {kernels} takes a call of the program", *reasons]))
+    names = {call: use.kernel or f"none: {use.reason}" for call, use in uses.items()}
+    return with_kernels(placed, named), names
 
 
 def _register(plugin: Path) -> str:
@@ -191,17 +183,6 @@ def _register(plugin: Path) -> str:
     return _PLUGIN
 
 
-def _check_kernels(diagnosis: Diagnosis, kernels: str) -> None:
-    """Fail if no call has a kernel."""
-    if not any(part.kernel for part in diagnosis.parts):
-        reasons: dict[str, dict[str, None]] = {}
-        for part in diagnosis.parts:
-            if part.why_no_kernel:
-                reasons.setdefault(part.why_no_kernel, {})[part.composite] = None
-        texts = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
-        fail("; ".join([f"no kernel of {kernels} takes a call of the program", *texts]))
-
-
 def _write_node_data(diagnosis: Diagnosis, module: Module, file: Path) -> None:
     write_atomic(file, diagnosis.node_data())
     cleaned = clean(module)
@@ -210,14 +191,11 @@ def _write_node_data(diagnosis: Diagnosis, module: Module, file: Path) -> None:
         typer.echo(f"the graph of {file} is {file.with_suffix('.mlir')}")
 
 
-def _save(worst: DiagnosedPart, replay: Replay, folder: Path) -> None:
-    """Write a call and its operands."""
+def _save(worst: Replay, folder: Path) -> None:
+    """Write a part and its operands."""
     import numpy as np
 
     folder.mkdir(parents=True, exist_ok=True)
-    replay.module.write(folder / "program.mlir")
-    np.savez(folder / "operands.npz", *replay.arrays)
-    typer.echo(
-        f"{worst.composite}, call {worst.number}, is in {folder}: run it with --inputs"
-        f" {folder / 'operands.npz'}"
-    )
+    worst.part.write(folder / "program.mlir")
+    np.savez(folder / "operands.npz", *worst.arrays)
+    typer.echo(f"the worst call is {folder}; run it with --inputs {folder / 'operands.npz'}")

@@ -61,12 +61,6 @@ def make_inputs(decomposition: Module, executable: Executable) -> Inputs:
     return normal
 
 
-def random_inputs(program: Module) -> tuple[Any, ...]:
-    """Inputs of a program, as those of a call: it is run to see whether its results are finite."""
-    plain = flatten_calls(decompose(program))
-    return make_inputs(plain, compile_module(plain)).arrays
-
-
 def typical_inputs(program: Module) -> tuple[Any, ...]:
     """Inputs of a program by their types alone; it is not run to see what they give."""
     plain = flatten_calls(decompose(program))
@@ -92,7 +86,7 @@ def _array(random: Any, type_: str, limit: tuple[int, int], positive: bool) -> A
 
     static = static_tensor(type_)
     if static is None:
-        raise RunError(f"{type_}: only calls with static shapes can be compared")
+        raise RunError(f"{type_}: only static shapes can be compared; choose a size first")
     shape, dtype = static
     if dtype == np.bool_:
         values = random.random(shape) < 0.75

@@ -1,22 +1,18 @@
-"""The devices that a part of a program is compiled for.
+"""The devices that a part of a program is compiled for. Each gives a function of numpy arrays.
 
-| device | what runs |
-|---|---|
-| `on_platform` | the part as it is, by a client of jax: composites reach the compiler |
-| `in_f64` | the part in f64 on the CPU, rounded to its types; as it is if there is no such form |
-| `with_kernels` | the part with kernels in place of composites |
-| `on_iree`, `on_litert` | what `composites lower --target` makes of the part |
+`on_platform` leaves composites to the compiler, and `with_kernels` puts kernels in their place.
+`in_f64` computes on the CPU. IREE and LiteRT get what `composites lower --target` makes of a part.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeAlias
 
 from ..composites import composite_name, composites_of
 from ..dtypes import element_of, numpy_dtype
 from ..errors import RunError, UnsupportedOperationError
-from ..kernels import Candidates, place_kernels
+from ..kernels import PlacedKernels, distinct, put
 from ..module import Module
 from ..passes.compute_in_f64 import compute_in_f64
 from ..passes.decompose import decompose
@@ -24,136 +20,111 @@ from ..pipeline import run_passes
 from ..run import compile_module, main_types
 from ..targets import TARGETS, target_passes
 
-
-@dataclass(frozen=True)
-class Compiled:
-    """A part that a device can run."""
-
-    run: Callable[..., Sequence[Any]]
-    """Takes and returns numpy arrays."""
-    kernel: str | None = None
-    """The names of the kernels in it; None if there are none."""
-    why_no_kernel: str | None = None
-    """The reasons why kernels that were asked for do not take it."""
-
-
-Device: TypeAlias = Callable[[Module], Compiled]
-"""Compiles a part.
-
-Raises:
-    StableHLOError: the device refuses it.
-"""
+Run: TypeAlias = Callable[..., Sequence[Any]]
+Device: TypeAlias = Callable[[Module], Run]
+"""Compiles a part. It raises a StableHLOError if it refuses it, and so does what it returns."""
 
 
 def on_platform(platform: str) -> Device:
     """The first device of a platform of jax."""
-    return lambda part: Compiled(compile_module(part, platform=platform))
+    return partial(compile_module, platform=platform)
 
 
-def in_f64(part: Module) -> Compiled:
-    """The CPU, which computes in f64."""
+def with_kernels(placed: PlacedKernels, platform: str) -> Device:
+    """The same, with the kernels that were placed in the whole program."""
+
+    def device(part: Module) -> Run:
+        taken = {call: placed.taken[call] for call in distinct(part) if call in placed.taken}
+        module = decompose(put(part, taken, platform=platform)) if taken else part
+        return compile_module(module, platform=platform)
+
+    return device
+
+
+def in_f64(part: Module) -> Run:
+    """The CPU, which computes in f64 and rounds results to their types. Where there is no such
+    form, it computes in the part's own types."""
     try:
         wide = compile_module(compute_in_f64(part))
     except (UnsupportedOperationError, RunError):
-        return Compiled(compile_module(part))
-    _, outputs = main_types(part)
-    dtypes = [numpy_dtype(element_of(type_)) for type_ in outputs]
-
-    def run(*arrays: Any) -> list[Any]:
-        return [each.astype(dtype) for each, dtype in zip(wide(*arrays), dtypes, strict=True)]
-
-    return Compiled(run)
+        return compile_module(part)
+    dtypes = [numpy_dtype(element_of(type_)) for type_ in main_types(part)[1]]
+    return lambda *arrays: list(map(lambda each, dtype: each.astype(dtype), wide(*arrays), dtypes))
 
 
-def with_kernels(candidates: Candidates, platform: str) -> Device:
-    """The first device of a platform of jax, with the first kernel that takes a call."""
-
-    def compile_part(part: Module) -> Compiled:
-        if not composites_of(part.ir):
-            return Compiled(compile_module(part, platform=platform))
-        placed = place_kernels(part, candidates, platform=platform)
-        names = ", ".join(dict.fromkeys(use.kernel for use in placed.uses if use.kernel))
-        reasons = "; ".join(dict.fromkeys(placed.reasons.values()))
-        module = decompose(placed.module)
-        return Compiled(compile_module(module, platform=platform), names or None, reasons or None)
-
-    return compile_part
-
-
-def on_iree(part: Module) -> Compiled:
+def on_iree(part: Module) -> Run:
     """IREE on the CPU."""
-    try:
+    lowered = run_passes(part, target_passes("iree"))
+    with _errors("IREE", "iree-base-compiler iree-base-runtime"):
         import iree.compiler
         import iree.runtime
-    except ImportError as error:
-        raise RunError(_missing("IREE", "iree-base-compiler iree-base-runtime", error)) from error
-    lowered = run_passes(part, target_passes("iree"))
-    options = ["--iree-llvmcpu-target-cpu=generic"]
-    try:
+
         compiled = iree.compiler.compile_str(
-            lowered.text, input_type="stablehlo", target_backends=["llvm-cpu"], extra_args=options
+            lowered.text,
+            input_type="stablehlo",
+            target_backends=["llvm-cpu"],
+            extra_args=["--iree-llvmcpu-target-cpu=generic"],
         )
-    except Exception as error:  # of IREE's own types
-        raise RunError(f"IREE cannot compile the part: {_first_line(error)}") from error
-    context = iree.runtime.SystemContext(config=iree.runtime.Config("local-task"))
-    context.add_vm_module(iree.runtime.VmModule.copy_buffer(context.instance, compiled))
-    main = context.modules[lowered.name or "module"].main
-    return Compiled(partial(_run_on_iree, main))
+        context = iree.runtime.SystemContext(config=iree.runtime.Config("local-task"))
+        context.add_vm_module(iree.runtime.VmModule.copy_buffer(context.instance, compiled))
+        main = context.modules[lowered.name or "module"].main
+
+    def run(*arrays: Any) -> Sequence[Any]:
+        import numpy as np
+
+        with _errors("IREE"):
+            results = main(*arrays)
+            return list(
+                map(np.asarray, results if isinstance(results, tuple | list) else [results])
+            )
+
+    return run
 
 
-def _run_on_iree(main: Callable[..., Any], *arrays: Any) -> list[Any]:
-    import numpy as np
-
-    try:
-        results = main(*arrays)
-    except Exception as error:  # of IREE's own types
-        raise RunError(f"the part failed on IREE: {_first_line(error)}") from error
-    return list(map(np.asarray, results if isinstance(results, tuple | list) else [results]))
-
-
-def on_litert(part: Module) -> Compiled:
-    """LiteRT on the CPU. It inlines composites that it has no operator for."""
-    try:
+def on_litert(part: Module) -> Run:
+    """LiteRT on the CPU. Composites that it has no operator for are inlined."""
+    names = {composite_name(each) for each in composites_of(part.ir)}
+    others = [name for name in names if not name.startswith(TARGETS["litert"].native)]
+    lowered = run_passes(decompose(part, only=others), target_passes("litert"))
+    inputs, outputs = main_types(part)
+    arguments = [f"input{number}" for number in range(len(inputs))]
+    results = [f"output{number}" for number in range(len(outputs))]
+    with _errors("LiteRT", "litert-converter ai-edge-litert"):
         from ai_edge_litert.interpreter import Interpreter
         from litert_converter import converter_api_ext as converter
         from litert_converter.mlir import ir, passmanager
-    except ImportError as error:
-        raise RunError(_missing("LiteRT", "litert-converter ai-edge-litert", error)) from error
-    native = TARGETS["litert"].native
-    names = {composite_name(each) for each in composites_of(part.ir)}
-    known = decompose(part, only=[name for name in names if not name.startswith(native)])
-    lowered = run_passes(known, target_passes("litert"))
-    inputs, outputs = map(len, main_types(part))
-    given = [f"input{number}" for number in range(inputs)]
-    results = [f"output{number}" for number in range(outputs)]
-    context = ir.Context()
-    converter.prepare_mlir_context(context)
-    try:
+
+        context = ir.Context()
+        converter.prepare_mlir_context(context)
         with context, ir.Location.unknown():
             module = ir.Module.parse(lowered.text)
-            converter.set_signature(module.operation, "serving_default", given, results)
+            converter.set_signature(module.operation, "main", arguments, results)
             config = converter.ConvertToTFLConfig()
             converter.run_convert_to_tfl_passes(module, passmanager.PassManager(), config)
             flatbuffer = converter.export_flatbuffer_to_bytes(module.operation)
         interpreter = Interpreter(model_content=flatbuffer)
         interpreter.allocate_tensors()
-        runner = interpreter.get_signature_runner("serving_default")
-    except Exception as error:  # of LiteRT's own types
-        raise RunError(f"LiteRT cannot convert the part: {_first_line(error)}") from error
+        runner = interpreter.get_signature_runner("main")
 
-    def run(*arrays: Any) -> list[Any]:
-        got = runner(**dict(zip(given, arrays, strict=True)))
-        return [got[name] for name in results]
+    def run(*arrays: Any) -> Sequence[Any]:
+        with _errors("LiteRT"):
+            computed = runner(**dict(zip(arguments, arrays, strict=True)))
+            return [computed[name] for name in results]
 
-    return Compiled(run)
+    return run
 
 
 BACKENDS: dict[str, Device] = {"iree": on_iree, "litert": on_litert}
 
 
-def _missing(name: str, packages: str, error: ImportError) -> str:
-    return f"{name} cannot be imported ({error}); install it with: pip install {packages}"
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:300]
+@contextmanager
+def _errors(name: str, packages: str = "") -> Iterator[None]:
+    """Report the errors of another compiler, whose types are its own."""
+    try:
+        yield
+    except ImportError as error:
+        message = f"{name} cannot be imported ({error}); pip install {packages}"
+        raise RunError(message) from error
+    except Exception as error:
+        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise RunError(f"{name} refuses it: {first[:300]}") from error

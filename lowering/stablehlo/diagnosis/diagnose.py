@@ -1,27 +1,30 @@
 """`diagnose`: which composite of a program brings an error in, on a device or with kernels."""
 
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..comparison.difference import Difference, any_finite, default_tolerance, difference, error
-from ..dtypes import static_tensor
+from ..composites import Signature, signature
 from ..errors import RunError, StableHLOError
+from ..inspection.report import CompositeReport, distinct_calls
 from ..module import Module
 from ..passes.clean import clean
-from ..run import main_types
+from ..run import check_arrays, main_types
 from ..symbols import body, functions
-from .devices import Compiled, Device, in_f64, on_platform
-from .parts import Part, parts_of
-from .results import OUTSIDE, DiagnosedPart, Diagnosis
+from .devices import Device, Run, in_f64, on_platform
+from .parts import parts_of
+from .results import OUTSIDE, Call, DiagnosedComposite, Diagnosis
+
+_AS_MUCH = 4
+"""A device may be off by this many times the error of the CPU, which rounds in another order."""
 
 
 @dataclass(frozen=True)
 class Replay:
-    """A part of a program with the reference's operands for it."""
+    """A part of a program, and the reference's operands for it."""
 
-    module: Module
+    part: Module
     arrays: tuple[Any, ...]
 
 
@@ -32,8 +35,8 @@ def diagnose(
     *,
     f64: bool = False,
     tolerance: float | None = None,
-    keep: Callable[[DiagnosedPart, Replay], None] = lambda part, replay: None,
-) -> Diagnosis:
+    kernels: Mapping[Signature, str] | None = None,
+) -> tuple[Diagnosis, Replay]:
     """Run a program part by part on a device and on a reference, the CPU.
 
     A part is a composite of `@main`, or the operations between two composites. The device runs it
@@ -48,170 +51,124 @@ def diagnose(
         device: what is diagnosed, of `devices`.
         f64: whether the reference computes in f64, and not in the program's types.
         tolerance: the largest error that counts as equal; by default as in `compare`.
-        keep: called with each part and the operands that it had.
+        kernels: the names of kernels by call, for the report.
+
+    Returns:
+        The diagnosis, and the worst part.
 
     Raises:
-        RunError: there is no `@main`, the inputs are not those of `@main`, or the reference fails.
+        RunError: there is no `@main` with one block, the inputs are not its, or the CPU fails.
         StableHLOError: `@main` calls no composites.
     """
     module = clean(module)
-    parts, in_regions = parts_of(module)
-    check_inputs(main_types(module)[0], inputs)
-    block = body(functions(module.ir)["main"])
-    assert block is not None
+    check_arrays(main_types(module)[0], inputs)
+    main = functions(module.ir)["main"]
+    block = body(main)
+    if block is None:
+        raise RunError("@main has several blocks; only a program with one can be run in parts")
+    reports = _reports(module)
+    trial = _Trial(_once(device), _once(on_platform("cpu")), _once(in_f64), f64, tolerance)
     right = dict(zip(block.arguments, inputs, strict=True))
     computed = dict(right)
-    on_device, plain, exact = map(_Compiler, (device, on_platform("cpu"), in_f64))
-    reference = exact if f64 else plain
-    rows, number = [], 0
-    for part in parts:
-        number += part.call is not None
-        lone = part.module(module)
-        arrays = tuple(right[value] for value in part.inputs)
-        expected = reference(lone).run(*arrays)
-        run = _Run(part, lone, number, arrays, expected, plain, exact, tolerance)
-        row, following = run.on(on_device, [computed[value] for value in part.inputs])
-        keep(row, Replay(lone, arrays))
-        rows.append(row)
-        right |= zip(part.outputs, expected, strict=True)
-        computed |= zip(part.outputs, following, strict=True)
+    rows: dict[Signature | None, list[Call]] = {}
+    limits: dict[Signature | None, float] = {}
+    replays: list[tuple[Call, Replay]] = []
+    number = 0
+    for part in parts_of(main):
+        call = None if part.composite is None else signature(part.composite)
+        number += call is not None
+        replay = Replay(part.module(module), tuple(right[value] for value in part.inputs))
+        outcome = trial.run(replay, [computed[value] for value in part.inputs])
+        where = f"{reports[call].name}, {'behind ' if call is None else ''}call {number}"
+        problem = outcome.problem and f"{where} of the program: {outcome.problem}"
+        row = Call(number, part.node, outcome.own, outcome.added, problem)
+        rows.setdefault(call, []).append(row)
+        limits[call] = max(outcome.limit, limits.get(call, 0.0))
+        replays = [max([*replays, (row, replay)], key=lambda each: each[0].rank)]
+        right |= zip(part.outputs, outcome.expected, strict=True)
+        computed |= zip(part.outputs, outcome.following, strict=True)
         for value in part.released:
             del right[value], computed[value]
-    return Diagnosis(module.name, tuple(rows), in_regions)
-
-
-def check_inputs(types: Sequence[str], arrays: Sequence[Any]) -> None:
-    """Check that arrays are inputs of a program.
-
-    Raises:
-        RunError: there are others, or sizes of the program vary.
-    """
-    if len(types) != len(arrays):
-        raise RunError(f"@main takes {len(types)} inputs, got {len(arrays)}")
-    for number, (type_, array) in enumerate(zip(types, arrays, strict=True)):
-        static = static_tensor(type_)
-        if static is None:
-            raise RunError(
-                f"input {number} of @main is {type_}; only programs with fixed sizes run"
-            )
-        if (array.shape, array.dtype) != static:
-            raise RunError(
-                f"input {number} of @main is {type_}, got an array of shape {array.shape} and dtype"
-                f" {array.dtype}"
-            )
-
-
-_AS_MUCH = 4
-"""A device may be off by this many times the error of the CPU, which rounds in another order."""
-
-
-class _Compiler:
-    """Compiles equal parts once."""
-
-    def __init__(self, device: Device) -> None:
-        self._device = device
-        self._compiled: dict[bytes, Compiled | StableHLOError] = {}
-
-    def __call__(self, part: Module) -> Compiled:
-        key = hashlib.sha256(part.text.encode()).digest()
-        if key not in self._compiled:
-            try:
-                self._compiled[key] = self._device(part)
-            except StableHLOError as error:
-                self._compiled[key] = error
-        compiled = self._compiled[key]
-        if isinstance(compiled, StableHLOError):
-            raise compiled
-        return compiled
+    names: Mapping[Any, str] = kernels or {}
+    composites = [
+        DiagnosedComposite(reports[call], names.get(call), limits[call], tuple(calls))
+        for call, calls in rows.items()
+    ]
+    composites.sort(key=lambda each: each.rank, reverse=True)
+    return Diagnosis(module.name, tuple(composites)), replays[0][1]
 
 
 @dataclass(frozen=True)
-class _Run:
-    """One part, and what the reference gives for it."""
+class _Outcome:
+    """The numbers of a part."""
 
-    part: Part
-    module: Module
-    number: int
-    arrays: Sequence[Any]
-    """The operands as the reference has computed them."""
     expected: Sequence[Any]
-    plain: _Compiler
-    exact: _Compiler
-    given_tolerance: float | None
+    following: Sequence[Any]
+    """The results of the device on what it has itself; the expected ones if it fails."""
+    limit: float
+    own: Difference | None = None
+    added: Difference | None = None
+    problem: str | None = None
 
-    def on(self, device: _Compiler, own: Sequence[Any]) -> tuple[DiagnosedPart, Sequence[Any]]:
-        """Run the part on a device, with the reference's operands and with those that the device
-        has computed. Returns the results of the latter too; the reference's where it fails."""
-        compiled = None
+
+@dataclass(frozen=True)
+class _Trial:
+    """The device, and the CPU in the program's types and in f64."""
+
+    device: Device
+    plain: Device
+    exact: Device
+    f64: bool
+    tolerance: float | None
+
+    def run(self, replay: Replay, others: Sequence[Any]) -> _Outcome:
+        """Run a part. `others` are the operands that the device has computed."""
+        part, arrays = replay.part, replay.arrays
+        expected = (self.exact if self.f64 else self.plain)(part)(*arrays)
+        types, results = main_types(part)
+        limit = self.tolerance
+        if limit is None:
+            limit = default_tolerance((*types, *results))
         try:
-            compiled = device(self.module)
-            got = compiled.run(*self.arrays)
-            same = all(map(_is_same, own, self.arrays))
-            following = got if same else compiled.run(*own)
+            run = self.device(part)
+            got = run(*arrays)
+            following = got if all(map(_is_same, others, arrays)) else run(*others)
         except StableHLOError as failure:
-            return self._row(compiled, None, None, str(failure)), self.expected
-        alone, added = self._difference(got), self._difference(following)
-        return self._row(compiled, alone, added, self._problem(alone)), following
-
-    @property
-    def _types(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return main_types(self.module)
-
-    @property
-    def _tolerance(self) -> float:
-        if self.given_tolerance is not None:
-            return self.given_tolerance
-        inputs, outputs = self._types
-        return default_tolerance((*inputs, *outputs))
-
-    @property
-    def _rounding(self) -> float:
-        """The error of the CPU in the program's own types."""
-        try:
-            plain, exact = (
-                each(self.module).run(*self.arrays) for each in (self.plain, self.exact)
+            return _Outcome(expected, expected, limit, problem=str(failure))
+        own, added = (difference(each, expected, results) for each in (got, following))
+        problem = None
+        if not any_finite(expected):
+            problem = (
+                "the reference gives no finite number, so there is nothing to compare; give inputs"
             )
-        except RunError:
-            return 0.0
+        elif own.error > limit and own.error > _AS_MUCH * self._rounding(replay):
+            problem = f"its error is {own.error:.2g}, and {limit:.2g} is allowed"
+        return _Outcome(expected, following, limit, own, added, problem)
+
+    def _rounding(self, replay: Replay) -> float:
+        """The error of the CPU in the program's own types."""
+        plain, exact = (each(replay.part)(*replay.arrays) for each in (self.plain, self.exact))
         return error(plain, exact)
 
-    def _difference(self, got: Sequence[Any]) -> Difference:
-        return difference(got, self.expected, self._types[1])
 
-    def _problem(self, own: Difference) -> str | None:
-        if not any_finite(self.expected):
-            return "the reference gives no finite number, so there is nothing to compare"
-        if own.error <= self._tolerance or own.error <= _AS_MUCH * self._rounding:
-            return None
-        return f"its error is {own.error:.2g}, and {self._tolerance:.2g} is allowed"
+def _reports(module: Module) -> dict[Signature | None, CompositeReport]:
+    """The composites of a module by call; for None, what is outside of them."""
+    outside = CompositeReport(OUTSIDE, 0, {}, (), (), 1, 0, 0, 0.0)
+    reports: dict[Signature | None, CompositeReport] = {None: outside}
+    return reports | {call: report for (call, _), report in distinct_calls(module).items()}
 
-    def _row(
-        self,
-        compiled: Compiled | None,
-        own: Difference | None,
-        added: Difference | None,
-        problem: str | None,
-    ) -> DiagnosedPart:
-        call = self.part.call
-        inputs, outputs = self._types
-        where = f"{OUTSIDE}, behind call {self.number}"
-        if call is not None:
-            where = f"{call.name}, call {self.number} of the program"
-        return DiagnosedPart(
-            composite=OUTSIDE if call is None else call.name,
-            version=0 if call is None else call.version,
-            attributes={} if call is None else call.python_attributes(),
-            operands=inputs if call is None else call.operands,
-            results=outputs if call is None else call.results,
-            number=self.number,
-            node=self.part.node,
-            kernel=None if compiled is None else compiled.kernel,
-            why_no_kernel=None if compiled is None else compiled.why_no_kernel,
-            tolerance=self._tolerance,
-            own=own,
-            added=added,
-            problem=None if problem is None else f"{where}: {problem}",
-        )
+
+def _once(device: Device) -> Device:
+    """The device, which compiles equal parts once."""
+    compiled: dict[str, Run] = {}
+
+    def compile_part(part: Module) -> Run:
+        text = part.text
+        if text not in compiled:
+            compiled[text] = device(part)
+        return compiled[text]
+
+    return compile_part
 
 
 def _is_same(one: Any, other: Any) -> bool:
