@@ -17,14 +17,14 @@ from composites_testing.example_models import (
 )
 
 from composites import Program
+from lowering.stablehlo import Module
+from lowering.stablehlo.diagnosis.devices import by_iree
 
 ADAMW = partial(torch.optim.AdamW, lr=1e-2, weight_decay=0.1)
 
 
 def run(program: Program, file: Path, model: Example) -> Mapping[str, Any]:
-    from composites_testing.on_iree import run_on_iree
-
-    results = run_on_iree(file, list(model.values(program).values()))
+    results = by_iree(Module.read(file))(*model.values(program).values())
     return dict(zip((value.name for value in program.outputs), results, strict=True))
 
 

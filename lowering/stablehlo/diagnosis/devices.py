@@ -7,6 +7,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from textwrap import shorten
 from typing import Any, TypeAlias
 
 from ..composites import composite_name, composites_of
@@ -52,69 +53,94 @@ def in_f64(part: Module) -> Run:
     return lambda *arrays: list(map(lambda each, dtype: each.astype(dtype), wide(*arrays), dtypes))
 
 
-def on_iree(part: Module) -> Run:
-    """IREE on the CPU."""
-    lowered = run_passes(part, target_passes("iree"))
+def by_iree(module: Module) -> Run:
+    """A program as IREE runs it on the CPU."""
     with _errors("IREE", "iree-base-compiler iree-base-runtime"):
         import iree.compiler
         import iree.runtime
 
         compiled = iree.compiler.compile_str(
-            lowered.text,
+            module.text,
             input_type="stablehlo",
             target_backends=["llvm-cpu"],
             extra_args=["--iree-llvmcpu-target-cpu=generic"],
         )
         context = iree.runtime.SystemContext(config=iree.runtime.Config("local-task"))
-        context.add_vm_module(iree.runtime.VmModule.copy_buffer(context.instance, compiled))
-        main = context.modules[lowered.name or "module"].main
+        loaded = iree.runtime.VmModule.copy_buffer(context.instance, compiled)
+        context.add_vm_module(loaded)
+        main = context.modules[loaded.name].main
 
     def run(*arrays: Any) -> Sequence[Any]:
         import numpy as np
 
         with _errors("IREE"):
             results = main(*arrays)
-            return list(
-                map(np.asarray, results if isinstance(results, tuple | list) else [results])
-            )
+            return [np.asarray(r) for r in (results if isinstance(results, tuple) else [results])]
 
     return run
 
 
-def on_litert(part: Module) -> Run:
-    """LiteRT on the CPU. Composites that it has no operator for are inlined."""
-    names = {composite_name(each) for each in composites_of(part.ir)}
-    others = [name for name in names if not name.startswith(TARGETS["litert"].native)]
-    lowered = run_passes(decompose(part, only=others), target_passes("litert"))
-    inputs, outputs = main_types(part)
-    arguments = [f"input{number}" for number in range(len(inputs))]
-    results = [f"output{number}" for number in range(len(outputs))]
-    with _errors("LiteRT", "litert-converter ai-edge-litert"):
+def by_litert(module: Module) -> Run:
+    """A program as LiteRT runs it on the CPU."""
+    flatbuffer = litert_flatbuffer(module)
+    names = [f"output{number}" for number in range(len(main_types(module)[1]))]
+    with _errors("LiteRT"):
         from ai_edge_litert.interpreter import Interpreter
-        from litert_converter import converter_api_ext as converter
-        from litert_converter.mlir import ir, passmanager
 
-        context = ir.Context()
-        converter.prepare_mlir_context(context)
-        with context, ir.Location.unknown():
-            module = ir.Module.parse(lowered.text)
-            converter.set_signature(module.operation, "main", arguments, results)
-            config = converter.ConvertToTFLConfig()
-            converter.run_convert_to_tfl_passes(module, passmanager.PassManager(), config)
-            flatbuffer = converter.export_flatbuffer_to_bytes(module.operation)
         interpreter = Interpreter(model_content=flatbuffer)
         interpreter.allocate_tensors()
-        runner = interpreter.get_signature_runner("main")
+        runner = interpreter.get_signature_runner(SIGNATURE)
 
     def run(*arrays: Any) -> Sequence[Any]:
         with _errors("LiteRT"):
-            computed = runner(**dict(zip(arguments, arrays, strict=True)))
-            return [computed[name] for name in results]
+            results = runner(**{f"input{number}": each for number, each in enumerate(arrays)})
+            return [results[name] for name in names]
 
     return run
 
 
-BACKENDS: dict[str, Device] = {"iree": on_iree, "litert": on_litert}
+SIGNATURE = "serving_default"
+"""The name of a program in its flatbuffer."""
+
+
+def litert_flatbuffer(module: Module) -> bytes:
+    """The program as LiteRT's converter writes it, with its inputs and outputs numbered."""
+    with _errors("LiteRT", "litert-converter ai-edge-litert"):
+        from litert_converter import converter_api_ext as converter
+        from litert_converter.mlir import ir, passmanager
+
+        config = converter.ConvertToTFLConfig()
+        config.strict_qdq_mode = any(name.startswith("quant.") for name in _names(module))
+        inputs, outputs = map(len, main_types(module))
+        context = ir.Context()
+        converter.prepare_mlir_context(context)
+        with context, ir.Location.unknown():
+            parsed = ir.Module.parse(module.text)
+            converter.set_signature(
+                parsed.operation,
+                SIGNATURE,
+                [f"input{number}" for number in range(inputs)],
+                [f"output{number}" for number in range(outputs)],
+            )
+            converter.run_convert_to_tfl_passes(parsed, passmanager.PassManager(), config)
+            flatbuffer: bytes = converter.export_flatbuffer_to_bytes(parsed.operation)
+            return flatbuffer
+
+
+def without_unknown(module: Module) -> Module:
+    """The program with composites of the names that LiteRT knows alone."""
+    known = (*TARGETS["litert"].native, "odml.", "quant.")
+    return decompose(module, only=[name for name in _names(module) if not name.startswith(known)])
+
+
+def _names(module: Module) -> set[str]:
+    return {composite_name(each) for each in composites_of(module.ir)}
+
+
+BACKENDS: dict[str, Device] = {
+    "iree": lambda part: by_iree(run_passes(part, target_passes("iree"))),
+    "litert": lambda part: by_litert(without_unknown(run_passes(part, target_passes("litert")))),
+}
 
 
 @contextmanager
@@ -126,5 +152,4 @@ def _errors(name: str, packages: str = "") -> Iterator[None]:
         message = f"{name} cannot be imported ({error}); pip install {packages}"
         raise RunError(message) from error
     except Exception as error:
-        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise RunError(f"{name} refuses it: {first[:300]}") from error
+        raise RunError(f"{name} refuses it: {shorten(str(error), 600)}") from error
