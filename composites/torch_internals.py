@@ -771,7 +771,7 @@ class SizeSymbols:
 
         class Symbols(ShapeEnv):
             def _log_guard(self, prefix: str, g: Any, forcing_spec: bool) -> None:
-                # That a size is neither 0 nor 1, PyTorch asks before it broadcasts.
+                # Before it broadcasts, PyTorch asks whether a size is 0 or 1.
                 if not (g.is_Relational and g.rel_op == "!=" and g.rhs in (0, 1)):
                     place = call_site(sys._getframe())
                     guards.append(SizeGuard(_python_text(g), f"{place}: " if place else ""))
@@ -861,8 +861,8 @@ def python_kernels() -> AbstractContextManager[Any]:
 
 
 _DECOMPOSED_EARLY = ("dropout", "gru", "lstm", "native_batch_norm")
-"""Operators that `python_kernels` decompose before a kernel of a backend is asked. Those of
-upsampling too, whose kernels in C++ are for sizes that are numbers."""
+"""Operators that `python_kernels` decompose before a kernel of a backend is asked. It
+also decomposes upsampling, whose kernels in C++ take sizes that are numbers."""
 
 
 @contextmanager
@@ -954,7 +954,7 @@ def storage_key(tensor: Tensor) -> int:
 
 def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
     """Fake tensors of the trace of torch.compile that is running, on another device, in the places
-    of tensors. Those of tensors that share memory share it too."""
+    of tensors. Fakes of tensors that share memory share it too."""
     context = TracingContext.try_get()
     assert context is not None
     mode = context.fake_mode

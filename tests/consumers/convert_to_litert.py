@@ -88,7 +88,7 @@ def convert(program: Program) -> bytes:
 
 
 def computed(module: torch.nn.Module, args: Any, kwargs: Any, train: bool) -> dict[str, Any]:
-    """What PyTorch computes on the CPU, by the names of the program's outputs."""
+    """PyTorch's results on the CPU, by the names of the program's outputs."""
     if not train:
         with torch.no_grad():
             result = module(*args, **kwargs)
