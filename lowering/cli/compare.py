@@ -114,7 +114,7 @@ def load_arrays(path: Path, module: Module, names: Sequence[str] = ()) -> dict[s
     Args:
         path: the file.
         module: the program that the arrays are for, whose types they get where numpy has lost them.
-        names: those of its inputs. Arrays are in the order of inputs unless one has such a name.
+        names: those of its inputs, where arrays have such names, or are in the order of inputs.
     """
     import zipfile
 
@@ -126,9 +126,7 @@ def load_arrays(path: Path, module: Module, names: Sequence[str] = ()) -> dict[s
     except (ValueError, zipfile.BadZipFile, AttributeError, TypeError):
         fail(f"{path}: not a file of numpy.savez")
     types = main_types(module)[0]
-    if names and arrays.keys().isdisjoint(names):
-        if len(names) != len(arrays):
-            fail(f"{path} has {len(arrays)} arrays, and the program {len(names)} inputs")
+    if len(names) == len(arrays) and arrays.keys().isdisjoint(names):
         arrays = dict(zip(names, arrays.values(), strict=True))
     by_name = dict(zip(names or arrays, types, strict=False))
     return {name: _typed(array, by_name.get(name)) for name, array in arrays.items()}

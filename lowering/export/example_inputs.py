@@ -28,7 +28,10 @@ def example_inputs(program: Program, folder: Path, given: Mapping[str, Any]) -> 
     names = [value.name for value in program.inputs]
     for name in given:
         if name not in names:
-            raise ProgramError(f"there is no input {name!r}{did_you_mean(name, names)}")
+            raise ProgramError(
+                f"there is no input {name!r}{did_you_mean(name, names)}; give all {len(names)}"
+                " inputs in order, or some of them by their names"
+            )
     values = dict(zip(names, typical_inputs(program.module), strict=True))
     values |= small_values(filter(is_state, program.inputs))
     values |= {value.name: kept_array(value) for value in program.inputs if value.kept is not None}

@@ -47,13 +47,3 @@ def test_a_library(library: Path) -> None:
     code, _, err = compare(*with_library, "acme.twice=twice_sevenn")
     assert code == 1
     assert err.startswith("error: no library has the symbol twice_sevenn")
-
-
-@pytest.mark.slow
-def test_a_folder_of_an_export_prints_a_table(tmp_path: Path) -> None:
-    (tmp_path / "program.mlir").write_text(BLOCK.read_text())
-    code, out, err = compare(tmp_path, "--bind", RIGHT)
-    assert (code, err) == (0, "")
-    assert "kernels for @block" in out
-    assert "acme.twice" in out
-    assert compare("absent.mlir", "--bind", RIGHT)[0] == 1

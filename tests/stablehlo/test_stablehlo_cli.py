@@ -1,6 +1,5 @@
 """`inspect` and `lower` on the command line: outputs, errors, exit codes, no half-written file."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,15 +10,6 @@ from lowering.stablehlo import Module, bindings
 
 DATA = Path(__file__).parent / "data"
 BLOCK = str(DATA / "block.mlir")
-
-
-def test_inspect() -> None:
-    code, out, _ = invoke("inspect", BLOCK)
-    assert code == 0
-    assert "composites of @block" in out
-    code, out, _ = invoke("inspect", BLOCK, "--json")
-    assert code == 0
-    assert json.loads(out)["operations"] == 5
 
 
 def test_lower_cleans_by_default(tmp_path: Path) -> None:
