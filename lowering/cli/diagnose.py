@@ -66,8 +66,9 @@ def diagnose_program(
     tolerance: Annotated[
         float | None,
         typer.Option(
+            min=0,
             help="The largest error that is right, relative to the largest value of a result. The"
-            " default is that of composites compare."
+            " default is that of composites compare.",
         ),
     ] = None,
     json: Annotated[
@@ -99,6 +100,8 @@ def diagnose_program(
 
     Example: composites diagnose step --kernels registry.yaml --save worst
     """
+    if save is not None and (save / "manifest.json").exists():
+        fail_usage(f"--save {save} holds a program already; name another folder")
     with clear_errors():
         module, arrays = _program(program, inputs)
         device, names = _device(module, platform, plugin, backend, kernels, f64)
@@ -192,7 +195,7 @@ def _write_node_data(diagnosis: Diagnosis, module: Module, file: Path) -> None:
 
 
 def _save(worst: Replay, folder: Path) -> None:
-    """Write a part and its operands."""
+    """Write a call and its operands."""
     import numpy as np
 
     folder.mkdir(parents=True, exist_ok=True)

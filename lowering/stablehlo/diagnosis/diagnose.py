@@ -54,7 +54,7 @@ def diagnose(
         kernels: the names of kernels by call, for the report.
 
     Returns:
-        The diagnosis, and the worst part.
+        The diagnosis, and the worst call of a composite.
 
     Raises:
         RunError: there is no `@main` with one block, the inputs are not its, or the CPU fails.
@@ -84,7 +84,8 @@ def diagnose(
         row = Call(number, part.node, outcome.own, outcome.added, problem)
         rows.setdefault(call, []).append(row)
         limits[call] = max(outcome.limit, limits.get(call, 0.0))
-        replays = [max([*replays, (row, replay)], key=lambda each: each[0].rank)]
+        if call is not None and (not replays or row.rank > replays[0][0].rank):
+            replays = [(row, replay)]
         right |= zip(part.outputs, outcome.expected, strict=True)
         computed |= zip(part.outputs, outcome.following, strict=True)
         for value in part.released:
