@@ -129,7 +129,7 @@ def _cells(row: DiagnosedComposite) -> tuple[str, ...]:
         own = (f"{worst.own.error:.1e}", *numbers, str(worst.own.nans), str(worst.own.infinities))
     error, *others = own
     return (
-        *(name, attributes, types, row.kernel or ""),
+        *(name, attributes, "" if row.call.name == OUTSIDE else types, row.kernel or ""),
         "failed" if worst.own is None else "wrong" if worst.problem else "right",
         str(len(row.calls)),
         str(sum(call.problem is not None for call in row.calls)),
