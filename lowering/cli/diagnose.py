@@ -132,8 +132,8 @@ def _program(path: Path, inputs: Path | None) -> tuple[Module, Sequence[Any]]:
 
     loaded = Program.load(path, limits=Limits())
     names = [value.name for value in loaded.inputs]
-    given = {} if inputs is None else load_arrays(inputs, loaded.module, names)
-    return loaded.module, example_inputs(loaded, path, given)
+    arrays = {} if inputs is None else load_arrays(inputs, loaded.module, names)
+    return loaded.module, example_inputs(loaded, path, arrays)
 
 
 def _device(

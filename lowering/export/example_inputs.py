@@ -15,7 +15,7 @@ from lowering.export.state import is_state, small_values
 from lowering.stablehlo.comparison.inputs import typical_inputs
 
 
-def example_inputs(program: Program, folder: Path, given: Mapping[str, Any]) -> list[Any]:
+def example_inputs(program: Program, folder: Path, arrays: Mapping[str, Any]) -> list[Any]:
     """An array for each input of a program, of its folder and of arrays by names of inputs.
 
     Weights are those of the folder, if it has some, and otherwise small random numbers. State of an
@@ -26,7 +26,7 @@ def example_inputs(program: Program, folder: Path, given: Mapping[str, Any]) -> 
         RunError: sizes of the program vary.
     """
     names = [value.name for value in program.inputs]
-    for name in given:
+    for name in arrays:
         if name not in names:
             raise ProgramError(
                 f"there is no input {name!r}{did_you_mean(name, names)}; give all {len(names)}"
@@ -37,5 +37,5 @@ def example_inputs(program: Program, folder: Path, given: Mapping[str, Any]) -> 
     values |= {value.name: kept_array(value) for value in program.inputs if value.kept is not None}
     if (folder / manifest.WEIGHTS).is_file():
         values |= read_tensors(folder / manifest.WEIGHTS)[0]
-    values |= given
+    values |= arrays
     return [values[name] for name in names]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 OUTSIDE = "operations outside composites"
-"""The name of what is no composite."""
+"""The name of the row of all other operations."""
 
 _COLORS = {True: "#f28b82", False: "#ccff90"}  # of wrong composites and of right ones
 _TEXTS = ("composite", "attributes", "types", "kernel", "verdict")
