@@ -12,14 +12,8 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import numpy as np
 
-from lowering.stablehlo import (
-    Module,
-    composite_count,
-    decompose,
-    run,
-    run_passes,
-    target_passes,
-)
+from lowering.stablehlo import Module, run, run_passes, target_passes
+from lowering.stablehlo.diagnosis.devices import by_iree, by_litert, without_unknown
 
 Consumer = Literal["jax", "iree", "litert"]
 TARGET: Mapping[Consumer, str] = {"jax": "xla", "iree": "iree", "litert": "litert"}
@@ -59,64 +53,8 @@ def largest_error(got: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarr
     return float(np.max(errors))
 
 
-def on_jax(module: Module, values: Sequence[np.ndarray]) -> list[Any]:
-    return run(module, *values)
-
-
-def on_iree(module: Module, values: Sequence[np.ndarray]) -> list[Any]:
-    import iree.compiler
-    import iree.runtime
-
-    compiled = iree.compiler.compile_str(
-        module.text,
-        input_type="stablehlo",
-        target_backends=["llvm-cpu"],
-        extra_args=["--iree-llvmcpu-target-cpu=generic"],
-    )
-    context = iree.runtime.SystemContext(config=iree.runtime.Config("local-task"))
-    loaded = iree.runtime.VmModule.copy_buffer(context.instance, compiled)
-    context.add_vm_module(loaded)
-    results = context.modules[loaded.name].main(*values)
-    return list(results) if isinstance(results, tuple | list) else [results]
-
-
-def on_litert(module: Module, values: Sequence[np.ndarray]) -> list[Any]:
-    from ai_edge_litert.interpreter import Interpreter
-    from litert_converter import converter_api_ext as converter
-    from litert_converter.mlir import ir, passmanager
-
-    text = without_unknown(module).text
-    context = ir.Context()
-    converter.prepare_mlir_context(context)
-    with context, ir.Location.unknown():
-        parsed = ir.Module.parse(text)
-        # Each output has a name of its own, and there are as many as @main returns.
-        body = [operation.operation for operation in parsed.body.operations]
-        (main,) = (o for o in body if o.attributes["sym_name"].value == "main")
-        (signature,) = (main.attributes["function_type"].value,)
-        inputs = [f"input{number}" for number in range(len(signature.inputs))]
-        outputs = [f"output{number}" for number in range(len(signature.results))]
-        converter.set_signature(parsed.operation, "serving_default", inputs, outputs)
-        converter.run_convert_to_tfl_passes(
-            parsed, passmanager.PassManager(), converter.ConvertToTFLConfig()
-        )
-        flatbuffer = converter.export_flatbuffer_to_bytes(parsed.operation)
-    interpreter = Interpreter(model_content=flatbuffer)
-    interpreter.allocate_tensors()
-    infer = interpreter.get_signature_runner("serving_default")
-    results = infer(**dict(zip(inputs, values, strict=True)))
-    return [results[name] for name in outputs]
-
-
-def without_unknown(module: Module) -> Module:
-    """The program with composites of the names that LiteRT knows alone."""
-    known = ("aten.", "odml.", "tfl.")
-    names = [name for name in composite_count(module) if not name.startswith(known)]
-    return decompose(module, only=names)
-
-
-CONSUMERS: Mapping[Consumer, Callable[[Module, Sequence[np.ndarray]], list[Any]]] = {
-    "jax": on_jax,
-    "iree": on_iree,
-    "litert": on_litert,
+CONSUMERS: Mapping[Consumer, Callable[[Module, Sequence[np.ndarray]], Sequence[Any]]] = {
+    "jax": lambda module, values: run(module, *values),
+    "iree": lambda module, values: by_iree(module)(*values),
+    "litert": lambda module, values: by_litert(without_unknown(module))(*values),
 }

@@ -15,6 +15,7 @@ from composites.settings import VARIABLES, warn_of_unknown_variables
 from lowering.cli import (
     compare,
     contracts,
+    diagnose,
     doctor,
     export,
     registry,
@@ -57,6 +58,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "inspect": stablehlo.inspect,
     "lower": stablehlo.lower_command(),
     "compare": compare.compare_kernels,
+    "diagnose": diagnose.diagnose_program,
     "doctor": doctor.doctor,
 }
 _SETTINGS = {"run": {"ignore_unknown_options": True, "allow_interspersed_args": False}}

@@ -19,7 +19,9 @@ from lowering.stablehlo import (
     comparison_table,
     register_targets,
 )
+from lowering.stablehlo.dtypes import static_tensor
 from lowering.stablehlo.options import listed, pairs
+from lowering.stablehlo.run import main_types
 
 _MODULE = "program.mlir"
 """The program's file in a folder of `composites export`."""
@@ -83,14 +85,14 @@ def compare_kernels(
             name: load_function(path) for name, path in pairs("--bind", bind or []).items()
         }
         # Another process reads the file first, which may be damaged. Kernels run in this one.
-        file = program / _MODULE if program.is_dir() else program
+        file = program_file(program)
         module = Module.from_bytes(bytes_of(file), str(file), limits=Limits())
         comparison = compare(
             module,
             functions,
             targets=targets,
             ignored=listed("--ignore-attribute", ignore_attribute or []),
-            inputs=None if inputs is None else _arrays(inputs),
+            inputs=None if inputs is None else list(load_arrays(inputs, module).values()),
             tolerance=tolerance,
         )
         if json:
@@ -101,14 +103,36 @@ def compare_kernels(
         fail("\nerror: ".join(comparison.problems))
 
 
-def _arrays(path: Path) -> Sequence[Any]:
-    """The arrays of a .npz file, in its order."""
+def program_file(path: Path) -> Path:
+    """The file of a program that may be in a folder."""
+    return path / _MODULE if path.is_dir() else path
+
+
+def load_arrays(path: Path, module: Module, names: Sequence[str] = ()) -> dict[str, Any]:
+    """The arrays of a .npz file by name, in its order.
+
+    Args:
+        path: the file.
+        module: the program that the arrays are for, whose types they get where numpy has lost them.
+        names: those of its inputs, where arrays have such names, or are in the order of inputs.
+    """
     import zipfile
 
     import numpy as np
 
     try:
         with np.load(path, allow_pickle=False) as saved:
-            return [saved[name] for name in saved.files]
+            arrays = {name: saved[name] for name in saved.files}
     except (ValueError, zipfile.BadZipFile, AttributeError, TypeError):
         fail(f"{path}: not a file of numpy.savez")
+    types = main_types(module)[0]
+    if len(names) == len(arrays) and arrays.keys().isdisjoint(names):
+        arrays = dict(zip(names, arrays.values(), strict=True))
+    by_name = dict(zip(names or arrays, types, strict=False))
+    return {name: _typed(array, by_name.get(name)) for name, array in arrays.items()}
+
+
+def _typed(array: Any, type_: str | None) -> Any:
+    """An array, with the type of ml_dtypes that it had: numpy saves its bytes alone."""
+    static = None if type_ is None or array.dtype.kind != "V" else static_tensor(type_)
+    return array if static is None else array.view(static[1])

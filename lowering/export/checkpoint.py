@@ -67,8 +67,8 @@ def read(inputs: Sequence[Value], folder: str | os.PathLike[str]) -> Weights:
         path = Path(folder)
     except TypeError as error:
         raise ProgramError(f"the folder must be a path, not {folder!r}") from error
-    model, header = _read(path / MODEL)
-    training, _ = _read(path / TRAINING)
+    model, header = read_tensors(path / MODEL)
+    training, _ = read_tensors(path / TRAINING)
     try:
         saved_as: dict[str, str] = json.loads(header.get(_TIED, "{}"))
         values = {of: model[name] for name, of in saved_as.items()} | training
@@ -85,7 +85,12 @@ def read(inputs: Sequence[Value], folder: str | os.PathLike[str]) -> Weights:
     return Weights(weights.values, saved_as, others)
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """The arrays of a file of safetensors by name, and its header.
+
+    Raises:
+        ProgramError: the file cannot be read, or is damaged.
+    """
     import numpy as np
 
     safetensors = _safetensors()

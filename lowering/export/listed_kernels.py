@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 from composites.errors import ProgramError, did_you_mean
 from composites.functions import find_function
 from composites.registry import model
-from composites.registry.listed_kernels import all_listed
+from composites.registry.listed_kernels import all_listed, listed_in
 from composites.registry.selection import Call
 from lowering.export.listed_alternatives import listed_alternatives, operands_of
 from lowering.stablehlo import Module, register_targets
@@ -17,23 +18,36 @@ from lowering.stablehlo.composites import Signature
 from lowering.stablehlo.kernels import NOT_LISTED, Candidate, Candidates, Kernel, distinct
 
 
-def listed_kernels(module: Module, platform: str, names: Sequence[str] | None = None) -> Candidates:
+def listed_kernels(
+    module: Module,
+    platform: str,
+    names: Sequence[str] | None = None,
+    file: Path | None = None,
+) -> Candidates:
     """The kernels that registries list for a platform, the one with the highest priority first.
 
     Args:
         module: the program.
         platform: the platform that it is compiled for.
         names: composites whose kernels are taken (`acme.gelu`, `acme.*`); by default, all.
+        file: a registry file, whose kernels alone are taken.
 
     Raises:
         RegistryError: a registry file that the user has named is wrong.
-        ProgramError: no kernel is listed for a name.
+        ProgramError: no kernel is listed for a name, or the file lists none for the program.
         UnusableFunctionError: a kernel's function or library cannot be imported.
         RunError: a library cannot be loaded, or lacks the target.
     """
-    listed = [kernel for kernel in all_listed() if kernel.platform == platform]
+    everywhere = all_listed() if file is None else listed_in(file)
+    listed = [kernel for kernel in everywhere if kernel.platform == platform]
     listed.sort(key=lambda kernel: -kernel.priority)  # a stable sort: files in their order
     called = {call.name for call in distinct(module)}
+    if file is not None and called.isdisjoint(kernel.composite for kernel in listed):
+        has = ", ".join(sorted({kernel.composite for kernel in listed})) or "none"
+        raise ProgramError(
+            f"{file} lists no kernel for {platform} that is for a composite of the program; it"
+            f" lists kernels for {has}, and the program has {', '.join(sorted(called)) or 'none'}"
+        )
     for name in names or ():
         known = sorted({kernel.composite for kernel in listed} & called)
         if not any(fnmatchcase(composite, name) for composite in known):

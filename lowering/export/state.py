@@ -115,6 +115,21 @@ def first_weights(
     return Weights(values, saved_as, others)
 
 
+def small_values(inputs: Iterable[Value]) -> dict[str, Any]:
+    """Values of parameters and buffers to run a program with: small random numbers, and zeros of
+    other state. They are positive, as a variance is."""
+    import numpy as np
+
+    random = np.random.default_rng(0)
+    values = {}
+    for value in inputs:
+        numbers = np.zeros(value.sizes)
+        if _is_weight(value.name):
+            numbers = np.abs(random.standard_normal(value.sizes)) * 0.02
+        values[value.name] = numbers.astype(numpy_dtype(value.dtype))
+    return values
+
+
 def values_of(module: Any) -> dict[str, Any]:
     """The parameters and buffers of a torch module by the names of inputs."""
     values = {f"param:{name}": value for name, value in module.named_parameters()}

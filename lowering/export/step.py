@@ -27,7 +27,15 @@ from lowering.export.partitioning import (
 )
 from lowering.export.profiling import Profile, profile_calls, seconds_of
 from lowering.export.shardings import DeviceMesh
-from lowering.export.state import SEED, State, Weights, first_weights, flattened, is_state
+from lowering.export.state import (
+    SEED,
+    State,
+    Weights,
+    first_weights,
+    flattened,
+    is_state,
+    small_values,
+)
 from lowering.stablehlo import Module, RunError, jax_function
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.kernels import (
@@ -392,17 +400,7 @@ class Step:
                 )
 
     def _random_state(self) -> State:
-        import numpy as np
-
-        random = np.random.default_rng(0)
-        values = {}
-        for value in self._roles.state:
-            dtype = numpy_dtype(value.dtype)
-            numbers = np.zeros(value.sizes)
-            if value.name.startswith(("param:", "buffer:")):
-                numbers = np.abs(random.standard_normal(value.sizes)) * 0.02
-            values[value.name] = numbers.astype(dtype)
-        return self._on_device(Weights(values, {}, {}))
+        return self._on_device(Weights(small_values(self._roles.state), {}, {}))
 
     def _failure(self, error: Exception) -> RunError:
         text = f"the program failed on {self.platform}: {error}"

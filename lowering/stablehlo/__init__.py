@@ -12,7 +12,8 @@
              unmerge_batch_dimensions  lets products keep the sharding of their batch dimensions
              refine          chooses sizes for a program whose sizes vary
         -> inspect (a table or JSON), run (numbers), Module.write
-        -> compare (kernels against the decompositions that they replace)
+        -> compare (kernels against the decompositions that they replace), diagnose (a whole
+           program on a device, composite by composite)
 
     module = Module.read("step.mlir")
     module = run_passes(module, [clean, partial(decompose, keep="ptxla.softmax")])

@@ -1,6 +1,7 @@
 """Running a module with jax's PJRT client, by default on the CPU, to check its numbers."""
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,9 +58,8 @@ class Executable:
             RunError: the arrays do not fit the inputs, or the device.
         """
         import jax
-        import numpy as np
 
-        self._check([np.shape(array) for array in arrays], [_dtype(array) for array in arrays])
+        check_arrays(self.inputs, arrays)
         # 64-bit types are enabled, because jax would otherwise silently convert them to 32 bits.
         try:
             with enable_x64():
@@ -87,20 +87,24 @@ class Executable:
     def _failure(self, error: Exception) -> RunError:
         return RunError(f"the module failed on {self.platform}: {error}")
 
-    def _check(self, shapes: list[tuple[int, ...]], dtypes: list[Any]) -> None:
-        if len(shapes) != len(self.inputs):
+
+def check_arrays(types: Sequence[str], arrays: Sequence[Any]) -> None:
+    """Check that there is an array of each of these types of inputs of `@main`.
+
+    Raises:
+        RunError: there are others; the message says which.
+    """
+    import numpy as np
+
+    if len(arrays) != len(types):
+        raise RunError(f"@main takes {len(types)} inputs ({', '.join(types)}), got {len(arrays)}")
+    for number, (expected, array) in enumerate(zip(types, arrays, strict=True)):
+        shape, dtype = np.shape(array), _dtype(array)
+        if (shape, dtype) != static_tensor(expected):
             raise RunError(
-                f"@main takes {len(self.inputs)} inputs ({', '.join(self.inputs)}), "
-                f"got {len(shapes)}"
+                f"input {number} of @main is {expected}, got an array of shape "
+                f"{shape} and dtype {dtype}"
             )
-        for number, (expected, shape, dtype) in enumerate(
-            zip(self.inputs, shapes, dtypes, strict=True)
-        ):
-            if (shape, dtype) != static_tensor(expected):
-                raise RunError(
-                    f"input {number} of @main is {expected}, got an array of shape "
-                    f"{shape} and dtype {dtype}"
-                )
 
 
 def run(module: Module, *arrays: Any, platform: str = "cpu") -> list[Any]:
@@ -127,12 +131,7 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
         RunError: there is no `@main`, the platform does not exist, or XLA rejects the module.
         SizeError: XLA, which inlines all functions, would make too many operations.
     """
-    main = functions(module.ir).get("main")
-    if main is None:
-        raise RunError(
-            f"the module has no function @main to run; it has: "
-            f"{', '.join('@' + name for name in functions(module.ir)) or 'none'}"
-        )
+    inputs, outputs = main_types(module)
     check_copies(module.ir, through=(COMPOSITE, CALL), remedy="run a part of the module")
     backend = _backend(platform)
     device = backend.local_devices()[0]
@@ -143,7 +142,6 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
     except (RuntimeError, ValueError) as error:
         hint = next((hint for text, hint in _HINTS.items() if text in str(error)), "")
         raise RunError(f"XLA cannot compile the module for {platform}{hint}: {error}") from error
-    inputs, outputs = function_types(main)
     return Executable(inputs, outputs, platform, loaded, device)
 
 
@@ -184,6 +182,21 @@ def for_platform(module: IrModule, platform: str) -> IrModule:
         barrier.move_after(product)
         result.replace_all_uses_except(kept, barrier)
     return copy
+
+
+def main_types(module: Module) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Input and result types of `@main`, as MLIR text.
+
+    Raises:
+        RunError: there is no `@main`.
+    """
+    main = functions(module.ir).get("main")
+    if main is None:
+        raise RunError(
+            f"the module has no function @main to run; it has: "
+            f"{', '.join('@' + name for name in functions(module.ir)) or 'none'}"
+        )
+    return function_types(main)
 
 
 def function_types(function: IrOperation) -> tuple[tuple[str, ...], tuple[str, ...]]:

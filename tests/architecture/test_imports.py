@@ -21,6 +21,7 @@ MEMBERS = {"_base", "_can_decompose", "_destroy", "_dispatch_cache", "py_kernels
 NAMES_OF_XLA = {"is_xla", "TorchXla", "_XLAC"}
 # Packages whose import has another name; `_XLAC` is torch_xla's own extension module.
 DISTRIBUTIONS = {"google": "protobuf", "yaml": "pyyaml", "_XLAC": "torch_xla"}
+DISTRIBUTIONS["iree"] = "iree_base_compiler"
 BANNED_NAMES = {"found", "given", "wanted"}
 BANNED_BEGINNINGS = re.compile(r"\A(?:What|Whether|Which|That|Those|Whose)\b")
 BANNED_PHRASES = re.compile(
@@ -83,7 +84,7 @@ def out_of_place(path: Path, tree: ast.AST) -> Iterator[str]:
 
 def distribution(requirement: str) -> str:
     """`ml_dtypes` of `ml_dtypes>=0.5,<0.7`."""
-    return re.split(r"[^\w.-]", requirement)[0].lower()
+    return re.split(r"[^\w.-]", requirement)[0].lower().replace("-", "_")
 
 
 def test_private_interfaces_and_imported_packages() -> None:

@@ -16,15 +16,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from ai_edge_litert.interpreter import Interpreter
-from litert_converter import converter_api_ext as converter
-from litert_converter.mlir import ir, passmanager
 
 import composites
 from composites import Program
 from lowering.cli.factories import load_factory
-from lowering.stablehlo import Module, composite_count, decompose
-
-SIGNATURE = "serving_default"
+from lowering.stablehlo.diagnosis.devices import SIGNATURE, litert_flatbuffer, without_unknown
 
 
 class Operators(torch.nn.Module):
@@ -88,25 +84,7 @@ def example(name: str, train: bool) -> Example:
 
 def convert(program: Program) -> bytes:
     """The program as a flatbuffer, with its inputs and outputs numbered as in the program."""
-    config = converter.ConvertToTFLConfig()
-    config.strict_qdq_mode = any(name.startswith("quant.") for name in program.composites)
-    context = ir.Context()
-    converter.prepare_mlir_context(context)
-    with context, ir.Location.unknown():
-        module = ir.Module.parse(program.mlir)
-        inputs = [f"input{number}" for number in range(len(program.inputs))]
-        outputs = [f"output{number}" for number in range(len(program.outputs))]
-        converter.set_signature(module.operation, SIGNATURE, inputs, outputs)
-        converter.run_convert_to_tfl_passes(module, passmanager.PassManager(), config)
-        return converter.export_flatbuffer_to_bytes(module.operation)
-
-
-def without_unknown(module: Module) -> Module:
-    """Composites that LiteRT does not know by name, replaced by what they are made of."""
-    names = composite_count(module)
-    return decompose(
-        module, only=[n for n in names if not n.startswith(("aten.", "odml.", "tfl."))]
-    )
+    return litert_flatbuffer(program.module)
 
 
 def computed(module: torch.nn.Module, args: Any, kwargs: Any, train: bool) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Exports with `decompositions="fast"` run on jax's CPU client and on IREE."""
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from torch import Tensor
 import composites
 from composites import Program
 from lowering.stablehlo import UnsupportedOperationError
+from lowering.stablehlo.diagnosis.devices import by_iree
 
 LENGTH = 640
 
@@ -85,20 +85,17 @@ def test_attention_in_blocks_is_what_jax_runs(step: Any) -> None:
 
 
 @pytest.mark.process
-def test_attention_in_blocks_is_what_iree_runs(step: Any, tmp_path: Path) -> None:
+def test_attention_in_blocks_is_what_iree_runs(step: Any) -> None:
     programs, values, right = step
-    results = {name: on_iree(program, values, tmp_path) for name, program in programs.items()}
+    results = {name: on_iree(program, values) for name, program in programs.items()}
     agrees(results["fast"], results["stock"], right)
 
 
-def on_iree(program: Program, values: list[Any], folder: Path) -> list[Any]:
-    from composites_testing.on_iree import run_on_iree
-
-    program.save(folder / "program")
-    return run_on_iree(folder / "program" / "program.mlir", values)
+def on_iree(program: Program, values: list[Any]) -> list[Any]:
+    return list(by_iree(program.module)(*values))
 
 
-def on_xla(program: Program, values: list[Any], folder: Path) -> list[Any]:
+def on_xla(program: Program, values: list[Any]) -> list[Any]:
     return list(program.run(*values).values())
 
 
@@ -132,13 +129,13 @@ class Norms(torch.nn.Module):
 @pytest.mark.parametrize(
     "target", ["xla", *(pytest.param(t, marks=pytest.mark.process) for t in ("iree", "litert"))]
 )
-def test_sums_that_are_products_are_what_a_consumer_runs(target: str, tmp_path: Path) -> None:
+def test_sums_that_are_products_are_what_a_consumer_runs(target: str) -> None:
     torch.manual_seed(0)
     programs, values, right = exported(Norms(), torch.randn(8, 64, 128), target)
     products = {name: p.module.text.count("dot_general") for name, p in programs.items()}
     assert products["fast"] > products["stock"]
     run_on = on_iree if target == "iree" else on_xla
-    results = {name: run_on(program, values, tmp_path) for name, program in programs.items()}
+    results = {name: run_on(program, values) for name, program in programs.items()}
     agrees(results["fast"], results["stock"], right)
 
 

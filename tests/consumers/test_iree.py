@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from composites_testing.example_models import (
@@ -15,16 +16,17 @@ from composites_testing.example_models import (
     export_example,
     load_example,
 )
+from composites_testing.stablehlo_commands import invoke
 
 from composites import Program
+from lowering.stablehlo import Module
+from lowering.stablehlo.diagnosis.devices import by_iree
 
 ADAMW = partial(torch.optim.AdamW, lr=1e-2, weight_decay=0.1)
 
 
 def run(program: Program, file: Path, model: Example) -> Mapping[str, Any]:
-    from composites_testing.on_iree import run_on_iree
-
-    results = run_on_iree(file, list(model.values(program).values()))
+    results = by_iree(Module.read(file))(*model.values(program).values())
     return dict(zip((value.name for value in program.outputs), results, strict=True))
 
 
@@ -54,3 +56,16 @@ def test_a_step_with_its_optimizer_compiles_runs_and_agrees(name: str, tmp_path:
     compare(program.run(values), expected)
     for file in ("program.mlir", "program.mlirbc"):
         compare(run(program, tmp_path / file, model), expected)
+
+
+@pytest.mark.process
+def test_a_training_step_is_diagnosed_from_its_folder(tmp_path: Path) -> None:
+    """With its weights, and inputs by name."""
+    model, program = load_example("conv_net"), export_example("conv_net", "gradients")
+    program.save(tmp_path, weights=program.module_weights(model.module))
+    for name, message in (("arg:0", ""), ("arg:7", "error: there is no input 'arg:7'")):
+        batch: Any = {name: model.values(program)["arg:0"]}
+        np.savez(inputs := tmp_path.with_suffix(".npz"), **batch)
+        code, out, err = invoke("diagnose", tmp_path, "--backend", "iree", "--inputs", inputs)
+        assert (code, err.startswith(message)) == (int(bool(message)), True)
+        assert ("ptxla.cross_entropy_loss_backward" in out) == (not message)

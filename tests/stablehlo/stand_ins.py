@@ -24,3 +24,8 @@ def wrong(x: Any, axis: int, scale: float) -> Any:
 def undecided(x: Any) -> Any:
     """A Python condition on a traced value, which jax refuses."""
     return x if x.sum() > 0 else -x
+
+
+def twice_to_sixteen(x: Any, axis: int, scale: float) -> Any:
+    """acme.twice, but for long vectors, where it is off by a twelfth."""
+    return x * scale if x.shape[0] < 16 else x * 2.17

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from composites_testing.passes import composite_module, load, same_numbers
-from jax.experimental import pallas
 
 from lowering.stablehlo import (
     AttributeConversionError,
@@ -83,18 +82,6 @@ def test_functions_of_the_lowering_get_names_of_their_own() -> None:
     x, w = np.ones((4, 8), np.float32), np.eye(8, dtype=np.float32)
     np.testing.assert_allclose(run(after, x, w)[0], np.full((4, 8), 2.0))
     same_numbers(after, clean(after))
-
-
-def test_pallas_kernels_can_be_bound() -> None:
-    def kernel(x_ref: Any, o_ref: Any) -> None:
-        o_ref[...] = x_ref[...] * 2.0
-
-    def twice(x: Any) -> Any:
-        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
-        return pallas.pallas_call(kernel, out_shape=shape, interpret=True)(x)
-
-    before = load("block")
-    same_numbers(before, bind(before, {"acme.twice": twice}, ignored=IGNORED))
 
 
 def test_a_function_gets_the_attributes_that_are_not_ignored() -> None:

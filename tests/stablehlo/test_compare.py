@@ -78,14 +78,6 @@ def test_a_kernel_may_return_what_a_backward_saves() -> None:
     )
 
 
-def test_numbers_without_times() -> None:
-    comparison = compare(load("block"), {"acme.twice": twice}, timed=False)
-    (row,) = comparison.calls
-    assert row.numbers is not None
-    assert row.numbers.kernel_seconds is row.numbers.decomposition_seconds is None
-    assert json.loads(comparison.to_json())["calls"][0]["numbers"]["kernel_seconds"] is None
-
-
 WRONG: tuple[tuple[Any, str], ...] = (
     (seven, r"seven differs from the decomposition; its error is 2\.5, and 1e-05 is allowed"),
     (lambda x, axis, scale: x.astype("bfloat16") * 2, r"returns \(tensor<4x8xbf16>\)"),

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from composites_testing.stablehlo_commands import invoke
 
@@ -19,13 +18,6 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def compare(*arguments: str | Path) -> tuple[int, str, str]:
     return invoke("compare", *arguments)
-
-
-@pytest.mark.slow
-def test_json() -> None:
-    code, out, _ = compare(BLOCK, "--bind", RIGHT, "--json")
-    assert code == 0
-    assert json.loads(out)["calls"][0]["kernel"] == "twice"
 
 
 def test_a_wrong_kernel_is_exit_code_1_with_the_whole_output() -> None:
@@ -55,21 +47,3 @@ def test_a_library(library: Path) -> None:
     code, _, err = compare(*with_library, "acme.twice=twice_sevenn")
     assert code == 1
     assert err.startswith("error: no library has the symbol twice_sevenn")
-
-
-def test_inputs_of_the_program(tmp_path: Path) -> None:
-    inputs = tmp_path / "inputs.npz"
-    np.savez(inputs, np.ones((4, 8), np.float32), np.eye(8, dtype=np.float32))
-    code, out, _ = compare(BLOCK, "--bind", RIGHT, "--inputs", inputs, "--json")
-    assert code == 0
-    assert json.loads(out)["calls"][0]["numbers"]["inputs"] == "given"
-
-
-@pytest.mark.slow
-def test_a_folder_of_an_export_prints_a_table(tmp_path: Path) -> None:
-    (tmp_path / "program.mlir").write_text(BLOCK.read_text())
-    code, out, err = compare(tmp_path, "--bind", RIGHT)
-    assert (code, err) == (0, "")
-    assert "kernels for @block" in out
-    assert "acme.twice" in out
-    assert compare("absent.mlir", "--bind", RIGHT)[0] == 1

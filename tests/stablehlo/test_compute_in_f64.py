@@ -4,31 +4,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 from composites_testing.golden import read_cases
-from composites_testing.passes import DATA, load, random_inputs
+from composites_testing.passes import DATA
 
 from lowering.stablehlo import (
     Module,
     UnsupportedOperationError,
-    clean,
-    compile_module,
     compute_in_f64,
     run,
 )
 
 PROGRAMS = read_cases(DATA / "in_f64.txt")
-
-
-def test_a_training_step_agrees_with_its_f32() -> None:
-    module = clean(load("transformer_step_torch_xla_2_9"))
-    narrow, wide = compile_module(module), compile_module(compute_in_f64(module))
-    assert wide.inputs == narrow.inputs
-    assert {type_.rpartition("x")[2] for type_ in narrow.outputs if "x" in type_} == {"f32>"}
-    assert all("f64>" in type_ for type_ in wide.outputs)
-    arrays = random_inputs(narrow.inputs)
-    for one, other in zip(narrow(*arrays), wide(*arrays), strict=True):
-        difference = np.abs(one - other).max() / np.abs(other).max()
-        # What f32 loses in a whole step depends on XLA's release: 1.004e-5 with jax 0.12.
-        assert 0 < difference < 1e-4
 
 
 def test_it_is_f64_to_the_last_bits() -> None:
@@ -56,12 +41,6 @@ def test_products_and_complex_numbers() -> None:
     (got,) = run(compute_in_f64(Module.parse(PROGRAMS["products and complex numbers"][""])), x, z)
     product = x.astype(np.float64) @ x.T.astype(np.float64)
     np.testing.assert_allclose(got, (product + 1j * product) * z, rtol=1e-14)
-
-
-def test_composites_and_calls_are_inlined() -> None:
-    wide = compute_in_f64(load("block"))
-    assert "composite" not in wide.text
-    assert wide.text.count("func.func") == 1
 
 
 def test_what_has_no_form_in_f64_is_named() -> None:

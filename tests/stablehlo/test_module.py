@@ -135,15 +135,6 @@ def test_the_version_in_the_message_is_the_lowest_that_holds_the_module(
     assert Module.from_bytes(module.portable("1.9.0")).text == module.text
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
-    target = tmp_path / "out.mlirbc"
-    target.write_bytes(b"old")
-    with pytest.raises(VersionError):
-        load("block").write(target, portable="9.9.9")
-    assert target.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [target]
-
-
 def test_verify_reports_a_broken_module() -> None:
     broken = load("block").copy_ir()
     list(broken.body.operations)[1].operation.erase()

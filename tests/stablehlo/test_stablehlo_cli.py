@@ -1,26 +1,15 @@
 """`inspect` and `lower` on the command line: outputs, errors, exit codes, no half-written file."""
 
-import json
 from pathlib import Path
 
 import pytest
 from composites_testing.golden import Parts, check_cases
-from composites_testing.passes import same_numbers
 from composites_testing.stablehlo_commands import invoke
 
 from lowering.stablehlo import Module, bindings
 
 DATA = Path(__file__).parent / "data"
 BLOCK = str(DATA / "block.mlir")
-
-
-def test_inspect() -> None:
-    code, out, _ = invoke("inspect", BLOCK)
-    assert code == 0
-    assert "composites of @block" in out
-    code, out, _ = invoke("inspect", BLOCK, "--json")
-    assert code == 0
-    assert json.loads(out)["operations"] == 5
 
 
 def test_lower_cleans_by_default(tmp_path: Path) -> None:
@@ -59,14 +48,6 @@ def test_attributes_are_ignored_where_that_is_said(
     called = ("lower", BLOCK, "-o", out, "--custom-call", "acme.twice@0=k")
     assert invoke(*called, "--drop-attribute", "acme.twice=axis") == (0, "", "")
     assert "backend_config = {scale = 2.000000e+00 : f32}" in out.read_text()
-
-
-def test_keep_alone_inlines_the_others(tmp_path: Path) -> None:
-    out = tmp_path / "out.mlir"
-    assert invoke("lower", BLOCK, "-o", out, "--keep", "acme.twice")[0] == 0
-    assert "ptxla.outer" not in out.read_text()
-    assert out.read_text().count("stablehlo.composite") == 2
-    same_numbers(Module.read(BLOCK), Module.read(out))
 
 
 def test_mistakes_are_one_line_and_write_nothing(

@@ -5,5 +5,5 @@ distinct calls of a module (inspection)
     -> inputs     operands for it
     -> compare    runs decomposition, decomposition in f64 and kernel; difference, timing
     -> results    data and JSON
-    -> table, chart, page
+    -> table
 """

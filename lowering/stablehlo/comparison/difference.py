@@ -2,7 +2,10 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+from composites.element_types import BY_NAME
 
 from ..dtypes import element_of, is_float, significand
 
@@ -59,6 +62,60 @@ def _error(got: Any, expected: Any) -> float:
     difference = float(np.abs(one[finite] - other[finite]).max())
     scale = float(np.abs(other[finite]).max())
     return difference / scale if scale else difference
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference of results from those that are expected; of several results, the worst."""
+
+    error: float
+    """The largest difference, relative to the largest expected value; see `error`."""
+    absolute: float
+    """The largest difference."""
+    ulps: float
+    """The largest difference in units in the last place of the expected number."""
+    pcc: float | None
+    """Pearson's correlation coefficient; None if no expected result has two values."""
+    nans: int
+    """NaN where a number is expected."""
+    infinities: int
+    """Infinities where a finite number is expected."""
+
+
+def difference(got: Sequence[Any], expected: Sequence[Any], types: Sequence[str]) -> Difference:
+    """The difference of results of these types. Of complex numbers, there are no ulps."""
+    import numpy as np
+
+    absolute, ulps, nans, infinities = 0.0, 0.0, 0, 0
+    correlations = []
+    for one, other, type_ in zip(map(_widened, got), map(_widened, expected), types, strict=True):
+        nans += int((np.isnan(one) & ~np.isnan(other)).sum())
+        infinities += int((np.isinf(one) & np.isfinite(other)).sum())
+        finite = np.isfinite(one) & np.isfinite(other)
+        one, other = one[finite], other[finite]
+        if not one.size:
+            continue
+        distance = np.abs(one - other)
+        absolute = max(absolute, float(distance.max()))
+        ulps = max(ulps, float((distance / _ulp(other, element_of(type_))).max()))
+        if other.dtype.kind != "c" and np.ptp(other) > 0:
+            spread = np.std(one) > 0
+            correlations.append(float(np.corrcoef(one, other)[0, 1]) if spread else 0.0)
+    worst = min(correlations, default=None)
+    return Difference(error(got, expected), absolute, ulps, worst, nans, infinities)
+
+
+def _ulp(values: Any, element: str) -> Any:
+    """The unit in the last place of each value: 1 for integers, infinite for complex numbers."""
+    import numpy as np
+
+    if element.startswith("complex"):
+        return np.inf
+    format_ = BY_NAME[element].format
+    if format_ is None:
+        return 1.0
+    exponents = np.frexp(values)[1] - format_.significand
+    return np.ldexp(1.0, np.maximum(exponents, format_.smallest))
 
 
 def _widened(array: Any) -> Any:

@@ -22,7 +22,9 @@ from ..data_movement import element_type
 from ..dtypes import element_of, is_float, static_tensor
 from ..errors import RunError
 from ..module import Module
-from ..run import Executable, compile_module
+from ..passes.decompose import decompose
+from ..passes.flatten_calls import flatten_calls
+from ..run import Executable, compile_module, main_types
 from ..symbols import COMPOSITE, body, functions
 
 _SEED = 0
@@ -59,6 +61,13 @@ def make_inputs(decomposition: Module, executable: Executable) -> Inputs:
     return normal
 
 
+def typical_inputs(program: Module) -> tuple[Any, ...]:
+    """Inputs of a program by their types alone; it is not run to see what they give."""
+    plain = flatten_calls(decompose(program))
+    types = main_types(plain)[0]
+    return _arrays(types, _integer_limits(plain, types), ())
+
+
 def _arrays(
     types: Sequence[str], limits: Sequence[tuple[int, int]], positive: Iterable[int]
 ) -> tuple[Any, ...]:
@@ -77,7 +86,7 @@ def _array(random: Any, type_: str, limit: tuple[int, int], positive: bool) -> A
 
     static = static_tensor(type_)
     if static is None:
-        raise RunError(f"{type_}: only calls with static shapes can be compared")
+        raise RunError(f"{type_}: only static shapes can be compared; choose a size first")
     shape, dtype = static
     if dtype == np.bool_:
         values = random.random(shape) < 0.75

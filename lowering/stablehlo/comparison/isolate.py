@@ -32,7 +32,7 @@ def decomposition_module(module: Module, decomposition: str) -> Module:
         raise UnsupportedOperationError(f"@{decomposition} is a declaration and has no operations")
     with building(module.ir.context):
         result = ir().Module.create()
-    for name in _reachable(by_name, decomposition):
+    for name in (decomposition, *reachable(by_name, by_name[decomposition])):
         copy = by_name[name].clone(ip=False)
         result.body.append(copy)
         if name == decomposition:
@@ -51,7 +51,7 @@ def call_module(module: Module, call: Signature) -> Module:
             [value.type for value in composite.operands],
             [value.type for value in composite.results],
         )
-        main = _function(result, _MAIN, type_)
+        main = empty_function(result, _MAIN, type_)
         block = main.regions[0].blocks.append(*type_.inputs)
         end = ir().InsertionPoint(block)
         named = attributes(composite)
@@ -64,7 +64,7 @@ def call_module(module: Module, call: Signature) -> Module:
             ip=end,
         )
         ir().Operation.create("func.return", operands=list(copy.results), ip=end)
-        make_private(_function(result, _DECLARATION, type_))
+        make_private(empty_function(result, _DECLARATION, type_))
     return Module(result)
 
 
@@ -83,7 +83,7 @@ def with_unreadable_attributes(module: Module) -> Module:
     return Module(result)
 
 
-def _function(module: IrModule, name: str, type_: IrType) -> IrOperation:
+def empty_function(module: IrModule, name: str, type_: IrType) -> IrOperation:
     """A new function without a body."""
     return ir().Operation.create(
         "func.func",
@@ -96,12 +96,14 @@ def _function(module: IrModule, name: str, type_: IrType) -> IrOperation:
     )
 
 
-def _reachable(by_name: dict[str, IrOperation], root: str) -> list[str]:
-    """A function and all that it refers to, directly or not."""
-    names = [root]
-    for name in names:  # grows while it is read
-        used = uses(by_name[name])
+def reachable(by_name: dict[str, IrOperation], root: IrOperation) -> list[str]:
+    """The functions that a function refers to, directly or not."""
+    names: list[str] = []
+    queue = [root]
+    for function in queue:  # grows while it is read
+        used = uses(function)
         for target in (*used.composites, *used.calls, *used.others):
             if target in by_name and target not in names:
                 names.append(target)
+                queue.append(by_name[target])
     return names

@@ -1,1 +1,1 @@
-"""Reports about a module: composites (`report`), casts (`cast_report`), tables, a page (`page`)."""
+"""Reports about a module: composites (`report`), casts (`cast_report`), tables (`table`)."""

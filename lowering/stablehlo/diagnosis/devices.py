@@ -1,0 +1,155 @@
+"""The devices that a part of a program is compiled for. Each gives a function of numpy arrays.
+
+`on_platform` leaves composites to the compiler, and `with_kernels` puts kernels in their place.
+`in_f64` computes on the CPU. IREE and LiteRT get what `composites lower --target` makes of a part.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from textwrap import shorten
+from typing import Any, TypeAlias
+
+from ..composites import composite_name, composites_of
+from ..dtypes import element_of, numpy_dtype
+from ..errors import RunError, UnsupportedOperationError
+from ..kernels import PlacedKernels, distinct, put
+from ..module import Module
+from ..passes.compute_in_f64 import compute_in_f64
+from ..passes.decompose import decompose
+from ..pipeline import run_passes
+from ..run import compile_module, main_types
+from ..targets import TARGETS, target_passes
+
+Run: TypeAlias = Callable[..., Sequence[Any]]
+Device: TypeAlias = Callable[[Module], Run]
+"""Compiles a part. It raises a StableHLOError if it refuses it, and so does what it returns."""
+
+
+def on_platform(platform: str) -> Device:
+    """The first device of a platform of jax."""
+    return partial(compile_module, platform=platform)
+
+
+def with_kernels(placed: PlacedKernels, platform: str) -> Device:
+    """The same, with the kernels that were placed in the whole program."""
+
+    def device(part: Module) -> Run:
+        taken = {call: placed.taken[call] for call in distinct(part) if call in placed.taken}
+        module = decompose(put(part, taken, platform=platform)) if taken else part
+        return compile_module(module, platform=platform)
+
+    return device
+
+
+def in_f64(part: Module) -> Run:
+    """The CPU, which computes in f64 and rounds results to their types. Where there is no such
+    form, it computes in the part's own types."""
+    try:
+        wide = compile_module(compute_in_f64(part))
+    except (UnsupportedOperationError, RunError):
+        return compile_module(part)
+    dtypes = [numpy_dtype(element_of(type_)) for type_ in main_types(part)[1]]
+    return lambda *arrays: list(map(lambda each, dtype: each.astype(dtype), wide(*arrays), dtypes))
+
+
+def by_iree(module: Module) -> Run:
+    """A program as IREE runs it on the CPU."""
+    with _errors("IREE", "iree-base-compiler iree-base-runtime"):
+        import iree.compiler
+        import iree.runtime
+
+        compiled = iree.compiler.compile_str(
+            module.text,
+            input_type="stablehlo",
+            target_backends=["llvm-cpu"],
+            extra_args=["--iree-llvmcpu-target-cpu=generic"],
+        )
+        context = iree.runtime.SystemContext(config=iree.runtime.Config("local-task"))
+        loaded = iree.runtime.VmModule.copy_buffer(context.instance, compiled)
+        context.add_vm_module(loaded)
+        main = context.modules[loaded.name].main
+
+    def run(*arrays: Any) -> Sequence[Any]:
+        import numpy as np
+
+        with _errors("IREE"):
+            results = main(*arrays)
+            return [np.asarray(r) for r in (results if isinstance(results, tuple) else [results])]
+
+    return run
+
+
+def by_litert(module: Module) -> Run:
+    """A program as LiteRT runs it on the CPU."""
+    flatbuffer = litert_flatbuffer(module)
+    names = [f"output{number}" for number in range(len(main_types(module)[1]))]
+    with _errors("LiteRT"):
+        from ai_edge_litert.interpreter import Interpreter
+
+        interpreter = Interpreter(model_content=flatbuffer)
+        interpreter.allocate_tensors()
+        runner = interpreter.get_signature_runner(SIGNATURE)
+
+    def run(*arrays: Any) -> Sequence[Any]:
+        with _errors("LiteRT"):
+            results = runner(**{f"input{number}": each for number, each in enumerate(arrays)})
+            return [results[name] for name in names]
+
+    return run
+
+
+SIGNATURE = "serving_default"
+"""The name of a program in its flatbuffer."""
+
+
+def litert_flatbuffer(module: Module) -> bytes:
+    """The program as LiteRT's converter writes it, with its inputs and outputs numbered."""
+    with _errors("LiteRT", "litert-converter ai-edge-litert"):
+        from litert_converter import converter_api_ext as converter
+        from litert_converter.mlir import ir, passmanager
+
+        config = converter.ConvertToTFLConfig()
+        config.strict_qdq_mode = any(name.startswith("quant.") for name in _names(module))
+        inputs, outputs = map(len, main_types(module))
+        context = ir.Context()
+        converter.prepare_mlir_context(context)
+        with context, ir.Location.unknown():
+            parsed = ir.Module.parse(module.text)
+            converter.set_signature(
+                parsed.operation,
+                SIGNATURE,
+                [f"input{number}" for number in range(inputs)],
+                [f"output{number}" for number in range(outputs)],
+            )
+            converter.run_convert_to_tfl_passes(parsed, passmanager.PassManager(), config)
+            flatbuffer: bytes = converter.export_flatbuffer_to_bytes(parsed.operation)
+            return flatbuffer
+
+
+def without_unknown(module: Module) -> Module:
+    """The program with composites of the names that LiteRT knows alone."""
+    known = (*TARGETS["litert"].native, "odml.", "quant.")
+    return decompose(module, only=[name for name in _names(module) if not name.startswith(known)])
+
+
+def _names(module: Module) -> set[str]:
+    return {composite_name(each) for each in composites_of(module.ir)}
+
+
+BACKENDS: dict[str, Device] = {
+    "iree": lambda part: by_iree(run_passes(part, target_passes("iree"))),
+    "litert": lambda part: by_litert(without_unknown(run_passes(part, target_passes("litert")))),
+}
+
+
+@contextmanager
+def _errors(name: str, packages: str = "") -> Iterator[None]:
+    """Report the errors of another compiler, whose types are its own."""
+    try:
+        yield
+    except ImportError as error:
+        message = f"{name} cannot be imported ({error}); pip install {packages}"
+        raise RunError(message) from error
+    except Exception as error:
+        raise RunError(f"{name} refuses it: {shorten(str(error), 600)}") from error

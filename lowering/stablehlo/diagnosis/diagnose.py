@@ -1,0 +1,177 @@
+"""`diagnose`: which composite of a program brings an error in, on a device or with kernels."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..comparison.difference import Difference, any_finite, default_tolerance, difference, error
+from ..composites import Signature, signature
+from ..errors import RunError, StableHLOError
+from ..inspection.report import CompositeReport, distinct_calls
+from ..module import Module
+from ..passes.clean import clean
+from ..run import check_arrays, main_types
+from ..symbols import body, functions
+from .devices import Device, Run, in_f64, on_platform
+from .parts import parts_of
+from .results import OUTSIDE, Call, DiagnosedComposite, Diagnosis
+
+_AS_MUCH = 4
+"""A device may be off by this many times the error of the CPU, which rounds in another order."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A part of a program, and the reference's operands for it."""
+
+    part: Module
+    arrays: tuple[Any, ...]
+
+
+def diagnose(
+    module: Module,
+    inputs: Sequence[Any],
+    device: Device,
+    *,
+    f64: bool = False,
+    tolerance: float | None = None,
+    kernels: Mapping[Signature, str] | None = None,
+) -> tuple[Diagnosis, Replay]:
+    """Run a program part by part on a device and on a reference, the CPU.
+
+    A part is a composite of `@main`, or the operations between two composites. The device runs it
+    on what the reference has computed before, and once more on what the device itself has.
+
+    A part whose error is larger than the tolerance is also computed in f64. If the CPU is off by as
+    much in the program's own types, as where a gradient is zero but for rounding, it is right.
+
+    Args:
+        module: the program. It is cleaned first.
+        inputs: one array for each input of `@main`.
+        device: what is diagnosed, of `devices`.
+        f64: whether the reference computes in f64, and not in the program's types.
+        tolerance: the largest error that counts as equal; by default as in `compare`.
+        kernels: the names of kernels by call, for the report.
+
+    Returns:
+        The diagnosis, and the worst call of a composite.
+
+    Raises:
+        RunError: there is no `@main` with one block, the inputs are not its, or the CPU fails.
+        StableHLOError: `@main` calls no composites.
+    """
+    module = clean(module)
+    check_arrays(main_types(module)[0], inputs)
+    main = functions(module.ir)["main"]
+    block = body(main)
+    if block is None:
+        raise RunError("@main has several blocks; only a program with one can be run in parts")
+    reports = _reports(module)
+    trial = _Trial(_once(device), _once(on_platform("cpu")), _once(in_f64), f64, tolerance)
+    right = dict(zip(block.arguments, inputs, strict=True))
+    computed = dict(right)
+    rows: dict[Signature | None, list[Call]] = {}
+    limits: dict[Signature | None, float] = {}
+    replays: list[tuple[Call, Replay]] = []
+    number = 0
+    for part in parts_of(main):
+        call = None if part.composite is None else signature(part.composite)
+        number += call is not None
+        replay = Replay(part.module(module), tuple(right[value] for value in part.inputs))
+        outcome = trial.run(replay, [computed[value] for value in part.inputs])
+        where = f"{reports[call].name}, {'behind ' if call is None else ''}call {number}"
+        problem = outcome.problem and f"{where} of the program: {outcome.problem}"
+        row = Call(number, part.node, outcome.own, outcome.added, problem)
+        rows.setdefault(call, []).append(row)
+        limits[call] = max(outcome.limit, limits.get(call, 0.0))
+        if call is not None and (not replays or row.rank > replays[0][0].rank):
+            replays = [(row, replay)]
+        right |= zip(part.outputs, outcome.expected, strict=True)
+        computed |= zip(part.outputs, outcome.following, strict=True)
+        for value in part.released:
+            del right[value], computed[value]
+    names: Mapping[Any, str] = kernels or {}
+    composites = [
+        DiagnosedComposite(reports[call], names.get(call), limits[call], tuple(calls))
+        for call, calls in rows.items()
+    ]
+    composites.sort(key=lambda each: each.rank, reverse=True)
+    return Diagnosis(module.name, tuple(composites)), replays[0][1]
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """The numbers of a part."""
+
+    expected: Sequence[Any]
+    following: Sequence[Any]
+    """The results of the device on what it has itself; the expected ones if it fails."""
+    limit: float
+    own: Difference | None = None
+    added: Difference | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """The device, and the CPU in the program's types and in f64."""
+
+    device: Device
+    plain: Device
+    exact: Device
+    f64: bool
+    tolerance: float | None
+
+    def run(self, replay: Replay, others: Sequence[Any]) -> _Outcome:
+        """Run a part. `others` are the operands that the device has computed."""
+        part, arrays = replay.part, replay.arrays
+        expected = (self.exact if self.f64 else self.plain)(part)(*arrays)
+        types, results = main_types(part)
+        limit = self.tolerance
+        if limit is None:
+            limit = default_tolerance((*types, *results))
+        try:
+            run = self.device(part)
+            got = run(*arrays)
+            following = got if all(map(_is_same, others, arrays)) else run(*others)
+        except StableHLOError as failure:
+            return _Outcome(expected, expected, limit, problem=str(failure))
+        own, added = (difference(each, expected, results) for each in (got, following))
+        problem = None
+        if not any_finite(expected):
+            problem = (
+                "the reference gives no finite number, so there is nothing to compare; give inputs"
+            )
+        elif own.error > limit and own.error > _AS_MUCH * self._rounding(replay):
+            problem = f"its error is {own.error:.2g}, and {limit:.2g} is allowed"
+        return _Outcome(expected, following, limit, own, added, problem)
+
+    def _rounding(self, replay: Replay) -> float:
+        """The error of the CPU in the program's own types."""
+        plain, exact = (each(replay.part)(*replay.arrays) for each in (self.plain, self.exact))
+        return error(plain, exact)
+
+
+def _reports(module: Module) -> dict[Signature | None, CompositeReport]:
+    """The composites of a module by call; for None, what is outside of them."""
+    outside = CompositeReport(OUTSIDE, 0, {}, (), (), 1, 0, 0, 0.0)
+    reports: dict[Signature | None, CompositeReport] = {None: outside}
+    return reports | {call: report for (call, _), report in distinct_calls(module).items()}
+
+
+def _once(device: Device) -> Device:
+    """The device, which compiles equal parts once."""
+    compiled: dict[str, Run] = {}
+
+    def compile_part(part: Module) -> Run:
+        text = part.text
+        if text not in compiled:
+            compiled[text] = device(part)
+        return compiled[text]
+
+    return compile_part
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Return whether two arrays have the same bits."""
+    return one is other or one.tobytes() == other.tobytes()

@@ -1,0 +1,120 @@
+"""`@main` in parts: each composite by itself, and the operations between two of them.
+
+%0 = stablehlo.constant                      part 0: %1 = stablehlo.dot_general %arg0, %arg1
+%1 = stablehlo.dot_general %arg0, %arg1      part 1: %0 = stablehlo.constant
+%2 = stablehlo.composite "acme.f" %1, %0  =>         %2 = stablehlo.composite "acme.f" %1, %0
+%3 = stablehlo.add %2, %arg0                 part 2: %3 = stablehlo.add %2, %arg0
+
+A constant is in each part that reads it, because some consumers want to see it there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ..bindings import IrOperation, IrValue, building, ir, walk
+from ..comparison.isolate import empty_function, reachable
+from ..errors import StableHLOError
+from ..module import Module
+from ..symbols import COMPOSITE, functions
+
+_CONSTANT = "stablehlo.constant"
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A part of `@main`."""
+
+    composite: IrOperation | None
+    """The composite; None for operations outside composites."""
+    node: int
+    """The number of the last operation in `@main`, where those in regions are counted too."""
+    inputs: tuple[IrValue, ...]
+    outputs: tuple[IrValue, ...]
+    released: tuple[IrValue, ...]
+    """Inputs and outputs that no later part reads."""
+    operations: tuple[IrOperation, ...]
+
+    def module(self, program: Module) -> Module:
+        """The part as a program of its own, which takes its inputs and returns its outputs."""
+        with building(program.ir.context):
+            result = ir().Module.create()
+            types = [[value.type for value in values] for values in (self.inputs, self.outputs)]
+            main = empty_function(result, "main", ir().FunctionType.get(*types))
+            block = main.regions[0].blocks.append(*types[0])
+            end = ir().InsertionPoint(block)
+            copies = dict(zip(self.inputs, block.arguments, strict=True))
+            for operation in self.operations:
+                copy = operation.clone(ip=end).operation
+                walk(copy, partial(_replace_operands, values=copies))
+                copies |= zip(operation.results, copy.results, strict=True)
+            values = [copies[value] for value in self.outputs]
+            ir().Operation.create("func.return", operands=values, ip=end)
+        by_name = functions(program.ir)
+        for name in reachable(by_name, main):
+            result.body.append(by_name[name].clone(ip=False))
+        return Module(result)
+
+
+def _replace_operands(operation: IrOperation, values: dict[IrValue, IrValue]) -> None:
+    for number, operand in enumerate(operation.operands):
+        if operand in values:
+            operation.operands[number] = values[operand]
+
+
+def parts_of(main: IrOperation) -> list[Part]:
+    """The parts of `@main`, which has one block, in program order.
+
+    Raises:
+        StableHLOError: it calls no composite outside of loops and other regions.
+    """
+    (block,) = main.regions[0].blocks
+    *operations, terminator = (each.operation for each in block.operations)
+    groups: list[list[IrOperation]] = [[]]
+    for operation in operations:
+        if operation.name == COMPOSITE:
+            groups += [[operation], []]
+        elif operation.name != _CONSTANT:
+            groups[-1].append(operation)
+    if len(groups) == 1:
+        raise StableHLOError(
+            "@main calls no composites outside of loops, so there is nothing to compare"
+        )
+    groups = [group for group in groups if group]
+    reads = [_reads(group) for group in groups]
+    last = {value: number for number, read in enumerate(reads) for value in read}
+    constants = {each.results[0]: each for each in operations if each.name == _CONSTANT}
+    known = {*block.arguments, *(value for each in operations for value in each.results)}
+    returned, nodes = set(terminator.operands), _numbers(main)
+
+    def part(number: int, group: list[IrOperation]) -> Part:
+        made = [result for operation in group for result in operation.results]
+        outside = [value for value in reads[number] if value in known and value not in made]
+        inputs = [value for value in outside if value not in constants]
+        used = [value for value in made if value in returned or last.get(value, 0) > number]
+        outputs = used or made
+        return Part(
+            group[0] if group[0].name == COMPOSITE else None,
+            nodes[group[-1]],
+            tuple(inputs),
+            tuple(outputs),
+            tuple(value for value in (*inputs, *outputs) if last.get(value, 0) <= number),
+            (*(constants[value] for value in outside if value in constants), *group),
+        )
+
+    return [part(number, group) for number, group in enumerate(groups)]
+
+
+def _reads(group: Sequence[IrOperation]) -> dict[IrValue, None]:
+    """The values that operations and those in their regions read, each once."""
+    values: dict[IrValue, None] = {}
+    for operation in group:
+        walk(operation, lambda each: values.update(dict.fromkeys(each.operands)))
+    return values
+
+
+def _numbers(function: IrOperation) -> dict[IrOperation, int]:
+    """The operations of a function by number."""
+    operations: list[IrOperation] = []
+    walk(function, lambda each: operations.append(each.operation))
+    return {operation: number - 1 for number, operation in enumerate(operations)}

@@ -1,0 +1,166 @@
+"""diagnose: planted faults are found where they are, and each likely mistake is one clear error."""
+
+import json
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from composites_testing.passes import DATA, composite_module, load
+from composites_testing.stablehlo_commands import invoke
+
+from lowering.stablehlo import Module, RunError, clean, compile_module, run
+from lowering.stablehlo.comparison.difference import error
+from lowering.stablehlo.comparison.inputs import typical_inputs
+from lowering.stablehlo.diagnosis.devices import Device, Run
+from lowering.stablehlo.diagnosis.diagnose import diagnose
+from lowering.stablehlo.diagnosis.parts import parts_of
+from lowering.stablehlo.symbols import functions
+
+CALLS = 60
+ROWS = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
+
+
+def chain() -> Module:
+    """Calls of one composite, with a negation behind each."""
+    type_, lines = "tensor<4x8xf32>", []
+    for number in range(CALLS):
+        call = f'"acme.shrink" %n{number} {{decomposition = @impl}} : ({type_}) -> {type_}'
+        lines.append(f"%c{number} = stablehlo.composite {call}")
+        lines.append(f"%n{number + 1} = stablehlo.negate %c{number} : {type_}")
+    return Module.parse(
+        f"func.func @main(%n0: {type_}) -> {type_} {{\n"
+        + "\n".join(lines)
+        + f"\nreturn %n{CALLS} : {type_}\n}}\n"
+        + f"func.func private @impl(%x: {type_}) -> {type_} {{\n"
+        + f"%0 = stablehlo.tanh %x : {type_}\nreturn %0 : {type_}\n}}"
+    )
+
+
+def changed(change: Any) -> Device:
+    """The CPU, whose composites' results are changed: `change` gets the number of the run."""
+    runs = iter(range(10**6))
+
+    def device(part: Module) -> Run:
+        run = compile_module(part)
+        if "composite" not in part.text:
+            return run
+        return lambda *arrays: [change(next(runs), result) for result in run(*arrays)]
+
+    return device
+
+
+def test_one_call_of_many_is_off_by_a_percent() -> None:
+    """Later calls have the error too, but none of their own."""
+    device = changed(lambda run, result: result * np.float32(1.01 if run == 16 else 1))
+    diagnosis, replay = diagnose(chain(), [ROWS], device)
+    shrink, outside = diagnosis.composites
+    assert (shrink.call.name, shrink.call.count, shrink.worst.number) == ("acme.shrink", CALLS, 17)
+    wrong = [call for call in shrink.calls if call.problem is not None]
+    assert [call.number for call in wrong] == [17]
+    assert wrong[0].own is not None
+    assert wrong[0].own.error == pytest.approx(0.01, rel=1e-3)
+    assert wrong[0].own.pcc == pytest.approx(1)
+    assert 1e5 / 2 < wrong[0].own.ulps < 2e5
+    after = [call.added for call in (*shrink.calls[17:], *outside.calls[17:])]
+    assert all(added is not None and added.error > 1e-3 for added in after)
+    assert all(call.added is not None and call.added.error == 0 for call in shrink.calls[:16])
+    (problem,) = diagnosis.problems
+    assert problem.startswith("acme.shrink, call 17 of the program: its error is 0.01, and 1e-05")
+    (alone,) = compile_module(replay.part)(*replay.arrays)
+    np.testing.assert_allclose(alone, np.tanh(replay.arrays[0]), rtol=1e-6)
+
+
+def test_not_finite_results_and_failures_are_counted() -> None:
+    def odd(run: int, result: Any) -> Any:
+        if run == 5:
+            raise RunError("the device is on fire")
+        return np.where(np.arange(8) < 2, np.float32(np.nan if run == 3 else np.inf), result)
+
+    diagnosis, _ = diagnose(chain(), [ROWS], changed(odd))
+    shrink = next(row for row in diagnosis.composites if row.call.name == "acme.shrink")
+    counts = [call.own and (call.own.nans, call.own.infinities) for call in shrink.calls]
+    assert counts[0] == (0, 8)
+    assert (8, 0) in counts
+    assert sum(count is None for count in counts) == 1
+    (failure,) = (call.problem for call in shrink.calls if call.own is None)
+    assert str(failure).endswith("of the program: the device is on fire")
+    assert json.loads(diagnosis.to_json())["composites"][0]["calls"][0]["own"]["error"] == "inf"
+
+
+def test_values_are_released_once_they_are_used_up() -> None:
+    alive: list[weakref.ref[Any]] = []
+    most = 0
+
+    def device(part: Module) -> Run:
+        def run(*arrays: Any) -> Sequence[Any]:
+            nonlocal most
+            results = [np.array(result) for result in compile_module(part)(*arrays)]
+            alive.extend(map(weakref.ref, results))
+            most = max(most, sum(reference() is not None for reference in alive))
+            return results
+
+        return run
+
+    diagnose(chain(), [ROWS], device)
+    assert len(alive) >= 2 * CALLS
+    assert most < 10
+
+
+def test_rounding_that_the_cpu_has_too_is_no_fault() -> None:
+    """Of a sum that cancels, few digits are left, and another order has others."""
+    type_ = "tensor<4x8xf32>"
+    body = f"""
+        %c = stablehlo.constant dense<1.0e+06> : {type_}
+        %s = stablehlo.add %x, %c : {type_}
+        %b = stablehlo.optimization_barrier %s : {type_}
+        %r = stablehlo.subtract %b, %c : {type_}
+    """
+    module = composite_module("acme.cancel", type_, body)
+    for f64, factor, wrong in ((True, 1, 0), (False, 1.005, 0), (False, 1.2, 1)):
+        device = changed(lambda run, result, by=factor: result * np.float32(by))
+        assert len(diagnose(module, [ROWS], device, f64=f64)[0].problems) == wrong, (f64, factor)
+
+
+def test_parts_give_what_the_whole_gives() -> None:
+    """Regions read values from outside, and constants are in each part that reads them."""
+    for name in ("block", "transformer_step_torch_xla_2_9"):
+        module = clean(load(name))
+        inputs = typical_inputs(module)
+        main = functions(module.ir)["main"]
+        block = main.regions[0].blocks[0]
+        values = dict(zip(block.arguments, inputs, strict=True))
+        for part in parts_of(main):
+            operands = [values[value] for value in part.inputs]
+            values |= zip(part.outputs, run(part.module(module), *operands), strict=True)
+        *_, end = block.operations
+        for value, expected in zip(end.operands, run(module, *inputs), strict=True):
+            assert error([values[value]], [expected]) < 1e-5, value
+
+
+def test_a_kernel_that_is_wrong_from_a_size_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is saved is wrong alone too, and node data has the numbers that the graph has."""
+    monkeypatch.syspath_prepend(str(DATA.parent))
+    data, nodes, worst = tmp_path / "d.json", tmp_path / "n.json", tmp_path / "worst"
+    kernels = ("--kernels", DATA / "kernels.yaml")
+    written = ("--json", data, "--node-data", nodes, "--save", worst)
+    code, out, err = invoke("diagnose", DATA / "three_sizes.mlir", *kernels, *written)
+    assert (code, err.count("error: acme.twice, call ")) == (1, 2)
+    assert out.count("twice_to_sixteen") == 3
+    rows = json.loads(data.read_text())["composites"]
+    wrong = [row["call"]["operands"][0] for row in rows if row["calls"][0]["problem"]]
+    assert sorted(wrong) == ["tensor<16xbf16>", "tensor<24xbf16>"]
+    results = json.loads(nodes.read_text())["main"]["results"]
+    colors = {node: value["bgColor"] for node, value in results.items()}
+    assert colors == {"0": "#ccff90", "1": "#f28b82", "2": "#f28b82"}
+    inputs = ("--inputs", worst / "operands.npz")
+    code, _, err = invoke("diagnose", worst, *kernels, *inputs)
+    assert (code, err.count("error: ")) == (1, 1)
+    bound = ("--bind", "acme.twice=stand_ins:twice_to_sixteen")
+    code, out, err = invoke("compare", worst, *bound, *inputs)
+    assert (code, "kernels for @module" in out) == (1, True)
+    assert "differs from the decomposition" in err
