@@ -75,7 +75,7 @@ class CachedModel:
         Raises:
             ExportError: the model has no static cache, or the arguments are others.
         """
-        prompt, max_length = _arguments(model, args, dict(kwargs))
+        prompt, max_length = _arguments(model, *args, **kwargs)
         return cls(model, prompt, max_length, _cache(model, prompt, max_length))
 
     @contextmanager
@@ -102,25 +102,24 @@ class CachedModel:
             delattr(self.model, _ATTRIBUTE)
 
 
-def _arguments(model: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[torch.Tensor, int]:
+def _arguments(
+    model: Any, input_ids: Any = None, *others: Any, max_length: Any = None, **options: Any
+) -> tuple[torch.Tensor, int]:
     """The prompt and the maximal length of a call of `generate`."""
-    config = getattr(model, "config", None)
     can_generate = hasattr(model, "can_generate") and model.can_generate()
-    if not can_generate or config.is_encoder_decoder:
+    if not can_generate or model.config.is_encoder_decoder:
         raise ExportError(
             "decode=True exports causal language models of transformers, which have generate() and"
             f" no encoder; {type(model).__name__} is none"
         )
-    max_length = kwargs.pop("max_length", None)
-    prompt, *others = [*args, *([kwargs.pop("input_ids")] if "input_ids" in kwargs else [])] or [
-        None
-    ]
-    if others or kwargs or not isinstance(prompt, torch.Tensor) or prompt.dim() != 2:
+    is_prompt = isinstance(input_ids, torch.Tensor) and input_ids.dim() == 2
+    if others or options or not is_prompt:
         raise ExportError(
             "with decode=True, the arguments are those of generate: tokens of shape (batch, length)"
             " and max_length, as in export(model, (tokens,), {'max_length': 64}, decode=True)"
         )
-    length, most = prompt.shape[1], getattr(config, "max_position_embeddings", None)
+    config = model.config.get_text_config(decoder=True)
+    length, most = input_ids.shape[1], getattr(config, "max_position_embeddings", None)
     if not isinstance(max_length, int) or not 0 < length < max_length <= (most or max_length):
         raise ExportError(
             "with decode=True, kwargs has max_length, the number of tokens that the cache holds: an"
@@ -128,7 +127,7 @@ def _arguments(model: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple
             + (f", and at most the model's max_position_embeddings, {most}" if most else "")
             + f"; it is {max_length!r}"
         )
-    return prompt, max_length
+    return input_ids, max_length
 
 
 def _cache(model: Any, prompt: torch.Tensor, max_length: int) -> Any:
