@@ -20,9 +20,9 @@ from typing import Any, Literal, overload
 import torch
 
 from lowering import activation
-from lowering.export.cached_model import CachedModel
 from lowering.export.dynamic_shapes import dynamic_arguments
 from lowering.export.generation import GenerationPrograms
+from lowering.export.generation_call import GenerationCall
 from lowering.export.optimizers import OptimizerFactory
 from lowering.export.program import Program
 from lowering.export.recording import record
@@ -166,7 +166,7 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
     target = target_of(target, portable)
     for_target = () if target is None else target_passes(target)
     check_arguments(module, args, ops, passes, train=train, optimizer=optimizer)
-    cached = CachedModel.of(module, args, kwargs or {}) if decode else None
+    call = GenerationCall.of(module, args, kwargs or {}) if decode else None
     varying = dynamic_arguments(module, args, kwargs or {}, dynamic_shapes)
     if varying is not None:
         check_may_vary(devices, target)
@@ -189,8 +189,8 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
             frontend=activation.backend().frontend,
             progress=step,
         )
-        if cached is not None:
-            return _generation(cached, request, [*passes, *for_target], keeps)
+        if call is not None:
+            return _generation(call, request, [*passes, *for_target], keeps)
         if varying is None:
             return _program(request, [*passes, *for_target], keeps)
         recorded, dimensions = record_for_sizes(request, varying)
@@ -204,19 +204,17 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
 
 
 def _generation(
-    cached: CachedModel, request: ExportRequest, passes: Sequence[Pass], keeps_decompositions: bool
+    call: GenerationCall, request: ExportRequest, passes: Sequence[Pass], keeps_decompositions: bool
 ) -> GenerationPrograms:
     """The programs for the prompt and for one token of it."""
-    with cached.recordable():
-        prefill, decode = (
-            _program(
-                replace(request, args=(), kwargs={"input_ids": tokens}),
-                passes,
-                keeps_decompositions,
-            )
-            for tokens in (cached.prompt, cached.prompt[:, :1])
-        )
-    return GenerationPrograms(prefill, decode, cached.max_length)
+
+    def program(tokens: torch.Tensor) -> Program:
+        one = replace(request, args=(), kwargs={"input_ids": tokens})
+        return _program(one, passes, keeps_decompositions)
+
+    with call.recordable(request):
+        prefill, decode = program(call.prompt), program(call.prompt[:, :1])
+    return GenerationPrograms(prefill, decode, call.max_length)
 
 
 def _program(request: ExportRequest, passes: Sequence[Pass], keeps_decompositions: bool) -> Program:

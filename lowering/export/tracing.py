@@ -17,7 +17,7 @@ from composites.torch_internals import pytree
 from composites.user_code import place_of
 from lowering import interrupts
 from lowering.export.arrays import array
-from lowering.export.cached_model import cache_input
+from lowering.export.cache_tensors import cache_input
 from lowering.export.dimensions import shape_of
 from lowering.export.manifest import Value
 from lowering.export.optimizers import (
