@@ -21,7 +21,6 @@ from typing import Any, TypeAlias
 from composites.errors import ProgramError
 from composites.files import replace_folder
 from lowering.export.arrays import array
-from lowering.export.manifest import Value
 from lowering.export.program import Program, check_replaceable
 from lowering.stablehlo import Limits
 
@@ -53,16 +52,15 @@ class GenerationPrograms:
     """The number of tokens that the cache holds."""
 
     def __post_init__(self) -> None:
-        caches = [_cache(program) for program in (self.prefill, self.decode)]
-        if caches[0] != caches[1] or not caches[0] or None in (self._prompt, _tokens(self.decode)):
+        prefill, decode = (
+            {value.name: value.type for value in program.inputs}
+            for program in (self.prefill, self.decode)
+        )
+        if not (prefill.pop(TOKENS, "") and decode.pop(TOKENS, "") and prefill == decode):
             raise ProgramError(
-                "prefill and decode are not programs of one model: both take input_ids, and take"
-                " and return one cache"
+                f"prefill and decode are not programs of one model: beside {TOKENS}, both take the"
+                " same inputs"
             )
-
-    @property
-    def _prompt(self) -> Value | None:
-        return _tokens(self.prefill)
 
     def generate(self, prefill: Call, decode: Call, state: Any, prompt: Any) -> Any:
         """The prompt and the tokens that follow, as a numpy array of shape (batch, max_length).
@@ -80,17 +78,14 @@ class GenerationPrograms:
         """
         import numpy as np
 
-        assert self._prompt is not None
-        batch, length = self._prompt.sizes
+        (prompt_type,) = (value for value in self.prefill.inputs if value.name == TOKENS)
+        batch, length = prompt_type.sizes
         tokens = np.asarray(array("the prompt", prompt))
-        if (
-            tokens.ndim != 2
-            or tokens.shape[0] != batch
-            or not 0 < tokens.shape[1] < self.max_length
-        ):
+        shapes = [(batch, count) for count in range(1, self.max_length)]
+        if tokens.shape not in shapes:
             raise ProgramError(
-                f"the prompt must have the shape ({batch}, length), with a length between 1 and"
-                f" {self.max_length - 1}; it has {tokens.shape}"
+                f"the prompt must have a shape from {shapes[0]} to {shapes[-1]}; it has"
+                f" {tokens.shape}"
             )
         read = 0
         while tokens.shape[1] < self.max_length:
@@ -113,10 +108,7 @@ class GenerationPrograms:
     ) -> None:
         """Write both programs to a folder: whole, or not at all.
 
-        Args:
-            folder: what `Program.save` says of it.
-            portable: as there.
-            weights: as there. They are written once, in the folder of `prefill`.
+        The arguments are those of `Program.save`. Weights are written once, in `prefill/`.
 
         Raises:
             ProgramError: what `Program.save` refuses.
@@ -125,16 +117,11 @@ class GenerationPrograms:
             **_under("prefill", self.prefill.files(portable=portable, weights=weights)),
             **_under("decode", self.decode.files(portable=portable)),
         }
-        described = {
-            "format": FORMAT,
-            "max_length": self.max_length,
-            "programs": {part: part for part in PARTS},
-        }
+        described = {"format": FORMAT, "max_length": self.max_length, "programs": PARTS}
         files[NAME] = json.dumps(described, indent=2).encode() + b"\n"
         required = (NAME, *(f"{part}/" for part in PARTS))
-        content = "programs of generation"
+        check = partial(check_replaceable, Path(folder), required, (), "programs of generation")
         try:
-            check = partial(check_replaceable, Path(folder), required, (), content)
             replace_folder(folder, files, check)
         except OSError as error:
             raise ProgramError(f"{folder} cannot be written: {error.strerror}") from error
@@ -143,11 +130,7 @@ class GenerationPrograms:
     def load(
         cls, folder: str | os.PathLike[str], *, limits: Limits | None = None
     ) -> GenerationPrograms:
-        """Read what `save` wrote.
-
-        Args:
-            folder: that of both programs.
-            limits: as `Program.load` takes them.
+        """Read what `save` wrote. The arguments are those of `Program.load`.
 
         Raises:
             ProgramError: there is none, or one of the programs is damaged.
@@ -168,14 +151,3 @@ class GenerationPrograms:
 
 def _under(folder: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
     return {f"{folder}/{name}": content for name, content in files.items()}
-
-
-def _cache(program: Program) -> dict[str, str]:
-    """The types of the cache's tensors, by name: of inputs that are outputs too."""
-    updated = {value.updates for value in program.outputs}
-    inputs = (value for value in program.inputs if value.name.startswith("cache:"))
-    return {value.name: value.type for value in inputs if value.name in updated}
-
-
-def _tokens(program: Program) -> Value | None:
-    return next((v for v in program.inputs if v.name == TOKENS and len(v.shape) == 2), None)
