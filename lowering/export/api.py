@@ -22,7 +22,7 @@ import torch
 from lowering import activation
 from lowering.export.dynamic_shapes import dynamic_arguments
 from lowering.export.generation import GenerationPrograms
-from lowering.export.generation_call import GenerationCall
+from lowering.export.generation_call import generation_call, with_cache
 from lowering.export.optimizers import OptimizerFactory
 from lowering.export.program import Program
 from lowering.export.recording import record
@@ -166,7 +166,7 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
     target = target_of(target, portable)
     for_target = () if target is None else target_passes(target)
     check_arguments(module, args, ops, passes, train=train, optimizer=optimizer)
-    call = GenerationCall.of(module, args, kwargs or {}) if decode else None
+    call = generation_call(module, *args, **(kwargs or {})) if decode else None
     varying = dynamic_arguments(module, args, kwargs or {}, dynamic_shapes)
     if varying is not None:
         check_may_vary(devices, target)
@@ -190,7 +190,7 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
             progress=step,
         )
         if call is not None:
-            return _generation(call, request, [*passes, *for_target], keeps)
+            return _generation(request, *call, [*passes, *for_target], keeps)
         if varying is None:
             return _program(request, [*passes, *for_target], keeps)
         recorded, dimensions = record_for_sizes(request, varying)
@@ -204,7 +204,11 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
 
 
 def _generation(
-    call: GenerationCall, request: ExportRequest, passes: Sequence[Pass], keeps_decompositions: bool
+    request: ExportRequest,
+    prompt: torch.Tensor,
+    max_length: int,
+    passes: Sequence[Pass],
+    keeps_decompositions: bool,
 ) -> GenerationPrograms:
     """The programs for the prompt and for one token of it."""
 
@@ -212,9 +216,8 @@ def _generation(
         one = replace(request, args=(), kwargs={"input_ids": tokens})
         return _program(one, passes, keeps_decompositions)
 
-    with call.recordable(request):
-        prefill, decode = program(call.prompt), program(call.prompt[:, :1])
-    return GenerationPrograms(prefill, decode, call.max_length)
+    with with_cache(request, prompt, max_length):
+        return GenerationPrograms(program(prompt), program(prompt[:, :1]), max_length)
 
 
 def _program(request: ExportRequest, passes: Sequence[Pass], keeps_decompositions: bool) -> Program:

@@ -67,8 +67,7 @@ class GenerationPrograms:
         Each is the one with the largest logit.
 
         Args:
-            prefill: the program of this name, as `prefill.compile()` returns it.
-            decode: the same for the other one.
+            prefill, decode: both programs, as `compile` returns them.
             state: of `prefill.init`.
             prompt: tokens of shape (batch, length). Where it has not the length of the export,
                 `decode` reads the tokens that are too few or too many for `prefill`.
