@@ -14,21 +14,11 @@ from pathlib import Path
 
 from composites.errors import AllowlistError, Problem, RegistryError, did_you_mean
 from composites.registry.alternatives import mistakes_in
-from composites.registry.builtin import builtin_lock_path, builtin_registry_path
+from composites.registry.builtin import builtin_registry_path
 from composites.registry.model import Composite, Registry, split_version
 from composites.registry.packages import Announced, LeftOut, announced
 from composites.registry.validation import load_registry
 from composites.settings import registry_files, warn_of_unknown_variables
-
-__all__ = [
-    "Catalog",
-    "builtin_lock_path",
-    "builtin_registry",
-    "builtin_registry_path",
-    "load_catalog",
-    "load_file",
-    "with_additions",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,15 +275,15 @@ def _load_files(files: Iterable[str]) -> tuple[Registry, ...]:
     return tuple(registries)
 
 
-def _load_announced(found: Announced, others: Iterable[Registry]) -> Registry | LeftOut:
+def _load_announced(announced: Announced, others: Iterable[Registry]) -> Registry | LeftOut:
     try:
-        registry = replace(load_registry(found.path), package=found.package)
+        registry = replace(load_registry(announced.path), package=announced.package)
     except RegistryError as error:
-        return LeftOut(found.package, str(error))
+        return LeftOut(announced.package, str(error))
     except (Exception, SystemExit) as error:  # of a vendor's module that an entry names
-        return LeftOut(found.package, f"{found.path}: {type(error).__name__}: {error}")
+        return LeftOut(announced.package, f"{announced.path}: {type(error).__name__}: {error}")
     problems = _clashes(registry, others)
-    return LeftOut(found.package, str(RegistryError(problems))) if problems else registry
+    return LeftOut(announced.package, str(RegistryError(problems))) if problems else registry
 
 
 def _clashes(registry: Registry, others: Iterable[Registry]) -> list[Problem]:

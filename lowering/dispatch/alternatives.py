@@ -1,4 +1,4 @@
-"""Alternatives to an entry's decomposition: which one takes a call, and what it computes.
+"""Alternatives to an entry's decomposition: the choice for a call, and its computation.
 
 Nothing here runs for a call whose computation is in the cache.
 """
@@ -179,21 +179,20 @@ def lower_alternative(
     )
     if lowered.draws:
         raise LoweringError(
-            f"{changed.location}: {changed.qualified}: {changed.decomposition} draws random"
-            " numbers, and other ones than the stock decomposition; an alternative cannot, so leave"
-            " such calls out in its `when`"
+            f"{changed.location}: {changed.qualified}: {changed.decomposition} draws other random"
+            " numbers than the stock decomposition; exclude such calls in its `when`"
         )
     return lowered
 
 
 def backward_of(
-    backward: Decomposition, gradients: Sequence[str], wanted: Sequence[bool]
+    backward: Decomposition, gradients: Sequence[str], needed: Sequence[bool]
 ) -> Callable[[Mapping[str, Any]], list[Any]]:
     """An alternative's backward as a function of all values that it can take, by name.
 
     Args:
         gradients: the operands whose gradients it returns.
-        wanted: for each of `gradients`, whether somebody needs it. The others are None.
+        needed: for each of `gradients`, whether it is requested. The others are None.
     """
     target = backward.target
     assert target is not None
@@ -201,7 +200,7 @@ def backward_of(
     parameters = backward_parameters(function, target)
 
     def run(values: Mapping[str, Any]) -> list[Any]:
-        known = {**values, OUTPUT_MASK: tuple(wanted)}
+        known = {**values, OUTPUT_MASK: tuple(needed)}
         returned = function(**{name: known[name] for name in parameters if name in known})
         grads = list(returned) if isinstance(returned, list | tuple) else [returned]
         if len(grads) != len(gradients):
@@ -209,9 +208,9 @@ def backward_of(
                 f"it returns {len(grads)} gradients; return {len(gradients)}, of"
                 f" {', '.join(gradients)}"
             )
-        for name, gradient, asked in zip(gradients, grads, wanted, strict=True):
+        for name, gradient, asked in zip(gradients, grads, needed, strict=True):
             if asked and gradient is None:
                 raise TypeError(f"it returns None for the gradient of {name}")
-        return [gradient if asked else None for gradient, asked in zip(grads, wanted, strict=True)]
+        return [gradient if asked else None for gradient, asked in zip(grads, needed, strict=True)]
 
     return run

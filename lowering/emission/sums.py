@@ -60,7 +60,7 @@ def _groups(
         if len(group) > 1:
             taken |= {item.id for item in group}
             yield group
-            # What follows a member follows all of them now.
+            # Instructions that follow one member follow all of them now.
             whole = set().union(*(below[item.id] for item in group), (item.id for item in group))
             for known in below.values():
                 if any(item.id in known for item in group):
@@ -104,7 +104,7 @@ def _alike(one: Any, other: Any, by_id: Mapping[int, Any]) -> bool:
 
 
 def _merge(group: list[Any], by_id: dict[int, Any], free: int) -> int:
-    """Put one sum in the place of several. Returns the next free id."""
+    """Replace several sums by one. Return the next free id."""
     first = group[0]
     operand = by_id[first.operand_ids[0]].shape
     name = hlo_proto.ELEMENT_TYPE_NAMES[operand.element_type]

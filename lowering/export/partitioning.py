@@ -34,9 +34,7 @@ def annotation(
     def inside(text: str, rank: int) -> str:
         spec = mesh.spec_of(text, rank)
         if spec is None:
-            raise ExportError(
-                f"the module marks a value as {text}, which is no division of the mesh"
-            )
+            raise ExportError(f"the module marks a value as {text}, which does not divide the mesh")
         return mesh.text(spec, form)
 
     return partial(
@@ -56,7 +54,7 @@ def check_mesh(mesh: Any, described: DeviceMesh) -> None:
     if dict(mesh.shape) != dict(described.axes):
         raise ProgramError(
             f"the mesh has the axes {dict(mesh.shape)}, and the program"
-            f" {dict(described.axes)}; make one with the program's"
+            f" {dict(described.axes)}; make a mesh with the program's axes"
         )
 
 

@@ -372,7 +372,7 @@ class Program:
     def _divided(self, mesh: Any) -> DividedProgram:
         if self.mesh is None:
             raise ProgramError(
-                "the program says nothing about several devices; export it with mesh= and"
+                "the program has no shardings for several devices; export it with mesh= and"
                 " shardings="
             )
         check_mesh(mesh, self.mesh)  # before it is a key: another object may not be hashable
@@ -487,8 +487,8 @@ def check_replaceable(
     if names and (others or missing):
         there = f"{', '.join(names[:5])}{', …' if names[5:] else ''}"
         raise ProgramError(
-            f"{folder} holds something else than {content} ({there}); nothing is written. Name"
-            " another folder, or one to make in it"
+            f"{folder} contains something other than {content} ({there}); nothing is written. Name"
+            " another folder, or a new one inside it"
         )
 
 

@@ -196,17 +196,17 @@ def _of_optimizer(module: Any, optimizer: Any) -> dict[str, Any]:
 
 
 def _check_complete(
-    inputs: Iterable[Value], values: Mapping[str, Any], given: Mapping[str, Any]
+    inputs: Iterable[Value], values: Mapping[str, Any], weights: Mapping[str, Any]
 ) -> None:
     missing = [value.name for value in inputs if value.name not in values]
     if not missing:
         return
-    unused = [_plain(name) for name in given if name not in values and _is_weight(name)]
+    unused = [_plain(name) for name in weights if name not in values and _is_weight(name)]
     shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if missing[5:] else "")
     if all(name.startswith("state:") for name in missing):
         raise ProgramError(
-            f"the optimizer's state is missing: {shown}; what it starts with only the optimizer"
-            " knows: give it as optimizer= or in weights, under these names"
+            f"the optimizer's state is missing: {shown}; only the optimizer knows its initial"
+            " state: pass optimizer=, or the state in weights, under these names"
         )
     raise ProgramError(f"weights are missing: {shown}{did_you_mean(_plain(missing[0]), unused)}")
 
@@ -237,7 +237,7 @@ def _seed(value: Value, seed: int) -> Any:
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise ProgramError(f"the seed must be an integer, not {seed!r}")
     if not -(2**63) <= seed < 2**63:  # others would be the same as one of these
-        raise ProgramError(f"the seed must be an integer of 64 bits with a sign, not {seed}")
+        raise ProgramError(f"the seed must be a signed 64-bit integer, not {seed}")
     bits = np.asarray(seed % 2**64, np.uint64)
     return bits.astype(numpy_dtype(value.dtype))
 
@@ -259,17 +259,17 @@ def _memory(value: Any) -> Any:
     return id(value)
 
 
-def flattened(prefix: str, given: Any) -> Iterator[tuple[str, Any]]:
+def flattened(prefix: str, argument: Any) -> Iterator[tuple[str, Any]]:
     """The leaves of an argument, by the names that an export gives them."""
-    if isinstance(given, Mapping):
-        for key, value in given.items():
+    if isinstance(argument, Mapping):
+        for key, value in argument.items():
             yield from flattened(_joined(prefix, key), value)
-    elif isinstance(given, list | tuple):
-        fields = getattr(given, "_fields", range(len(given)))
-        for key, value in zip(fields, given, strict=True):
+    elif isinstance(argument, list | tuple):
+        fields = getattr(argument, "_fields", range(len(argument)))
+        for key, value in zip(fields, argument, strict=True):
             yield from flattened(_joined(prefix, key), value)
     else:
-        yield prefix, given
+        yield prefix, argument
 
 
 def _joined(prefix: str, key: Any) -> str:

@@ -274,7 +274,7 @@ class Step:
         else:
             if described is None:
                 raise ProgramError(
-                    "the program says nothing about several devices; export it with mesh= and"
+                    "the program has no shardings for several devices; export it with mesh= and"
                     " shardings="
                 )
             check_mesh(mesh, described)
@@ -338,15 +338,15 @@ class Step:
         for value in self._roles.state:
             if value.name not in state.values or state.values[value.name].shape != value.shape:
                 raise ProgramError(
-                    f"the state is one of another program: {value.name} is {value.type} here"
+                    f"the state belongs to another program: {value.name} is {value.type} here"
                 )
         changing = self._roles.changing
         # All of them are donated together.
         if changing and state.values[changing[0].name].is_deleted():
             raise ProgramError(
-                f"the state was given to a call already, which took its memory"
-                f" ({changing[0].name} is gone); go on with the state that this call returned, or"
-                " compile with donate=False"
+                f"the state was passed to a call before, which took its memory ({changing[0].name}"
+                " is deleted); continue with the state that this call returned, or compile with"
+                " donate=False"
             )
         return state.values
 
@@ -368,27 +368,27 @@ class Step:
             )
 
     def _check_arguments(
-        self, wanted: Mapping[str, Value], count: int, named: Mapping[str, Any]
+        self, inputs: Mapping[str, Value], count: int, named: Mapping[str, Any]
     ) -> None:
         """Arguments that the program does not read are an error, but for those before others."""
         read = [
             int(index)
-            for name in wanted
+            for name in inputs
             if (index := name.removeprefix("arg:").partition(".")[0]).isdigit()
         ]
         most = max(read, default=-1) + 1
         if count > most:
             raise ProgramError(
                 f"the batch has {count} positional arguments, and the program reads"
-                f" {most or 'none'} of them; it takes {_listed(wanted)}"
+                f" {most or 'none'} of them; it takes {_listed(inputs)}"
             )
-        tops = {name.removeprefix("kwarg:").partition(".")[0] for name in wanted}
+        tops = {name.removeprefix("kwarg:").partition(".")[0] for name in inputs}
         for name in named:
             if name not in tops:
                 raise ProgramError(
                     f"the program reads no argument {name!r}{did_you_mean(name, sorted(tops))}; it"
-                    f" takes {_listed(wanted)}. What was no tensor when it was exported is a"
-                    " constant of it"
+                    f" takes {_listed(inputs)}; arguments that were not tensors at the export are"
+                    " constants of the program"
                 )
 
     def _random_state(self) -> State:
@@ -455,7 +455,7 @@ def candidates_of(
     if isinstance(kernels, Mapping):
         return given_kernels(module, kernels, ignored), "no kernel is given for it"
     if ignored:
-        raise ProgramError("ignored is for kernels that are given; registries list their own")
+        raise ProgramError("ignored is for kernels that are passed; registries list their own")
     if kernels == "auto":
         candidates = listed_kernels(module, platform)
         if alternatives and platform in MEASURED:
@@ -490,17 +490,17 @@ def _suspects(kernels: PlacedKernels, message: str, platform: str) -> str:
     return f"; it has these kernels, none of which fails on operands of ones: {others}"
 
 
-def _batch_array(value: Value, given: Any) -> Any:
+def _batch_array(value: Value, argument: Any) -> Any:
     import numpy as np
 
-    if isinstance(given, bool | int | float) and not value.shape:
+    if isinstance(argument, bool | int | float) and not value.shape:
         dtype = numpy_dtype(value.dtype)
         integral = np.issubdtype(dtype, np.integer)
-        if isinstance(given, bool) == (dtype == np.bool_) and not (
-            integral and isinstance(given, float)
+        if isinstance(argument, bool) == (dtype == np.bool_) and not (
+            integral and isinstance(argument, float)
         ):
-            return np.asarray(given, dtype)
-    converted = array(value.name, given)
+            return np.asarray(argument, dtype)
+    converted = array(value.name, argument)
     # A copy: the loader may fill its memory again while the step still runs.
     return np.array(converted) if isinstance(converted, np.ndarray) else converted
 
@@ -511,8 +511,8 @@ def _arguments(batch: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
     return (tuple(batch) if isinstance(batch, list | tuple) else (batch,)), {}
 
 
-def _listed(wanted: Mapping[str, Value]) -> str:
-    return ", ".join(f"{name} ({value.type})" for name, value in wanted.items()) or "nothing"
+def _listed(inputs: Mapping[str, Value]) -> str:
+    return ", ".join(f"{name} ({value.type})" for name, value in inputs.items()) or "nothing"
 
 
 def _whole(value: Any) -> Any:

@@ -1,7 +1,8 @@
 """The surroundings of a call, beside its arguments: settings of JAX, and entries that are on.
 
 A decomposition that is written in JAX calls functions that entries may catch, so that what is on
-decides which composites are inside it. That of a call that an entry has caught has none inside.
+decides which composites are inside it. The decomposition of a caught call has no
+composites inside.
 """
 
 from __future__ import annotations
@@ -52,5 +53,5 @@ def has_no_composites() -> bool:
 
 
 def surroundings() -> Hashable:
-    """A key of what a call depends on beside its arguments, to be compared with others."""
+    """A key of the settings that a call depends on beside its arguments, to compare calls."""
     return settings_of_traces(), _on.identities, has_no_composites()

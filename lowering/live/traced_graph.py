@@ -37,7 +37,7 @@ def on_traced_device(
     device_type: str,
     constants: Collection[int] = (),
 ) -> TracedGraph:
-    """A copy of Dynamo's graph in which the device of the user's tensors is that of traced ones.
+    """A copy of Dynamo's graph that has the traced tensors' device instead of the user's.
 
     Args:
         inputs: what the graph is first called with. Numbers among them become constants, for
@@ -164,6 +164,11 @@ def attribute_of(own: torch.nn.Module, name: str) -> Any:
     for part in name.split("."):
         value = getattr(value, part, None)
     return value
+
+
+def has_control_flow(graph: torch.fx.Graph) -> bool:
+    """Return whether a graph calls an operator that takes functions, such as `torch.cond`."""
+    return any(torch_internals.takes_functions(node.target) for node in graph.nodes)
 
 
 def device_type_of(inputs: Sequence[Any]) -> str:

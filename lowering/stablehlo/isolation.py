@@ -1,4 +1,4 @@
-"""Reading a file that may be damaged: first in a process of its own, which may die of it.
+"""Reading a file that may be damaged: first in a separate process, which may crash.
 
 jaxlib is made for files that it wrote itself. Others can abort or crash its process, or keep it
 busy for ever, which no exception handler sees. `check` lets another process read a file within
@@ -41,7 +41,7 @@ class Limits:
     def __post_init__(self) -> None:
         if not (0 < self.seconds < 10**9 and 0 < self.memory < 2**62):
             raise StableHLOError(
-                f"{self.seconds} seconds and {self.memory} bytes are no limits; give positive"
+                f"{self.seconds} seconds and {self.memory} bytes are not limits; give positive"
                 " numbers, such as Limits(seconds=60, memory=2**30)"
             )
 

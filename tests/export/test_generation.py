@@ -64,7 +64,7 @@ def test_tokens_are_those_of_generate(name: str, tmp_path: Path) -> None:
     with pytest.raises(ProgramError, match=r"from \(2, 1\) to \(2, 19\); it has \(2, 20\)"):
         programs.generate(*steps, None, expected)
     (tmp_path / "saved" / "notes.txt").write_text("mine")
-    with pytest.raises(ProgramError, match=r"something else than programs of generation \(.*notes"):
+    with pytest.raises(ProgramError, match=r"something other than programs of generation \(.*no"):
         programs.save(tmp_path / "saved")
     with pytest.raises(ProgramError, match="are not programs of one model"):
         GenerationPrograms(

@@ -1,5 +1,4 @@
-"""Operators that torch_xla has no lowering for, in exports: PyTorch's decompositions take their
-place."""
+"""Exports use PyTorch's decompositions of operators without a lowering in torch_xla."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -56,7 +55,7 @@ OF_OURS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def run_training(module: torch.nn.Module, **options: Any) -> dict[str, torch.Tensor]:
-    """What the exported training step of a module computes."""
+    """The results of a module's exported training step."""
     program = composites.export(module, (), train=True, **options)
     values = {f"param:{name}": value.detach() for name, value in module.named_parameters()}
     results = program.run({value.name: values[value.name] for value in program.inputs})

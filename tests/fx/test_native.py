@@ -1,4 +1,4 @@
-"""What `native` means without torch_xla: the operators that an entry's call becomes in the graph.
+"""`native` decompositions without torch_xla: the operators that a call becomes in the graph.
 
 Each has a rule in JAX. An operator without one becomes those of PyTorch's decomposition, which may
 be others in another version, so there is one golden file for each minor version of PyTorch. That of
@@ -55,8 +55,7 @@ def _numbers(path: Path) -> list[int]:
 
 
 def operators(entry: Composite) -> Iterator[str]:
-    """The operators of an example call, in the order of the graph; `3*aten::add` are three in a
-    row."""
+    """The operators of an example call, in graph order; `3*aten::add` are three in a row."""
     activation.backend()
     examples = example_calls(entry)
     if isinstance(examples, NoCalls):

@@ -159,7 +159,7 @@ def test_numbers_that_are_not_those_of_python_are_left_alone() -> None:
     programs["momentum"] = TRAINING.entry, call, "momentum is an array"
     # flax takes the statistics of everything.
     run, variables = _linen(TRAINING, axis=-5)
-    reason = "no dimension of the input"
+    reason = "not a dimension of the input"
     programs["an axis"] = TRAINING.entry, (run, (variables, IMAGE)), reason
     assert_left_alone(programs)
 
@@ -254,8 +254,8 @@ def test_other_modules_are_left_alone() -> None:
 
     made = (
         (TRAINING, _nnx(TRAINING, change=one_variable), "two of its parameters are one variable"),
-        (TRAINING, _nnx(TRAINING, change=with_function), "gives a function for types"),
-        (LAYER, _nnx(LAYER, change=with_function), "gives a function for types"),
+        (TRAINING, _nnx(TRAINING, change=with_function), "passes a function for types"),
+        (LAYER, _nnx(LAYER, change=with_function), "passes a function for types"),
         (RMS, _linen(RMS, Shifted), "of its own kind"),
     )
     assert_left_alone(

@@ -20,7 +20,7 @@ _FULL_RANK = "gels"
 
 def _keeps_transposed_factors() -> bool:
     """Return whether `aten::_linalg_solve_ex` keeps the factors of the transpose, as in torch 2.9.
-    Those of torch 2.14 are of the matrix."""
+    In torch 2.14 they are the factors of the matrix."""
     matrix = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
     factors = overload("aten::_linalg_solve_ex")(matrix, matrix)[1]
     return bool(factors[0, 0] == 2)  # the first pivot is the largest of a row, not of a column
@@ -113,7 +113,7 @@ def linalg_lstsq(
     if driver not in (None, _FULL_RANK):
         raise ValueReadError(
             f"torch.linalg.lstsq with driver={driver!r} has results whose sizes depend on values;"
-            f" pass driver={_FULL_RANK!r}, which takes matrices to have full rank"
+            f" pass driver={_FULL_RANK!r}, which assumes matrices of full rank"
         )
     rows, columns = A.shape[-2:]
     is_vector = B.dim() == 1 or (A.dim() - 1 == B.dim() and A.shape[:-1] == B.shape)

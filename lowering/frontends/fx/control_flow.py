@@ -30,7 +30,6 @@ from lowering.frontends.fx.control_flow_gradients import (
     gradient_function,
     is_differentiable,
 )
-from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.fx.regions import Recorded, in_region, record
 from lowering.frontends.fx.sources import calling_line
 
@@ -51,7 +50,12 @@ def offer_control_flow() -> None:
     }
     for name, kernel in kernels.items():
         for key in (AUTOGRAD_KEY, FUNCTIONALIZATION_KEY, AUTOCAST_KEY):
-            torch_internals.add_higher_order_kernel(name, key, kernel, DEVICE_TYPE)
+            torch_internals.add_higher_order_kernel(name, key, kernel, _is_recorded)
+
+
+def _is_recorded(tensor: Tensor) -> bool:
+    # AOTAutograd traces with fake tensors of the same device, and keeps these operators whole.
+    return capture.computed_in(tensor) is not None
 
 
 # ---- operators ----
@@ -113,7 +117,7 @@ def while_loop(
     for value in carried_inputs:
         if not isinstance(value, Tensor):
             raise ControlFlowError(
-                f"while_loop carries the number {value}; carry torch.tensor({value}) in its place"
+                f"while_loop carries the number {value}; carry torch.tensor({value}) instead"
             )
     carried = list(carried_inputs)
     operands, (test_fn, step_fn) = _of_tensors([*carried, *additional_inputs], cond_fn, body_fn)
@@ -196,7 +200,7 @@ def _scanned(
     described[carried:rows] = [_described(x, x.shape[1:]) for x in xs]
     step = record(step_fn, operands, operator, described=described)
     types, rest = described[:carried], step.results[carried:]
-    _check_types(operator, "init", types, "what the function carries on", step.results[:carried])
+    _check_types(operator, "init", types, "the carried values", step.results[:carried])
     inputs = [*operands, *map(in_region, step.read)]
     # The gradient of each step starts with what was carried before it.
     keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)

@@ -29,8 +29,8 @@ def elementwise_forward(composite: Composite, x: Any) -> Any:
     """One whose gradient is not the entry's backward.
 
     The derivative of `hard_sigmoid` and `hard_silu` differs from PyTorch's where they have a
-    corner. That of `mish` has other last bits in a loop, where a backward computes the forward
-    again.
+    corner. The derivative of `mish` has other last bits in a loop, where a backward computes the
+    forward again.
     """
     return composite(floats(x), has_backward=False)
 
@@ -72,7 +72,7 @@ def hard_tanh(composite: Composite, x: Any) -> Any:
 def softplus(composite: Composite, x: Any) -> Any:
     """`jax.nn.softplus`. PyTorch's is linear above a threshold, which f64 can tell apart."""
     if floats(x).dtype.itemsize > 4:
-        raise UnsupportedCallError("PyTorch's softplus is another one in f64")
+        raise UnsupportedCallError("PyTorch's softplus differs in f64")
     return composite(x)
 
 

@@ -285,7 +285,7 @@ def _uses_averages(module: Any, of_call: Any) -> bool:
         raise UnsupportedCallError("use_running_average is given twice, which flax refuses")
     chosen = of_module if of_call is None else of_call
     if not isinstance(chosen, bool | np.bool_):
-        raise UnsupportedCallError("use_running_average is not given, or is no plain boolean")
+        raise UnsupportedCallError("use_running_average is missing, or is not a plain boolean")
     return bool(chosen)
 
 
@@ -319,7 +319,7 @@ def _positive(axes: Any, x: Any) -> list[int]:
     """Axes in order, counted from the front."""
     listed = axes if isinstance(axes, list | tuple) else (axes,)
     if not all(isinstance(axis, int) and -x.ndim <= axis < x.ndim for axis in listed):
-        raise UnsupportedCallError("an axis is no dimension of the input")
+        raise UnsupportedCallError("an axis is not a dimension of the input")
     return sorted(axis % x.ndim for axis in listed)
 
 
@@ -352,7 +352,7 @@ def _taken_apart(
     take = _of_linen if isinstance(module, linen.Module) else _of_nnx
     without, arrays = take(module, names, changed)
     if not all(isinstance(array, jax.Array) for array in arrays.values()):
-        raise UnsupportedCallError("a parameter is no plain array")
+        raise UnsupportedCallError("a parameter is not a plain array")
     norm = _Norm(composite.original, without, tuple(arrays), tuple(options.items()), changed)
     return norm, arrays
 
@@ -370,7 +370,7 @@ def _of_linen(
         raise UnsupportedCallError("its moving averages cannot change, which flax refuses")
     used = [name for name in names if getattr(module, f"use_{name}", True)]
     if not all(module.has_variable(_collection(name), name) for name in used):
-        raise UnsupportedCallError("a parameter or a moving average is not there")
+        raise UnsupportedCallError("a parameter or a moving average is missing")
     arrays = {name: module.get_variable(_collection(name), name) for name in used}
     # flax takes this from the module or from the call, and the call of the function gives it.
     unset = {"use_running_average": None} if hasattr(module, "use_running_average") else {}
@@ -386,12 +386,12 @@ def _of_nnx(
 
     # flax 0.12.0 has neither such functions nor such variables.
     if getattr(module, "promote_dtype", promote_dtype) is not promote_dtype:
-        raise UnsupportedCallError("the program gives a function for types")
+        raise UnsupportedCallError("the program passes a function for types")
     attributes = {name: getattr(module, name) for name in names}
     variables = {name: variable for name, variable in attributes.items() if variable is not None}
     for variable in variables.values():
         if not isinstance(variable, nnx.Variable) or getattr(variable, "hijax", False):
-            raise UnsupportedCallError("a parameter is no plain variable of flax")
+            raise UnsupportedCallError("a parameter is not a plain flax variable")
     if len(set(map(id, variables.values()))) < len(variables):
         raise UnsupportedCallError("two of its parameters are one variable")
     graph, state = nnx.split(module)

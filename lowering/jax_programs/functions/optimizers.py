@@ -1,8 +1,9 @@
 """Updates of optax's optimizers.
 
-`optax.adamw(…)` makes its functions anew, with the numbers in their variables. Those of
-`scale_by_adam` are part of `optax.adam`, `adamw`, `nadam`, `nadamw`, `lamb` and others, those of
-`scale_by_lion` of `optax.lion`, and those of `trace` of `optax.sgd` with momentum and others.
+`optax.adamw(…)` makes its functions anew, with the numbers in their variables.
+`optax.adam`, `adamw`, `nadam`, `nadamw`, `lamb` and others contain the functions of
+`scale_by_adam`. `optax.lion` contains those of `scale_by_lion`, and `optax.sgd` with momentum those
+of `trace`.
 """
 
 from __future__ import annotations
@@ -38,8 +39,7 @@ class _Rule(ABC):
 
     @abstractmethod
     def __call__(self, *arrays: Any) -> list[Any]:
-        """The direction and the new averages, from the gradient, the averages and what is
-        shared."""
+        """The direction and the new averages, from the gradient, the averages and shared values."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class _Lion(_Rule):
     def of(cls, update: Callable[..., Any]) -> _Lion:
         # Releases before 0.2.6 know no other mode.
         if inspect.getclosurevars(update).nonlocals.get("mode", "hard") != "hard":
-            raise UnsupportedCallError("the direction is no sign")
+            raise UnsupportedCallError("the direction is not a sign")
         (b1, b2), types = _numbers(update, "b1", "b2")
         return cls(b1, b2, types)
 
@@ -173,7 +173,7 @@ def _numbers(update: Callable[..., Any], *names: str) -> tuple[list[Any], tuple[
     values = _variables(update, *names)
     for name, value in zip(names, values, strict=True):
         if type(value) not in (int, float):
-            raise UnsupportedCallError(f"{name} is no number of Python")
+            raise UnsupportedCallError(f"{name} is not a Python number")
     return values, tuple(map(type, values))
 
 
@@ -182,7 +182,7 @@ def _for_each(composite: Any, rule: _Rule, updates: Any, state: Any, params: Any
 
     fields = rule.averages
     if not set(fields) <= set(getattr(state, "_fields", ())):
-        raise UnsupportedCallError("the state is not that of optax")
+        raise UnsupportedCallError("the state is not optax's")
     grads, structure = jax.tree.flatten(updates)
     averages = (_like(getattr(state, field), structure) for field in fields)
     parameters = list(zip(grads, *averages, strict=True))
@@ -233,7 +233,7 @@ def _check(composite: Any, rule: _Rule, parameters: list[tuple[Any, ...]], state
     checked = set()
     for arrays in parameters:
         if not all(map(has_floats, arrays)):
-            raise UnsupportedCallError("a gradient or an average is no array of floats")
+            raise UnsupportedCallError("a gradient or an average is not an array of floats")
         if len({array.shape for array in arrays}) > 1:
             raise UnsupportedCallError("a gradient and its averages have different shapes")
         types = tuple(array.dtype for array in arrays)

@@ -1,4 +1,4 @@
-"""pad_dilated_inputs: pad the inputs of convolutions that are spread.
+"""pad_dilated_inputs: pad the inputs of convolutions with dilated inputs.
 
     convolution(%x, %w), pad = [[1, 2]], lhs_dilate = [2]
     =>
@@ -10,11 +10,14 @@ those that are whole transposed convolutions: padded on both sides by the kernel
 They stay. Elements are the sums of the same products.
 """
 
+from typing import Any
+
 from ..bindings import IrModule, IrOperation, attributes, find_operations
 from ..convolutions import OPERATION, Convolution
 from ..in_place import in_place
-from ..insertion import attribute, constant, inserted, integers, resized
+from ..insertion import attribute
 from ..sharding_attributes import is_sharded
+from .expansion import computed
 
 
 @in_place
@@ -23,35 +26,28 @@ def pad_dilated_inputs(module: IrModule) -> None:
     those with dynamic shapes or shardings."""
     for convolution in find_operations(module.operation, OPERATION):
         parsed = Convolution.of(convolution)
-        is_spread = any(dilation > 1 for dilation in parsed.lhs_dilation)
+        is_dilated = any(dilation > 1 for dilation in parsed.lhs_dilation)
         is_static = convolution.operands[0].type.has_static_shape
-        if is_spread and is_static and not (parsed.is_transposed or is_sharded(convolution)):
+        if is_dilated and is_static and not (parsed.is_transposed or is_sharded(convolution)):
             _pad(convolution, parsed)
 
 
-def _pad(operation: IrOperation, found: Convolution) -> None:
-    operand = operation.operands[0]
-    rank = len(operand.type.shape)
-    low, high, interior, sizes = [0] * rank, [0] * rank, [0] * rank, [*operand.type.shape]
-    for dim, around, dilation in zip(
-        found.numbers.input_spatial, found.padding, found.lhs_dilation, strict=True
-    ):
-        (low[dim], high[dim]), interior[dim] = around, dilation - 1
-        spread = (sizes[dim] - 1) * dilation + 1 if sizes[dim] else 0
-        sizes[dim] = spread + sum(around)
-    is_integer = str(operand.type.element_type).startswith(("i", "ui"))
-    zero = constant(operation, resized(operand.type, []), "0" if is_integer else "0.0")
-    operation.operands[0] = inserted(
-        operation,
-        "stablehlo.pad",
-        resized(operand.type, sizes),
-        operand,
-        zero,
-        edge_padding_low=integers(operation, low),
-        edge_padding_high=integers(operation, high),
-        interior_padding=integers(operation, interior),
-    )
-    spatial = len(found.padding)
+def _pad(operation: IrOperation, parsed: Convolution) -> None:
+    def padded(x: Any) -> Any:
+        from jax import lax
+
+        around = [(0, 0, 0)] * x.ndim
+        for dim, (low, high), dilation in zip(
+            parsed.numbers.input_spatial_dimensions,
+            parsed.padding,
+            parsed.lhs_dilation,
+            strict=True,
+        ):
+            around[dim] = (low, high, dilation - 1)
+        return lax.pad(x, x.dtype.type(0), around)
+
+    (operation.operands[0],) = computed(operation, padded, operation.operands[0])
+    spatial = len(parsed.padding)
     del operation.attributes["lhs_dilation"]
     if "padding" in attributes(operation):
         operation.attributes["padding"] = attribute(
