@@ -48,8 +48,7 @@ from benchmarks.harness.timing import (
     settle,
     typical,
 )
-from benchmarks.training_models import of_transformers
-from benchmarks.training_steps import SMALL_GPT2
+from benchmarks.training_steps import model_of, tokens_of
 
 SHAPE = (128, 256)
 COUNTS = (1, 200, 1000)
@@ -136,10 +135,9 @@ def gelu_chain(calls: int, *, backward: bool) -> Workload:
 
 def gpt2_step() -> Workload:
     """A training step of a small GPT-2: forward, loss.backward(), AdamW."""
-    model = of_transformers("GPT2LMHeadModel", **SMALL_GPT2, n_layer=4).to("xla").train()
+    model = model_of("small gpt2").to("xla").train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    shape = 4, SMALL_GPT2["n_positions"]
-    tokens = torch.randint(SMALL_GPT2["vocab_size"], shape).to("xla")
+    tokens = tokens_of("small gpt2").to("xla")
 
     def step() -> Results:
         optimizer.zero_grad()

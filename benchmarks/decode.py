@@ -4,10 +4,11 @@
         [--markdown benchmarks/DECODE.md]
 
 Run it in an environment without torch_xla. A Llama of transformers (d 512, 6 layers, vocabulary of
-32,000, random weights) reads a prompt of 512 tokens and then writes 256, in eager PyTorch, under
-`torch.compile`, and under `torch.compile(backend="composites")` with all composites and the kernels
-that registries list. The sides take turns, each in a process of its own. Compilations are the
-graphs that Dynamo has given to the backend; peak memory is that of the process.
+32,000, random weights in f32, or in int8 by torchao) reads a prompt of 512 tokens and then writes
+256, in eager PyTorch, under `torch.compile`, and under `torch.compile(backend="composites")` with
+all composites and the kernels that registries list. The sides take turns, each in a process of its
+own. Compilations are the graphs that Dynamo has given to the backend; peak memory is that of the
+process.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
+from itertools import product
 from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
@@ -32,13 +34,19 @@ from benchmarks.harness.processes import new_process
 from benchmarks.harness.runs import Case, chosen, failures, measured, parser_of
 from benchmarks.kernels import use_package
 from benchmarks.live import LIVE, SIDES, WRAPS
+from benchmarks.training_steps import model_of
 
 PROMPT, WRITTEN = 512, 256
+BATCHES, WEIGHTS = (1, 8), ("f32", "int8")
+_RATES = (
+    *("batch", "weights", *(f"{side}, tokens/s" for side in SIDES)),
+    *("to the best other", "bar"),
+)
 TABLES = {
-    "Decoding": ("batch", *(f"{side}, tokens/s" for side in SIDES), "to the best other", "bar"),
-    "Prefill": ("batch", *(f"{side}, tokens/s" for side in SIDES), "to the best other", "bar"),
+    "Decoding": _RATES,
+    "Prefill": _RATES,
     "Processes": (
-        *("batch", "compilations", "bar", *(f"{side}, MB" for side in SIDES)),
+        *("batch", "weights", "compilations", "bar", *(f"{side}, MB" for side in SIDES)),
         *("to the least other", "bar"),
     ),
 }
@@ -47,8 +55,8 @@ _GENERATED: list[Any] = []
 """The model of this process, and what generates."""
 
 
-def _build(side: str, batch: int) -> Any:
-    from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
+def _build(side: str, batch: int, weights: str) -> Any:
+    from transformers import StaticCache
 
     if side == LIVE:
         import composites
@@ -56,18 +64,17 @@ def _build(side: str, batch: int) -> Any:
         use_package()
         composites.enable("all")
     torch.manual_seed(0)
-    config = LlamaConfig(
-        hidden_size=512, intermediate_size=1376, num_hidden_layers=6, num_attention_heads=8,
-        num_key_value_heads=8, vocab_size=32000,
-    )  # fmt: skip
-    model: Any = LlamaForCausalLM(config)
-    model.eval()
-    prompt = torch.randint(config.vocab_size, (batch, PROMPT))
+    model: Any = model_of("decoding llama").eval()
+    if weights == "int8":
+        from torchao.quantization import Int8WeightOnlyConfig, quantize_
+
+        quantize_(model, Int8WeightOnlyConfig())
+    prompt = torch.randint(model.config.vocab_size, (batch, PROMPT))
     call = WRAPS[side](model.forward)
 
     @torch.no_grad()
     def generate() -> tuple[float, float, torch.Tensor]:
-        cache = StaticCache(config=config, max_cache_len=PROMPT + WRITTEN)
+        cache = StaticCache(config=model.config, max_cache_len=PROMPT + WRITTEN)
         taken, tokens = [], prompt
         written: list[torch.Tensor] = []
         for _ in range(1 + WRITTEN):
@@ -81,19 +88,21 @@ def _build(side: str, batch: int) -> Any:
     return generate
 
 
-def generated(side: str, batch: int) -> tuple[float, float, list[list[int]], int, float]:
+def generated(
+    side: str, batch: int, weights: str
+) -> tuple[float, float, list[list[int]], int, float]:
     """Seconds of the prefill and of all decoding, the tokens, the compilations of this process,
     and its peak of memory, in MB."""
     from torch._dynamo.utils import counters
 
     if not _GENERATED:
-        _GENERATED.append(_build(side, batch))
+        _GENERATED.append(_build(side, batch, weights))
     prefill, decoding, tokens = _GENERATED[0]()
     peak = getrusage(RUSAGE_SELF).ru_maxrss / 1024
     return prefill, decoding, tokens.tolist(), counters["stats"]["unique_graphs"], peak
 
 
-def lines_of(batch: int, repeats: int, budget: float) -> Iterator[Line]:
+def lines_of(batch: int, weights: str, repeats: int, budget: float) -> Iterator[Line]:
     """All sides, which take turns.
 
     Raises:
@@ -103,7 +112,7 @@ def lines_of(batch: int, repeats: int, budget: float) -> Iterator[Line]:
         processes = {side: stack.enter_context(new_process()) for side in SIDES}
 
         def run(side: str) -> Any:
-            return processes[side].submit(generated, side, batch).result()
+            return processes[side].submit(generated, side, batch, weights).result()
 
         first = {side: run(side) for side in SIDES}
         start = time.perf_counter()
@@ -118,23 +127,23 @@ def lines_of(batch: int, repeats: int, budget: float) -> Iterator[Line]:
     for table, part, tokens in ((PREFILL, 0, PROMPT), (DECODING, 1, WRITTEN)):
         rates = [batch * tokens / min(taken[part] for taken in runs[side]) for side in SIDES]
         gain = round(rates[0] / max(rates[1:]), 2)
-        cells = str(batch), *(f"{rate:,.0f}" for rate in rates), f"{gain:.2f}"
+        cells = str(batch), weights, *(f"{rate:,.0f}" for rate in rates), f"{gain:.2f}"
         yield Line(table, (*cells, timing.reached(gain, 1)))
     last = {side: runs[side][-1] for side in SIDES}
     peaks = [last[side][4] for side in SIDES]
     larger = round(peaks[0] / min(peaks[1:]), 2)
     compilations = last[LIVE][3]
     yield Line(PROCESSES, (
-        str(batch), str(compilations), timing.kept(compilations, 2),
+        str(batch), weights, str(compilations), timing.kept(compilations, 2),
         *(f"{peak:,.0f}" for peak in peaks), f"{larger:.2f}", timing.kept(larger, 1),
     ))  # fmt: skip
 
 
 def cases(options: argparse.Namespace) -> Iterator[Case[Line]]:
-    """A case for each size of the batch."""
-    for batch in (1, 8):
-        limits = options.repeats, options.budget
-        yield "decoding", f"batch {batch}", partial(lines_of, batch, *limits)
+    """A case for each size of the batch and each type of weights."""
+    for batch, weights in product(BATCHES, WEIGHTS):
+        measure = partial(lines_of, batch, weights, options.repeats, options.budget)
+        yield "decoding", f"batch {batch}, {weights}", measure
 
 
 def main() -> None:

@@ -96,14 +96,16 @@ class Trained:
     def export(self, decompositions: Decompositions = "stock") -> Program:
         """The program of the gradients, or of the step."""
         module, batch = self.build()
-        chosen: dict[str, Any] = {
-            "decompositions": decompositions.split()[0],
-            "target": CUDA if decompositions == "fast" else None,
-        }
-        if not self.is_step:
-            return composites.export(module, batch, train=True, **chosen)
-        optimizer = partial(torch.optim.AdamW, lr=1e-3)
-        return composites.export(module, (), dict(batch), optimizer=optimizer, **chosen)
+        args, kwargs = ((), dict(batch)) if self.is_step else (batch, None)
+        return composites.export(
+            module,
+            args,
+            kwargs,
+            train=True,
+            optimizer=partial(torch.optim.AdamW, lr=1e-3) if self.is_step else None,
+            decompositions=decompositions.split()[0],
+            target=CUDA if decompositions == "fast" else None,
+        )
 
 
 def attention_case(length: int) -> Case:

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.cases import Case, case_of
-from benchmarks.training_models import of_transformers
-from benchmarks.training_steps import Batch, OwnLoss, architecture, causal_gpt, gpt2
+from benchmarks.training_steps import Batch, OwnLoss, architecture, causal_gpt, gpt2, model_of
 from benchmarks.unet import ResidualBlock, SelfAttention
 
 
@@ -105,18 +104,9 @@ def unet(channels: int = 64, size: int = 64) -> tuple[nn.Module, Batch]:
 
 def vit() -> tuple[nn.Module, Batch]:
     """ViT of transformers, four images of 196 patches, without dropout."""
-    model = of_transformers(
-        "ViTForImageClassification",
-        **dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0),
-        hidden_size=384,
-        num_hidden_layers=4,
-        num_attention_heads=6,
-        intermediate_size=1536,
-        image_size=224,
-        num_labels=1000,
-    )
-    batch = {"pixel_values": torch.randn(4, 3, 224, 224), "labels": torch.randint(1000, (4,))}
-    return OwnLoss(model), batch
+    model = OwnLoss(model_of("vit"))
+    images, labels = torch.randn(4, 3, 224, 224), torch.randint(1000, (4,))
+    return model, {"pixel_values": images, "labels": labels}
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ from torch.nn import functional
 
 import composites
 from benchmarks.harness.pages import markdown_table, publish, rendered
-from benchmarks.training_models import of_transformers
+from benchmarks.training_steps import model_of
 from lowering.activation import exactly
 from lowering.stablehlo import Module, casts
 
@@ -325,17 +325,7 @@ def linear() -> tuple[nn.Module, Step]:
 def llama() -> tuple[nn.Module, Step]:
     """Two layers; its bf16 activations differ from those in f64 too."""
     torch.manual_seed(SEED)
-    model = of_transformers(
-        "LlamaForCausalLM",
-        vocab_size=VOCABULARY,
-        hidden_size=WIDTH,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=TOKENS,
-        tie_word_embeddings=False,
-    )
+    model = model_of("precise llama")
 
     def loss(module: nn.Module, batch: int) -> Tensor:
         generator = torch.Generator().manual_seed(batch)

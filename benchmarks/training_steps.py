@@ -5,9 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -68,50 +71,26 @@ class OwnLoss(nn.Module):
         return loss
 
 
-SMALL_GPT2: Mapping[str, Any] = {
-    "n_embd": 256,
-    "n_head": 4,
-    "n_positions": 64,
-    "vocab_size": 1024,
-    "bos_token_id": 0,
-    "eos_token_id": 0,
-    "activation_function": "gelu_pytorch_tanh",  # GPT-2's gelu_new as one operator
-}
-"""Settings of a GPT-2 that takes little time beside its tracing."""
+_FILE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 
 
-def gpt2() -> tuple[nn.Module, Batch]:
-    """GPT-2 of transformers, two sequences, without dropout."""
-    model = of_transformers(
-        "GPT2LMHeadModel",
-        **dict.fromkeys(("attn_pdrop", "resid_pdrop", "embd_pdrop"), 0.0),
-        n_positions=512,
-        n_embd=384,
-        n_layer=4,
-        n_head=6,
-        bos_token_id=0,
-        eos_token_id=0,
-        use_cache=False,
-    )
-    tokens = torch.randint(3, 50257, (2, 512))
+def model_of(name: str) -> nn.Module:
+    """One of the YAML file, with random weights."""
+    return of_transformers(_FILE[name]["module"], **_FILE[name]["settings"])
+
+
+def tokens_of(name: str) -> Tensor:
+    """Tokens for one of these models, without the three first ones."""
+    return torch.randint(3, _FILE[name]["settings"]["vocab_size"], _FILE[name]["shape"])
+
+
+def language_model_step(name: str) -> tuple[nn.Module, Batch]:
+    """One of these models, which returns its loss, and its tokens."""
+    model, tokens = model_of(name), tokens_of(name)
     return OwnLoss(model), {"input_ids": tokens, "labels": tokens}
 
 
-def llama() -> tuple[nn.Module, Batch]:
-    """Llama of transformers with grouped queries, one sequence."""
-    model = of_transformers(
-        "LlamaForCausalLM",
-        vocab_size=16384,
-        hidden_size=384,
-        num_hidden_layers=4,
-        num_attention_heads=6,
-        num_key_value_heads=2,
-        intermediate_size=1024,
-        max_position_embeddings=2048,
-        use_cache=False,
-    )
-    tokens = torch.randint(3, 16384, (1, 2048))
-    return OwnLoss(model), {"input_ids": tokens, "labels": tokens}
+gpt2, llama = (partial(language_model_step, name) for name in ("gpt2", "llama"))
 
 
 def architecture(name: str) -> tuple[nn.Module, Batch]:

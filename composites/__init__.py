@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lowering.activation import active, disable, enable, enabled
     from lowering.decorator import composite
     from lowering.export.api import export
+    from lowering.export.generation import GenerationPrograms
     from lowering.export.program import Program
     from lowering.live.wrapping import wrap
     from lowering.stats.collect import stats
@@ -46,6 +47,7 @@ __all__ = [
     "CompositesWarning",
     "DecompositionError",
     "ExportError",
+    "GenerationPrograms",
     "InvalidCallError",
     "LoweringError",
     "MissingPackageError",
@@ -74,6 +76,7 @@ _HOMES = {
     **dict.fromkeys(("active", "disable", "enable", "enabled"), "lowering.activation"),
     "Stats": "lowering.stats.data",
     "stats": "lowering.stats.collect",
+    "GenerationPrograms": "lowering.export.generation",
     "Program": "lowering.export.program",
     "composite": "lowering.decorator",
     "export": "lowering.export.api",

@@ -13,19 +13,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 
 from lowering import activation
 from lowering.export.dynamic_shapes import dynamic_arguments
+from lowering.export.generation import GenerationPrograms
+from lowering.export.generation_call import generation_call, with_cache
 from lowering.export.optimizers import OptimizerFactory
 from lowering.export.program import Program
 from lowering.export.recording import record
 from lowering.export.request import (
     ExportRequest,
     check_arguments,
+    check_may_decode,
     check_may_vary,
     mesh_of,
     target_of,
@@ -42,12 +46,47 @@ from lowering.stablehlo import (
 )
 
 
+@overload
 def export(
+    module: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = ...,
+    *,
+    decode: Literal[True],
+    **options: Any,
+) -> GenerationPrograms: ...
+
+
+@overload
+def export(
+    module: torch.nn.Module | torch.export.ExportedProgram,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = ...,
+    *,
+    train: bool = ...,
+    decode: Literal[False] = ...,
+    optimizer: OptimizerFactory | None = ...,
+    ops: Sequence[str] | None = ...,
+    decompositions: str | None = ...,
+    passes: Sequence[Pass] = ...,
+    share_decompositions: bool = ...,
+    target: str | None = ...,
+    portable: bool = ...,
+    mesh: Any = ...,
+    shardings: Mapping[str, Any] | None = ...,
+    sharding_form: Form = ...,
+    dynamic_shapes: Any = ...,
+    frontend: str | None = ...,
+) -> Program: ...
+
+
+def export(  # type: ignore[misc]  # the options of the first signature are those of the second
     module: torch.nn.Module | torch.export.ExportedProgram,
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None = None,
     *,
     train: bool = False,
+    decode: bool = False,
     optimizer: OptimizerFactory | None = None,
     ops: Sequence[str] | None = None,
     decompositions: str | None = None,
@@ -60,7 +99,7 @@ def export(
     sharding_form: Form = "gspmd",
     dynamic_shapes: Any = None,
     frontend: str | None = None,
-) -> Program:
+) -> Program | GenerationPrograms:
     """Export a module's inference, its gradients, or a whole training step.
 
     Buffers and arguments that the module writes to are also outputs. Small tensors that it makes
@@ -76,6 +115,9 @@ def export(
         train: whether to export a training step. The module must return a scalar loss (a tensor, an
             object with `.loss`, or a tuple that starts with it). The program returns the loss and
             the gradient of every parameter that requires one.
+        decode: whether to export generation with a causal language model of transformers: one
+            program for a prompt and one for each further token, with a static cache as state. The
+            arguments are those of `generate`: `args=(tokens,), kwargs={"max_length": 64}`.
         optimizer: makes an optimizer from parameters, such as `partial(torch.optim.AdamW,
             lr=1e-3)`. The program then also returns the updated parameters and optimizer state.
             Implies `train`.
@@ -109,16 +151,22 @@ def export(
         frontend: what records the program: `xla` (torch_xla), or `fx` (PyTorch and JAX alone). By
             default torch_xla if it is installed. A process has one frontend.
 
+    Returns:
+        The program; with `decode`, both programs.
+
     Raises:
         ExportError: the loss is not a scalar, the module reads values while it runs, it computes
             with a large tensor that is not an input, a sharding does not fit, or it is a different
             program at different sizes.
     """
     train = train or optimizer is not None
+    if decode:
+        check_may_decode(train=train, varies=dynamic_shapes is not None)
     devices = mesh_of(mesh, shardings, sharding_form)
     target = target_of(target, portable)
     for_target = () if target is None else target_passes(target)
     check_arguments(module, args, ops, passes, train=train, optimizer=optimizer)
+    call = generation_call(module, *args, **(kwargs or {})) if decode else None
     varying = dynamic_arguments(module, args, kwargs or {}, dynamic_shapes)
     if varying is not None:
         check_may_vary(devices, target)
@@ -141,6 +189,8 @@ def export(
             frontend=activation.backend().frontend,
             progress=step,
         )
+        if call is not None:
+            return _generation(request, *call, [*passes, *for_target], keeps)
         if varying is None:
             return _program(request, [*passes, *for_target], keeps)
         recorded, dimensions = record_for_sizes(request, varying)
@@ -151,6 +201,23 @@ def export(
             dimensions=dimensions,
             keeps_decompositions=keeps,
         )
+
+
+def _generation(
+    request: ExportRequest,
+    prompt: torch.Tensor,
+    max_length: int,
+    passes: Sequence[Pass],
+    keeps_decompositions: bool,
+) -> GenerationPrograms:
+    """The programs for the prompt and for one token of it."""
+
+    def program(tokens: torch.Tensor) -> Program:
+        one = replace(request, args=(), kwargs={"input_ids": tokens})
+        return _program(one, passes, keeps_decompositions)
+
+    with with_cache(request, prompt, max_length):
+        return GenerationPrograms(program(prompt), program(prompt[:, :1]), max_length)
 
 
 def _program(request: ExportRequest, passes: Sequence[Pass], keeps_decompositions: bool) -> Program:

@@ -41,8 +41,8 @@ class Value:
     """An input or output of a program."""
 
     name: str
-    """`param:encoder.0.weight`, `buffer:…`, `state:….exp_avg`, `arg:0`, `kwarg:…`, `rng_seed`;
-    of outputs also `loss`, `grad:…` and `out:…`."""
+    """`param:encoder.0.weight`, `buffer:…`, `cache:layers.0.keys`, `state:….exp_avg`, `arg:0`,
+    `kwarg:…`, `rng_seed`; of outputs also `loss`, `grad:…` and `out:…`."""
     shape: Shape
     """Sizes; of a program with dimensions that vary, also expressions such as `batch`."""
     dtype: str

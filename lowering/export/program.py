@@ -258,6 +258,18 @@ class Program:
                 says which can.
         """
         path = _path(folder)
+        files = self.files(portable=portable, weights=weights)
+        try:
+            required = (manifest.NAME, manifest.TEXT)
+            check = partial(check_replaceable, path, required, manifest.FILES, "a program")
+            replace_folder(path, files, check)
+        except OSError as error:
+            raise ProgramError(f"{path} cannot be written: {error.strerror}") from error
+
+    def files(
+        self, *, portable: str | None = None, weights: Mapping[str, Any] | None = None
+    ) -> dict[str, bytes]:
+        """The files that `save` writes, by name; see there."""
         differs = manifest.difference(self.module, self.inputs, self.outputs)
         if differs:
             raise ProgramError(
@@ -279,11 +291,7 @@ class Program:
             self.dimensions,
             self.keeps_decompositions,
         )
-        files[manifest.NAME] = written.text.encode()
-        try:
-            replace_folder(path, files, partial(_check_replaceable, path))
-        except OSError as error:
-            raise ProgramError(f"{path} cannot be written: {error.strerror}") from error
+        return {**files, manifest.NAME: written.text.encode()}
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, limits: Limits | None = None) -> Program:
@@ -461,14 +469,25 @@ def _path(folder: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _check_replaceable(folder: Path, names: Sequence[str]) -> None:
-    """Check that a folder with these files may be replaced: it is empty, or has only a program."""
-    others = [name for name in names if name not in (manifest.NAME, *manifest.FILES)]
-    missing = [name for name in (manifest.NAME, manifest.TEXT) if name not in names]
+def check_replaceable(
+    folder: Path,
+    required: Collection[str],
+    allowed: Collection[str],
+    content: str,
+    names: Sequence[str],
+) -> None:
+    """Check that a folder with these names may be replaced: it is empty, or has only this content.
+
+    Args:
+        required: names that each such folder has.
+        allowed: names that it may have beside them.
+    """
+    others = [name for name in names if name not in (*required, *allowed)]
+    missing = [name for name in required if name not in names]
     if names and (others or missing):
         there = f"{', '.join(names[:5])}{', …' if names[5:] else ''}"
         raise ProgramError(
-            f"{folder} contains something other than a program ({there}); nothing is written. Name"
+            f"{folder} contains something other than {content} ({there}); nothing is written. Name"
             " another folder, or a new one inside it"
         )
 

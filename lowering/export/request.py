@@ -69,6 +69,15 @@ def check_arguments(
             )
 
 
+def check_may_decode(*, train: bool, varies: bool) -> None:
+    """Raise for what cannot be exported for generation."""
+    if train or varies:
+        raise ExportError(
+            "decode=True exports inference at fixed sizes; leave out train, optimizer and"
+            " dynamic_shapes"
+        )
+
+
 def check_may_vary(devices: DeviceMesh | None, target: str | None) -> None:
     """Raise for what cannot be exported with sizes that vary."""
     if devices is not None:

@@ -68,7 +68,7 @@ class Weights:
 
 def is_state(value: Value) -> bool:
     """Return whether an input belongs to the state, and not to the batch."""
-    return value.name.startswith(("param:", "buffer:", "state:")) or value.name == SEED
+    return value.name.startswith(("param:", "buffer:", "cache:", "state:")) or value.name == SEED
 
 
 def first_weights(
@@ -107,6 +107,8 @@ def first_weights(
             values[value.name] = kept_array(value)
         elif value.name == SEED:
             values[SEED] = _seed(value, seed)
+        elif value.name.startswith("cache:"):
+            values[value.name] = _filled(value, 0)
         elif value.name.startswith("state:") and _key(value.name) in _FIRST_VALUES:
             values[value.name] = _filled(value, _FIRST_VALUES[_key(value.name)])
     _check_complete(inputs, values, arrays)

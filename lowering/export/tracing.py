@@ -17,6 +17,7 @@ from composites.torch_internals import pytree
 from composites.user_code import place_of
 from lowering import interrupts
 from lowering.export.arrays import array
+from lowering.export.cache_tensors import cache_input
 from lowering.export.dimensions import shape_of
 from lowering.export.manifest import Value
 from lowering.export.optimizers import (
@@ -253,6 +254,8 @@ class _Tracer:
         self.traced = Traced()
         self.parameters: dict[str, torch.nn.Parameter] = {}
         self.buffers: dict[str, torch.Tensor] = {}
+        self._names: dict[str, str] = {}
+        """Names of inputs, by buffer."""
         self.arguments: dict[str, torch.Tensor] = {}
         """Tensors among the arguments, by the name of their input."""
 
@@ -312,9 +315,10 @@ class _Tracer:
             tensor = self.placeholder(f"param:{name}", parameter)
             self.parameters[name] = torch.nn.Parameter(tensor, parameter.requires_grad)
         for name, buffer in module.named_buffers():
-            self.buffers[name] = self.placeholder(f"buffer:{name}", buffer)
+            self._names[name] = cache_input(module, name) or f"buffer:{name}"
+            self.buffers[name] = self.placeholder(self._names[name], buffer)
             if torch_internals.is_not_persistent(module, name):
-                self.traced.kept[f"buffer:{name}"] = buffer
+                self.traced.kept[self._names[name]] = buffer
         positional = self._arguments("arg", tuple(args))
         keywords = self._arguments("kwarg", dict(kwargs))
         tensors: dict[str, torch.Tensor] = {**self.parameters, **self.buffers}
@@ -346,7 +350,7 @@ class _Tracer:
     def updates(self) -> None:
         """Add what the forward pass wrote to as outputs: buffers, as in batch norm, and arguments,
         such as a cache of keys and values."""
-        buffers = {f"buffer:{name}": tensor for name, tensor in self.buffers.items()}
+        buffers = {self._names[name]: tensor for name, tensor in self.buffers.items()}
         held = (buffers | self.arguments).items()
         written = dict(inner for name, tensor in held for inner in inner_tensors(name, tensor))
         inputs = [self.traced.inputs[name] for name in written]

@@ -67,22 +67,6 @@ def test_inputs_and_gradients_are_named_in_order_and_typed(model: Any) -> None:
     ] == [(name, tuple(p.shape), "f32", None) for name, p in model.module.named_parameters()]
 
 
-def test_a_batch_norm_updates_its_buffers() -> None:
-    expected = [
-        (name, shape, dtype, name)
-        for layer, width in ((1, 8), (5, 16))
-        for name, shape, dtype in (
-            (f"buffer:features.{layer}.running_mean", (width,), "f32"),
-            (f"buffer:features.{layer}.running_var", (width,), "f32"),
-            (f"buffer:features.{layer}.num_batches_tracked", (), "i64"),
-        )
-    ]
-    for kind in ("inference", "gradients", "step"):
-        outputs = export_example("conv_net", kind).outputs
-        buffers = [(v.name, v.shape, v.dtype, v.updates) for v in outputs if "buffer:" in v.name]
-        assert buffers == expected
-
-
 def test_the_outputs_of_a_step_say_what_they_update(model: Any) -> None:
     program = export_example(model.name, "step")
     keys = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from composites_testing.example_models import compare, export_example, load_example
+from composites_testing.example_models import export_example, load_example
 from composites_testing.processes import run_python
 
 import composites
@@ -128,12 +128,3 @@ def test_exporting_again_gives_the_same_text() -> None:
     module = copy.deepcopy(model.module).to("meta")
     again = composites.export(module, model.args, model.kwargs, train=True)
     assert again.mlir == export_example("vit", "gradients").mlir
-
-
-def test_portable_leaves_no_chlo_and_changes_no_number() -> None:
-    model = load_example("vit")
-    assert "chlo.erf" in export_example("vit", "inference").mlir
-    program = model.export(portable=True)
-    assert "chlo." not in program.mlir
-    assert program.composites == export_example("vit", "inference").composites
-    compare(program.run(model.values(program)), model.outputs())

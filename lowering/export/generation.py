@@ -1,0 +1,152 @@
+"""The two programs of a language model that generates. Needs no torch.
+
+On disk they are a folder:
+
+| file | content |
+|---|---|
+| `generation.json` | the maximal length, and the folder of each program |
+| `prefill/`, `decode/` | a program each; see `program` |
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from composites.errors import ProgramError
+from composites.files import replace_folder
+from lowering.export.arrays import array
+from lowering.export.program import Program, check_replaceable
+from lowering.stablehlo import Limits
+
+NAME = "generation.json"
+FORMAT = 1
+PARTS = ("prefill", "decode")
+TOKENS, LOGITS = "kwarg:input_ids", "out:logits"
+
+Call: TypeAlias = Callable[..., tuple[Mapping[str, Any], Any]]
+"""A program that is called with a state and `input_ids`, and returns its results by name and the
+next state: a `Step`, or what runs it elsewhere."""
+
+
+@dataclass(frozen=True)
+class GenerationPrograms:
+    """The programs of a causal language model with a static cache. Both take tokens (`input_ids`),
+    the weights, and the cache as state (`cache:layers.0.keys`, …), and return the logits of the
+    last token (`out:logits`) and the cache's next value.
+
+    prefill, decode = programs.prefill.compile(), programs.decode.compile()
+    tokens = programs.generate(prefill, decode, prefill.init(model), prompt)
+    """
+
+    prefill: Program
+    """Takes a prompt."""
+    decode: Program
+    """Takes the next token."""
+    max_length: int
+    """The number of tokens that the cache holds."""
+
+    def __post_init__(self) -> None:
+        prefill, decode = (
+            {value.name: value.type for value in program.inputs}
+            for program in (self.prefill, self.decode)
+        )
+        if not (prefill.pop(TOKENS, "") and decode.pop(TOKENS, "") and prefill == decode):
+            raise ProgramError(
+                f"prefill and decode are not programs of one model: beside {TOKENS}, both take the"
+                " same inputs"
+            )
+
+    def generate(self, prefill: Call, decode: Call, state: Any, prompt: Any) -> Any:
+        """The prompt and the tokens that follow, as a numpy array of shape (batch, max_length).
+        Each is the one with the largest logit.
+
+        Args:
+            prefill, decode: both programs, as `compile` returns them.
+            state: of `prefill.init`.
+            prompt: tokens of shape (batch, length). Where it has not the length of the export,
+                `decode` reads the tokens that are too few or too many for `prefill`.
+
+        Raises:
+            ProgramError: the prompt has another batch, or is not shorter than `max_length`.
+        """
+        import numpy as np
+
+        (prompt_type,) = (value for value in self.prefill.inputs if value.name == TOKENS)
+        batch, length = prompt_type.sizes
+        tokens = np.asarray(array("the prompt", prompt))
+        shapes = [(batch, count) for count in range(1, self.max_length)]
+        if tokens.shape not in shapes:
+            raise ProgramError(
+                f"the prompt must have a shape from {shapes[0]} to {shapes[-1]}; it has"
+                f" {tokens.shape}"
+            )
+        read = 0
+        while tokens.shape[1] < self.max_length:
+            begins = read == 0 and tokens.shape[1] >= length
+            count = length if begins else 1
+            call = prefill if begins else decode
+            results, state = call(state, input_ids=tokens[:, read : read + count])
+            read += count
+            if read == tokens.shape[1]:
+                following = np.asarray(results[LOGITS]).argmax(-1).astype(tokens.dtype)
+                tokens = np.concatenate([tokens, following], 1)
+        return tokens
+
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        portable: str | None = None,
+        weights: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write both programs to a folder: whole, or not at all.
+
+        The arguments are those of `Program.save`. Weights are written once, in `prefill/`.
+
+        Raises:
+            ProgramError: what `Program.save` refuses.
+        """
+        files = {
+            **_under("prefill", self.prefill.files(portable=portable, weights=weights)),
+            **_under("decode", self.decode.files(portable=portable)),
+        }
+        described = {"format": FORMAT, "max_length": self.max_length, "programs": PARTS}
+        files[NAME] = json.dumps(described, indent=2).encode() + b"\n"
+        required = (NAME, *(f"{part}/" for part in PARTS))
+        check = partial(check_replaceable, Path(folder), required, (), "programs of generation")
+        try:
+            replace_folder(folder, files, check)
+        except OSError as error:
+            raise ProgramError(f"{folder} cannot be written: {error.strerror}") from error
+
+    @classmethod
+    def load(
+        cls, folder: str | os.PathLike[str], *, limits: Limits | None = None
+    ) -> GenerationPrograms:
+        """Read what `save` wrote. The arguments are those of `Program.load`.
+
+        Raises:
+            ProgramError: there is none, or one of the programs is damaged.
+        """
+        path = Path(folder)
+        try:
+            described = json.loads((path / NAME).read_bytes())
+            max_length = described["max_length"]
+            if described["format"] != FORMAT or type(max_length) is not int:
+                raise ValueError("it is not of format 1")
+        except OSError as error:
+            raise ProgramError(f"{path / NAME} cannot be read: {error.strerror}") from error
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise ProgramError(f"{path / NAME} is damaged: {error}") from error
+        prefill, decode = (Program.load(path / part, limits=limits) for part in PARTS)
+        return cls(prefill, decode, max_length)
+
+
+def _under(folder: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {f"{folder}/{name}": content for name, content in files.items()}

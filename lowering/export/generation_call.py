@@ -1,0 +1,122 @@
+"""A causal language model of transformers, to be recorded with a static cache.
+
+a model, and a prompt and a length as `generate` takes them
+    -> `generation_call`: both, checked
+    -> `with_cache`: for a while the model has the cache's tensors as buffers; a call takes the
+       tokens alone, and returns the logits of the last one
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from composites.errors import ExportError
+from lowering.export.cache_tensors import ATTRIBUTE, CacheTensors
+from lowering.export.request import ExportRequest
+from lowering.export.tracing import nothing_kept, trace_inference
+
+
+def generation_call(
+    model: Any, input_ids: Any = None, *others: Any, max_length: Any = None, **options: Any
+) -> tuple[torch.Tensor, int]:
+    """The prompt and the maximal length of a call of a model's `generate`.
+
+    Raises:
+        ExportError: the model does not generate, or the arguments are others.
+    """
+    can_generate = hasattr(model, "can_generate") and model.can_generate()
+    if not can_generate or model.config.is_encoder_decoder:
+        raise ExportError(
+            "decode=True exports causal language models of transformers, which have generate() and"
+            f" no encoder; {type(model).__name__} is none"
+        )
+    is_prompt = isinstance(input_ids, torch.Tensor) and input_ids.dim() == 2
+    if others or options or not is_prompt:
+        raise ExportError(
+            "with decode=True, the arguments are those of generate: tokens of shape (batch, length)"
+            " and max_length, as in export(model, (tokens,), {'max_length': 64}, decode=True)"
+        )
+    config = model.config.get_text_config(decoder=True)
+    length, most = input_ids.shape[1], getattr(config, "max_position_embeddings", None)
+    if not isinstance(max_length, int) or not 0 < length < max_length <= (most or max_length):
+        raise ExportError(
+            "with decode=True, kwargs has max_length, the number of tokens that the cache holds: an"
+            f" integer above the prompt's length, which is {length}"
+            + (f", and at most the model's max_position_embeddings, {most}" if most else "")
+            + f"; it is {max_length!r}"
+        )
+    return input_ids, max_length
+
+
+@contextmanager
+def with_cache(request: ExportRequest, prompt: torch.Tensor, max_length: int) -> Iterator[None]:
+    """A context in which the model of a request takes `input_ids` alone, has the tensors of a cache
+    as buffers, and returns the logits of the last position.
+
+    Raises:
+        ExportError: the model does not run with a static cache.
+    """
+    model: Any = request.module
+    cache = _cache(request, prompt, max_length)
+    tensors = CacheTensors(cache)
+
+    def add_cache(_: Any, args: Any, kwargs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        placed = tensors.put_in(cache, kwargs["input_ids"].device)
+        return args, {**kwargs, **_options(model, placed)}
+
+    def last_logits(_: Any, __: Any, output: Any) -> dict[str, torch.Tensor]:
+        return {"logits": output.logits[:, -1:]}
+
+    model.add_module(ATTRIBUTE, tensors)
+    before = model.register_forward_pre_hook(add_cache, with_kwargs=True)
+    after = model.register_forward_hook(last_logits)
+    try:
+        yield
+    finally:
+        before.remove()
+        after.remove()
+        delattr(model, ATTRIBUTE)
+
+
+def _cache(request: ExportRequest, prompt: torch.Tensor, max_length: int) -> Any:
+    """A static cache whose tensors have their shapes, which a recording of the prompt shows."""
+    from transformers.cache_utils import StaticCache, StaticLayer
+
+    model: Any = request.module
+    name = type(model).__name__
+    try:
+        cache = StaticCache(config=model.config, max_cache_len=max_length)
+        if any(hasattr(layer, "recurrent_states") for layer in cache.layers):
+            raise ExportError(
+                f"{name} has layers of linear attention, whose state decode=True cannot export"
+            )
+        # A sliding layer computes its positions in Python, and rolls its tensors once it is full.
+        # In a layer of the whole length, masks alone say what is in the window.
+        cache.layers = [
+            StaticLayer(max_length) if getattr(layer, "is_sliding", False) else layer
+            for layer in cache.layers
+        ]
+        with nothing_kept(request.frontend, model):
+            call = {"input_ids": prompt, **_options(model, cache)}
+            trace_inference(request.frontend, model, (), call)
+    except ExportError:
+        raise
+    except Exception as error:  # the model's own
+        raise ExportError(
+            f"decode=True needs the static cache of transformers, with which {name} does not run:"
+            f" {type(error).__name__}: {error}"
+        ) from error
+    return cache
+
+
+def _options(model: Any, cache: Any) -> dict[str, Any]:
+    """The arguments of a model beside the tokens."""
+    options = {"past_key_values": cache, "use_cache": True, "return_dict": True}
+    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+        options["logits_to_keep"] = 1
+    return options

@@ -1,0 +1,110 @@
+"""`export(model, decode=True)`: two programs that generate, and the example that runs them."""
+
+import runpy
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from composites_testing.processes import run
+
+import composites
+from composites import ExportError, GenerationPrograms, ProgramError
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "generate.py"
+PROMPT = torch.arange(1, 13).reshape(2, 6) * 10  # without 0, which `generate` masks
+SIZES: dict[str, Any] = {
+    "vocab_size": 128, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "eos_token_id": None,
+    "max_position_embeddings": 64,
+}  # fmt: skip
+MODELS: dict[str, dict[str, Any]] = {
+    "LlamaForCausalLM": {},
+    "MistralForCausalLM": {"sliding_window": 8},  # of the prompt and the tokens, it sees a part
+    "Gemma3ForCausalLM": {
+        "sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]
+    },
+    "GPT2LMHeadModel": {"n_embd": 32, "n_layer": 2, "n_head": 2},
+}  # fmt: skip
+
+
+def made(name: str, **settings: Any) -> Any:
+    kind = getattr(transformers, name)
+    torch.manual_seed(0)
+    return kind(kind.config_class(**{**SIZES, **settings})).eval()
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n[:5] != "Llama")) for n in MODELS]
+)
+def test_tokens_are_those_of_generate(name: str, tmp_path: Path) -> None:
+    """After a prompt of the export's length, and after one whose last tokens `decode` reads."""
+    model = made(name, **MODELS[name])
+    call = {"max_length": 20, "do_sample": False, "cache_implementation": "static"}
+    expected = model.generate(PROMPT, pad_token_id=0, **call).numpy()
+    exported = composites.export(model, (PROMPT,), {"max_length": 20}, decode=True)
+    assert not [name for name, _ in model.named_modules() if name.startswith("cache")]
+    for _ in range(2):  # the second one takes the place of the first
+        exported.save(tmp_path / "saved", weights=exported.prefill.module_weights(model))
+    programs = GenerationPrograms.load(tmp_path / "saved")
+    for program in (programs.prefill, programs.decode):
+        assert program.module.name == name
+        assert {v.updates for v in program.outputs} == {None} | {
+            f"cache:layers.{layer}.{tensor}"
+            for layer in range(2)
+            for tensor in ("keys", "values", "cumulative_length")
+        }
+    steps = programs.prefill.compile("cpu"), programs.decode.compile("cpu")
+    for prompt in (PROMPT, expected[:, :9]):
+        written = programs.generate(*steps, steps[0].init(model), prompt)
+        assert written.tolist() == expected.tolist()
+    with pytest.raises(ProgramError, match=r"from \(2, 1\) to \(2, 19\); it has \(2, 20\)"):
+        programs.generate(*steps, None, expected)
+    (tmp_path / "saved" / "notes.txt").write_text("mine")
+    with pytest.raises(ProgramError, match=r"something other than programs of generation \(.*no"):
+        programs.save(tmp_path / "saved")
+    with pytest.raises(ProgramError, match="are not programs of one model"):
+        GenerationPrograms(
+            exported.prefill, composites.export(model.lm_head, (torch.ones(1, 32),)), 20
+        )
+
+
+LENGTH = (
+    "above the prompt's length, which is 6, and at most the model's max_position_embeddings, 64;"
+)
+REFUSED: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
+    (torch.nn.Linear(2, 2), (PROMPT,), {}, "Linear is none"),
+    ("LlamaModel", (PROMPT,), {"max_length": 9}, "LlamaModel is none"),
+    *(("LlamaForCausalLM", (PROMPT,), {"max_length": n}, f"{LENGTH} it is {n}") for n in (6, 65)),
+    ("LlamaForCausalLM", (PROMPT,), {}, f"{LENGTH} it is None"),
+    ("LlamaForCausalLM", (), {"max_length": 9}, "tokens of shape (batch, length) and max_length"),
+    ("MambaForCausalLM", (PROMPT,), {"max_length": 9}, "MambaForCausalLM has layers of linear"),
+]
+
+
+def test_what_cannot_generate() -> None:
+    for model, args, kwargs, message in REFUSED:
+        module = made(model) if isinstance(model, str) else model
+        with pytest.raises(ExportError) as raised:
+            composites.export(module, args, kwargs, decode=True)
+        assert message in str(raised.value)
+    with pytest.raises(ExportError, match="leave out train, optimizer and dynamic_shapes"):
+        composites.export(made("LlamaForCausalLM"), (PROMPT,), decode=True, train=True)
+
+
+@pytest.mark.process
+def test_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    for runtime in ["jax", *(["litert"] if find_spec("litert_converter") else [])]:
+        done = run(sys.executable, str(EXAMPLE), "--runtime", runtime, PJRT_DEVICE="CPU")
+        assert done.code == 0, done.stderr
+        lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
+        assert [name for name, _ in lines] == [runtime, runtime, "PyTorch", "PyTorch"]
+        assert [row for _, row in lines[:2]] == [row for _, row in lines[2:]]
+    example = runpy.run_path(str(EXAMPLE))
+    example["RUNTIMES"]["jax"] = lambda programs, model, prompt: prompt
+    monkeypatch.setattr(sys, "argv", ["generate.py", "--max-length", "12"])
+    with pytest.raises(SystemExit, match="jax writes other tokens than PyTorch"):
+        example["main"]()
