@@ -129,7 +129,7 @@ def _uncopied(entry: Composite) -> Iterator[str]:
         module, _, path = target.partition(":")
         code = codes_in(module).get(path)
         if code is None:
-            yield f"copies: {target} is no function in the file of its module"
+            yield f"copies: {target} is not a function in the file of its module"
         elif (
             not isinstance(function, FunctionType)
             or form(function.__code__) != form(code)

@@ -161,11 +161,11 @@ def find_in_place(operator: Operator) -> Operator | None:
     """The form of an operator with the name `name_`, which writes its only result to its first
     argument; None if there is none."""
     for schema in torch_internals.schemas_of(f"{operator.name}_"):
-        found = _operator(schema)
-        same = (found.overload, found.arguments[1:]) == (operator.overload, operator.arguments[1:])
-        firsts = (*found.arguments[:1], *operator.arguments[:1])
+        other = _operator(schema)
+        same = (other.overload, other.arguments[1:]) == (operator.overload, operator.arguments[1:])
+        firsts = (*other.arguments[:1], *operator.arguments[:1])
         if same and all(argument.is_tensor for argument in firsts) and len(operator.results) == 1:
-            return found
+            return other
     return None
 
 

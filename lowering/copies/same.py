@@ -95,7 +95,7 @@ class _Comparison:
             for owner in (self.owner, self.named_owner)
         )
         one, two = member(value), member(other)
-        if one is None or two is None:  # one that is no function, or that only one class has
+        if one is None or two is None:  # one that is not a function, or that only one class has
             return value is other
         return one[0] == two[0] and self.is_same(one[1], two[1])
 

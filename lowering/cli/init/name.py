@@ -23,7 +23,7 @@ def problem_with(name: str) -> str | None:
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         return (
             f"{name!r} cannot be the name of a package: write small letters, digits and _, with a"
-            " letter first and no _ last, that are no keyword of Python, such as acme"
+            " letter first and no _ last, that are not keywords of Python, such as acme"
         )
     spec = PathFinder.find_spec(name)
     # A folder without __init__.py has no origin. It takes nothing: a clone has the package's name.
