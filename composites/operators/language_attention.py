@@ -21,7 +21,6 @@ def attention(
     key: Tensor,
     value: Tensor,
     attn_mask: Tensor | None = None,
-    sinks: Tensor | None = None,
     *,
     scale: float,
     is_causal: bool = False,
@@ -36,14 +35,13 @@ def attention(
     alike. The softmax is in f32, and in f64 for f64.
 
     Gemma Team, "Gemma 2" (2024), section 2, has bounds; Jiang et al., "Mistral 7B" (2023), section
-    2, windows; Xiao et al., "Efficient Streaming Language Models with Attention Sinks" (2023), sinks.
+    2, windows.
 
     Args:
         query: `[N, Hq, L, E]`, floating point.
         key: `[N, H, S, E]`; H divides Hq, and heads n * Hq / H and following ones share head n.
         value: `[N, H, S, Ev]`.
         attn_mask: bool (True takes part) or added to the scores; broadcast to `[N, Hq, L, S]`.
-        sinks: `[Hq]`, one more score of each row of a head, to which no value belongs.
         is_causal: query i takes part in no key behind position S - L + i.
         window: with `is_causal`, the number of keys up to that position that it takes part in.
         dropout_p: the probability that a weight is dropped.
@@ -51,11 +49,32 @@ def attention(
     Returns:
         `[N, Hq, L, Ev]`.
     """
-    visible = None
-    if is_causal:
-        length, keys = query.shape[2], key.shape[2]
-        positions = torch.arange(length, device=query.device) + (keys - length)
-        visible = _visible(positions, keys, window)
+    visible = _causal(query, key, window) if is_causal else None
+    return _attend(query, key, value, visible, attn_mask, None, scale, softcap, dropout_p)
+
+
+def sink_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    sinks: Tensor,
+    attn_mask: Tensor | None = None,
+    *,
+    scale: float,
+    is_causal: bool = False,
+    window: int | None = None,
+    softcap: float | None = None,
+    dropout_p: float = 0.0,
+) -> Tensor:
+    """`attention` in which each row has one more score, the sink of its head, without a value.
+
+    Xiao et al., "Efficient Streaming Language Models with Attention Sinks" (2023); OpenAI,
+    "gpt-oss model card" (2025).
+
+    Args:
+        sinks: `[Hq]`. The other arguments are those of `attention`.
+    """
+    visible = _causal(query, key, window) if is_causal else None
     return _attend(query, key, value, visible, attn_mask, sinks, scale, softcap, dropout_p)
 
 
@@ -77,7 +96,7 @@ def cached_attention(
         key: `[N, H, S, E]`, the cache; H divides Hq, as in `attention`.
         value: `[N, H, S, Ev]`.
         positions: `[N, L]` or `[1, L]`, integers: the last key that each query takes part in.
-        sinks: `[Hq]`, as in `attention`.
+        sinks: `[Hq]`, as in `sink_attention`.
         window: the number of keys up to that position that a query takes part in.
 
     Returns:
@@ -112,7 +131,7 @@ def paged_attention(
         lengths: `[N]`, integers: the number of keys of each sequence, at least 1.
         page_indices: `[N, M]`, integers: the pages of each sequence, in order. Those behind its
             length are not read as keys, but must be pages too.
-        sinks: `[Hq]`, as in `attention`.
+        sinks: `[Hq]`, as in `sink_attention`.
         window: the number of last keys that a query takes part in.
 
     Returns:
@@ -130,6 +149,12 @@ def _gathered(pages: Tensor, page_indices: Tensor) -> Tensor:
     chosen = pages.index_select(1, page_indices.reshape(-1))
     chosen = chosen.reshape(heads, page_indices.shape[0], -1, width)
     return chosen.transpose(0, 1)
+
+
+def _causal(query: Tensor, key: Tensor, window: int | None) -> Tensor:
+    length, keys = query.shape[2], key.shape[2]
+    positions = torch.arange(length, device=query.device) + (keys - length)
+    return _visible(positions, keys, window)
 
 
 def _visible(positions: Tensor, keys: int, window: int | None) -> Tensor:

@@ -576,14 +576,18 @@ def scaled_mm(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def attention(dtype: torch.dtype) -> Iterator[Call]:
-    heads = [_leaf(2, number, 5, 8, dtype=dtype, seed=n) for n, number in enumerate((4, 2, 2))]
+    query, key, value = _cached(dtype)
+    padding = torch.arange(6).reshape(1, 1, 1, 6) > torch.tensor([-1, 1]).reshape(2, 1, 1, 1)
+    bias = _leaf(1, 4, 2, 6, dtype=dtype, seed=4)
+    yield (query, key, value), {"scale": 0.3}
+    yield (query, key, value, padding), {"scale": 0.3, "is_causal": True, "window": 2}
+    yield (query, key, value, bias), {"scale": 0.5, "is_causal": True, "softcap": 2.0}
+
+
+def sink_attention(dtype: torch.dtype) -> Iterator[Call]:
     sinks = _leaf(4, dtype=dtype, seed=3)
-    padding = torch.arange(5).reshape(1, 1, 1, 5) > torch.tensor([-1, 1]).reshape(2, 1, 1, 1)
-    bias = _leaf(1, 4, 3, 5, dtype=dtype, seed=4)
-    last = heads[0][:, :, :3].detach().requires_grad_()
-    yield (*heads,), {"scale": 0.3}
-    yield (*heads, padding), {"scale": 0.3, "is_causal": True, "window": 2}
-    yield (last, *heads[1:], bias, sinks), {"scale": 0.5, "is_causal": True, "softcap": 2.0}
+    for (query, key, value, *mask), options in attention(dtype):
+        yield (query, key, value, sinks, *mask), options
 
 
 def cached_attention(dtype: torch.dtype) -> Iterator[Call]:
@@ -609,6 +613,7 @@ def update_kv_cache(dtype: torch.dtype) -> Iterator[Call]:
     _, cache, _ = _cached(dtype)
     rows = _leaf(2, 2, 2, 8, dtype=dtype, seed=3)
     yield (cache, 2, torch.tensor([1, 4]), rows), {}
+    yield (cache[0], 2, torch.tensor([1, 4]), rows[0, :, :, :2].expand(2, 6, 2)), {}
 
 
 def _cached(dtype: torch.dtype) -> list[Tensor]:

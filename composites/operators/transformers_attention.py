@@ -91,11 +91,14 @@ def attention_forward(
     if position_bias is not None:
         bias = position_bias[..., : key.shape[2]]
         mask = bias if mask is None else _added(bias, mask)
-    attended = language_attention.attention(
-        query, key, value, mask, s_aux,
-        scale=scale, is_causal=causal and (query.shape[2] > 1 or window is not None),
-        window=window, softcap=softcap, dropout_p=dropout if module.training else 0.0,
-    )  # fmt: skip
+    options = {
+        "scale": scale, "is_causal": causal and (query.shape[2] > 1 or window is not None),
+        "window": window, "softcap": softcap, "dropout_p": dropout if module.training else 0.0,
+    }  # fmt: skip
+    if s_aux is None:
+        attended = language_attention.attention(query, key, value, mask, **options)
+    else:
+        attended = language_attention.sink_attention(query, key, value, s_aux, mask, **options)
     return attended.transpose(1, 2).contiguous(), None
 
 
