@@ -30,9 +30,9 @@ def attention(
 ) -> Tensor:
     """Attention whose last query is at the position of the last key.
 
-    The scores are `scale * query @ key`, then `softcap * tanh(scores / softcap)`. To a score that is
-    excluded the lowest number of its type is added, so that a row without any key weighs all values
-    alike. The softmax is in f32, and in f64 for f64.
+    The scores are `scale * query @ key`, then `softcap * tanh(scores / softcap)`. The lowest number
+    of its type is added to a score that is excluded, so that a row without any key weighs all
+    values alike. The softmax is in f32, and in f64 for f64.
 
     Gemma Team, "Gemma 2" (2024), section 2, has bounds; Jiang et al., "Mistral 7B" (2023), section
     2, windows.

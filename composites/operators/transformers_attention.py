@@ -182,16 +182,14 @@ def _asks_for_masks(config: Any) -> bool:
 _WITH_MASKS = ("diffusion_gemma", "doge", "dots3", "mistral_large4")
 
 
-def _padding(
-    mask: Tensor | None, end: int | Tensor, kv_offset: int, keys: int
-) -> Tensor | None:
+def _padding(mask: Tensor | None, end: int | Tensor, kv_offset: int, keys: int) -> Tensor | None:
     """The keys that are not padding, `[N, keys]`, or None if all keys up to the last query are
     known to be none."""
     if mask is None:
         return None
     # Of a traced graph and of a device whose graphs are lazy, values are not known.
-    if not import_utils.is_tracing(mask) and mask.device.type != "xla":
-        if mask.shape[-1] >= int(end) and bool(mask.all()):
-            return None
+    is_known = not import_utils.is_tracing(mask) and mask.device.type != "xla"
+    if is_known and mask.shape[-1] >= int(end) and bool(mask.all()):
+        return None
     padded = masking_utils.prepare_padding_mask(mask, keys, kv_offset)
     return padded[:, kv_offset : kv_offset + keys]
