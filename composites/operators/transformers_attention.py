@@ -91,7 +91,7 @@ def attention_forward(
     if position_bias is not None:
         bias = position_bias[..., : key.shape[2]]
         mask = bias if mask is None else _added(bias, mask)
-    options = {
+    options: dict[str, Any] = {
         "scale": scale, "is_causal": causal and (query.shape[2] > 1 or window is not None),
         "window": window, "softcap": softcap, "dropout_p": dropout if module.training else 0.0,
     }  # fmt: skip
@@ -161,11 +161,13 @@ def attention_mask(
         if padding is None:
             positions = torch.arange(q_length, device=device) + (q_offset - kv_offset)
             return positions.reshape(1, 1, -1, 1).expand(-1, -1, -1, 1 if local_size is None else 2)
-    return masking_utils.sdpa_mask(
+    sdpa_mask: Any = masking_utils.sdpa_mask  # its annotation knows no tensor as an offset
+    mask: Tensor | None = sdpa_mask(
         batch_size, q_length, kv_length, q_offset, kv_offset, mask_function, attention_mask,
         local_size, allow_is_causal_skip=False, use_vmap=use_vmap, device=device,
         allow_is_bidirectional_skip=bool(allow_is_bidirectional_skip),
     )  # fmt: skip
+    return mask
 
 
 def _is_window(local_size: int, config: Any) -> bool:
@@ -191,5 +193,6 @@ def _padding(mask: Tensor | None, end: int | Tensor, kv_offset: int, keys: int) 
     is_known = not import_utils.is_tracing(mask) and mask.device.type != "xla"
     if is_known and mask.shape[-1] >= int(end) and bool(mask.all()):
         return None
-    padded = masking_utils.prepare_padding_mask(mask, keys, kv_offset)
-    return padded[:, kv_offset : kv_offset + keys]
+    padded: Any = masking_utils.prepare_padding_mask(mask, keys, kv_offset)
+    places: Tensor = padded[:, kv_offset : kv_offset + keys]
+    return places
