@@ -120,13 +120,12 @@ def test_pages(window: int | None) -> None:
     key, value = torch.randn(2, 2, 8, 4), torch.randn(2, 2, 8, 3)
     query, sinks, pages = torch.randn(2, 4, 4), torch.randn(4), torch.tensor([[3, 0], [2, 4]])
     lengths = torch.tensor([7, 2], dtype=torch.int32)
-    stored = [torch.full((2, 5, 4, width), torch.nan) for width in (4, 3)]
-    for tensor, paged in zip((key, value), stored, strict=True):
-        for n, m in torch.cartesian_prod(torch.arange(2), torch.arange(2)):
-            paged[:, pages[n, m]] = tensor[n, :, 4 * m : 4 * m + 4]
-    found = composites.paged_attention(
-        query, *stored, lengths, pages.int(), sinks, scale=0.5, window=window
-    )
+    key_pages, value_pages = (torch.full((2, 5, 4, width), torch.nan) for width in (4, 3))
+    for n, m in torch.cartesian_prod(torch.arange(2), torch.arange(2)):
+        part = slice(4 * m, 4 * m + 4)
+        key_pages[:, pages[n, m]], value_pages[:, pages[n, m]] = key[n, :, part], value[n, :, part]
+    operands = (query, key_pages, value_pages, lengths, pages.int(), sinks)
+    found = composites.paged_attention(*operands, scale=0.5, window=window)
     for n, length in enumerate(lengths.tolist()):
         start = 0 if window is None else max(length - window, 0)
         keys, values = (t[n, :, start:length].repeat_interleave(2, 0) for t in (key, value))
