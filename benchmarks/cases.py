@@ -157,9 +157,9 @@ def attention(
             return ()
         return (torch.ones(1, 1, length, length, dtype=torch.bool).tril(),)
 
-    def call(q: Tensor, k: Tensor, v: Tensor, *given: Tensor) -> Tensor:
+    def call(q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> Tensor:
         attended = functional.scaled_dot_product_attention
-        mask_given = given[0] if given else None
+        mask_given = masks[0] if masks else None
         return attended(q, k, v, mask_given, dropout, is_causal=mask == "causal")
 
     kind = {"causal": ", causal", "boolean": ", boolean mask", "none": ""}[mask]
@@ -186,7 +186,7 @@ def linear_cross_entropy(rows: int, columns: int, classes: int) -> Case:
     module = import_module("composites.operators.linear_cross_entropy")
     case = called(
         "linear layer and cross entropy",
-        lambda *given: module.linear_cross_entropy_loss(*given),
+        lambda *arguments: module.linear_cross_entropy_loss(*arguments),
         (rows, columns),
         (classes, columns),
         others=lambda: (torch.randint(classes, (rows,)),),
@@ -276,12 +276,12 @@ def norm_of_transformers(path: str, *arguments: Any, operands: int = 1) -> Case:
     """A module, such as `llama:LlamaRMSNorm`, on 1024 rows of 768 numbers."""
     file, name = path.split(":")
 
-    def call(*given: Tensor) -> Tensor:
+    def call(*tensors: Tensor) -> Tensor:
         made = getattr(import_module(f"transformers.models.{file}.modeling_{file}"), name)
-        module: nn.Module = made(*arguments).to(given[0].device)
+        module: nn.Module = made(*arguments).to(tensors[0].device)
         names = [name for name, _ in module.named_parameters()]
-        weights = dict(zip(names, given[operands:], strict=True))
-        result: Tensor = torch.func.functional_call(module, weights, given[:operands])
+        weights = dict(zip(names, tensors[operands:], strict=True))
+        result: Tensor = torch.func.functional_call(module, weights, tensors[:operands])
         return result
 
     weights = [(768,)] if arguments else []

@@ -44,13 +44,13 @@ def arrays(file: Path) -> list[np.ndarray]:
         return [held[f"arr_{number}"] for number in range(len(held.files))]
 
 
-def largest_error(got: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]) -> float:
+def largest_error(got: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> float:
     """The largest of all outputs; NaN if any value is not a number."""
     errors = [0.0]
     for name, value in got.items():
         if name.endswith("running_var"):
             continue
-        want = np.asarray(wanted[name], np.float64)
+        want = np.asarray(expected[name], np.float64)
         if value.shape != want.shape:
             raise ValueError(f"{name} has shape {list(value.shape)}, not {list(want.shape)}")
         if want.size:

@@ -1,4 +1,4 @@
-"""What consumers of StableHLO make of exported models: each number beside PyTorch's on the CPU.
+"""Exported models on consumers of StableHLO, compared with PyTorch on the CPU.
 
     python -m benchmarks.consumers [--names "bert|llama"] [--consumers jax,iree,litert]
                                    [--kinds inference,gradients,step] [--budget 120]
@@ -135,9 +135,9 @@ def text_of(cell: Cell | None) -> str:
     return cell.reason if cell.error is None else f"{cell.error:.0e}"
 
 
-def markdown(found: Sequence[Cell]) -> str:
+def markdown(cells: Sequence[Cell]) -> str:
     """The page: a table for each kind of program, and the reasons as numbered notes."""
-    by_key = {cell.key: cell for cell in found}
+    by_key = {cell.key: cell for cell in cells}
     notes: dict[str, int] = {}
 
     def shown(key: Key) -> str:
@@ -154,10 +154,10 @@ def markdown(found: Sequence[Cell]) -> str:
         for kind in kinds
     }
     counts = {key: [0, 0] for key in product(kinds, consumers)}
-    for cell in found:
+    for cell in cells:
         counts[cell.kind, cell.consumer][0] += cell.right
         counts[cell.kind, cell.consumer][1] += 1
-    errors = [c.error for c in found if c.error is not None and not math.isnan(c.error)]
+    errors = [c.error for c in cells if c.error is not None and not math.isnan(c.error)]
     return rendered(
         "consumers.md.jinja",
         titles=[TITLES[consumer] for consumer in consumers],

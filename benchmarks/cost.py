@@ -1,4 +1,4 @@
-"""What composites cost a trainer: measured side by side with stock torch_xla, in one process.
+"""The cost of composites for a trainer, measured beside stock torch_xla in one process.
 
     python -m benchmarks.cost [--names "gelu, forward"] [--repeats 12]
                               [--markdown benchmarks/RESULTS.md]

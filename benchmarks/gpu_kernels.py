@@ -402,15 +402,15 @@ def _rows(case: Trained, seconds: float) -> Iterator[Line]:
         yield from measured_calls(case.name, programs["stock"], seconds)
 
 
-def markdown(device: str, found: Sequence[Measured[Line]]) -> str:
+def markdown(device: str, measured: Sequence[Measured[Line]]) -> str:
     """The page. It names the cases that are missing."""
-    done = {one.name for one in found if one.rows}
+    done = {one.name for one in measured if one.rows}
     left = [case.name for case in CASES.values() if case.name not in done]
     return page(
         "Kernels beside decompositions and PyTorch, on a GPU",
         "Written by `python -m benchmarks.kernels --device cuda`; its head says what is measured.",
         device,
-        *sections(TABLES, (line for one in found for line in one.rows)),
+        *sections(TABLES, (line for one in measured for line in one.rows)),
         f"Not measured: {', '.join(left)}." if left else "",
     )
 
@@ -430,9 +430,9 @@ def _device() -> str:
 
     try:
         device = local_devices("cuda")[0]
-    except RunError as found:
+    except RunError as error:
         raise SystemExit(
-            f"--device cuda needs an NVIDIA GPU; nothing was measured: {found}"
+            f"--device cuda needs an NVIDIA GPU; nothing was measured: {error}"
         ) from None
     of_torch = f"torch {torch.__version__}"
     if not torch.cuda.is_available():

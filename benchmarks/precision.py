@@ -1,4 +1,4 @@
-"""How exact matrix products are: PyTorch on the CPU, stock torch_xla and composites against f64.
+"""Errors of matrix products: PyTorch on the CPU, stock torch_xla and composites against f64.
 
     python -m benchmarks.precision [--markdown docs/precision.md]
 

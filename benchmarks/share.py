@@ -1,4 +1,4 @@
-"""How much of a training step the composites hold, and whether the step stays the same.
+"""The share of a training step that composites hold, and the differences of its results.
 
     python -m benchmarks.share [--names "bert|gpt2"] [--markdown benchmarks/SHARE.md]
 

@@ -1,4 +1,4 @@
-"""Which decompositions composites have: from XLA_COMPOSITE_DECOMPOSITION, or `decompositions` in
+"""Decompositions that composites have: from XLA_COMPOSITE_DECOMPOSITION, or `decompositions` in
 code, to a word for each entry.
 
 | item | meaning |

@@ -76,7 +76,7 @@ COMPILE = Variable(
 )
 VARIABLES = (ALLOWLIST, DECOMPOSITION, REGISTRIES, LOG, STATS, COMPILE)
 
-# What misspelled names have in common. XLA_COMPILATION_CACHE_SIZE, for one, is torch_xla's.
+# A prefix that misspelled names share. XLA_COMPILATION_CACHE_SIZE, for one, is torch_xla's.
 _OURS = "XLA_COMPOS"
 
 

@@ -143,6 +143,11 @@ def is_operator(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload)
 
 
+def takes_functions(target: Any) -> bool:
+    """Return whether the target of a graph's node is an operator on functions, such as `cond`."""
+    return isinstance(target, torch._ops.HigherOrderOperator)
+
+
 def writes_to_an_argument(target: Any) -> bool:
     """Return whether the target of a graph's node is an operator that writes to an argument."""
     return is_operator(target) and bool(target._schema.is_mutable)
@@ -159,26 +164,36 @@ def takes_device(target: Any) -> bool:
 
 
 def add_higher_order_kernel(
-    name: str, dispatch_key: str, kernel: Callable[..., Any], device_type: str
+    name: str, dispatch_key: str, kernel: Callable[..., Any], takes: Callable[[Tensor], bool]
 ) -> None:
     """Register the kernel that an operator on functions, such as `torch.ops.higher_order.cond`, has
-    for calls with tensors of a device. It stays for the life of the process."""
+    for calls with a tensor that `takes` accepts. It stays for the life of the process."""
     operator = getattr(torch.ops.higher_order, name)
     key = getattr(torch._C.DispatchKey, dispatch_key)
-    stock = operator.py_kernels.pop(key, None)
+    stock = _higher_order_kernel(operator, key)
+    operator.py_kernels.pop(key, None)
 
     def chosen(*arguments: Any, **keywords: Any) -> Any:
         leaves = pytree.tree_leaves((arguments, keywords))
-        if stock is None or any(_is_on(leaf, device_type) for leaf in leaves):
-            return kernel(*arguments, **keywords)
-        return stock(*arguments, **keywords)
+        is_taken = any(isinstance(leaf, Tensor) and takes(leaf) for leaf in leaves)
+        return (kernel if is_taken else stock)(*arguments, **keywords)
 
     operator.py_impl(key)(chosen)
     operator._dispatch_cache.clear()
 
 
-def _is_on(value: Any, device_type: str) -> bool:
-    return isinstance(value, torch.Tensor) and value.device.type == device_type
+def _higher_order_kernel(operator: Any, key: Any) -> Callable[..., Any]:
+    """The kernel of PyTorch for a dispatch key. Without one, the next key's kernel is called."""
+    try:
+        kernel: Callable[..., Any] = operator.py_kernels[torch._ops.resolve_key(operator, key)]
+    except (NotImplementedError, KeyError):
+        return partial(_call_below, operator, torch._C.DispatchKeySet(key))
+    return kernel
+
+
+def _call_below(operator: Any, keys: Any, *arguments: Any, **keywords: Any) -> Any:
+    with torch._C._ExcludeDispatchKeyGuard(keys):
+        return operator(*arguments, **keywords)
 
 
 def forget_dispatch(overload: Any) -> None:
@@ -771,7 +786,7 @@ class SizeSymbols:
 
         class Symbols(ShapeEnv):
             def _log_guard(self, prefix: str, g: Any, forcing_spec: bool) -> None:
-                # That a size is neither 0 nor 1, PyTorch asks before it broadcasts.
+                # Before it broadcasts, PyTorch asks whether a size is 0 or 1.
                 if not (g.is_Relational and g.rel_op == "!=" and g.rhs in (0, 1)):
                     place = call_site(sys._getframe())
                     guards.append(SizeGuard(_python_text(g), f"{place}: " if place else ""))
@@ -861,8 +876,8 @@ def python_kernels() -> AbstractContextManager[Any]:
 
 
 _DECOMPOSED_EARLY = ("dropout", "gru", "lstm", "native_batch_norm")
-"""Operators that `python_kernels` decompose before a kernel of a backend is asked. Those of
-upsampling too, whose kernels in C++ are for sizes that are numbers."""
+"""Operators that `python_kernels` decompose before a kernel of a backend is asked. It
+also decomposes upsampling, whose kernels in C++ take sizes that are numbers."""
 
 
 @contextmanager
@@ -954,7 +969,7 @@ def storage_key(tensor: Tensor) -> int:
 
 def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
     """Fake tensors of the trace of torch.compile that is running, on another device, in the places
-    of tensors. Those of tensors that share memory share it too."""
+    of tensors. Fakes of tensors that share memory share it too."""
     context = TracingContext.try_get()
     assert context is not None
     mode = context.fake_mode

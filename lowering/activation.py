@@ -76,7 +76,7 @@ class _Active(RequestStack):
         self.words: Words = ()
         self.exporting = False  # graphs for an export hold references to computations
         self.installation = Installation()
-        # What is to be removed. It is empty, unless a removal failed.
+        # Installations to remove. The list is empty unless a removal failed.
         self.outdated: list[Installation] = []
 
     def checked(self, requests: Requests) -> Requests:

@@ -268,7 +268,7 @@ def _warning_of_jax(entry: Composite, function: Callable[..., Any]) -> Callable[
             warned.append(True)
             warnings.warn(
                 f"{entry.location}: {entry.qualified}: {function.__qualname__} was called with JAX"
-                " arrays, and is no composite there; decorate functions of JAX arrays with"
+                " arrays, and is not a composite there; decorate functions of JAX arrays with"
                 f' @composites.jax.composite("{entry.qualified}")',
                 CompositesWarning,
                 stacklevel=3,

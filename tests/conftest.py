@@ -1,4 +1,4 @@
-"""What all tests share: their environment, which is set before anything reads it."""
+"""The environment that all tests share, set before anything reads it."""
 
 import gc
 import sys
@@ -12,7 +12,7 @@ from composites_testing.file_times import FileTimes
 
 environment.prepare()
 
-# The scripts of benchmarks/ are no part of the installed package. The repository comes last on the
+# The scripts of benchmarks/ are not part of the installed package. The repository comes last on the
 # path, so that the packages which they import are those that are installed.
 REPOSITORY = str(Path(__file__).parents[1])
 if REPOSITORY not in sys.path:
@@ -53,8 +53,7 @@ def no_tensors_without_data(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def own_path() -> Iterator[None]:
-    """What a test's files put on the path stays with that test: one has a json.py, which processes
-    that later tests start would import."""
+    """Undo a test's changes of the path: one has a json.py that later processes would import."""
     before = list(sys.path)
     yield
     sys.path[:] = before

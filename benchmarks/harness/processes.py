@@ -28,14 +28,14 @@ def alone(function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
 
 
 def each_in_processes(
-    function: Callable[[T], R], given: Sequence[T], of_a_process: int
+    function: Callable[[T], R], items: Sequence[T], of_a_process: int
 ) -> Iterator[R | BrokenProcessPool]:
     """The results of calls, in processes that each make a few of them. Where a process ends, the
     call that was running has the error as its result, and another process makes the next ones."""
     # A pool for each: with max_tasks_per_child, those of Python 3.11 can wait forever
     # (python/cpython#115634).
-    for start in range(0, len(given), of_a_process):
-        left = list(given[start : start + of_a_process])
+    for start in range(0, len(items), of_a_process):
+        left = list(items[start : start + of_a_process])
         while left:
             with new_process() as process:
                 try:

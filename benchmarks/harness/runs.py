@@ -94,9 +94,9 @@ def measured(
         yield one
 
 
-def failures(found: Iterable[Measured[Any]]) -> str | None:
+def failures(measured: Iterable[Measured[Any]]) -> str | None:
     """The cases that have failed, for `sys.exit`, or None."""
-    failed = [f"not measured: {one.name}: {one.failure}" for one in found if one.failure]
+    failed = [f"not measured: {one.name}: {one.failure}" for one in measured if one.failure]
     return "\n".join(failed) or None
 
 

@@ -56,7 +56,7 @@ def cross_entropy_in_rows(
 
     chosen = _class(target, classes, ignore_index)
     weights = _weights(chosen, weight)
-    # What an ignored row holds does not count, also if it is not finite.
+    # Values of an ignored row do not count, even if they are not finite.
     losses = jnp.where(chosen < 0, 0, (maxima - _of_class(self, chosen) + log_sums) * weights)
     loss = _reduced(losses, weights, reduction)
     if label_smoothing:

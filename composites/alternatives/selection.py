@@ -18,7 +18,7 @@ def top_k(
     self: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Array, Array]:
     """`aten::topk` of the last dimension. The order is the total one of floats, as in the stock
-    lowering: what is not a number is the largest, or with a sign the smallest."""
+    lowering: NaN is the largest, and NaN with its sign bit set the smallest."""
     count = self.shape[-1]
     places = lax.broadcasted_iota(jnp.int64, self.shape, self.ndim - 1)
     ordered = _in_order(lax.bitcast_convert_type(self, INTEGERS[self.dtype.itemsize]))

@@ -67,9 +67,9 @@ def changes(old: Lock, new: Lock) -> tuple[Change, ...]:
     return tuple(differences)
 
 
-def broken(found: Sequence[Change]) -> tuple[Change, ...]:
+def broken(changes: Sequence[Change]) -> tuple[Change, ...]:
     """The changes that need a new version and have none."""
-    return tuple(change for change in found if change.verdict is Verdict.BROKEN)
+    return tuple(change for change in changes if change.verdict is Verdict.BROKEN)
 
 
 def following(old: Lock, new: Lock) -> Lock:

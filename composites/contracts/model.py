@@ -56,7 +56,7 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Which calls become the composite."""
+    """Conditions under which a call becomes the composite."""
 
     __pydantic_config__: ClassVar = STRICT
 
@@ -91,7 +91,7 @@ class Contract:
     entry: str
     """The entry's name with its namespace."""
     composite: str
-    """The composite's name in StableHLO. That of a derived backward ends in `_backward`."""
+    """The composite's name in StableHLO. It ends in `_backward` if the backward is derived."""
     version: int
     decomposition: str
     """The decomposition as in the registry: `native`, or the name of a function."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jax import Array
 
-# What a transform is divided by, as PyTorch's operators number it: nothing, the square root of its
+# Divisors of a transform, as PyTorch's operators number them: nothing, the square root of its
 # size, or its size.
 _FORWARD = ("backward", "ortho", "forward")
 _INVERSE = ("forward", "ortho", "backward")

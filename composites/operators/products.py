@@ -85,11 +85,11 @@ def _product(
 
 
 def _added(
-    operator: str, self: Tensor, product: Tensor, given: torch.dtype, beta: float, alpha: float
+    operator: str, self: Tensor, product: Tensor, dtype: torch.dtype, beta: float, alpha: float
 ) -> Tensor:
-    if self.dtype not in (given, product.dtype):
+    if self.dtype not in (dtype, product.dtype):
         raise InvalidCallError(
-            f"{operator}: self must be of the matrices' dtype {given} or of out_dtype"
+            f"{operator}: self must be of the matrices' dtype {dtype} or of out_dtype"
             f" {product.dtype}, but got {self.dtype}"
         )
     try:

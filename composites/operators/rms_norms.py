@@ -176,7 +176,8 @@ def gemma_rms_norm_backward(
     inverse_rms: Tensor,
     normalized_shape: Sequence[int],
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of `gemma_rms_norm_with_root`. That of the weight is that of 1 + weight."""
+    """The gradients of `gemma_rms_norm_with_root`. The gradient of the weight equals
+    the gradient of `1 + weight`."""
     return rms_norm_backward(grad_output, input, 1.0 + weight, inverse_rms, normalized_shape)
 
 
@@ -188,7 +189,8 @@ def rms_norm_gated_backward(
     inverse_rms: Tensor,
     group_size: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of `rms_norm_gated_with_root`. That of an absent gate means nothing."""
+    """The gradients of `rms_norm_gated_with_root`. If there is no gate, ignore its
+    gradient."""
     grouped = in_groups(gated(input, gate), group_size)
     of_normed = in_groups(grad_output * weight, group_size)
     of_grouped, _ = rms_norm_backward(of_normed, grouped, None, inverse_rms, [group_size])

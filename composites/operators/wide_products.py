@@ -1,7 +1,7 @@
 """Operators for matrix products and convolutions whose result is wider than their operands.
 
 In PyTorch 2.9, `mm(…, out_dtype=)` has neither an XLA kernel nor a derivative, and torch_xla cannot
-express a product of narrow operands with a wide result. The two operators here can be traced,
+express a product whose result is wider than its operands. The two operators here can be traced,
 compiled and differentiated like any other. On XLA each is one HLO instruction
 (`lowering.frontends.torch_xla.wide_products`):
 

@@ -285,15 +285,15 @@ def _load_files(files: Iterable[str]) -> tuple[Registry, ...]:
     return tuple(registries)
 
 
-def _load_announced(found: Announced, others: Iterable[Registry]) -> Registry | LeftOut:
+def _load_announced(announced: Announced, others: Iterable[Registry]) -> Registry | LeftOut:
     try:
-        registry = replace(load_registry(found.path), package=found.package)
+        registry = replace(load_registry(announced.path), package=announced.package)
     except RegistryError as error:
-        return LeftOut(found.package, str(error))
+        return LeftOut(announced.package, str(error))
     except (Exception, SystemExit) as error:  # of a vendor's module that an entry names
-        return LeftOut(found.package, f"{found.path}: {type(error).__name__}: {error}")
+        return LeftOut(announced.package, f"{announced.path}: {type(error).__name__}: {error}")
     problems = _clashes(registry, others)
-    return LeftOut(found.package, str(RegistryError(problems))) if problems else registry
+    return LeftOut(announced.package, str(RegistryError(problems))) if problems else registry
 
 
 def _clashes(registry: Registry, others: Iterable[Registry]) -> list[Problem]:

@@ -155,11 +155,11 @@ class Selection(Generic[K]):
         self.declined(self.asked, reason)
 
 
-def _same(found: Any, allowed: Any) -> bool:
+def _same(value: Any, allowed: Any) -> bool:
     """Return whether a value equals one of the file. Floats are attributes of 32 bits."""
-    if isinstance(found, float) and isinstance(allowed, int | float):
-        return ctypes.c_float(found).value == ctypes.c_float(allowed).value
-    return bool(found == allowed) and isinstance(found, bool) == isinstance(allowed, bool)
+    if isinstance(value, float) and isinstance(allowed, int | float):
+        return ctypes.c_float(value).value == ctypes.c_float(allowed).value
+    return bool(value == allowed) and isinstance(value, bool) == isinstance(allowed, bool)
 
 
 def _either(values: Sequence[Any]) -> str:

@@ -449,8 +449,8 @@ class _EntryReader:
             yield caught, target
 
     def _example(self, operator: Operator | None) -> Iterator[tuple[str, Any]]:
-        """The arguments of the example call. Those of a Python function are checked when it is
-        called."""
+        """The arguments of the example call. Arguments of a Python function are checked when it
+        is called."""
         known = names(operator.arguments) if operator is not None else []
         argument_tensors = operator.tensors if operator is not None else ()
         for name, value in self.entry.example.items():

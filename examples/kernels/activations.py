@@ -32,7 +32,7 @@ class Kernels:
     """For `bind`: by composite, a JAX function that calls the kernel."""
 
     def calls(self) -> dict[str, int]:
-        """How often each kernel ran since it was loaded, by composite."""
+        """The number of runs of each kernel since it was loaded, by composite."""
         count = self.library.composites_calls
         count.restype = ctypes.c_int64
         return {f"ptxla.{name}": count(name.encode()) for name in NAMES}

@@ -86,9 +86,9 @@ def from_adaptive_avg_pool2d(
 ) -> Tensor:
     """Adapt `aten::adaptive_avg_pool2d` if the input's sizes are multiples of the output's."""
     sizes = list(zip(self.shape[-2:], _pair(output_size), strict=True))
-    if any(n == 0 or n % wanted for n, wanted in sizes):
+    if any(n == 0 or n % size for n, size in sizes):
         raise UnsupportedCallError("the windows have different sizes")
-    kernel = [n // wanted for n, wanted in sizes]
+    kernel = [n // size for n, size in sizes]
     return composite(
         self,
         kernel_size=kernel,
@@ -128,7 +128,7 @@ def _pair(sizes: Sequence[int]) -> list[int]:
 def _is_same(
     shape: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int]
 ) -> bool:
-    """Whether this is TensorFlow's SAME padding, which gives `ceil(size / stride)` outputs."""
+    """Return whether this is TensorFlow's SAME padding, with `ceil(size / stride)` outputs."""
     for size, window, step, pad in zip(shape, kernel, stride, padding, strict=True):
         needed = max(0, (-(-size // step) - 1) * step + window - size)
         if needed != 2 * pad:
@@ -153,8 +153,8 @@ def to_embedding_lookup(
     sparse: bool = False,
 ) -> Tensor:
     """Adapt `aten::embedding`. The cast and the reshapes stay outside the composite."""
-    found = composite(indices.reshape(-1).to(torch.int32), weight)
-    return found.reshape(*indices.shape, weight.shape[1])
+    rows = composite(indices.reshape(-1).to(torch.int32), weight)
+    return rows.reshape(*indices.shape, weight.shape[1])
 
 
 def embedding_dense_backward(
@@ -375,10 +375,10 @@ def slice(x: Tensor, begin: Tensor, sizes: Sequence[int]) -> Tensor:
 
 
 def slice_of(x: Tensor, begin: Tensor, size: Tensor, *, sizes: Sequence[int]) -> Tensor:
-    """What `slice` is. `size` has the same numbers as `sizes`, for the consumer."""
-    for dim, (length, wanted) in enumerate(zip(x.shape, sizes, strict=True)):
-        first = begin[dim].clamp(0, length - wanted)
-        x = x.index_select(dim, first + torch.arange(wanted, device=x.device))
+    """The decomposition of `slice`. `size` repeats `sizes` as an attribute for the consumer."""
+    for dim, (length, width) in enumerate(zip(x.shape, sizes, strict=True)):
+        first = begin[dim].clamp(0, length - width)
+        x = x.index_select(dim, first + torch.arange(width, device=x.device))
     return x
 
 
@@ -417,7 +417,7 @@ def random_uniform(like: Tensor, seed: int = 0, seed2: int = 0) -> Tensor:
 
 
 def random_uniform_of(shape: Tensor, sizes: Sequence[int], *, seed: int, seed2: int) -> Tensor:
-    """What `random_uniform` is. `shape` has the numbers of `sizes`, for the consumer."""
+    """The decomposition of `random_uniform`. `shape` repeats `sizes` for the consumer."""
     places = torch.arange(math.prod(sizes), device=shape.device)
     bits = _mixed(_mixed(_mixed(places) + seed % 2**32) + seed2 % 2**32)
     return ((bits >> 8).to(torch.float32) / 2**24).reshape(sizes)

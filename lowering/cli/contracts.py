@@ -135,10 +135,10 @@ def _needs(needed: Sequence[Change]) -> str:
     return f"the meaning changed and `version` was not raised; raise it for {subjects}"
 
 
-def _report_unknown(found: Sequence[Change]) -> None:
+def _report_unknown(changes: Sequence[Change]) -> None:
     from composites.contracts.changes import Verdict
 
-    for change in found:
+    for change in changes:
         if change.verdict is Verdict.UNKNOWN:
             warn(f"{change.subject}: {change.what}")
 

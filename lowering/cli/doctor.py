@@ -268,12 +268,12 @@ def installed_extra() -> str:
     return next(fitting, "torch-xla")
 
 
-def _fits(found: str | None, specifier: str) -> bool:
+def _fits(version: str | None, specifier: str) -> bool:
     from packaging.specifiers import SpecifierSet
     from packaging.version import InvalidVersion
 
     try:
-        return found is not None and SpecifierSet(specifier).contains(found, prereleases=True)
+        return version is not None and SpecifierSet(specifier).contains(version, prereleases=True)
     except InvalidVersion:
         return False
 

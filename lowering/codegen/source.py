@@ -149,7 +149,7 @@ def operator_name(entry: Composite) -> str:
     """Name of this project's own operator that represents an entry in compiled graphs."""
     name = f"{entry.namespace}__{entry.name}__v{entry.version}"
     # `a.b` and `a_b` are two entries.
-    return re.sub(r"[^a-zA-Z0-9_]", lambda found: f"_x{ord(found[0]):x}_", name)
+    return re.sub(r"[^a-zA-Z0-9_]", lambda match: f"_x{ord(match[0]):x}_", name)
 
 
 def _function_names(registry: Registry) -> dict[str, str]:

@@ -187,13 +187,13 @@ def lower_alternative(
 
 
 def backward_of(
-    backward: Decomposition, gradients: Sequence[str], wanted: Sequence[bool]
+    backward: Decomposition, gradients: Sequence[str], needed: Sequence[bool]
 ) -> Callable[[Mapping[str, Any]], list[Any]]:
     """An alternative's backward as a function of all values that it can take, by name.
 
     Args:
         gradients: the operands whose gradients it returns.
-        wanted: for each of `gradients`, whether somebody needs it. The others are None.
+        needed: for each of `gradients`, whether it is requested. The others are None.
     """
     target = backward.target
     assert target is not None
@@ -201,7 +201,7 @@ def backward_of(
     parameters = backward_parameters(function, target)
 
     def run(values: Mapping[str, Any]) -> list[Any]:
-        known = {**values, OUTPUT_MASK: tuple(wanted)}
+        known = {**values, OUTPUT_MASK: tuple(needed)}
         returned = function(**{name: known[name] for name in parameters if name in known})
         grads = list(returned) if isinstance(returned, list | tuple) else [returned]
         if len(grads) != len(gradients):
@@ -209,9 +209,9 @@ def backward_of(
                 f"it returns {len(grads)} gradients; return {len(gradients)}, of"
                 f" {', '.join(gradients)}"
             )
-        for name, gradient, asked in zip(gradients, grads, wanted, strict=True):
+        for name, gradient, asked in zip(gradients, grads, needed, strict=True):
             if asked and gradient is None:
                 raise TypeError(f"it returns None for the gradient of {name}")
-        return [gradient if asked else None for gradient, asked in zip(grads, wanted, strict=True)]
+        return [gradient if asked else None for gradient, asked in zip(grads, needed, strict=True)]
 
     return run

@@ -157,7 +157,7 @@ class BackwardSpec:
     """The types of the forward's operands; None for an absent one."""
     present: tuple[bool, ...]
     """For each result of the forward, whether the backward takes a gradient of it."""
-    wanted: tuple[bool, ...]
+    needed: tuple[bool, ...]
     """For each operand of the forward, whether the backward returns its gradient."""
     taken: tuple[int, ...]
     """See `taken_by_derived`. Of an operand that is not among them, only the type matters."""
@@ -184,7 +184,7 @@ class BackwardSpec:
         *,
         replaces: bool = True,
     ) -> list[Any]:
-        """The gradients that are wanted, of a function of the forward's operands.
+        """The requested gradients of a function of the forward's operands.
 
         Args:
             values: the backward's operands.
@@ -204,7 +204,7 @@ class BackwardSpec:
             if target is None and n in saved and replaces
         }
         with handled(framework.replacement(intermediates) if replaces else None):
-            gradients = framework.gradients_of(run, inputs, self.wanted, grads)
+            gradients = framework.gradients_of(run, inputs, self.needed, grads)
         return [gradient for gradient in gradients if gradient is not None]
 
     def named(self, values: Sequence[Any]) -> dict[str, Any]:

@@ -46,9 +46,9 @@ def values(literal: Any) -> Values | None:
     return flat.reshape(shape)
 
 
-def is_number(found: Values, number: int) -> bool:
+def is_number(values: Values, number: int) -> bool:
     """Return whether a value equals `number`, which is 0 or 1. A negative zero does not equal 0."""
-    return found.ndim == 0 and bool(found == number) and not np.signbit(found.astype(np.float64))
+    return values.ndim == 0 and bool(values == number) and not np.signbit(values.astype(np.float64))
 
 
 def fold(operation: str, left: Values, right: Values) -> Values | None:
@@ -63,19 +63,19 @@ def fold(operation: str, left: Values, right: Values) -> Values | None:
         return _finite(np.asarray(compute(left, right)))
 
 
-def convert(found: Values, element_type: int) -> Values | None:
+def convert(values: Values, element_type: int) -> Values | None:
     """Values converted to another type, with one rounding; None if the conversion is not folded."""
     name = hlo_proto.ELEMENT_TYPE_NAMES.get(element_type)
-    if name is None or name not in _NUMBERS or found.dtype.itemsize == 2:
+    if name is None or name not in _NUMBERS or values.dtype.itemsize == 2:
         return None
     if name in _TABLES:
-        converted = found.astype(numpy_dtype(name))
-        exact = found.dtype.kind != "f" and name != "i1" and np.array_equal(converted, found)
+        converted = values.astype(numpy_dtype(name))
+        exact = values.dtype.kind != "f" and name != "i1" and np.array_equal(converted, values)
         return converted if exact else None
-    if found.ndim:
+    if values.ndim:
         return None
-    wide = found.astype(np.float64)
-    if found.dtype.kind != "f" and int(wide) != int(found):  # it would be rounded twice
+    wide = values.astype(np.float64)
+    if values.dtype.kind != "f" and int(wide) != int(values):  # it would be rounded twice
         return None
     with np.errstate(over="ignore"):
         single = wide.astype(np.float32)
@@ -84,21 +84,21 @@ def convert(found: Values, element_type: int) -> Values | None:
         return _finite((single if name == "bf16" else wide).astype(numpy_dtype(name)))
 
 
-def _finite(found: Values) -> Values | None:
-    return found if np.all(np.isfinite(found)) else None
+def _finite(values: Values) -> Values | None:
+    return values if np.all(np.isfinite(values)) else None
 
 
-def literal_of(found: Values, shape: Any) -> Any | None:
+def literal_of(values: Values, shape: Any) -> Any | None:
     """Values as a literal: a scalar if all are equal; None if the table is too large to print.
 
     Args:
         shape: the shape of the values (protobuf), with the element type.
     """
-    if not found.size:
+    if not values.size:
         return None
-    if np.any(found != found.flat[0]):
-        large = found.dtype == np.bool_ and found.size > LARGEST_BOOLEAN_CONSTANT
-        return None if large else hlo_proto.literal(found, shape)
+    if np.any(values != values.flat[0]):
+        large = values.dtype == np.bool_ and values.size > LARGEST_BOOLEAN_CONSTANT
+        return None if large else hlo_proto.literal(values, shape)
     scalar = hlo_proto.Shape(element_type=shape.element_type, layout=shape.layout)
     scalar.layout.minor_to_major[:] = []
-    return hlo_proto.literal(found.ravel()[:1], scalar)
+    return hlo_proto.literal(values.ravel()[:1], scalar)

@@ -60,7 +60,7 @@ def _groups(
         if len(group) > 1:
             taken |= {item.id for item in group}
             yield group
-            # What follows a member follows all of them now.
+            # Instructions that follow one member follow all of them now.
             whole = set().union(*(below[item.id] for item in group), (item.id for item in group))
             for known in below.values():
                 if any(item.id in known for item in group):

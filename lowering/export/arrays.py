@@ -45,14 +45,14 @@ def check_array(name: str, value: Any) -> None:
         )
 
 
-def check_type(value: Value, given: Any) -> None:
+def check_type(value: Value, actual: Any) -> None:
     """Raise if an array has another shape or dtype than the input."""
-    check_array(value.name, given)
-    if tuple(given.shape) != value.shape:
+    check_array(value.name, actual)
+    if tuple(actual.shape) != value.shape:
         raise ProgramError(
-            f"{value.name} has shape {value.shape}, but its value has shape {tuple(given.shape)}"
+            f"{value.name} has shape {value.shape}, but its value has shape {tuple(actual.shape)}"
         )
-    dtype = dtype_name(given)
+    dtype = dtype_name(actual)
     expected = BY_NAME[value.dtype].numpy if value.dtype in BY_NAME else value.dtype
     if dtype != expected:
         raise ProgramError(f"{value.name} has dtype {expected}, but its value has {dtype}")

@@ -77,7 +77,7 @@ def read(inputs: Sequence[Value], folder: str | os.PathLike[str]) -> Weights:
     missing = [value.name for value in inputs if value.name not in values]
     if missing:
         raise ProgramError(
-            f"{path} is no checkpoint of this program: it lacks {', '.join(missing[:5])}; give"
+            f"{path} is not a checkpoint of this program: it lacks {', '.join(missing[:5])}; give"
             " weights that others wrote to init"
         )
     weights = first_weights(inputs, values)

@@ -109,23 +109,23 @@ def _evaluated(text: str, sizes: Mapping[str, int]) -> int:
     )
 
 
-def checked_sizes(dimensions: Sequence[Dimension], given: Mapping[str, Any]) -> dict[str, int]:
+def checked_sizes(dimensions: Sequence[Dimension], sizes: Mapping[str, Any]) -> dict[str, int]:
     """One size for each dimension, as somebody has given them.
 
     Raises:
         ProgramError: one is missing, unknown, or one that the dimension cannot have.
     """
     known = [dimension.name for dimension in dimensions]
-    for name in given:
+    for name in sizes:
         if name not in known:
             raise ProgramError(
                 f"the program has no dimension {name!r}{did_you_mean(name, known)}; it has:"
                 f" {', '.join(known) or 'none that varies'}"
             )
-    missing = [name for name in known if name not in given]
+    missing = [name for name in known if name not in sizes]
     if missing:
         raise ProgramError(f"sizes are missing: {', '.join(missing)}")
-    return {dimension.name: dimension.check(given[dimension.name]) for dimension in dimensions}
+    return {dimension.name: dimension.check(sizes[dimension.name]) for dimension in dimensions}
 
 
 def sizes_of(

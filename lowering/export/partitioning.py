@@ -34,9 +34,7 @@ def annotation(
     def inside(text: str, rank: int) -> str:
         spec = mesh.spec_of(text, rank)
         if spec is None:
-            raise ExportError(
-                f"the module marks a value as {text}, which is no division of the mesh"
-            )
+            raise ExportError(f"the module marks a value as {text}, which does not divide the mesh")
         return mesh.text(spec, form)
 
     return partial(

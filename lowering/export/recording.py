@@ -130,7 +130,7 @@ def _sharded(
         if name in shapes:
             known[name] = mesh.spec_of(mark, len(shapes[name]))
             if known[name] is None:
-                raise ExportError(f"{name} is marked as {mark}, which is no division of the mesh")
+                raise ExportError(f"{name} is marked as {mark}, which does not divide the mesh")
     specs = of_inputs(mesh, {escape(n): s for n, s in known.items()} | dict(shardings), shapes)
     return (
         tuple(replace(value, sharding=specs.get(value.name)) for value in inputs),

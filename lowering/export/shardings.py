@@ -46,24 +46,24 @@ class DeviceMesh:
     """Names and sizes."""
 
     @classmethod
-    def of(cls, given: Any) -> DeviceMesh:
+    def of(cls, mesh: Any) -> DeviceMesh:
         """A mesh from a mapping of names to sizes, a mesh of jax, or one of torch_xla.
 
         Raises:
             ExportError: it is none of these, has an axis without a name or a size, or its devices
                 are in another order.
         """
-        if isinstance(given, DeviceMesh):
-            return given
-        sizes = given if isinstance(given, Mapping) else getattr(given, "shape", None)
-        if hasattr(given, "mesh_shape"):  # torch_xla's, which has a method `shape`
-            if list(given.device_ids) != sorted(given.device_ids):
+        if isinstance(mesh, DeviceMesh):
+            return mesh
+        sizes = mesh if isinstance(mesh, Mapping) else getattr(mesh, "shape", None)
+        if hasattr(mesh, "mesh_shape"):  # torch_xla's, which has a method `shape`
+            if list(mesh.device_ids) != sorted(mesh.device_ids):
                 raise ExportError("the devices of the mesh must be in the order of their numbers")
-            sizes = dict(zip(given.axis_names or (), given.mesh_shape, strict=False))
+            sizes = dict(zip(mesh.axis_names or (), mesh.mesh_shape, strict=False))
         if not isinstance(sizes, Mapping) or not sizes:
             raise ExportError(
                 "mesh: write names and sizes of its axes, such as {'data': 2, 'model': 4}, or pass"
-                f" a mesh of jax or torch_xla whose axes have names, not {given!r}"
+                f" a mesh of jax or torch_xla whose axes have names, not {mesh!r}"
             )
         for name, size in sizes.items():
             if not (isinstance(name, str) and name.isidentifier()):
@@ -98,11 +98,11 @@ class DeviceMesh:
         sizes = dict(self.axes)
         return prod(sizes[name] for name in axes)
 
-    def spec(self, given: Any, shape: Sequence[int], name: str) -> Spec:
+    def spec(self, spec: Any, shape: Sequence[int], name: str) -> Spec:
         """A spec as somebody writes it, for a value of a shape.
 
         Args:
-            given: an axis, several, or None for each dimension; the last ones may be missing. A
+            spec: an axis, several, or None for each dimension; the last ones may be missing. A
                 `jax.sharding.PartitionSpec` is one too, without dimensions that it leaves open,
                 `reduced` and `unreduced`.
             name: of the value, for messages.
@@ -111,21 +111,21 @@ class DeviceMesh:
             ExportError: it does not fit the mesh or the shape.
         """
         # An iterator would be empty for the next value that its pattern means.
-        if isinstance(given, str | Mapping | Set | Iterator) or not isinstance(given, Iterable):
-            raise ExportError(_no_spec(given, name))
+        if isinstance(spec, str | Mapping | Set | Iterator) or not isinstance(spec, Iterable):
+            raise ExportError(_no_spec(spec, name))
         # Of a PartitionSpec with these, jax 0.7.1 tells the rest alone, and newer releases raise.
-        if getattr(given, "unreduced", None) or getattr(given, "reduced", None):
-            raise ExportError(_no_spec(given, name))
-        parts = tuple(given)
+        if getattr(spec, "unreduced", None) or getattr(spec, "reduced", None):
+            raise ExportError(_no_spec(spec, name))
+        parts = tuple(spec)
         if len(parts) > len(shape):
             raise ExportError(
-                f"the sharding of {name} has {len(parts)} dimensions, {given!r}, and the value"
+                f"the sharding of {name} has {len(parts)} dimensions, {spec!r}, and the value"
                 f" {len(shape)}"
             )
         dimensions = []
         for part in parts:
             if part is not None and not isinstance(part, str | Sequence):
-                raise ExportError(_no_spec(given, name))
+                raise ExportError(_no_spec(spec, name))
             axes = () if part is None else (part,) if isinstance(part, str) else tuple(part)
             dimensions.append(axes)
         dimensions += [()] * (len(shape) - len(dimensions))
@@ -205,10 +205,10 @@ class DeviceMesh:
         return _transposed(self.sizes, self._tiles(spec)[1])
 
 
-def _no_spec(given: Any, name: str) -> str:
+def _no_spec(spec: Any, name: str) -> str:
     return (
         f"the sharding of {name} must have an axis or None for each dimension, such as"
-        f" ('model', None), not {given!r}"
+        f" ('model', None), not {spec!r}"
     )
 
 
@@ -260,13 +260,13 @@ def _comma(numbers: Sequence[int]) -> str:
 
 
 def of_inputs(
-    mesh: DeviceMesh, given: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
+    mesh: DeviceMesh, by_pattern: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[str, Spec]:
     """The specs of inputs by name.
 
     Args:
-        given: specs by pattern (`*`, `?`, `[…]`), of the names of inputs, or of parameters without
-            `param:`. The last pattern that a name has decides.
+        by_pattern: specs by pattern (`*`, `?`, `[…]`), of the names of inputs, or of parameters
+            without `param:`. The last pattern that matches a name decides.
         shapes: of all inputs. The state of an optimizer that has its parameter's shape is divided
             like it, unless a pattern names it.
 
@@ -274,7 +274,7 @@ def of_inputs(
         ExportError: a pattern means no input, or a spec does not fit.
     """
     specs: dict[str, Spec] = {}
-    for pattern, spec in given.items():
+    for pattern, spec in by_pattern.items():
         if not isinstance(pattern, str):
             raise ExportError(f"shardings: a pattern must be a string, not {pattern!r}")
         names = [name for name in shapes if _means(pattern, name)]

@@ -194,12 +194,12 @@ def _of_optimizer(module: Any, optimizer: Any) -> dict[str, Any]:
 
 
 def _check_complete(
-    inputs: Iterable[Value], values: Mapping[str, Any], given: Mapping[str, Any]
+    inputs: Iterable[Value], values: Mapping[str, Any], weights: Mapping[str, Any]
 ) -> None:
     missing = [value.name for value in inputs if value.name not in values]
     if not missing:
         return
-    unused = [_plain(name) for name in given if name not in values and _is_weight(name)]
+    unused = [_plain(name) for name in weights if name not in values and _is_weight(name)]
     shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if missing[5:] else "")
     if all(name.startswith("state:") for name in missing):
         raise ProgramError(
@@ -257,17 +257,17 @@ def _memory(value: Any) -> Any:
     return id(value)
 
 
-def flattened(prefix: str, given: Any) -> Iterator[tuple[str, Any]]:
+def flattened(prefix: str, argument: Any) -> Iterator[tuple[str, Any]]:
     """The leaves of an argument, by the names that an export gives them."""
-    if isinstance(given, Mapping):
-        for key, value in given.items():
+    if isinstance(argument, Mapping):
+        for key, value in argument.items():
             yield from flattened(_joined(prefix, key), value)
-    elif isinstance(given, list | tuple):
-        fields = getattr(given, "_fields", range(len(given)))
-        for key, value in zip(fields, given, strict=True):
+    elif isinstance(argument, list | tuple):
+        fields = getattr(argument, "_fields", range(len(argument)))
+        for key, value in zip(fields, argument, strict=True):
             yield from flattened(_joined(prefix, key), value)
     else:
-        yield prefix, given
+        yield prefix, argument
 
 
 def _joined(prefix: str, key: Any) -> str:

@@ -368,26 +368,26 @@ class Step:
             )
 
     def _check_arguments(
-        self, wanted: Mapping[str, Value], count: int, named: Mapping[str, Any]
+        self, inputs: Mapping[str, Value], count: int, named: Mapping[str, Any]
     ) -> None:
         """Arguments that the program does not read are an error, but for those before others."""
         read = [
             int(index)
-            for name in wanted
+            for name in inputs
             if (index := name.removeprefix("arg:").partition(".")[0]).isdigit()
         ]
         most = max(read, default=-1) + 1
         if count > most:
             raise ProgramError(
                 f"the batch has {count} positional arguments, and the program reads"
-                f" {most or 'none'} of them; it takes {_listed(wanted)}"
+                f" {most or 'none'} of them; it takes {_listed(inputs)}"
             )
-        tops = {name.removeprefix("kwarg:").partition(".")[0] for name in wanted}
+        tops = {name.removeprefix("kwarg:").partition(".")[0] for name in inputs}
         for name in named:
             if name not in tops:
                 raise ProgramError(
                     f"the program reads no argument {name!r}{did_you_mean(name, sorted(tops))}; it"
-                    f" takes {_listed(wanted)}. What was no tensor when it was exported is a"
+                    f" takes {_listed(inputs)}. What was no tensor when it was exported is a"
                     " constant of it"
                 )
 
@@ -490,17 +490,17 @@ def _suspects(kernels: PlacedKernels, message: str, platform: str) -> str:
     return f"; it has these kernels, none of which fails on operands of ones: {others}"
 
 
-def _batch_array(value: Value, given: Any) -> Any:
+def _batch_array(value: Value, argument: Any) -> Any:
     import numpy as np
 
-    if isinstance(given, bool | int | float) and not value.shape:
+    if isinstance(argument, bool | int | float) and not value.shape:
         dtype = numpy_dtype(value.dtype)
         integral = np.issubdtype(dtype, np.integer)
-        if isinstance(given, bool) == (dtype == np.bool_) and not (
-            integral and isinstance(given, float)
+        if isinstance(argument, bool) == (dtype == np.bool_) and not (
+            integral and isinstance(argument, float)
         ):
-            return np.asarray(given, dtype)
-    converted = array(value.name, given)
+            return np.asarray(argument, dtype)
+    converted = array(value.name, argument)
     # A copy: the loader may fill its memory again while the step still runs.
     return np.array(converted) if isinstance(converted, np.ndarray) else converted
 
@@ -511,8 +511,8 @@ def _arguments(batch: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
     return (tuple(batch) if isinstance(batch, list | tuple) else (batch,)), {}
 
 
-def _listed(wanted: Mapping[str, Value]) -> str:
-    return ", ".join(f"{name} ({value.type})" for name, value in wanted.items()) or "nothing"
+def _listed(inputs: Mapping[str, Value]) -> str:
+    return ", ".join(f"{name} ({value.type})" for name, value in inputs.items()) or "nothing"
 
 
 def _whole(value: Any) -> Any:

@@ -25,7 +25,7 @@ from lowering.stablehlo.passes.legalize_chlo import restore_operations
 from lowering.stablehlo.passes.strip_leftovers import strip_module_attributes
 from lowering.stablehlo.symbols import CALL, COMPOSITE
 
-# What is converted to the text that torch_xla's converter gives, but for folds of a few constants.
+# Instructions that become the text of torch_xla's converter, but for a few folded constants.
 # Others come as MHLO, which only XLA reads, or are custom calls that torch_xla replaces.
 _CONVERTED = PURE | {"call", "parameter", "rng", "rng-bit-generator"}
 
@@ -81,7 +81,7 @@ def to_located_stablehlo(hlo: bytes, modules: Mapping[str, bytes]) -> Module | N
 
 
 def _without_metadata(hlo: bytes) -> bytes:
-    """The module without metadata. Those of a module that JAX lowered name JAX's functions, and
+    """The module without metadata. If JAX lowered the module, metadata name JAX's functions and
     refer to a table of that module."""
     module = hlo_proto.Module.FromString(hlo)
     for computation in module.computations:

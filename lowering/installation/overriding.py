@@ -50,10 +50,10 @@ def guard_of(entry: Composite, original: Any, target: str) -> Guard | None:
     # An object may hold another function under the name of a method.
     names = tuple(name for name, value in members.items() if not isinstance(value, property))
 
-    def of_class(found: type) -> str | None:
+    def of_class(cls: type) -> str | None:
         for name, value in expected:
-            if getattr(found, name, None) is not value:
-                return overridden(members, found)
+            if getattr(cls, name, None) is not value:
+                return overridden(members, cls)
         return None
 
     # Dynamo does not trace it, and compiles again for another class.

@@ -103,9 +103,9 @@ def trace_example(entries: Entries, definition: Definition, example: ExampleCall
     floats = [n for n, array in enumerate(arrays) if jnp.issubdtype(array.dtype, jnp.inexact)]
     if floats and (definition.entry.derives or definition.backward is not None):
 
-        def total(*given: Any) -> Any:
+        def total(*selected: Any) -> Any:
             whole = list(arrays)
-            for place, array in zip(floats, given, strict=True):
+            for place, array in zip(floats, selected, strict=True):
                 whole[place] = array
             results = jax.tree.leaves(call(*whole))
             real = [r for r in results if jnp.issubdtype(r.dtype, jnp.inexact)]

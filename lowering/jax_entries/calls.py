@@ -118,7 +118,7 @@ class Call:
         spec, places = self._read
         missing = zip(spec.operands, places, strict=True)
         if any(operand is not None and place is None for operand, place in missing):
-            return "an operand is no array"
+            return "an operand is not an array"
         unmet = spec.unmet()
         if unmet is not None:
             return unmet
@@ -205,7 +205,7 @@ class Call:
 
     # ---- Rules: derivatives ----
 
-    def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
+    def differentiable(self, needed: tuple[bool, ...]) -> Kind | None:
         """See `Rules`."""
         entry, backward = self.definition.entry, self.definition.backward
         if entry.derives:
@@ -215,85 +215,85 @@ class Call:
         if not backward.entry.gradients:
             return self.kind
         known = frozenset(backward.entry.gradients)
-        asked = compress(self.spec.names(), self._whole(wanted))
+        asked = compress(self.spec.names(), self._whole(needed))
         return self.kind if known.issuperset(asked) else None
 
-    def pull_back(self, given: Cotangents) -> list[Any]:
+    def pull_back(self, cts: Cotangents) -> list[Any]:
         """See `Rules`."""
         backward = self.definition.backward
-        constant = self._constant_results(given.wanted)
-        grads = given.grads
+        constant = self._constant_results(cts.needed)
+        grads = cts.grads
         if constant:
-            reached = depends_on(self.kind.jaxpr, given.wanted)
+            reached = depends_on(self.kind.jaxpr, cts.needed)
             if any(grads[n] is not None and reached[n] for n in constant):
-                return self._transposed(given)
+                return self._transposed(cts)
             grads = [None if n in constant else grad for n, grad in enumerate(grads)]
             if all(grad is None for grad in grads):
-                chosen = compress(given.operands, given.wanted)
+                chosen = compress(cts.operands, cts.needed)
                 return [vary_alike([jnp.zeros(x.shape, x.dtype), x])[0] for x in chosen]
         # The gradients of PyTorch are the conjugates of those of JAX.
         grads = [grad if grad is None else _conjugate(grad) for grad in grads]
-        given = replace(given, grads=grads)
+        cts = replace(cts, grads=grads)
         if backward is None:
-            gradients = self._derived(given)
+            gradients = self._derived(cts)
         elif backward.entry.gradients:
-            gradients = self._explicit(backward, given)
+            gradients = self._explicit(backward, cts)
         else:
-            gradients = self._of_operator(backward, given)
+            gradients = self._of_operator(backward, cts)
         return [_conjugate(gradient) for gradient in gradients]
 
-    def _constant_results(self, wanted: tuple[bool, ...]) -> tuple[int, ...]:
+    def _constant_results(self, needed: tuple[bool, ...]) -> tuple[int, ...]:
         """The results to which PyTorch gives no gradient, by number."""
         if self.definition.own is not None:
-            reached = depends_on(self.kind.jaxpr, wanted)
+            reached = depends_on(self.kind.jaxpr, needed)
             return tuple(n for n, is_reached in enumerate(reached) if not is_reached)
         backward = self.definition.backward
         if backward is not None and backward.entry.gradients:
             return ()
-        return self._once(self._constant_in_pytorch, wanted)  # type: ignore[no-any-return]
+        return self._once(self._constant_in_pytorch, needed)  # type: ignore[no-any-return]
 
-    def _constant_in_pytorch(self, wanted: tuple[bool, ...]) -> tuple[int, ...]:
-        whole = self._whole(wanted)
+    def _constant_in_pytorch(self, needed: tuple[bool, ...]) -> tuple[int, ...]:
+        whole = self._whole(needed)
         differentiable = self._lowered(
             meaning.differentiable, self.definition, self.spec, self._types, whole
         )
         return tuple(n for n, has_one in enumerate(differentiable) if not has_one)
 
-    def _transposed(self, given: Cotangents) -> list[Any]:
+    def _transposed(self, cts: Cotangents) -> list[Any]:
         """The gradient of the decomposition, where PyTorch takes a result for a constant that the
         program differentiates."""
 
         def differentiated(*operands: Any) -> list[Any]:
             results = self.kind.decomposition(*operands)
-            return [r for r, grad in zip(results, given.grads, strict=True) if grad is not None]
+            return [r for r, grad in zip(results, cts.grads, strict=True) if grad is not None]
 
-        of_wanted = of_selected(differentiated, given.operands, given.wanted)
-        pull = jax.vjp(of_wanted, *compress(given.operands, given.wanted))[1]
-        return list(pull(given.present))
+        of_needed = of_selected(differentiated, cts.operands, cts.needed)
+        pull = jax.vjp(of_needed, *compress(cts.operands, cts.needed))[1]
+        return list(pull(cts.present))
 
-    def _derived(self, given: Cotangents) -> list[Any]:
-        values = [*meaning.spread(given.operands, self._types), *given.results]
-        saved = [values[n] for n in self._taken(len(given.grads))]
-        types = tuple(map(strong_or_none, given.grads))
-        backward = self.backward_kind(types, given.wanted, tuple(map(strong_or_none, saved)))
-        return bind(backward, [*given.present, *(value for value in saved if value is not None)])
+    def _derived(self, cts: Cotangents) -> list[Any]:
+        values = [*meaning.spread(cts.operands, self._types), *cts.results]
+        saved = [values[n] for n in self._taken(len(cts.grads))]
+        types = tuple(map(strong_or_none, cts.grads))
+        backward = self.backward_kind(types, cts.needed, tuple(map(strong_or_none, saved)))
+        return bind(backward, [*cts.present, *(value for value in saved if value is not None)])
 
     def backward_kind(
         self,
         grads: tuple[Any | None, ...],
-        wanted: tuple[bool, ...],
+        needed: tuple[bool, ...],
         saved: tuple[Any | None, ...],
     ) -> Kind:
         """The derived backward, a composite of its own."""
-        return self._once(self._make_backward, grads, wanted, saved)  # type: ignore[no-any-return]
+        return self._once(self._make_backward, grads, needed, saved)  # type: ignore[no-any-return]
 
     def _make_backward(
         self,
         grads: tuple[Any | None, ...],
-        wanted: tuple[bool, ...],
+        needed: tuple[bool, ...],
         saved: tuple[Any | None, ...],
     ) -> Kind:
-        derived = self._backward_spec(grads, wanted)
+        derived = self._backward_spec(grads, needed)
         operands = [*(grad for grad in grads if grad is not None), *saved]
         function = self._lowered(meaning.backward, self.definition, derived, operands)
         if derived.unsaved:
@@ -302,14 +302,14 @@ class Call:
             types = [type_ for type_ in (*operands, *unsaved) if type_ is not None]
             read = reads(self._lowered(trace, whole, types))
             derived.refuse_unsaved(read[len(read) - len(unsaved) :])
-        return self._backward_of(function, grads, wanted, saved)
+        return self._backward_of(function, grads, needed, saved)
 
-    def _backward_spec(self, grads: Sequence[Any | None], wanted: tuple[bool, ...]) -> BackwardSpec:
+    def _backward_spec(self, grads: Sequence[Any | None], needed: tuple[bool, ...]) -> BackwardSpec:
         return BackwardSpec(
             self.spec,
             self._types,
             present=tuple(grad is not None for grad in grads),
-            wanted=self._whole(wanted),
+            needed=self._whole(needed),
             taken=self._taken(len(grads)),
         )
 
@@ -317,19 +317,19 @@ class Call:
         self,
         function: Callable[..., Any],
         grads: tuple[Any | None, ...],
-        wanted: tuple[bool, ...],
+        needed: tuple[bool, ...],
         saved: tuple[Any | None, ...],
     ) -> Kind:
         """The derived backward that a function of gradients and saved values computes."""
         entry = self.definition.entry
         present = [type_ for type_ in (*grads, *saved) if type_ is not None]
-        mask = attribute_types.boolean_list(self._whole(wanted))
+        mask = attribute_types.boolean_list(self._whole(needed))
         return Kind(
             entry.backward_name,
             entry.version,
             texts({**self._attributes, "output_mask": mask}),
             self._lowered(trace, function, present),
-            DerivedBackward(self, grads, wanted, saved),
+            DerivedBackward(self, grads, needed, saved),
         )
 
     def _taken(self, results: int) -> tuple[int, ...]:
@@ -346,25 +346,25 @@ class Call:
             if type_ is not None
         )
 
-    def _whole(self, wanted: Sequence[bool]) -> tuple[bool, ...]:
-        """`wanted`, with absent operands."""
-        rest = iter(wanted)
+    def _whole(self, needed: Sequence[bool]) -> tuple[bool, ...]:
+        """`needed`, with absent operands."""
+        rest = iter(needed)
         return tuple(type_ is not None and next(rest) for type_ in self._types)
 
-    def _explicit(self, backward: Definition, given: Cotangents) -> list[Any]:
+    def _explicit(self, backward: Definition, cts: Cotangents) -> list[Any]:
         """The gradients of an entry without an operator."""
-        operands = list(meaning.spread(given.operands, self._types))
-        named = named_values(self.spec, operands, given.results, (), given.grads)
+        operands = list(meaning.spread(cts.operands, self._types))
+        named = named_values(self.spec, operands, cts.results, (), cts.grads)
         parameters = [argument.name for argument in backward.signature.arguments]
         returned = self.invoke(backward, {n: named[n] for n in parameters if n in named})
         by_name = gradients_by_name(self.spec, returned, backward.entry)
         of_each = gradients_by_operand(self.spec, by_name, backward.entry)
-        return list(compress(of_each, self._whole(given.wanted)))
+        return list(compress(of_each, self._whole(cts.needed)))
 
-    def _of_operator(self, backward: Definition, given: Cotangents) -> list[Any]:
+    def _of_operator(self, backward: Definition, cts: Cotangents) -> list[Any]:
         """The gradients as PyTorch's autograd computes them, with the composite of an operator."""
-        types = tuple(map(strong_or_none, given.grads))
-        after = self.operator_after(backward, types, given.wanted)
+        types = tuple(map(strong_or_none, cts.grads))
+        after = self.operator_after(backward, types, cts.needed)
 
         def claim(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
             if target != after.backward:
@@ -373,17 +373,17 @@ class Call:
             named = dict(zip(names, arguments, strict=False)) | keywords
             return self.invoke(backward, named)
 
-        arrays = [*given.present, *given.operands]
-        return self._lowered(after.run, arrays, given.results, claim)
+        arrays = [*cts.present, *cts.operands]
+        return self._lowered(after.run, arrays, cts.results, claim)
 
     def operator_after(
-        self, backward: Definition, grads: tuple[Any | None, ...], wanted: tuple[bool, ...]
+        self, backward: Definition, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
     ) -> meaning.OperatorBackward:
         """The computation of PyTorch's autograd after the operator of this entry."""
-        return self._once(self._operator_after, backward, grads, wanted)  # type: ignore[no-any-return]
+        return self._once(self._operator_after, backward, grads, needed)  # type: ignore[no-any-return]
 
     def _operator_after(
-        self, backward: Definition, grads: tuple[Any | None, ...], wanted: tuple[bool, ...]
+        self, backward: Definition, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
     ) -> meaning.OperatorBackward:
         definition, op = self.definition, backward.entry.op
         assert op is not None
@@ -394,7 +394,7 @@ class Call:
             self.spec,
             self._types,
             grads,
-            self._whole(wanted),
+            self._whole(needed),
             find_overload(find_operator(op)),
         )
 
@@ -448,11 +448,11 @@ class BackwardRules(ABC):
         """The backward of the forward with one more dimension at the front of these operands. None
         if there is none."""
 
-    def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
+    def differentiable(self, needed: tuple[bool, ...]) -> Kind | None:
         """See `Rules`."""
         return None
 
-    def pull_back(self, given: Cotangents) -> list[Any]:
+    def pull_back(self, cts: Cotangents) -> list[Any]:
         """See `Rules`."""
         raise AssertionError("the gradient of the decomposition is taken")
 
@@ -467,12 +467,12 @@ class DerivedBackward(BackwardRules):
 
     forward: Call
     grads: tuple[Any | None, ...]
-    wanted: tuple[bool, ...]
+    needed: tuple[bool, ...]
     saved: tuple[Any | None, ...]
 
     @property
     def kind(self) -> Kind:
-        return self.forward.backward_kind(self.grads, self.wanted, self.saved)
+        return self.forward.backward_kind(self.grads, self.needed, self.saved)
 
     def moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
         rest = iter(axes)
@@ -487,7 +487,7 @@ class DerivedBackward(BackwardRules):
         ]
         grads, saved = tuple(types[: len(self.grads)]), tuple(types[len(self.grads) :])
         try:
-            return forward.backward_kind(grads, self.wanted, saved)
+            return forward.backward_kind(grads, self.needed, saved)
         except (LoweringError, InvalidCallError):  # the gradients are not those of such a call
             return None
 

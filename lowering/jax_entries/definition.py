@@ -107,7 +107,7 @@ class Definition:
 
 
 def definitions(catalog: Catalog) -> Iterator[Definition]:
-    """All entries of a catalog. Those of vendors come first."""
+    """All entries of a catalog. Entries of vendors come first."""
     for registry in catalog.registries:
         for entry in catalog.highest(registry.composites):
             yield Definition(entry, registry)

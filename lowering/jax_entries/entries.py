@@ -43,7 +43,7 @@ class Entries:
         exact = [e for e in self._catalog.find(name) if name in (e.name, e.qualified, e.identity)]
         if not exact:
             raise AllowlistError(
-                f"{name!r} is no entry, but a composite or a group; write one of"
+                f"{name!r} is a composite or a group, not an entry; write one of"
                 f" {', '.join(e.name for e in self._catalog.find(name))}"
             )
         definition = self._definitions.get(exact[0].identity)

@@ -133,7 +133,7 @@ def differentiable(
     definition: Definition,
     spec: CallSpec,
     types: Sequence[Any | None],
-    wanted: Sequence[bool],
+    needed: Sequence[bool],
 ) -> tuple[bool, ...]:
     """For each result, whether PyTorch gives it a gradient."""
     if definition.is_jax:
@@ -144,7 +144,7 @@ def differentiable(
         with torch.enable_grad():  # type: ignore[no-untyped-call]
             leaves = [
                 t if t is None else t.detach().requires_grad_(asked)
-                for t, asked in zip(operands, wanted, strict=True)
+                for t, asked in zip(operands, needed, strict=True)
             ]
             results = definition.entry.exposed(spec.call(definition.function, *leaves))
         requires_grad[:] = [result.requires_grad for result in pytree.tree_leaves(results)]
@@ -164,12 +164,12 @@ class OperatorBackward:
         spec: CallSpec,
         types: Sequence[Any | None],
         grads: Sequence[Any | None],
-        wanted: Sequence[bool],
+        needed: Sequence[bool],
         backward: Any,
     ) -> None:
         present = tuple(grad is not None for grad in grads)
         every = tuple(range(len(types)))
-        derived = BackwardSpec(spec, types, present, tuple(wanted), every)
+        derived = BackwardSpec(spec, types, present, tuple(needed), every)
 
         def of_tensors(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
             run = partial(spec.call, operator)
@@ -186,7 +186,7 @@ class OperatorBackward:
         results: Sequence[Any],
         claim: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any],
     ) -> list[Any]:
-        """The gradients that are wanted.
+        """The gradients that are needed.
 
         Args:
             arrays: gradients and operands that are present.

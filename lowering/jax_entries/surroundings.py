@@ -1,7 +1,8 @@
 """The surroundings of a call, beside its arguments: settings of JAX, and entries that are on.
 
 A decomposition that is written in JAX calls functions that entries may catch, so that what is on
-decides which composites are inside it. That of a call that an entry has caught has none inside.
+decides which composites are inside it. The decomposition of a caught call has no
+composites inside.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class _Active(RequestStack):
                 self._install(self.entries, known)
                 raise
             self.entries = chosen
-            # What was traced before holds other composites, or none.
+            # Functions that were traced before hold other composites, or none.
             jax.clear_caches()
             names = ", ".join(entry.identity for entry in chosen) or "none"
             log.info("active in JAX programs: %s", names)

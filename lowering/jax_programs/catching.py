@@ -344,7 +344,7 @@ class _Original:
         )
         places = {id(array): n for n, array in enumerate(arrays)}
         if any(is_array(leaf) and id(leaf) not in places for leaf in flat):
-            raise UnsupportedCallError("an argument is an array that is no operand")
+            raise UnsupportedCallError("an argument is an array that is not an operand")
         leaves = tuple(_Place(places[id(x)]) if is_array(x) else x for x in flat)
         return cls(call.original, leaves, tuple(map(type, leaves)), structure)
 

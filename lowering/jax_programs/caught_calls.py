@@ -49,8 +49,8 @@ apart, or `stacked` in a new first dimension of all of them."""
 
 
 class _PlainCall(Call):
-    """A call whose decomposition has no composites inside. That of an entry may call the function
-    that the entry catches."""
+    """A call whose decomposition has no composites inside. A decomposition may call the
+    function that its entry catches."""
 
     def _lowered(self, make: Callable[..., Made], /, *arguments: Any, **keywords: Any) -> Made:
         with without_composites():
@@ -82,7 +82,7 @@ class CaughtCall(_PlainCall):
         if self.unmet is not None:
             raise UnsupportedCallError(self.unmet)
         if len(self.order) != len(self.arrays):
-            raise UnsupportedCallError("an array is no operand of the composite")
+            raise UnsupportedCallError("an array is not an operand of the composite")
         try:
             expected = self._reference.kind.jaxpr.out_avals
         except LoweringError as error:
@@ -117,34 +117,34 @@ class CaughtCall(_PlainCall):
 
     # ---- Rules: derivatives ----
 
-    def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
+    def differentiable(self, needed: tuple[bool, ...]) -> Kind | None:
         """See `Rules`."""
-        return super().differentiable(wanted) if self.has_backward else None
+        return super().differentiable(needed) if self.has_backward else None
 
-    def pull_back(self, given: Cotangents) -> list[Any]:
+    def pull_back(self, cts: Cotangents) -> list[Any]:
         """See `Rules`."""
         try:
             if self.definition.backward is None:
-                return self._derived(given)
-            types = tuple(map(strong_or_none, given.grads))
-            kind, sources = self.operator_backward(types, given.wanted)
+                return self._derived(cts)
+            types = tuple(map(strong_or_none, cts.grads))
+            kind, sources = self.operator_backward(types, cts.needed)
         except NotExpressible:
-            return self._transposed(given)
-        by_kind = {"grad": given.present, "operand": given.operands, "result": given.results}
+            return self._transposed(cts)
+        by_kind = {"grad": cts.present, "operand": cts.operands, "result": cts.results}
         return bind(kind, [by_kind[source.kind][source.number] for source in sources])
 
     def _make_backward(
         self,
         grads: tuple[Any | None, ...],
-        wanted: tuple[bool, ...],
+        needed: tuple[bool, ...],
         saved: tuple[Any | None, ...],
     ) -> Kind:
         sources = [Source("grad", n) for n in range(sum(grad is not None for grad in grads))]
         for n, type_ in zip(self._taken(len(grads)), saved, strict=True):
             if type_ is not None:
                 sources.append(self._source(n, len(grads)))
-        function = self._lowered(pulled_back, self.function, self._present, grads, wanted, sources)
-        return replace(self._backward_of(function, grads, wanted, saved), uncompiled=function)
+        function = self._lowered(pulled_back, self.function, self._present, grads, needed, sources)
+        return replace(self._backward_of(function, grads, needed, saved), uncompiled=function)
 
     def _source(self, number: int, results: int) -> Source:
         """The source of the value at a position among operands, results and further results."""
@@ -157,7 +157,7 @@ class CaughtCall(_PlainCall):
         return Source("further", number - count - results)
 
     def operator_backward(
-        self, grads: tuple[Any | None, ...], wanted: tuple[bool, ...]
+        self, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
     ) -> tuple[Kind, tuple[Source, ...]]:
         """The composite of the operator that PyTorch's autograd calls, and where its operands come
         from.
@@ -166,47 +166,47 @@ class CaughtCall(_PlainCall):
             NotExpressible: autograd calls something else too, or JAX's derivative reads something
                 else.
         """
-        key = ("operator", grads, wanted)
+        key = ("operator", grads, needed)
         if key not in self._made:
             try:
                 with without_composites():
-                    self._made[key] = self._make_operator_backward(grads, wanted)
+                    self._made[key] = self._make_operator_backward(grads, needed)
             except NotExpressible:
                 self._made[key] = None
         made = self._made[key]
         if made is None:
-            raise NotExpressible("the entry's backward is no part of JAX's derivative")
+            raise NotExpressible("JAX's derivative lacks the entry's backward")
         return made  # type: ignore[no-any-return]
 
     def _make_operator_backward(
-        self, grads: tuple[Any | None, ...], wanted: tuple[bool, ...]
+        self, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
     ) -> tuple[Kind, tuple[Source, ...]]:
         backward = self.definition.backward
         if backward is None or backward.entry.op is None:
-            raise NotExpressible("the entry's backward is no part of JAX's derivative")
-        named, arrays, places = self._call_of_autograd(backward, grads, wanted)
+            raise NotExpressible("JAX's derivative lacks the entry's backward")
+        named, arrays, places = self._call_of_autograd(backward, grads, needed)
         types = tuple(map(strong, arrays))
         call = Call(backward, named, types, self.invoke)
         if call.unmet is not None or len(call.order) != len(arrays):
-            raise NotExpressible("the entry's backward is no part of JAX's derivative")
+            raise NotExpressible("JAX's derivative lacks the entry's backward")
         sources = tuple(places[n] for n in call.order)
-        function = self._lowered(pulled_back, self.function, self._present, grads, wanted, sources)
+        function = self._lowered(pulled_back, self.function, self._present, grads, needed, sources)
         present = [types[n] for n in call.order]
         kind = Kind(
             backward.entry.composite_name,
             backward.entry.version,
             texts(call._attributes),
             self._lowered(trace, function, present),
-            _OperatorBackward(self, grads, wanted, sources),
+            _OperatorBackward(self, grads, needed, sources),
             function,
         )
         return kind, sources
 
     def _call_of_autograd(
-        self, backward: Definition, grads: tuple[Any | None, ...], wanted: tuple[bool, ...]
+        self, backward: Definition, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
     ) -> tuple[dict[str, Any], list[Any], list[Source]]:
         """The arguments with which autograd calls the backward, and where its arrays come from."""
-        operator = self.operator_after(backward, grads, wanted)
+        operator = self.operator_after(backward, grads, needed)
         calls: list[tuple[dict[str, Any], list[Any], list[Source]]] = []
         count, types = len(self._present), [grad for grad in grads if grad is not None]
 
@@ -230,7 +230,7 @@ class CaughtCall(_PlainCall):
                 named, taken = taken_apart(backward, full.arguments)
                 leaves = [leaf for leaf in _leaves(full.arguments) if isinstance(leaf, jax.Array)]
                 if len(leaves) != len(taken) or any(id(array) not in known for array in leaves):
-                    raise NotExpressible("the entry's backward is no part of JAX's derivative")
+                    raise NotExpressible("JAX's derivative lacks the entry's backward")
                 calls.append((named, list(map(strong, taken)), [known[id(a)] for a in leaves]))
                 claimed.append(self.invoke(backward, full.arguments))
                 return claimed[-1]
@@ -240,7 +240,7 @@ class CaughtCall(_PlainCall):
             if len(listed) != len(gradients) or any(
                 a is not b for a, b in zip(listed, gradients, strict=True)
             ):
-                raise NotExpressible("the entry's backward is no part of JAX's derivative")
+                raise NotExpressible("JAX's derivative lacks the entry's backward")
             return gradients
 
         results = [
@@ -306,12 +306,12 @@ class _OperatorBackward(BackwardRules):
 
     forward: CaughtCall
     grads: tuple[Any | None, ...]
-    wanted: tuple[bool, ...]
+    needed: tuple[bool, ...]
     sources: tuple[Source, ...]
 
     @property
     def kind(self) -> Kind:
-        return self.forward.operator_backward(self.grads, self.wanted)[0]
+        return self.forward.operator_backward(self.grads, self.needed)[0]
 
     def moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
         by_source = dict(zip(self.sources, axes, strict=True))
@@ -329,7 +329,7 @@ class _OperatorBackward(BackwardRules):
             for grad in self.grads
         )  # fmt: skip
         try:
-            kind, sources = forward.operator_backward(grads, self.wanted)
+            kind, sources = forward.operator_backward(grads, self.needed)
         except (NotExpressible, LoweringError, InvalidCallError):
             return None
         return kind if sources == self.sources else None

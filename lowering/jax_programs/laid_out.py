@@ -67,9 +67,9 @@ class LaidOutCall:
             (inner, layout),
         )
 
-    def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
+    def differentiable(self, needed: tuple[bool, ...]) -> Kind | None:
         """See `Rules`."""
-        kind = self.call.differentiable(wanted)
+        kind = self.call.differentiable(needed)
         if kind is None:
             return None
         return self.kind if kind is self.call.kind else self._saving
@@ -94,18 +94,18 @@ class LaidOutCall:
 
         return self._around(inner, layout, function, None)
 
-    def pull_back(self, given: Cotangents) -> list[Any]:
+    def pull_back(self, cts: Cotangents) -> list[Any]:
         """See `Rules`."""
         layout = self.layout
         gradients = self.call.pull_back(
             Cotangents(
-                layout.into(given.operands, layout.operands),
-                layout.into(given.results, self._orders_of_saved[: len(given.results)]),
-                layout.into(given.grads, layout.results),
-                given.wanted,
+                layout.into(cts.operands, layout.operands),
+                layout.into(cts.results, self._orders_of_saved[: len(cts.results)]),
+                layout.into(cts.grads, layout.results),
+                cts.needed,
             )
         )
-        return layout.out_of(gradients, tuple(compress(layout.operands, given.wanted)))
+        return layout.out_of(gradients, tuple(compress(layout.operands, cts.needed)))
 
     def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
         """See `Rules`."""

@@ -42,10 +42,10 @@ def pulled_back(
     function: Arrays,
     operands: Sequence[Any],
     grads: Sequence[Any | None],
-    wanted: Sequence[bool],
+    needed: Sequence[bool],
     sources: Sequence[Source],
 ) -> Arrays:
-    """The gradients of the operands that are wanted, as a function of `sources`.
+    """The gradients of the operands that are selected, as a function of `sources`.
 
     Args:
         operands: types of the function's operands.
@@ -63,8 +63,8 @@ def pulled_back(
             results = function(*operands)
             return [r for r, g in zip(results, grads, strict=True) if g is not None], results
 
-        of_wanted = of_selected(differentiated, inputs, wanted)
-        _, pull, results = jax.vjp(of_wanted, *compress(inputs, wanted), has_aux=True)
+        of_selection = of_selected(differentiated, inputs, needed)
+        _, pull, results = jax.vjp(of_selection, *compress(inputs, needed), has_aux=True)
         return [*results, *pull(cotangents)]
 
     traced = trace(whole, [*operands, *(g for g in grads if g is not None)])

@@ -38,7 +38,11 @@ from lowering.frontends.fx.tensors import LIVE_BACKENDS  # noqa: E402
 from lowering.live.executable import LiveProgram  # noqa: E402
 from lowering.live.numbers import changing_numbers, without_reads  # noqa: E402
 from lowering.live.sizes import FunctionsOfSizes, varies  # noqa: E402
-from lowering.live.traced_graph import device_type_of, on_traced_device  # noqa: E402
+from lowering.live.traced_graph import (  # noqa: E402
+    device_type_of,
+    has_control_flow,
+    on_traced_device,
+)
 
 _UNSUPPORTED = (
     NoKernelError,
@@ -183,8 +187,10 @@ def _function(
             torch_internals.made_on_cpu(),
         ):
             function: Callable[..., Any] = compile_ahead(traced.module, fakes)
-    except _UNSUPPORTED as error:
-        if is_full_graph:
+    except Exception as error:
+        # AOTAutograd has errors of many types for gradients of control flow that it cannot trace.
+        is_supported = not isinstance(error, _UNSUPPORTED) and not has_control_flow(graph.graph)
+        if is_full_graph or is_supported:
             raise
         _warn_of_eager(_reason(error))
         return otherwise

@@ -166,6 +166,11 @@ def attribute_of(own: torch.nn.Module, name: str) -> Any:
     return value
 
 
+def has_control_flow(graph: torch.fx.Graph) -> bool:
+    """Return whether a graph calls an operator that takes functions, such as `torch.cond`."""
+    return any(torch_internals.takes_functions(node.target) for node in graph.nodes)
+
+
 def device_type_of(inputs: Sequence[Any]) -> str:
     """The type of the device of the first tensor that is not on the CPU, or `cpu`. Numbers that
     change are tensors of the CPU."""

@@ -45,8 +45,9 @@ SEEN_WITH = ("0.7.1", "0.10.2", "0.12.0")
 PORTABLE_VERSION = (1, 13, 0)
 """The StableHLO version that portable artifacts are for where nobody names one.
 
-It is that of jaxlib 0.7.1, the oldest in `pyproject.toml`. Those of a year ago (0.8.1, of November
-2025) have 1.13.3. From 1.14 on, every composite is `vhlo.composite_v2`, which they do not read.
+It is the version of jaxlib 0.7.1, the oldest in `pyproject.toml`. A jaxlib of a year ago
+(0.8.1, of November 2025) has 1.13.3. From 1.14 on, every composite is `vhlo.composite_v2`, which it
+cannot read.
 `.ci/run artifacts` reads files with three releases.
 """
 
@@ -137,7 +138,7 @@ def parse_text(text: str, source: str = "<text>", context: IrContext | None = No
     except UnicodeEncodeError as error:
         before = text[: error.start].split("\n")
         place = len(before), len(before[-1]) + 1
-        raise ParseError(source, *place, "half of a surrogate pair is no text", "") from None
+        raise ParseError(source, *place, "half of a surrogate pair is not text", "") from None
     context = context or new_context()
     try:
         module = ir().Module.parse(text, context)

@@ -93,7 +93,7 @@ def name_and_version(call: Signature) -> NameAndVersion:
 
 
 def by_version(
-    calls: Iterable[Signature], given: Mapping[str, T], *, complete: bool = True
+    calls: Iterable[Signature], by_key: Mapping[str, T], *, complete: bool = True
 ) -> dict[NameAndVersion, T]:
     """The value for each composite of these calls that a key names.
 
@@ -110,7 +110,7 @@ def by_version(
         versions.setdefault(call.name, set()).add(call.version)
     values: dict[NameAndVersion, T] = {}
     exact: dict[NameAndVersion, T] = {}
-    for key, value in given.items():
+    for key, value in by_key.items():
         name, version = _parsed(key, versions)
         if name not in versions:
             raise UnknownCompositeError(key, versions)

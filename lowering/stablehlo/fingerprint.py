@@ -27,10 +27,10 @@ def decomposition_text(module: IrModule, name: str) -> str:
     by_name = functions(module)
     numbers = {name: 0}
 
-    def renamed(found: re.Match[str]) -> str:
-        target = found[1].strip('"')
+    def renamed(match: re.Match[str]) -> str:
+        target = match[1].strip('"')
         if target not in by_name:
-            return found[0]
+            return match[0]
         return f"@{numbers.setdefault(target, len(numbers))}"
 
     texts: list[str] = []

@@ -41,7 +41,7 @@ class Limits:
     def __post_init__(self) -> None:
         if not (0 < self.seconds < 10**9 and 0 < self.memory < 2**62):
             raise StableHLOError(
-                f"{self.seconds} seconds and {self.memory} bytes are no limits; give positive"
+                f"{self.seconds} seconds and {self.memory} bytes are not limits; give positive"
                 " numbers, such as Limits(seconds=60, memory=2**30)"
             )
 

@@ -49,14 +49,14 @@ def switch(flag: str, run: Pass, help: str) -> PassOptions:
     return PassOptions((Option(flag, help),), lambda _: [run])
 
 
-def pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
+def pairs(flag: str, texts: Sequence[str]) -> dict[str, str]:
     """`NAME=VALUE` options as a dictionary.
 
     Raises:
         OptionError: an item is not a pair, or a name appears twice.
     """
     values: dict[str, str] = {}
-    for text in given:
+    for text in texts:
         name, separator, value = text.partition("=")
         if not (name and separator and value):
             raise OptionError(f"{flag} {text!r}: write it as NAME=VALUE")
@@ -66,13 +66,13 @@ def pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
     return values
 
 
-def listed(flag: str, given: Sequence[str]) -> dict[str, frozenset[str]]:
+def listed(flag: str, texts: Sequence[str]) -> dict[str, frozenset[str]]:
     """`NAME=VALUE,VALUE` options as sets of values by name.
 
     Raises:
         OptionError: as `pairs`, or a value is empty.
     """
-    lists = {name: values.split(",") for name, values in pairs(flag, given).items()}
+    lists = {name: values.split(",") for name, values in pairs(flag, texts).items()}
     for name, values in lists.items():
         if not all(values):
             raise OptionError(f"{flag} {name}: write it as NAME=VALUE,VALUE")

@@ -73,7 +73,7 @@ def refine(module: Module, inputs: Sequence[str]) -> Module:
 class _Composite:
     """The facts of a composite that the call which stands for it does not say."""
 
-    given: Mapping[str, Any]
+    attributes: Mapping[str, Any]
     operands: int
 
 
@@ -107,7 +107,7 @@ def _as_composites(module: IrModule, kept: Mapping[str, _Composite]) -> None:
             owner = defining_operation(value)
             guarded = owner is not None and owner.name == _BARRIER and not value.type.rank
             operands.append(owner.operands[0] if owner is not None and guarded else value)
-        replace_operation(call, COMPOSITE, composite.given, operands)
+        replace_operation(call, COMPOSITE, composite.attributes, operands)
     for barrier in find_operations(module.operation, _BARRIER):
         if not any(list(result.uses) for result in barrier.results):
             barrier.erase()

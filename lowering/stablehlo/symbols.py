@@ -77,7 +77,7 @@ def uses(root: IrOperation) -> Uses:
     return Uses(composites, calls, frozenset(others))
 
 
-def decompositions(module: IrModule, found: Uses) -> list[str]:
+def decompositions(module: IrModule, uses: Uses) -> list[str]:
     """The private functions that only composites refer to, in order of first use.
 
     The decompositions that public functions use come first. Those that these use in turn come next,
@@ -97,7 +97,7 @@ def decompositions(module: IrModule, found: Uses) -> list[str]:
     return [
         name
         for name in order
-        if name in found.composites and name not in found.calls and name not in found.others
+        if name in uses.composites and name not in uses.calls and name not in uses.others
     ]
 
 

@@ -149,9 +149,9 @@ class _Counts:
         return _Counts(self.claimed - before.claimed, {r: n for r, n in reasons.items() if n})
 
 
-def _reasons(found: EntryStatistics | None) -> dict[str, int]:
+def _reasons(statistics: EntryStatistics | None) -> dict[str, int]:
     reasons: dict[str, int] = {}
-    for fallback in [] if found is None else list(found.fallbacks.values()):
+    for fallback in [] if statistics is None else list(statistics.fallbacks.values()):
         if fallback.is_missed and fallback.calls:
             reasons[fallback.reason] = reasons.get(fallback.reason, 0) + fallback.calls
     return reasons

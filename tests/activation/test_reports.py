@@ -1,4 +1,4 @@
-"""What messages say of entries that are on: those that were named, and the number of the others."""
+"""Messages about entries that are on: the named ones, and the number of the others."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""What a page of benchmarks says of composites: collectives."""
+"""Collectives of programs with composites, as a page of benchmarks reports them."""
 
 from pathlib import Path
 

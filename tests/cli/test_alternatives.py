@@ -1,4 +1,4 @@
-"""What the commands say of alternatives: list, show, run and export."""
+"""Alternatives in the commands list, show, run and export."""
 
 import json
 import sys

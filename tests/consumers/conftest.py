@@ -1,4 +1,4 @@
-"""What the tests with consumers share: the example kernels, and files of examples/ as modules.
+"""Fixtures of the tests with consumers: the example kernels, and files of examples/ as modules.
 
 They need the extra `consumers`: pip install '.[torch-xla,models,consumers]'.
 """

@@ -110,7 +110,7 @@ def without_unknown(module: Module) -> Module:
 
 
 def computed(module: torch.nn.Module, args: Any, kwargs: Any, train: bool) -> dict[str, Any]:
-    """What PyTorch computes on the CPU, by the names of the program's outputs."""
+    """PyTorch's results on the CPU, by the names of the program's outputs."""
     if not train:
         with torch.no_grad():
             result = module(*args, **kwargs)

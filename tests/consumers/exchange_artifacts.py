@@ -37,7 +37,7 @@ def write(folder: Path) -> None:
 
 
 def again(folder: Path) -> None:
-    """What this jaxlib writes of the same programs."""
+    """The artifacts that this jaxlib writes for the same programs."""
     for name in SUBJECTS:
         module = Module.read(folder / name / "program" / "program.mlirbc")
         module.write(folder / name / f"jaxlib-{jaxlib.__version__}.mlirbc")

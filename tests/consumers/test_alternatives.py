@@ -1,4 +1,4 @@
-"""What an export has with `decompositions="fast"` runs on jax's CPU client and on IREE."""
+"""Exports with `decompositions="fast"` run on jax's CPU client and on IREE."""
 
 from functools import partial
 from pathlib import Path

@@ -25,7 +25,7 @@ OPERATORS = {operator for model in EXPECTED.values() for operator in model["oper
 
 
 def converted(*subjects: str) -> dict[str, Any]:
-    """What convert_to_litert.py finds, by subject."""
+    """Results of convert_to_litert.py, by subject."""
     inherited = os.environ.get("PYTHONPATH")
     done = run(
         *(sys.executable, str(Path(__file__).with_name("convert_to_litert.py")), *subjects),

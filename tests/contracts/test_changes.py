@@ -1,4 +1,4 @@
-"""What a change of a registry means for kernels: one test for each kind."""
+"""Effects of registry changes on kernels: one test for each kind of change."""
 
 import json
 from collections.abc import Mapping

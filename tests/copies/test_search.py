@@ -1,4 +1,4 @@
-"""Which functions are copies of a named one."""
+"""A search for copies of a named function."""
 
 import importlib
 import sys

@@ -23,7 +23,7 @@ exec g++ "$@" -O0 -ffp-contract=off
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where kernels are compiled, shared by all workers of a run."""
+    """The folder of compiled kernels, which all workers of a run share."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if base.name.startswith("popen-") else base
     return shared / "cpu_kernels"

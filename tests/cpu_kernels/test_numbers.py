@@ -87,7 +87,7 @@ def empty_rows() -> Tensor:
 
 
 def lowest_rows() -> Tensor:
-    """What transformers adds where nothing may be looked at: also to all scores of a row."""
+    """The mask value of transformers, which can also be added to all scores of a row."""
     return torch.where(empty_rows(), 0.0, torch.finfo(F32).min)
 
 

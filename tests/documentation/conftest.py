@@ -119,7 +119,7 @@ class Reader:
         self.monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
 
     def run(self, command: str) -> str:
-        """What a command prints."""
+        """The output of a command."""
         variables, words = _assignments(shlex.split(_with_places(command)))
         self.printed.readouterr()
         with _modules_of(self.folder):

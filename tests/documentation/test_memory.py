@@ -42,7 +42,7 @@ def test_memory_that_is_kept_is_not_cleared_again(monkeypatch: pytest.MonkeyPatc
 
 
 def faults(variables: dict[str, str]) -> int:
-    """How often twenty steps write to a page of memory that is fresh."""
+    """The number of fresh memory pages that twenty steps write to."""
     done = run_python(STEPS, PJRT_DEVICE="CPU", **variables)
     assert done.code == 0, done.stderr
     return int(done.stdout)

@@ -1,5 +1,5 @@
-"""What is emitted where devices share a graph: batch norms without their instructions, and one sum
-in the place of several. The numbers stay, up to rounding."""
+"""Emission where devices share a graph: batch norms as other instructions, and one sum in place of
+several. The numbers stay, up to rounding."""
 
 from collections.abc import Sequence
 from functools import partial

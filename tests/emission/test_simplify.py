@@ -1,4 +1,4 @@
-"""What is emitted: the values of the decomposition, in fewer instructions and shorter messages."""
+"""Emission of decompositions: equal values, in fewer instructions and shorter messages."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the tests of export share: the example models, and a module that computes a function."""
+"""Fixtures of the export tests: the example models, and a module that computes a function."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What cannot be exported, and what is said about it."""
+"""Programs that cannot be exported, and the error for each."""
 
 import inspect
 import re

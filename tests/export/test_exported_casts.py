@@ -121,7 +121,7 @@ def test_no_f32_tensor_is_left_between_products(order: list[Any]) -> None:
 
 
 def float_casts(module: Module) -> tuple[int, int]:
-    """How many casts widen and how many narrow."""
+    """The number of widening casts, and the number of narrowing casts."""
     kinds = casts(module).kinds
     return kinds["widening"], kinds["narrowing"]
 

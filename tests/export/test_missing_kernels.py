@@ -56,7 +56,7 @@ OF_OURS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def run_training(module: torch.nn.Module, **options: Any) -> dict[str, torch.Tensor]:
-    """What the exported training step of a module computes."""
+    """The results of a module's exported training step."""
     program = composites.export(module, (), train=True, **options)
     values = {f"param:{name}": value.detach() for name, value in module.named_parameters()}
     results = program.run({value.name: values[value.name] for value in program.inputs})

@@ -1,4 +1,4 @@
-"""What can be exported: dtypes, dropout, ExportedProgram, meta tensors, and user passes."""
+"""Exports of dtypes, dropout, ExportedProgram, meta tensors, and user passes."""
 
 import copy
 import json

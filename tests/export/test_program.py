@@ -77,7 +77,7 @@ def test_a_program_that_crashes_jaxlib(small: Any, tmp_path: Path) -> None:
 
 
 def test_weights_are_written_on_request(small: Any, tmp_path: Path) -> None:
-    """Those of numpy, torch and jax, and those that share memory."""
+    """Arrays of numpy, torch and jax, and arrays that share memory."""
     module, program = small
     shared = torch.arange(16.0).reshape(4, 4)
     for weights in (

@@ -79,7 +79,7 @@ class Loss(nn.Module):
 
 
 def assert_computes_as(program: Program, plain: nn.Module, x: torch.Tensor, output: str) -> None:
-    """Whether a program has PyTorch's numbers for the same computation without a scan."""
+    """Check that a program has PyTorch's numbers for the same computation without a scan."""
     values = {f"param:{name}": tensor.detach() for name, tensor in plain.named_parameters()}
     values["arg:0"] = x
     found = program.run({value.name: values[value.name] for value in program.inputs})

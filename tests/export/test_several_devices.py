@@ -95,7 +95,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[float]]:
 
 
 def train(folder: Path, processes: int, devices: int) -> list[tuple[list[float], int, int, list]]:
-    """What each process prints."""
+    """The output of each process."""
     place = folder / f"of_{processes}"
     place.mkdir()
     for file in (folder / "step").iterdir():

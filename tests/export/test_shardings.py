@@ -310,7 +310,7 @@ def test_marks_of_torch_xla_are_kept() -> None:
         assert found[f"{form} alone"] == pytest.approx(found["eager"], rel=1e-6)
         assert found[f"{form} divided"] == pytest.approx(found["eager"], rel=1e-6)
     assert found["no mesh"].startswith("the module marks a value as {devices=[1,4]0,1,2,3}; pass")
-    assert found["another"].endswith("which is no division of the mesh")
+    assert found["another"].endswith("which does not divide the mesh")
     assert found["kept"] == [[["model"], []], None, [["data"], []]]
     assert found["other"] == [[[], ["data"]], None, [["data"], []]]
     assert found["no grid"].startswith("param:weight is marked as {devices=[2,1,2]0,2,1,3")

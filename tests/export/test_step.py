@@ -327,7 +327,7 @@ def test_wrong_folders(step: Step, inference: Program, model: Classifier, tmp_pa
     with pytest.raises(ProgramError, match="must be a path"):
         step.load(3)  # type: ignore[arg-type]
     step.save(state, tmp_path / "checkpoint")
-    with pytest.raises(ProgramError, match="no checkpoint of this program: it lacks param:linear"):
+    with pytest.raises(ProgramError, match="not a checkpoint of this program: it lacks param:"):
         inference.compile().load(tmp_path / "checkpoint")
     path = tmp_path / "checkpoint" / "training.safetensors"
     path.write_bytes(path.read_bytes()[:-8])

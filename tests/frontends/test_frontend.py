@@ -37,7 +37,7 @@ RUNS = "`XLA_COMPOSITE_OP` and `composites.enable` in a script that trains"
 
 
 def cells() -> dict[str, str]:
-    """What the table says of this process's frontend, by row."""
+    """The column of this process's frontend in the table, by row."""
     text = (ROOT / "docs" / "frontends.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\S.*?) \| (.+?) \| (.+?) \|$", text, flags=re.MULTILINE)
     column = chosen.NAMES.index(chosen.chosen())

@@ -1,4 +1,4 @@
-"""What a module may do while it is recorded: write, take views, make tensors, cast, print."""
+"""A module may write, take views, make tensors, cast and print while it is recorded."""
 
 from collections.abc import Callable
 

@@ -15,7 +15,7 @@ from torch._higher_order_ops import scan, while_loop
 from torch._higher_order_ops.map import map as mapped
 
 import composites
-from composites.errors import ExportError
+from composites.errors import CompositesWarning, ExportError
 from lowering.export.program import Program
 from lowering.stablehlo import RefusedOperationError
 
@@ -314,3 +314,42 @@ def test_an_error_says_the_line(name: str) -> None:
     with pytest.raises(ExportError, match=text) as caught:
         composites.export(Layered(function), (POSITIVE,), train=name == "gradient")
     assert str(caught.value).startswith(f"{__file__}:")
+
+
+def decay(x: torch.Tensor, weight: torch.Tensor, ops: Any) -> Any:
+    def step(h: torch.Tensor, row: torch.Tensor) -> Any:
+        return h * 0.5 + F.gelu(row @ weight), h.clone()
+
+    h, ys = ops.scan(step, x[0] * 1.5, x, reverse=True)
+    return h + ys
+
+
+def rows(x: torch.Tensor, weight: torch.Tensor, ops: Any) -> Any:
+    return ops.map(lambda row, weight: F.gelu(row @ weight), x, weight)
+
+
+@pytest.mark.parametrize("function", [branch, nested, decay, rows])
+@pytest.mark.parametrize("train", [False, True])
+def test_live_programs(function: Callable[..., Any], train: bool) -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(Layered(function), backend="composites", fullgraph=True)
+    for x in INPUTS:
+        results = []
+        for module in (Layered(function, InPython), compiled):
+            operand = x.clone().requires_grad_(train)
+            y = module(operand)
+            pulled = torch.autograd.grad(y.sum(), operand) if train else ()
+            results.append([y, *pulled])
+        torch.testing.assert_close(results[1], results[0], rtol=1e-5, atol=1e-5)
+
+
+def test_a_live_loop() -> None:
+    """It has no gradient in a program: with one, it runs in eager PyTorch."""
+    torch._dynamo.reset()
+    module, reference = Layered(loop), Layered(loop, InPython)
+    with torch.no_grad():
+        results = torch.compile(module, backend="composites", fullgraph=True)(POSITIVE)
+        torch.testing.assert_close(results, reference(POSITIVE))
+    with pytest.warns(CompositesWarning, match="runs in eager PyTorch"):
+        _, y = torch.compile(module, backend="composites")(POSITIVE.clone().requires_grad_())
+    torch.testing.assert_close(y, reference(POSITIVE)[1])

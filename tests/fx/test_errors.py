@@ -1,4 +1,4 @@
-"""What depends on values cannot be exported: one clear error, with the operator and the line."""
+"""Code that depends on values raises one clear error, with the operator and the line."""
 
 from collections.abc import Callable
 from functools import partial

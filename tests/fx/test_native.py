@@ -1,4 +1,4 @@
-"""What `native` means without torch_xla: the operators that an entry's call becomes in the graph.
+"""`native` decompositions without torch_xla: the operators that a call becomes in the graph.
 
 Each has a rule in JAX. An operator without one becomes those of PyTorch's decomposition, which may
 be others in another version, so there is one golden file for each minor version of PyTorch. That of

@@ -46,7 +46,7 @@ WITHOUT_CPU = frozenset(
 numbers of a device. tests/export has programs with them."""
 
 WITHOUT_STOCK = frozenset(["ptxla.embedding_bag"])
-"""Entries of operators that are no part of a program without their composite."""
+"""Entries of operators that are not part of a program without their composite."""
 
 ELSEWHERE = frozenset(
     f"ptxla.{name}"
@@ -119,7 +119,7 @@ def samples_of(target: Target, element_type: str, count: int) -> Iterator[list[S
 
 
 def run(samples: Sequence[Sample], ops: Sequence[str]) -> tuple[list[torch.Tensor], set[str]]:
-    """What the exported calls give, and the composites among them."""
+    """Results of the exported calls, and the composites among them."""
     module = Calls(samples)
     given = tuple(tensor.detach() for tensor in module.operands)
     program = composites.export(module, given, ops=list(ops), frontend="fx")
@@ -153,7 +153,7 @@ def parts(values: Values) -> Iterator[tuple[str, torch.Tensor]]:
 def differences(
     label: str, sample: Sample, got: Iterator[torch.Tensor], eps: float
 ) -> Iterator[str]:
-    """Where the numbers of a program are not PyTorch's."""
+    """The results in which a program differs from PyTorch."""
     cpu, wide = on_cpu(sample), on_cpu(sample, wide=True)
     assert isinstance(cpu, Values)
     exact = dict(parts(wide)) if isinstance(wide, Values) else {}
@@ -201,7 +201,7 @@ def distance(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def picks_the_same(sample: Sample, dim: int, mine: torch.Tensor, want: torch.Tensor) -> bool:
-    """Whether places have the same numbers as PyTorch's, and are all different."""
+    """Check that indices select PyTorch's values, and that all are different."""
     operand = tensors_of(sample)[0].detach()
     if not operand.dim() or sample.keywords.get("stable"):
         return torch.equal(mine, want)
@@ -361,7 +361,7 @@ def some_samples(name: str, dtype: torch.dtype) -> list[Sample]:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_operators_have_the_numbers_of_pytorch(part: int) -> None:
-    """Those that have a rule in JAX. Linear algebra also computes with complex numbers."""
+    """Operators with a rule in JAX. Linear algebra also computes with complex numbers."""
     algebra = {operator.name().partition(".")[0] for operator in LINEAR_ALGEBRA}
     wrong = []
     for name in NAMES[part::PARTS]:

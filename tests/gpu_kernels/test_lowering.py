@@ -81,7 +81,7 @@ def test_a_training_step_has_all_kernels(training: Program) -> None:
 
 @pytest.mark.usefixtures("h100")
 def test_the_whole_step_is_lowered_for_cuda(training: Program, tmp_path: Path) -> None:
-    """What jax hands to XLA on a machine with a GPU, of a program that another one has saved."""
+    """A saved program as jax passes it to XLA on a machine with a GPU."""
     placed = training.with_kernels("cuda").program
     placed.save(tmp_path / "step")
     program = Program.load(tmp_path / "step")

@@ -172,7 +172,7 @@ def compared(
     tolerance: float,
     module: str = "",
 ) -> int:
-    """How many calls have a kernel, all of which have the decompositions' numbers."""
+    """The number of calls with a kernel; all have the decompositions' numbers."""
     from gpu_kernels.pallas import interpreted
 
     kernels = kernels_of(program, registry, module)

@@ -1,4 +1,4 @@
-"""What of a graph is counted as work."""
+"""Instructions of a graph that count as work."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the tests of this folder share: entries as subjects, and none that stays on."""
+"""Fixtures of this folder: entries as subjects, which never stay on after a test."""
 
 from collections.abc import Iterator
 

@@ -240,7 +240,7 @@ def test_what_is_left_alone() -> None:
         ("a local window", partial(attention, is_causal=True, local_window_size=2)),
         ("scale is an array", lambda q, k, v: attention(q, k, v, scale=jnp.abs(q).max())),
         (
-            "no arrays of one type of floats",
+            "not arrays of one floating-point type",
             lambda q, k, v: nn.dot_product_attention(q, k.astype(jnp.bfloat16), v),
         ),
         ("weights are dropped out", of_linen(dropout_rng=key, dropout_rate=0.5)),
@@ -252,7 +252,7 @@ def test_what_is_left_alone() -> None:
         ("another type than the computation", of_linen(dtype=jnp.bfloat16)),
         ("functions for products", of_linen(einsum_dot_general=jax.lax.dot_general)),
         (
-            "the bias is no array of floats",
+            "the bias is not an array of floats",
             lambda q, k, v: attention(q, k, v, MASK.astype(jnp.int32)),
         ),
     ]
@@ -347,7 +347,7 @@ def test_vmap() -> None:
 
 @pytest.mark.slow
 def test_gradients_under_vmap() -> None:
-    """Those of each call are JAX's operations, with the same bits."""
+    """Gradients of each call are JAX's operations, with the same bits."""
     _, found = _caught_of_all(lambda one: gradients(jax.vmap(one.function, one.axes)))
     expected = [n for one in MAPPED.values() for n in (f"ptxla.{one.entry}", *backward(one.entry))]
     assert found == Counter(expected)
@@ -374,7 +374,7 @@ def test_gradient_of_an_input_with_other_uses() -> None:
 
 @pytest.mark.slow
 def test_the_composite_means_all_calls() -> None:
-    """What the entry computes of the merged arrays is what the calls compute one by one."""
+    """The entry computes for the merged arrays what the calls compute one by one."""
 
     def merged(array: Any) -> Any:
         return array.reshape(-1, *array.shape[2:])

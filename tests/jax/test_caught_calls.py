@@ -320,8 +320,8 @@ LEFT_ALONE: dict[str, tuple[str, Function, str]] = {
     "where": ("softmax", lambda x: jax.nn.softmax(x, where=BOOLEAN), "`where` is given"),
     "several axes": ("softmax", lambda x: jax.nn.softmax(x, axis=(0, 1)), "over several axes"),
     "slope": ("leaky_relu", lambda x: jax.nn.leaky_relu(x, 0.2), "negative_slope is an array"),
-    "integers": ("gelu", lambda x: jax.nn.gelu(x.astype(jnp.int32)), "no array of floats"),
-    "a number": ("gelu", lambda x: jax.nn.gelu(2.0) * x, "no array of floats"),
+    "integers": ("gelu", lambda x: jax.nn.gelu(x.astype(jnp.int32)), "not an array of floats"),
+    "a number": ("gelu", lambda x: jax.nn.gelu(2.0) * x, "not an array of floats"),
     "type of a number": ("gelu", lambda x: jax.nn.gelu(jnp.asarray(2.0)) * x, "type of a number"),
 }
 
@@ -392,9 +392,9 @@ def test_arrays_of_numpy_and_odd_labels_are_left_alone(caplog: pytest.LogCapture
             name: ("cross_entropy_loss", partial(cross_entropy, *given), reason)
             for name, given, reason in (
                 ("logits of numpy", (wide, np.array([1, 2, 3])), "of numpy"),
-                ("a label", (logits[0, 0], 2), "no array of i32"),
-                ("a label of numpy", (logits[0, 0], np.int64(2)), "no array of i32"),
-                ("labels of a byte", (logits, labels.astype(jnp.int8)), "no array of i32"),
+                ("a label", (logits[0, 0], 2), "not an array of i32"),
+                ("a label of numpy", (logits[0, 0], np.int64(2)), "not an array of i32"),
+                ("labels of a byte", (logits, labels.astype(jnp.int8)), "not an array of i32"),
                 ("no classes", (logits[..., :0], labels), "there are no classes"),
             )
         },

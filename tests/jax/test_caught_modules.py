@@ -159,7 +159,7 @@ def test_numbers_that_are_not_those_of_python_are_left_alone() -> None:
     programs["momentum"] = TRAINING.entry, call, "momentum is an array"
     # flax takes the statistics of everything.
     run, variables = _linen(TRAINING, axis=-5)
-    reason = "no dimension of the input"
+    reason = "not a dimension of the input"
     programs["an axis"] = TRAINING.entry, (run, (variables, IMAGE)), reason
     assert_left_alone(programs)
 

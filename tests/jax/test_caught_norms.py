@@ -209,7 +209,7 @@ def test_norms_mean_their_entries(interface: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [BF16, jnp.float32], ids=["bf16", "f32"])
 def test_moments_are_those_of_the_entry(dtype: Any) -> None:
-    """What a kernel of the forward returns beside the output means the same as in the entry."""
+    """Further results of a forward kernel mean the same as in the entry."""
     from lowering.jax_programs.functions.norms import _WithMoments
 
     x = (3 * IMAGE + 1).astype(dtype)

@@ -241,7 +241,7 @@ def test_transformations() -> None:
 @pytest.mark.parametrize("nesterov", [False, True])
 @pytest.mark.parametrize("shape", [(4,), (4, 3)], ids=str)
 def test_divisors_of_each_model(shape: tuple[int, ...], nesterov: bool) -> None:
-    """With one state for each model, divisors are no numbers, which the composite has."""
+    """With one state for each model, divisors are arrays, and the composite has numbers."""
     import optax
 
     transformation = optax.scale_by_adam(nesterov=nesterov)
@@ -271,13 +271,13 @@ def test_what_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
     ones, adam = jnp.ones(3), optax.scale_by_adam
     cases: list[tuple[Any, Any, Any, str]] = [
-        (adam(), jnp.ones(2, jnp.complex64), jnp.ones(2, jnp.complex64), "no array of floats"),
-        (adam(), 1.0, jnp.ones(2), "no array of floats"),
+        (adam(), jnp.ones(2, jnp.complex64), jnp.ones(2, jnp.complex64), "not an array of floats"),
+        (adam(), 1.0, jnp.ones(2), "not an array of floats"),
         (adam(), jnp.ones((3, 1)), jnp.ones(2), "different shapes"),
         (adam(), [jnp.ones(2)], jnp.ones(2), "different trees"),
         (
             optax.inject_hyperparams(optax.adam)(learning_rate=1e-2, b1=0.8),
-            ones, ones, "b1 is no number of Python",
+            ones, ones, "b1 is not a Python number",
         ),
         # The averages become those of optax, f32. The entry's would keep their type.
         (adam(), ones, jnp.ones(3, jnp.bfloat16), "optax has other operations"),

@@ -40,7 +40,7 @@ or the entry names none. `test_programs_of_both.py` compares their examples."""
 
 
 def definitions() -> list[Definition]:
-    """Those that catch a forward. Backwards run in the gradients of these."""
+    """Entries that catch a forward. Their gradients run the backward entries."""
     backwards = {d.backward.entry for d in ENTRIES.definitions if d.backward is not None}
     return [
         d for d in ENTRIES.definitions

@@ -48,7 +48,7 @@ def test_threads_that_compute_a_property_at_once_get_one_object() -> None:
     class Owner:
         @lock_free_property
         def made(self) -> object:
-            """What is made."""
+            """The result of each thread."""
             both.wait()
             return object()
 
@@ -59,7 +59,7 @@ def test_threads_that_compute_a_property_at_once_get_one_object() -> None:
 
 
 def test_functions_of_tensors_are_recorded_one_after_the_other() -> None:
-    """What PyTorch changes while it records belongs to the process."""
+    """PyTorch changes state of the whole process while it records."""
     first_began, second_began, first_ended = Event(), Event(), Event()
 
     def first(x: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""What a vendor sees for a wrong registry file: files, and the exact messages for each.
+"""Messages for wrong registry files: files, and the exact messages for each.
 
 `golden/mistakes.txt` has them. COMPOSITES_WRITE_GOLDEN=1 writes the messages again:
 
@@ -18,7 +18,7 @@ GOLDEN = Path(__file__).parent / "golden" / "mistakes.txt"
 
 
 def problems(text: str) -> str:
-    """What is wrong with a file, and with what it gives to entries of the built-in registry."""
+    """Problems of a file, and of the kernels that it adds to built-in entries."""
     try:
         registry = parse_registry(text, "acme.yaml")
     except RegistryError as error:

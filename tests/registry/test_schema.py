@@ -26,7 +26,7 @@ SHORT_FORMS = (Path(__file__).parent / "files" / "short_forms.yaml").read_text()
 
 
 def accepts(schema: Any, value: Any) -> bool:
-    """Whether a value has the form that a schema asks for."""
+    """Return whether a value matches a schema."""
     if isinstance(schema, bool):
         return schema
     if "$ref" in schema:

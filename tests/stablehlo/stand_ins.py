@@ -4,7 +4,7 @@ from typing import Any
 
 
 def twice(x: Any, axis: int, scale: float) -> Any:
-    """What acme.twice computes in block.mlir, where `scale` is 2 and `axis` has no meaning."""
+    """acme.twice as in block.mlir, where `scale` is 2 and `axis` has no meaning."""
     return x + x
 
 

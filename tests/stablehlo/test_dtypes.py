@@ -33,7 +33,7 @@ def every_value(element_type: str) -> np.ndarray:
 
 
 def is_kept(narrow: str, wide: str) -> bool:
-    """Whether all values of a type come back from another one as they were."""
+    """Return whether all values of a type survive a cast to another type and back."""
     values = every_value(narrow)
     through = values.astype(numpy_dtype(wide))
     back = through.astype(values.dtype)

@@ -52,7 +52,7 @@ def test_a_crash_is_an_error() -> None:
 def test_other_errors_are_those_of_reading_without_limits() -> None:
     with pytest.raises(ParseError, match=r"^a:2:3: .*oops"):
         Module.parse("module {\n  oops\n}", "a", limits=Limits())
-    with pytest.raises(ParseError, match=r"^a:2:3: half of a surrogate pair is no text"):
+    with pytest.raises(ParseError, match=r"^a:2:3: half of a surrogate pair is not text"):
         Module.parse("module {\n  \ud800\n}", "a", limits=Limits())
     with pytest.raises(BytecodeError, match=r"^a: damaged or unreadable bytecode"):
         Module.from_bytes(b"ML\xefR\x00", "a", limits=Limits())
@@ -60,7 +60,7 @@ def test_other_errors_are_those_of_reading_without_limits() -> None:
 
 def test_limits_are_positive() -> None:
     for seconds, memory in ((0, 2**30), (float("nan"), 2**30), (1, -1)):
-        with pytest.raises(StableHLOError, match=r"are no limits; give positive numbers"):
+        with pytest.raises(StableHLOError, match=r"are not limits; give positive numbers"):
             Limits(seconds=seconds, memory=memory)
 
 
@@ -197,7 +197,7 @@ def test_a_command_that_is_stopped_leaves_no_process(how: signal.Signals, tmp_pa
 
 
 def _eventually(read: Callable[[], str]) -> str:
-    """What `read` gives, once it gives something."""
+    """The first result of `read` that is not empty."""
     for _ in range(600):
         try:
             if text := read():

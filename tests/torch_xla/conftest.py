@@ -1,4 +1,4 @@
-"""What the tests of this folder share: a comparison with stock torch_xla.
+"""Fixtures of this folder: a comparison with stock torch_xla.
 
 A subject is a function that builds tensors on the XLA device. It is called twice in this process,
 on stock torch_xla and with composites on, and what comes back must be the same in every bit. Where
@@ -44,7 +44,7 @@ class Raised:
 
 @dataclass(eq=False)
 class Run:
-    """What all subjects of a test gave, called one after the other into one graph."""
+    """Results of all subjects of a test, called one after the other into one graph."""
 
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By subject and name: a tensor or a plain value, and what can be asked about the tensor."""
@@ -99,7 +99,7 @@ def _tensors(named: Mapping[str, Any]) -> list[torch.Tensor]:
 
 
 def _described(named: Mapping[str, Any]) -> dict[str, Any]:
-    """What can be asked about tensors on the device."""
+    """Questions about tensors on the device."""
     return {
         f"{name}: {what}": getattr(value, what)
         for name, value in named.items()

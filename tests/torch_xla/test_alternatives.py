@@ -407,7 +407,7 @@ _WHERE = "goals: fast, when: {where: ['eps > 0.5 and x.dim() == 1']}"
 def test_an_adapted_call_and_a_backward_that_is_an_entry(
     enable: Enable, use_registry: Callable[[str], None]
 ) -> None:
-    """Where `adapt` adapts the arguments, an alternative takes those of the decomposition."""
+    """If an entry has `adapt`, an alternative takes the arguments of the decomposition."""
     condition = "goals: fast, when: {power: 3, where: ['x.dim() == 1']}"
     use_registry(
         "namespace: adapted\ncomposites:\n"
@@ -429,7 +429,7 @@ def test_an_adapted_call_and_a_backward_that_is_an_entry(
 
 
 def test_autocast(enable: Enable) -> None:
-    """What has other types than stock's under autocast is left to stock."""
+    """Calls whose types differ from stock's under autocast are left to stock."""
     entry = "function: 'planted_alt:product', operands: [x, y], backward: derive"
     enable(f"a: {alternative('jax:jax_product')}", "fast", entry)
     import planted_alt

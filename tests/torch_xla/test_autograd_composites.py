@@ -268,7 +268,7 @@ def test_second_derivatives_are_those_of_stock(same_as_stock: SameAsStock) -> No
 
 
 def kept_by(operator: Operator) -> int:
-    """How many tensors autograd keeps after a forward."""
+    """The number of tensors that autograd keeps after a forward."""
     kept = list[torch.Tensor]()
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:

@@ -89,7 +89,7 @@ def fallbacks() -> Counter[str]:
 
 
 def same_as_cpu(calls: Mapping[str, Call], *, forward: bool = True) -> None:
-    """What the XLA device gives is what the CPU gives, and nothing leaves the graph.
+    """Check that the XLA device computes what the CPU does, and that nothing leaves the graph.
 
     Args:
         calls: by name; all become one graph.
@@ -241,7 +241,7 @@ def run_backward(function: Callable[..., torch.Tensor], *given: torch.Tensor) ->
 
 
 def outcome(function: Callable[..., torch.Tensor], *given: torch.Tensor) -> torch.Tensor | str:
-    """What it gives, or says."""
+    """The result of a call, or its error."""
     try:
         return function(*given)
     except RuntimeError as error:

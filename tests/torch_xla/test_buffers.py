@@ -107,7 +107,7 @@ for name in chosen or MAKERS:
 
 
 def copies(folder: Path, names: str, chosen: tuple[str, ...]) -> dict[str, int]:
-    """How many buffers the optimized graph of each update copies."""
+    """The number of buffers that the optimized graph of each update copies."""
     folder.mkdir()
     (folder / "umbra.yaml").write_text(REGISTRY)
     flags = f"--xla_dump_to={folder} --xla_dump_hlo_as_text"

@@ -20,7 +20,7 @@ LISTED = {f"{module}.{name}" for module, names in capabilities.NEEDED.items() fo
 
 
 def names_read(source: str) -> set[str]:
-    """What a module reads of torch_xla and of torch.library, with its module."""
+    """Names of torch_xla and torch.library that a module reads, with their module."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute):

@@ -14,7 +14,7 @@ import composites
 
 
 def executions() -> int:
-    """How many programs this process has executed."""
+    """The number of programs that this process has executed."""
     xm.wait_device_ops()
     data = [metrics.metric_data(name) for name in ("ExecuteTime", "EagerOpExecuteTime")]
     return sum(found[0] for found in data if found)

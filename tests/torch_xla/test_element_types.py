@@ -38,7 +38,7 @@ def values(dtype: torch.dtype) -> torch.Tensor:
 
 
 def bits(tensor: Any) -> Any:
-    """What a torch tensor or a numpy array holds, and of which type."""
+    """Values and element type of a torch tensor or a numpy array."""
     if isinstance(tensor, torch.Tensor):
         flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).tolist()
         return str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), flat

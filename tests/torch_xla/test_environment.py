@@ -1,4 +1,4 @@
-"""What a user sets outside of the script: XLA_COMPOSITE_OP, and torch_xla's own switches.
+"""Environment variables of users: XLA_COMPOSITE_OP, and torch_xla's own switches.
 
 Each environment is a process of its own, whose facts many tests look at.
 """
@@ -68,7 +68,7 @@ STEPS_COMPOSITES = {
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What FACTS found in a process with some environment."""
+    """Facts that FACTS printed in a process with some environment."""
 
     text: str
     """Of a training step."""

@@ -1,4 +1,4 @@
-"""What others test without XLA's optimizations, once more as users' programs are compiled.
+"""Tests of other files, compiled with all of XLA's optimizations, as users' programs are.
 
 The tests of one file after the other run in a process at the full level of optimization, where XLA
 fuses what composites and stock have in different places, and vectorizes it. Of entries'

@@ -341,8 +341,7 @@ def trained(
     count: int,
     dtype: torch.dtype = torch.float32,
 ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    """What four steps leave in stock, and with entries on, where each step has so many of a node of
-    the lazy graph."""
+    """Results of four steps in stock and with entries on, each with `count` nodes of one kind."""
     stock = Training(make, dtype)
     for _ in range(4):
         stock.step()

@@ -1,4 +1,4 @@
-"""What README.md says of the mistakes of torch_xla 2.9: those that composites keep, and others.
+"""Mistakes of torch_xla 2.9 that the pages name: composites keep some and repair others.
 
 A test fails when stock torch_xla does as PyTorch does on the CPU; then the README has to change.
 """

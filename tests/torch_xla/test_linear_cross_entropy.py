@@ -90,7 +90,7 @@ def assert_bits_of_stock(
 
 
 def plain(states: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, **o: Any) -> Tensor:
-    """What models write."""
+    """Losses as models write them."""
     logits = F.linear(states, weight, bias).float()
     loss = F.cross_entropy(logits.view(-1, len(weight)), target.view(-1), **o)
     return loss.view(target.shape) if o.get("reduction") == "none" else loss

@@ -47,7 +47,7 @@ def text_of(result: Tensor) -> str:
 
 
 def calls(reason: str) -> int:
-    """How many calls were left alone for this reason."""
+    """The number of calls that were left alone for this reason."""
     fallbacks = composites.stats().entries["ptxla.gemma_rms_norm"].fallbacks
     return sum(fallback.calls for fallback in fallbacks if fallback.reason == reason)
 

@@ -1,5 +1,5 @@
-"""What a function under `@composite` reads besides its arguments: after a change, the composite has
-the new value, or there is none."""
+"""Values that a function under `@composite` reads beside its arguments: after a change, the
+composite has the new value, or there is none."""
 
 import logging
 import os

@@ -86,7 +86,7 @@ PARTS = 4
 
 
 def computed(sample: Sample, mode: Mode) -> Mapping[str, Any]:
-    """What a call gives. An exception is to be that of stock."""
+    """Results of a call. An exception must be stock's exception."""
 
     def place(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.detach().to("xla").requires_grad_(tensor.requires_grad)
@@ -100,8 +100,8 @@ def computed(sample: Sample, mode: Mode) -> Mapping[str, Any]:
 
 
 def samples(target: Target, dtype: str, most: int) -> tuple[Sample, ...]:
-    """Those of the best source. Backwards have direct calls of their operators: the samples of
-    forwards have gradients. Other types than floats have the database's alone."""
+    """Samples of the best source. Backward entries have direct calls of their operators, since
+    samples of forwards have gradients. Types other than floats have the database's samples only."""
     most = MANY if target.entry.name in OF_MANY else most
     if dtype not in FLOATS:
         return of_database(target, getattr(torch, PYTORCH_NAMES[dtype]), most)
@@ -265,5 +265,5 @@ def test_compiled_samples_are_those_of_stock(name: str) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", FORWARDS)
 def test_samples_in_eager_mode_are_those_of_stock(name: str) -> None:
-    """Where a composite stands for several operators, stock rounds between them."""
+    """If a composite replaces several operators, stock rounds between them."""
     runs_as_stock(eager, name, 3)

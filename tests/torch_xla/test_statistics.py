@@ -1,4 +1,4 @@
-"""What becomes of calls that reach an entry: `composites.stats()`, messages, `composites run`."""
+"""Calls that reach an entry, as `composites.stats()`, messages and `composites run` report them."""
 
 import json
 import os

@@ -169,7 +169,7 @@ def written(cache: torch.Tensor, new: torch.Tensor, first: int, count: int) -> t
 
 
 def test_caches_and_experts_one_by_one(registries: Callable[..., None]) -> None:
-    """What ML Drift's tests compute in loops."""
+    """The reference that ML Drift's tests compute in loops."""
     registries("litert_lm")
     import litert_lm_ops
     import litert_lm_samples

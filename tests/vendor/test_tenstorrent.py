@@ -60,7 +60,7 @@ def test_compiled_forms() -> None:
 
 
 def test_august_2026(registries: Callable[..., None]) -> None:
-    """What tt-mlir did not have then falls to what it had."""
+    """Calls without a tt-mlir operator of that version become operators that it had."""
     registries("tenstorrent_2026_08")
     with composites.enabled("tenstorrent.*"):
         check_forms(FORMS, "tenstorrent")

@@ -1,4 +1,4 @@
-"""What counts as the same number."""
+"""Rules for equal numbers."""
 
 import re
 from pathlib import Path

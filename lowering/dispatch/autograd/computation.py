@@ -84,36 +84,36 @@ class Computation:
 
 
 def can_differentiate(
-    definition: Definition, names: Sequence[str], wanted: tuple[bool, ...]
+    definition: Definition, names: Sequence[str], needed: tuple[bool, ...]
 ) -> bool:
     """Return whether the composite has a backward for these operands."""
     entry = definition.entry
     if definition.backward is None:
         return entry.derives
     known = definition.backward.entry.gradients
-    return all(n in known for n, w in zip(names, wanted, strict=True) if w)
+    return all(n in known for n, w in zip(names, needed, strict=True) if w)
 
 
 def lower_forward(
-    definition: Definition, spec: CallSpec, wanted: tuple[bool, ...] | None
+    definition: Definition, spec: CallSpec, needed: tuple[bool, ...] | None
 ) -> Computation | Fallback:
     """The computation of a call's forward, or why it falls back to the stock lowering.
 
     Args:
-        wanted: for each operand, whether it needs a gradient; None if no operand does.
+        needed: for each operand, whether it needs a gradient; None if no operand does.
     """
-    stock = _lower_stock(definition, spec, wanted)
+    stock = _lower_stock(definition, spec, needed)
     if not definition.chosen or isinstance(stock, Fallback):
         return stock
     alternatives = definition.alternatives
     shared = definition.frontend.graph.is_shared
     asked = alternatives.asked(spec, shared=shared)
     for alternative in asked:
-        # Whether a number is drawn must not depend on the decomposition.
+        # The decomposition must not decide if a random number is drawn.
         changed = (
             "the entry's decomposition draws random numbers"
             if stock.draws
-            else _with_alternative(stock, alternative, definition, spec, wanted)
+            else _with_alternative(stock, alternative, definition, spec, needed)
         )
         if isinstance(changed, Computation):
             alternatives.take(alternative)
@@ -128,7 +128,7 @@ def _with_alternative(
     alternative: Kernel,
     definition: Definition,
     spec: CallSpec,
-    wanted: tuple[bool, ...] | None,
+    needed: tuple[bool, ...] | None,
 ) -> Computation | str:
     """A computation with an alternative in the place of the entry's decomposition, or why it cannot
     have it. All else is that of `stock`.
@@ -139,13 +139,13 @@ def _with_alternative(
     """
     entry, frontend = definition.entry, definition.frontend
     # Where no backward follows, what has stock's bits saves nothing, and costs as much as stock's.
-    saves_nothing = alternative.is_automatic and not alternative.is_for_shared and wanted is None
+    saves_nothing = alternative.is_automatic and not alternative.is_for_shared and needed is None
     if alternative.forward is None or saves_nothing:
         return replace(stock, alternative=alternative)
     autocast = frontend.tracing.autocast_dtype()
     decomposition, operands = alternative.forward, spec.operands
     changed = as_entry(entry, alternative, decomposition)
-    function = forward_of(entry, decomposition, spec, saved=wanted is not None)
+    function = forward_of(entry, decomposition, spec, saved=needed is not None)
     lowered = lower_composite(
         changed,
         definition.statistics,
@@ -187,7 +187,7 @@ def _written(types: Sequence[TensorMeta]) -> str:
 
 
 def _lower_stock(
-    definition: Definition, spec: CallSpec, wanted: tuple[bool, ...] | None
+    definition: Definition, spec: CallSpec, needed: tuple[bool, ...] | None
 ) -> Computation | Fallback:
     """The computation with the entry's own decomposition."""
     entry, frontend = definition.entry, definition.frontend
@@ -196,7 +196,7 @@ def _lower_stock(
     enabled = torch.is_grad_enabled()
 
     def forward(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
-        for tensor, leaf in zip(tensors, wanted or (), strict=False):
+        for tensor, leaf in zip(tensors, needed or (), strict=False):
             if tensor is not None:
                 tensor.requires_grad_(leaf)
         with torch.set_grad_enabled(enabled), recorded() as named:
@@ -210,14 +210,14 @@ def _lower_stock(
         differentiable = tuple(result.requires_grad for result in flat)
         reached = tuple(leaves_of(result, tensors) for result in flat)
         traced[:] = [(structure, same_as, differentiable, reached)]
-        extra = further_values(spec, tensors, named) if wanted else []
+        extra = further_values(spec, tensors, named) if needed else []
         require_tensors(extra)
         return [result.detach() for result in (*flat, *extra)]
 
     def of_arrays(*arrays: Any) -> list[Any]:
         with recorded() as named:
             results = jax_function(entry, spec)(*arrays)
-        extra = further_values(spec, arrays, named) if wanted else []
+        extra = further_values(spec, arrays, named) if needed else []
         return [*jax_frontend().leaves(results), *extra]
 
     lowered = lower_composite(
@@ -243,10 +243,10 @@ def _lower_stock(
         structure, same_as, differentiable, reached = traced[0]
     else:  # autograd does not see a JAX function
         has_backward = definition.backward is not None or entry.derives
-        count = len(types) - (len(entry.saved) if wanted else 0)
+        count = len(types) - (len(entry.saved) if needed else 0)
         structure, same_as = _structure(count), list(range(count))
         differentiable = tuple(
-            has_backward and wanted is not None and (dtype.is_floating_point or dtype.is_complex)
+            has_backward and needed is not None and (dtype.is_floating_point or dtype.is_complex)
             for _, dtype in types[:count]
         )
     if not traced or definition.backward is not None:  # whose gradients are those that it lists

@@ -83,7 +83,7 @@ class CompositeFunction:
         mode = definition.watching_mode()
         if mode is not None:
             return self._stock(spec, mode)
-        computation = self._computation(spec, _wanted(operands))
+        computation = self._computation(spec, _needed(operands))
         if isinstance(computation, Fallback):
             computation.count_call()
             return spec.otherwise(self.otherwise)
@@ -142,7 +142,7 @@ class CompositeFunction:
             if not any(isinstance(t, torch.Tensor) and owns(t) for t in operands):
                 return spec.otherwise(self.otherwise)  # a call on another device
             return self._stock(spec, self._unusable(spec))
-        needs_grad = _wanted(operands)
+        needs_grad = _needed(operands)
         fixed = all(t is None or _has_fixed_shape(t) for t in operands)
         # When the graph runs, the autocast under which it was traced is off.
         autocast = definition.frontend.tracing.autocast_dtype()
@@ -178,32 +178,32 @@ class CompositeFunction:
         definition.statistics.caught += 1
         return _Recomputed.apply(self, spec.kept(), *operands)  # type: ignore[no-untyped-call]
 
-    def _key(self, spec: CallSpec, wanted: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    def _key(self, spec: CallSpec, needed: tuple[bool, ...] | None) -> tuple[Any, ...]:
         frontend = self.definition.frontend
         autocast = frontend.tracing.autocast_dtype()
         read = self.definition.read_now(spec.key)
-        return (spec.key, wanted, autocast, frontend.graph.target, read)
+        return (spec.key, needed, autocast, frontend.graph.target, read)
 
-    def _computation(self, spec: CallSpec, wanted: tuple[bool, ...] | None) -> Any:
-        """The computation of a call, or a `Fallback`. `wanted` is the result of `_wanted`."""
-        key = self._key(spec, wanted)
+    def _computation(self, spec: CallSpec, needed: tuple[bool, ...] | None) -> Any:
+        """The computation of a call, or a `Fallback`. `needed` is the result of `_needed`."""
+        key = self._key(spec, needed)
         computation = self.forward.get(key)
         if computation is None:
-            make = partial(self._new_computation, spec, wanted, key[-1])
+            make = partial(self._new_computation, spec, needed, key[-1])
             computation = computed(self.forward, key, self.definition.lowering, make)
         return computation
 
     def _new_computation(
-        self, spec: CallSpec, wanted: tuple[bool, ...] | None, reads: Key
+        self, spec: CallSpec, needed: tuple[bool, ...] | None, reads: Key
     ) -> Computation | Fallback:
-        unmet = self._unmet(spec, wanted)
+        unmet = self._unmet(spec, needed)
         if unmet is not None:
             return self._fallback(unmet, spec.operands)
-        computation = lower_forward(self.definition, spec, wanted)
+        computation = lower_forward(self.definition, spec, needed)
         written = self.definition.refuse_written(spec.key, reads)
         return computation if written is None else self._fallback(written, spec.operands)
 
-    def _unmet(self, spec: CallSpec, wanted: tuple[bool, ...] | None) -> str | None:
+    def _unmet(self, spec: CallSpec, needed: tuple[bool, ...] | None) -> str | None:
         """The reason why a call cannot be the composite; None if it can be."""
         if UNKNOWN in spec.key:
             return _UNKNOWN
@@ -211,8 +211,8 @@ class CompositeFunction:
         if unmet is not None:
             return unmet
         names = spec.names()
-        if wanted is not None and not can_differentiate(self.definition, names, wanted):
-            pairs = zip(names, wanted, strict=True)
+        if needed is not None and not can_differentiate(self.definition, names, needed):
+            pairs = zip(names, needed, strict=True)
             asked = ", ".join(dict.fromkeys(name for name, is_wanted in pairs if is_wanted))
             return f"the entry has no backward for the gradients that are asked for ({asked})"
         return None
@@ -328,7 +328,7 @@ class _Recomputed(torch.autograd.Function):
         return (None, None, *gradients)
 
 
-def _wanted(operands: Operands) -> tuple[bool, ...] | None:
+def _needed(operands: Operands) -> tuple[bool, ...] | None:
     """For each operand, whether it needs a gradient; None if none does or autograd is off."""
     if not torch.is_grad_enabled():
         return None

@@ -16,7 +16,7 @@ from lowering.dispatch.differentiable import Gradients
 def gradients_of(
     function: Callable[..., Any],
     operands: Sequence[torch.Tensor | None],
-    wanted: Sequence[bool],
+    needed: Sequence[bool],
     grads: Sequence[torch.Tensor | None],
     *,
     create_graph: bool = False,
@@ -26,7 +26,7 @@ def gradients_of(
     Args:
         function: takes the operands and returns tensors in any nesting.
         operands: None for an absent operand.
-        wanted: for each operand, whether its gradient is requested.
+        needed: for each operand, whether its gradient is requested.
         grads: for each result, its gradient, or None if nothing depends on the result.
         create_graph: whether the gradients will be differentiated again. If so, the operands are
             used without detaching them.
@@ -36,14 +36,14 @@ def gradients_of(
         zero if the results do not depend on the operand.
     """
     with torch_internals.untransformed(), torch.enable_grad():  # type: ignore[no-untyped-call]
-        inputs = [_leaf(t, asked, create_graph) for t, asked in zip(operands, wanted, strict=True)]
+        inputs = [_leaf(t, asked, create_graph) for t, asked in zip(operands, needed, strict=True)]
         results = pytree.tree_leaves(function(*inputs))
     pairs = [
         (result, grad)
         for result, grad in zip(results, grads, strict=True)
         if grad is not None and result.requires_grad
     ]
-    leaves = [t for t, asked in zip(inputs, wanted, strict=True) if asked and t is not None]
+    leaves = [t for t, asked in zip(inputs, needed, strict=True) if asked and t is not None]
     gradients: Sequence[torch.Tensor | None] = [None] * len(leaves)
     if pairs:
         gradients = torch.autograd.grad(
@@ -59,7 +59,7 @@ def gradients_of(
     )
     return [
         next(filled) if asked and t is not None else None
-        for t, asked in zip(inputs, wanted, strict=True)
+        for t, asked in zip(inputs, needed, strict=True)
     ]
 
 
@@ -94,17 +94,17 @@ def replacement(values: Mapping[str, torch.Tensor]) -> Handler:
 
 class _Replaced(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, computed: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
-        return given.clone()
+    def forward(ctx: Any, computed: torch.Tensor, replacement: torch.Tensor) -> torch.Tensor:
+        return replacement.clone()
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         return grads[0], None
 
 
-def _leaf(tensor: torch.Tensor | None, wanted: bool, create_graph: bool) -> torch.Tensor | None:
+def _leaf(tensor: torch.Tensor | None, needed: bool, create_graph: bool) -> torch.Tensor | None:
     if tensor is None:
         return None
     if create_graph:  # an alias, because one tensor may be used for two operands
-        return tensor.view_as(tensor) if wanted else tensor
-    return tensor.detach().requires_grad_(wanted)
+        return tensor.view_as(tensor) if needed else tensor
+    return tensor.detach().requires_grad_(needed)

@@ -82,7 +82,7 @@ class Step:
             self.spec,
             self.types,
             present=tuple(grad is not None for grad in grads),
-            wanted=tuple(output_mask),
+            needed=tuple(output_mask),
             taken=computation.taken,
         )
         return _Backward(
@@ -110,8 +110,8 @@ class _Backward:
     """Saved tensors by position among operands, results and further results of the forward."""
 
     @property
-    def wanted(self) -> tuple[bool, ...]:
-        return self.derived.wanted
+    def needed(self) -> tuple[bool, ...]:
+        return self.derived.needed
 
     @property
     def operands(self) -> Operands:
@@ -151,7 +151,7 @@ class _Backward:
             return self._stock(None)
         by_name = gradients_by_name(spec, returned, explicit.entry)
         pulled = gradients_by_operand(spec, by_name, explicit.entry)
-        return [g if asked else None for g, asked in zip(pulled, self.wanted, strict=True)]
+        return [g if asked else None for g, asked in zip(pulled, self.needed, strict=True)]
 
     def _named(self) -> dict[str, Any]:
         """The values that an explicit backward can take, by name."""
@@ -181,7 +181,7 @@ class _Backward:
         device = next(grad.device for grad in self.grads if grad is not None)
         inputs = [
             _blank(type_, device, asked) if tensor is None else tensor
-            for tensor, type_, asked in zip(self.operands, types, self.wanted, strict=True)
+            for tensor, type_, asked in zip(self.operands, types, self.needed, strict=True)
         ]
         random_numbers = definition.frontend.random_numbers
 
@@ -195,7 +195,7 @@ class _Backward:
             return gradients_of(
                 run,
                 inputs,
-                self.wanted,
+                self.needed,
                 self.grads,
                 create_graph=torch.is_grad_enabled(),
             )
@@ -233,7 +233,7 @@ class _Backward:
         autocasts = (step.autocast, autocast)
         read = (step.spec.key, step.reads)
         key = (
-            *(read, self.derived.present, types, self.wanted, autocasts),
+            *(read, self.derived.present, types, self.needed, autocasts),
             definition.frontend.graph.target,
         )
         operands = [*grads, *(self.kept[n] for n in self.derived.taken)]
@@ -247,7 +247,7 @@ class _Backward:
         count = len(lowered.results)
         inserted = definition.insert(symbol, operands, step.seed, lowered.handle, results=count)
         results = iter(inserted)
-        return [next(results) if asked else None for asked in self.wanted]
+        return [next(results) if asked else None for asked in self.needed]
 
     def _lower(self, operands: Operands) -> Lowered | Fallback:
         """The derived backward as a computation."""
@@ -271,12 +271,12 @@ class _Backward:
         )
 
     def _attributes(self) -> Mapping[str, str | None]:
-        mask = attribute_types.boolean_list(self.wanted)
+        mask = attribute_types.boolean_list(self.needed)
         return {**self.step.computation.attributes, "output_mask": mask}
 
     def _decompose(self, operands: Operands) -> TracedFunction:
         """The gradient of the forward's decomposition."""
-        # What was not saved is given too, to see that nothing reads it.
+        # Values that were not saved are passed too, to see that nothing reads them.
         unsaved = [_meta(self.step.types[n]) for n in self.derived.unsaved]
         whole = self._traced([*operands, *unsaved], len(operands))
         if not unsaved:
@@ -315,7 +315,7 @@ class _Backward:
         if is_jax:
             return lambda type_: jax_frontend().blank(frontend.tensors.type_of(_meta(type_)))
         device = next(value.device for value in values if value is not None)
-        return lambda type_: _blank(type_, device, wanted=False)
+        return lambda type_: _blank(type_, device, needed=False)
 
     def _alternative(self, alternative: Kernel, operands: Operands) -> Lowered | str:
         """The derived backward as the alternative that took the call computes it, or why it does
@@ -358,7 +358,7 @@ class _Backward:
             return self._derived_from(alternative.forward)
         if alternative.backward is None:
             return "it has no backward, so the backward is that of the entry"
-        asked = {name for name, w in zip(self.step.spec.names(), self.wanted, strict=True) if w}
+        asked = {name for name, w in zip(self.step.spec.names(), self.needed, strict=True) if w}
         unknown = sorted(asked - set(alternative.gradients))
         if unknown:
             return f"it has no gradient of {', '.join(unknown)}"
@@ -369,7 +369,7 @@ class _Backward:
             pulled = run(self.derived.named(tensors))
             by_name = dict(zip(alternative.gradients, pulled, strict=True))
             of_each = gradients_by_operand(self.step.spec, by_name, changed)
-            return [g for g, is_asked in zip(of_each, self.wanted, strict=True) if is_asked]
+            return [g for g, is_asked in zip(of_each, self.needed, strict=True) if is_asked]
 
         return returned
 
@@ -395,7 +395,7 @@ class _Backward:
         definition = self.step.definition
         due = [
             _type_of(type_, definition.frontend)
-            for type_, asked in zip(self.step.types, self.wanted, strict=True)
+            for type_, asked in zip(self.step.types, self.needed, strict=True)
             if asked
         ]
         if due != list(composite.results):
@@ -416,7 +416,7 @@ def _meta(type_: TensorMeta | None) -> torch.Tensor | None:
     return None if type_ is None else torch.empty(type_[0], dtype=type_[1], device="meta")
 
 
-def _blank(type_: TensorMeta | None, device: torch.device, wanted: bool) -> torch.Tensor | None:
+def _blank(type_: TensorMeta | None, device: torch.device, needed: bool) -> torch.Tensor | None:
     if type_ is None:
         return None
-    return torch.zeros(type_[0], dtype=type_[1], device=device, requires_grad=wanted)
+    return torch.zeros(type_[0], dtype=type_[1], device=device, requires_grad=needed)

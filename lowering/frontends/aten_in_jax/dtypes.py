@@ -32,7 +32,7 @@ def jax_dtype(dtype: torch.dtype) -> Any:
         UnsupportedCallError: JAX does not have it.
     """
     if dtype not in _NUMPY:
-        raise UnsupportedCallError(f"{dtype} is no type of JAX's arrays")
+        raise UnsupportedCallError(f"JAX arrays cannot have the type {dtype}")
     return jax.dtypes.canonicalize_dtype(_NUMPY[dtype])
 
 

@@ -199,11 +199,11 @@ def _to_copy(dtype: Any, /, x: Any, *further: Any, **_: Any) -> Any:
 
 
 @rule("aten::view.dtype")
-def _bits(dtype: Any, /, x: Any, wanted: Any) -> Any:
+def _bits(dtype: Any, /, x: Any, element_type: Any) -> Any:
     """Bits as another type. JAX has none of booleans and of complex numbers, has a dimension more
     where an element becomes several, which are neighbours in PyTorch, and one less where several
     become one."""
-    to = jnp.dtype(jax_dtype(wanted))
+    to = jnp.dtype(jax_dtype(element_type))
     if x.dtype == to:
         return x
     if x.dtype == jnp.bool_:
@@ -213,7 +213,7 @@ def _bits(dtype: Any, /, x: Any, wanted: Any) -> Any:
     if to == jnp.bool_:
         return _bits(dtype, x, torch.uint8) != 0
     if jnp.issubdtype(to, jnp.complexfloating):
-        parts = _bits(dtype, x, _OF_COMPLEX[wanted])
+        parts = _bits(dtype, x, _OF_COMPLEX[element_type])
         return lax.complex(parts[..., ::2], parts[..., 1::2])
     if to.itemsize > x.dtype.itemsize:
         parts = to.itemsize // x.dtype.itemsize

@@ -20,7 +20,7 @@ _FULL_RANK = "gels"
 
 def _keeps_transposed_factors() -> bool:
     """Return whether `aten::_linalg_solve_ex` keeps the factors of the transpose, as in torch 2.9.
-    Those of torch 2.14 are of the matrix."""
+    In torch 2.14 they are the factors of the matrix."""
     matrix = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
     factors = overload("aten::_linalg_solve_ex")(matrix, matrix)[1]
     return bool(factors[0, 0] == 2)  # the first pivot is the largest of a row, not of a column

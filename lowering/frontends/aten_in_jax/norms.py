@@ -1,7 +1,7 @@
 """Decompositions of norms, in PyTorch.
 
-Those of PyTorch compute mean and variance by `aten::var_mean`, which is a composite of its own. A
-norm is one composite, with nothing inside that a compiler would have to look for. The unbiased
+PyTorch's own decompositions compute mean and variance by `aten::var_mean`, which is a composite of
+its own. A norm is one composite, without others inside. The unbiased
 variance of batch norm's moving average is computed from the biased one in the order of
 `composites.operators.norms.train_batch_norm`, so that composites have the same bits.
 """

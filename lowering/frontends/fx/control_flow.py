@@ -30,7 +30,6 @@ from lowering.frontends.fx.control_flow_gradients import (
     gradient_function,
     is_differentiable,
 )
-from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.fx.regions import Recorded, in_region, record
 from lowering.frontends.fx.sources import calling_line
 
@@ -51,7 +50,12 @@ def offer_control_flow() -> None:
     }
     for name, kernel in kernels.items():
         for key in (AUTOGRAD_KEY, FUNCTIONALIZATION_KEY, AUTOCAST_KEY):
-            torch_internals.add_higher_order_kernel(name, key, kernel, DEVICE_TYPE)
+            torch_internals.add_higher_order_kernel(name, key, kernel, _is_recorded)
+
+
+def _is_recorded(tensor: Tensor) -> bool:
+    # AOTAutograd traces with fake tensors of the same device, and keeps these operators whole.
+    return capture.computed_in(tensor) is not None
 
 
 # ---- operators ----

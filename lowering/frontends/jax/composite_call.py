@@ -59,15 +59,15 @@ parse_attributes_of(AttributeText, lambda value: value.text)
 class Rules(Protocol):
     """The rules that transformations need for a kind of call, beside its decomposition."""
 
-    def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
+    def differentiable(self, needed: tuple[bool, ...]) -> Kind | None:
         """The kind whose results are followed by what the backward takes in addition; None if the
         gradient of the decomposition is taken.
 
-        `wanted` says of each operand whether its gradient is asked for.
+        `needed` says for each operand whether its gradient is requested.
         """
 
-    def pull_back(self, given: Cotangents) -> list[Any]:
-        """The gradients of the operands that are wanted."""
+    def pull_back(self, cts: Cotangents) -> list[Any]:
+        """The gradients of the operands that are needed."""
 
     def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
         """The kind that computes many calls of this one at once. None if there is none.
@@ -90,7 +90,7 @@ class Cotangents:
     """The results of the kind that `Rules.differentiable` returned."""
     grads: Sequence[Any | None]
     """For each result of the kind itself, its gradient, or None if it is zero."""
-    wanted: tuple[bool, ...]
+    needed: tuple[bool, ...]
     """For each operand, whether its gradient is asked for."""
 
     @property
@@ -266,7 +266,7 @@ def constant(array: Any) -> Any:
     values = np.asarray(array)
     if values.size > _LARGEST:
         raise ValueError(
-            f"the decomposition holds an array that is no operand, {values.dtype}"
+            f"the decomposition holds an array that is not an operand, {values.dtype}"
             f"{list(values.shape)}; take it as an argument, or make constants from numbers, as with"
             " jnp.full"
         )
@@ -414,7 +414,7 @@ def _push_forward_call(primals: Any, tangents: Any, *, kind: Kind) -> Any:
         saved = bind(saving, primals)
         results = saved[: len(kind.jaxpr.out_avals)]
         values = vary_alike([*primals, *saved, *nonzero])
-        terms = iter(_derivative_p.bind(*values, kind=kind, wanted=changing))
+        terms = iter(_derivative_p.bind(*values, kind=kind, needed=changing))
     pushed = [
         next(terms) if _is_differentiable(result) else ad.Zero(jax.typeof(result).to_tangent_aval())
         for result in results
@@ -423,7 +423,7 @@ def _push_forward_call(primals: Any, tangents: Any, *, kind: Kind) -> Any:
 
 
 def _derivative(
-    kind: Kind, wanted: Sequence[bool], operands: Sequence[Any], given: Sequence[Any]
+    kind: Kind, needed: Sequence[bool], operands: Sequence[Any], tangents: Sequence[Any]
 ) -> list[Any]:
     """The tangents of those results of the decomposition that can have one."""
 
@@ -431,9 +431,9 @@ def _derivative(
         results = (kind.uncompiled or kind.decomposition)(*values)
         return [result for result in results if _is_differentiable(result)]
 
-    of_wanted = of_selected(differentiable, operands, wanted)
-    chosen = list(compress(operands, wanted))
-    return jax.jvp(of_wanted, chosen, list(given))[1]  # type: ignore[no-any-return]
+    of_chosen = of_selected(differentiable, operands, needed)
+    chosen = list(compress(operands, needed))
+    return jax.jvp(of_chosen, chosen, list(tangents))[1]  # type: ignore[no-any-return]
 
 
 @_as_called
@@ -486,7 +486,7 @@ def _lower_call(context: Any, *operands: Any, kind: Kind) -> Any:
     free = without_symbols(context, kind.jaxpr, symbolic_too=kind.symbolic_too)
     if free is None:
         warnings.warn(
-            f"{kind.name} is no composite in this module: JAX cannot have one there of symbolic"
+            f"{kind.name} is not a composite in this module: JAX cannot have one there of symbolic"
             " sizes, nor one that it lowers in another way for one of several platforms",
             CompositesWarning,
             stacklevel=2,
@@ -512,21 +512,21 @@ _derivative_p.multiple_results = True
 
 
 @_as_called
-def _push(*values: Any, kind: Kind, wanted: tuple[bool, ...]) -> list[Any]:
-    """Operands, results and saved arrays, and tangents of the wanted operands, to the tangents of
+def _push(*values: Any, kind: Kind, needed: tuple[bool, ...]) -> list[Any]:
+    """Operands, results and saved arrays, and tangents of the selected operands, to the tangents of
     the results."""
-    return _derivative(kind, wanted, values[: len(wanted)], values[len(values) - sum(wanted) :])
+    return _derivative(kind, needed, values[: len(needed)], values[len(values) - sum(needed) :])
 
 
-def _abstract_push(*values: Any, kind: Kind, wanted: tuple[bool, ...]) -> Any:
+def _abstract_push(*values: Any, kind: Kind, needed: tuple[bool, ...]) -> Any:
     return varying_as(list(filter(_is_differentiable, kind.jaxpr.out_avals)), values)
 
 
 @_as_called
-def _run_push(*values: Any, kind: Kind, wanted: tuple[bool, ...]) -> Any:
+def _run_push(*values: Any, kind: Kind, needed: tuple[bool, ...]) -> Any:
     if kind.uncompiled is not None:
-        return _push(*values, kind=kind, wanted=wanted)
-    return kind.compiled(_push, wanted=wanted)(*values)
+        return _push(*values, kind=kind, needed=needed)
+    return kind.compiled(_push, needed=needed)(*values)
 
 
 @_as_called
@@ -538,10 +538,10 @@ def _push_forward_push(primals: Any, tangents: Any, **parameters: Any) -> Any:
 
 
 @_as_called
-def _pull_back(grads: Any, *values: Any, kind: Kind, wanted: tuple[bool, ...]) -> Any:
+def _pull_back(grads: Any, *values: Any, kind: Kind, needed: tuple[bool, ...]) -> Any:
     assert kind.rules is not None
-    count = len(values) - sum(wanted)
-    operands, saved = values[: len(wanted)], values[len(wanted) : count]
+    count = len(values) - sum(needed)
+    operands, saved = values[: len(needed)], values[len(needed) : count]
     rest = iter(grads)
     of_results = [
         None if not _is_differentiable(aval) or type(grad := next(rest)) is ad.Zero else grad
@@ -549,28 +549,28 @@ def _pull_back(grads: Any, *values: Any, kind: Kind, wanted: tuple[bool, ...]) -
     ]
     if all(grad is None for grad in of_results):
         return [None] * count + [ad.Zero(value.aval) for value in values[count:]]
-    cotangents = Cotangents(operands, saved, of_results, wanted)
+    cotangents = Cotangents(operands, saved, of_results, needed)
     return [None] * count + kind.rules.pull_back(cotangents)
 
 
 @_as_called
-def _add_pulled_back(grads: Any, *values: Any, kind: Kind, wanted: tuple[bool, ...]) -> None:
+def _add_pulled_back(grads: Any, *values: Any, kind: Kind, needed: tuple[bool, ...]) -> None:
     """Add the gradients to the sums that JAX passes.
 
     A composite adds one gradient for each operand, which the operations of a program add one by
     one. If something else was added before, the sum depends on it.
     """
-    count = len(values) - sum(wanted)
+    count = len(values) - sum(needed)
     sums = values[count:]
     if kind.uncompiled is None or all(map(is_empty, sums)):
         blank = [ad.UndefinedPrimal(gradients.aval) for gradients in sums]
-        pulled = _pull_back(grads, *values[:count], *blank, kind=kind, wanted=wanted)[count:]
+        pulled = _pull_back(grads, *values[:count], *blank, kind=kind, needed=needed)[count:]
         for gradients, gradient in zip(sums, pulled, strict=True):
             gradients.accum(gradient)
         return
-    operands = values[: len(wanted)]
+    operands = values[: len(needed)]
     types = [gradients.aval for gradients in sums]
-    add_one_by_one(lambda *given: _derivative(kind, wanted, operands, given), types, sums, grads)
+    add_one_by_one(lambda *cts: _derivative(kind, needed, operands, cts), types, sums, grads)
 
 
 @_as_called

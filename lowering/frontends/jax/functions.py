@@ -27,20 +27,20 @@ optimization_barrier = jax.lax.optimization_barrier
 def gradients_of(
     function: Callable[..., Any],
     operands: Sequence[Any],
-    wanted: Sequence[bool],
+    needed: Sequence[bool],
     grads: Sequence[Any],
 ) -> list[Any]:
     """Pull gradients of a function's results back to its operands, with `jax.vjp`.
 
     Args:
         operands: arrays; None for an absent operand.
-        wanted: for each operand, whether its gradient is requested. It is an array of floats.
+        needed: for each operand, whether its gradient is requested. It is an array of floats.
         grads: for each result, its gradient, or None if nothing depends on the result.
 
     Returns:
         The gradients that were requested. One is zero if the results do not depend on its operand.
     """
-    chosen = [place for place, asked in enumerate(wanted) if asked]
+    chosen = [place for place, asked in enumerate(needed) if asked]
 
     def of_chosen(*arrays: Any) -> list[Any]:
         filled = list(operands)
@@ -64,15 +64,15 @@ def replacement(values: Mapping[str, Any]) -> Handler:
     return replace
 
 
-def _given(computed: Any, given: Any) -> Any:
-    return given
+def _replacement(computed: Any, replacement: Any) -> Any:
+    return replacement
 
 
 def _tangent_of_computed(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
     return primals[1], tangents[0]
 
 
-_replaced = jax.custom_jvp(_given)
+_replaced = jax.custom_jvp(_replacement)
 _replaced.defjvp(_tangent_of_computed)
 
 

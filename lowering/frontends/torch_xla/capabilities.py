@@ -100,9 +100,9 @@ def _imported(module: str) -> Any:
         return None
 
 
-def _has(found: Any, name: str) -> bool:
+def _has(owner: Any, name: str) -> bool:
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(owner, part):
             return False
-        found = getattr(found, part)
+        owner = getattr(owner, part)
     return True

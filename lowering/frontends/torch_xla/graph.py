@@ -81,8 +81,8 @@ class XlaGraph:
 
     @property
     def guards_products(self) -> bool:
-        """True if the graph's compiler needs a barrier after a product of narrow operands with a
-        wide result: XLA:CPU compiles the graph as it is."""
+        """True if the graph's compiler needs a barrier after a product whose result is wider than
+        its operands: XLA:CPU compiles the graph as it is."""
         return self.target == Target("CPU", inside=False)
 
     @property

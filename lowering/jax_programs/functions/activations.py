@@ -29,8 +29,8 @@ def elementwise_forward(composite: Composite, x: Any) -> Any:
     """One whose gradient is not the entry's backward.
 
     The derivative of `hard_sigmoid` and `hard_silu` differs from PyTorch's where they have a
-    corner. That of `mish` has other last bits in a loop, where a backward computes the forward
-    again.
+    corner. The derivative of `mish` has other last bits in a loop, where a backward computes the
+    forward again.
     """
     return composite(floats(x), has_backward=False)
 

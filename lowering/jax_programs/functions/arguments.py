@@ -26,7 +26,7 @@ def has_floats(x: Any) -> bool:
 def floats(x: Any) -> Any:
     """An array of floats. JAX computes integers and numbers in another type, PyTorch does not."""
     if not has_floats(x):
-        raise UnsupportedCallError("the input is no array of floats")
+        raise UnsupportedCallError("the input is not an array of floats")
     return x
 
 

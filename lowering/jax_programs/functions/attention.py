@@ -57,7 +57,7 @@ def of_jax(
     if return_residual:
         raise UnsupportedCallError("the logarithms of sums are a result too")
     if mask is not None and not (is_array(mask) and mask.dtype == bool):
-        raise UnsupportedCallError("the mask is no array of booleans")
+        raise UnsupportedCallError("the mask is not an array of booleans")
     if _type_of(query, key, value).itemsize > 4:
         raise UnsupportedCallError("JAX computes the softmax of f64 in f32")
     options = {"scale": scale, "is_causal": is_causal, "implementation": implementation}
@@ -143,7 +143,7 @@ def _called(
         raise UnsupportedCallError("is_causal is an array")
     _type_of(*arrays)
     if bias is not None and not has_floats(bias):
-        raise UnsupportedCallError("the bias is no array of floats")
+        raise UnsupportedCallError("the bias is not an array of floats")
     boolean = None if mask is None else _boolean(mask)
     attention = _Attention(
         composite.original, tuple(options.items()), bias is not None, mask is not None
@@ -187,7 +187,7 @@ def _type_of(query: Any, key: Any, value: Any) -> Any:
     """The type of all three, which are arrays of floats."""
     arrays = (query, key, value)
     if not all(map(has_floats, arrays)) or len({x.dtype for x in arrays}) > 1:
-        raise UnsupportedCallError("the operands are no arrays of one type of floats")
+        raise UnsupportedCallError("the operands are not arrays of one floating-point type")
     if not all(x.ndim >= 3 for x in arrays):
         raise UnsupportedCallError("an operand has less than three dimensions")
     return query.dtype
@@ -196,7 +196,7 @@ def _type_of(query: Any, key: Any, value: Any) -> Any:
 def _boolean(mask: Any) -> Any:
     """A mask of booleans. Masks of flax may be numbers, of which 0 excludes."""
     if not is_array(mask):
-        raise UnsupportedCallError("the mask is no array")
+        raise UnsupportedCallError("the mask is not an array")
     return mask if mask.dtype == bool else mask != 0
 
 

@@ -23,7 +23,7 @@ def embed(composite: Any, self: Any, inputs: Any, out_sharding: Any = None) -> A
     if out_sharding is not None:
         raise UnsupportedCallError("the result has a sharding of its own")
     if not isinstance(inputs, jax.Array) or inputs.dtype not in (jnp.int32, jnp.int64):
-        raise UnsupportedCallError("the indices are no array of i32 or i64, as PyTorch's are")
+        raise UnsupportedCallError("the indices are not an array of i32 or i64, as in PyTorch")
     if self.num_embeddings == 1:
         raise UnsupportedCallError("there is one row, which flax broadcasts")
     if isinstance(self, linen.Module):

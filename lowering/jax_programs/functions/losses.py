@@ -40,7 +40,7 @@ def with_integer_labels(
         raise UnsupportedCallError("`where` is given")
     _check_floats(logits)
     if not is_array(labels) or labels.dtype not in (int32, int64):
-        raise UnsupportedCallError("the labels are no array of i32 or i64, as PyTorch's are")
+        raise UnsupportedCallError("the labels are not an array of i32 or i64, as in PyTorch")
     if not isinstance(axis, int) or axis not in (-1, logits.ndim - 1):
         raise UnsupportedCallError("classes are not the last dimension")
     if logits.shape[-1:] in ((), (0,)):
@@ -78,7 +78,7 @@ def sigmoid_binary_cross_entropy(composite: Any, logits: Any, labels: Any) -> An
 
     _check_floats(logits)
     if not is_array(labels) or iscomplexobj(labels):
-        raise UnsupportedCallError("the labels are no array of real numbers")
+        raise UnsupportedCallError("the labels are not an array of real numbers")
     labels = asarray(labels, logits.dtype)
     _check_alike(logits, labels)
     return composite(logits, labels, reduction=NO_REDUCTION, decomposition=composite.original)

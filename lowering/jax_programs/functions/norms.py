@@ -285,7 +285,7 @@ def _uses_averages(module: Any, of_call: Any) -> bool:
         raise UnsupportedCallError("use_running_average is given twice, which flax refuses")
     chosen = of_module if of_call is None else of_call
     if not isinstance(chosen, bool | np.bool_):
-        raise UnsupportedCallError("use_running_average is not given, or is no plain boolean")
+        raise UnsupportedCallError("use_running_average is missing, or is not a plain boolean")
     return bool(chosen)
 
 
@@ -319,7 +319,7 @@ def _positive(axes: Any, x: Any) -> list[int]:
     """Axes in order, counted from the front."""
     listed = axes if isinstance(axes, list | tuple) else (axes,)
     if not all(isinstance(axis, int) and -x.ndim <= axis < x.ndim for axis in listed):
-        raise UnsupportedCallError("an axis is no dimension of the input")
+        raise UnsupportedCallError("an axis is not a dimension of the input")
     return sorted(axis % x.ndim for axis in listed)
 
 
@@ -352,7 +352,7 @@ def _taken_apart(
     take = _of_linen if isinstance(module, linen.Module) else _of_nnx
     without, arrays = take(module, names, changed)
     if not all(isinstance(array, jax.Array) for array in arrays.values()):
-        raise UnsupportedCallError("a parameter is no plain array")
+        raise UnsupportedCallError("a parameter is not a plain array")
     norm = _Norm(composite.original, without, tuple(arrays), tuple(options.items()), changed)
     return norm, arrays
 
@@ -391,7 +391,7 @@ def _of_nnx(
     variables = {name: variable for name, variable in attributes.items() if variable is not None}
     for variable in variables.values():
         if not isinstance(variable, nnx.Variable) or getattr(variable, "hijax", False):
-            raise UnsupportedCallError("a parameter is no plain variable of flax")
+            raise UnsupportedCallError("a parameter is not a plain flax variable")
     if len(set(map(id, variables.values()))) < len(variables):
         raise UnsupportedCallError("two of its parameters are one variable")
     graph, state = nnx.split(module)

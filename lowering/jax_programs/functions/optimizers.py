@@ -1,8 +1,9 @@
 """Updates of optax's optimizers.
 
-`optax.adamw(…)` makes its functions anew, with the numbers in their variables. Those of
-`scale_by_adam` are part of `optax.adam`, `adamw`, `nadam`, `nadamw`, `lamb` and others, those of
-`scale_by_lion` of `optax.lion`, and those of `trace` of `optax.sgd` with momentum and others.
+`optax.adamw(…)` makes its functions anew, with the numbers in their variables.
+`optax.adam`, `adamw`, `nadam`, `nadamw`, `lamb` and others contain the functions of
+`scale_by_adam`. `optax.lion` contains those of `scale_by_lion`, and `optax.sgd` with momentum those
+of `trace`.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class _Lion(_Rule):
     def of(cls, update: Callable[..., Any]) -> _Lion:
         # Releases before 0.2.6 know no other mode.
         if inspect.getclosurevars(update).nonlocals.get("mode", "hard") != "hard":
-            raise UnsupportedCallError("the direction is no sign")
+            raise UnsupportedCallError("the direction is not a sign")
         (b1, b2), types = _numbers(update, "b1", "b2")
         return cls(b1, b2, types)
 
@@ -173,7 +174,7 @@ def _numbers(update: Callable[..., Any], *names: str) -> tuple[list[Any], tuple[
     values = _variables(update, *names)
     for name, value in zip(names, values, strict=True):
         if type(value) not in (int, float):
-            raise UnsupportedCallError(f"{name} is no number of Python")
+            raise UnsupportedCallError(f"{name} is not a Python number")
     return values, tuple(map(type, values))
 
 
@@ -233,7 +234,7 @@ def _check(composite: Any, rule: _Rule, parameters: list[tuple[Any, ...]], state
     checked = set()
     for arrays in parameters:
         if not all(map(has_floats, arrays)):
-            raise UnsupportedCallError("a gradient or an average is no array of floats")
+            raise UnsupportedCallError("a gradient or an average is not an array of floats")
         if len({array.shape for array in arrays}) > 1:
             raise UnsupportedCallError("a gradient and its averages have different shapes")
         types = tuple(array.dtype for array in arrays)

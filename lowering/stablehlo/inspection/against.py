@@ -41,7 +41,7 @@ def not_understood(report: Report, lock: Lock) -> tuple[NotUnderstood, ...]:
     return tuple(NotUnderstood(call, reason) for call, reason in reasons if reason is not None)
 
 
-def against_table(found: Iterable[NotUnderstood], source: str) -> Table:
+def against_table(calls: Iterable[NotUnderstood], source: str) -> Table:
     """The calls that are not understood, one row each."""
     from rich.table import Table
     from rich.text import Text
@@ -50,7 +50,7 @@ def against_table(found: Iterable[NotUnderstood], source: str) -> Table:
     table.add_column("composite", overflow="fold")
     table.add_column("count", justify="right", no_wrap=True)
     table.add_column("why", overflow="fold")
-    for item in found:
+    for item in calls:
         name = f"{item.call.name} v{item.call.version}"
         table.add_row(Text(name), str(item.call.count), Text(item.reason))
     return table

@@ -260,10 +260,10 @@ def callable_name(fn: Callable[..., Any]) -> str:
     return getattr(fn, "__name__", None) or type(fn).__name__
 
 
-def _bound(given: list[str] | None, ignored: list[str] | None) -> list[Pass]:
-    if not given:
+def _bound(texts: list[str] | None, ignored: list[str] | None) -> list[Pass]:
+    if not texts:
         raise OptionError("--ignore-attribute: no composite is named with --bind")
-    functions = {name: load_function(path) for name, path in pairs("--bind", given).items()}
+    functions = {name: load_function(path) for name, path in pairs("--bind", texts).items()}
     attributes = listed("--ignore-attribute", ignored or [])
     return [partial(bind, bindings=functions, ignored=attributes)]
 

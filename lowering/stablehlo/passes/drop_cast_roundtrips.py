@@ -82,14 +82,14 @@ class _Movement:
 
     def narrow(self) -> None:
         """Move data in the narrow type wherever it is cast to that type afterwards."""
-        narrowed = self._wanted()
+        narrowed = self._narrowed()
         replaced: list[IrValue] = []
         for operation in self.operations if narrowed else ():
             if operation.name in DATA_MOVEMENT and operation.results[0] in narrowed:
                 replaced += self._move_narrow(operation)
         erase_unread(replaced, DATA_MOVEMENT)
 
-    def _wanted(self) -> set[IrValue]:
+    def _narrowed(self) -> set[IrValue]:
         """The values for which a narrow form is needed."""
         narrowed: set[IrValue] = set()
         for operation in self.operations:

@@ -26,9 +26,9 @@ def legalize_batch_groups(module: IrModule) -> None:
             _regroup(convolution, parsed)
 
 
-def _regroup(operation: IrOperation, found: Convolution) -> None:
-    operand, groups = operation.operands[0], found.batch_groups
-    batch, feature = found.numbers.input_batch, found.numbers.input_feature
+def _regroup(operation: IrOperation, parsed: Convolution) -> None:
+    operand, groups = operation.operands[0], parsed.batch_groups
+    batch, feature = parsed.numbers.input_batch, parsed.numbers.input_feature
     sizes = [*operand.type.shape]
     split = [*sizes[:batch], groups, sizes[batch] // groups, *sizes[batch + 1 :]]
     # Of the split tensor: the groups stand before the batches, and go before the features.

@@ -1,4 +1,4 @@
-"""pad_dilated_inputs: pad the inputs of convolutions that are spread.
+"""pad_dilated_inputs: pad the inputs of convolutions with dilated inputs.
 
     convolution(%x, %w), pad = [[1, 2]], lhs_dilate = [2]
     =>
@@ -23,18 +23,18 @@ def pad_dilated_inputs(module: IrModule) -> None:
     those with dynamic shapes or shardings."""
     for convolution in find_operations(module.operation, OPERATION):
         parsed = Convolution.of(convolution)
-        is_spread = any(dilation > 1 for dilation in parsed.lhs_dilation)
+        is_dilated = any(dilation > 1 for dilation in parsed.lhs_dilation)
         is_static = convolution.operands[0].type.has_static_shape
-        if is_spread and is_static and not (parsed.is_transposed or is_sharded(convolution)):
+        if is_dilated and is_static and not (parsed.is_transposed or is_sharded(convolution)):
             _pad(convolution, parsed)
 
 
-def _pad(operation: IrOperation, found: Convolution) -> None:
+def _pad(operation: IrOperation, parsed: Convolution) -> None:
     operand = operation.operands[0]
     rank = len(operand.type.shape)
     low, high, interior, sizes = [0] * rank, [0] * rank, [0] * rank, [*operand.type.shape]
     for dim, around, dilation in zip(
-        found.numbers.input_spatial, found.padding, found.lhs_dilation, strict=True
+        parsed.numbers.input_spatial, parsed.padding, parsed.lhs_dilation, strict=True
     ):
         (low[dim], high[dim]), interior[dim] = around, dilation - 1
         spread = (sizes[dim] - 1) * dilation + 1 if sizes[dim] else 0
@@ -51,7 +51,7 @@ def _pad(operation: IrOperation, found: Convolution) -> None:
         edge_padding_high=integers(operation, high),
         interior_padding=integers(operation, interior),
     )
-    spatial = len(found.padding)
+    spatial = len(parsed.padding)
     del operation.attributes["lhs_dilation"]
     if "padding" in attributes(operation):
         operation.attributes["padding"] = attribute(

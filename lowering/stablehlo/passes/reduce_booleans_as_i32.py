@@ -61,8 +61,8 @@ func.func private @reduce(%x: $full, %init: tensor<i1>) -> $rows {
 
 @in_place
 def reduce_booleans_as_i32(module: IrModule) -> None:
-    """Change every reduction of booleans that says whether all or any are true. Those of several
-    operands, with dynamic shapes or with shardings stay."""
+    """Change every reduction of booleans that says whether all or any are true. Reductions
+    of several operands, with dynamic shapes or with shardings stay."""
     for reduction in find_operations(module.operation, OPERATION):
         text = _as_numbers(reduction)
         if text is not None:

@@ -114,10 +114,10 @@ def _row_major_layout(rank: int) -> IrAttribute:
     return ir().Attribute.parse(f"dense<[{order}]> : tensor<{rank}xindex>")
 
 
-def _called(given: list[str] | None, dropped: list[str] | None) -> list[Pass]:
-    if not given:
+def _called(texts: list[str] | None, dropped: list[str] | None) -> list[Pass]:
+    if not texts:
         raise OptionError("--drop-attribute: no composite is named with --custom-call")
-    targets = pairs("--custom-call", given)
+    targets = pairs("--custom-call", texts)
     ignored = listed("--drop-attribute", dropped or [])
     return [partial(to_custom_call, targets=targets, ignored=ignored)]
 

@@ -19,7 +19,7 @@ _BYTES = ("ui8", "i8")
 
 @in_place
 def widen_byte_sums(module: IrModule) -> None:
-    """Widen every sum of ui8 or i8. Those of several operands, or with shardings, stay."""
+    """Widen every sum of ui8 or i8. Sums of several operands, or with shardings, stay."""
     for reduction in find_operations(module.operation, *OPERATIONS):
         is_one = len(reduction.results) == 1 and not is_sharded(reduction)
         if is_one and str(reduction.results[0].type.element_type) in _BYTES and _adds(reduction):

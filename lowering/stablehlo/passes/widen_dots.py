@@ -1,4 +1,4 @@
-"""widen_dots: give products a wide result type if their results are cast to it anyway.
+"""widen_dots: give products the wider type that their results are cast to.
 
     %0 = dot_general %a, %b -> bf16          %0 = dot_general %a, %b -> f32
     %1 = transpose %0 : bf16            =>   %1 = transpose %0 : f32

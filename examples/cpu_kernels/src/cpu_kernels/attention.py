@@ -73,7 +73,7 @@ def attention_backward(
             generator.
 
     Raises:
-        UnsupportedCallError: as the forward, and where other gradients are wanted.
+        UnsupportedCallError: as the forward, and where other gradients are needed.
     """
     _check(query, key, value, enable_gqa)
     if output_mask != (True, True, True, False):
@@ -93,10 +93,10 @@ def attention_backward(
     register("attention", needs_torch=True)
     call = jax.ffi.ffi_call("cpu_kernels_attention_backward", (same(q), same(k), same(v)))
     operands = (_four(grad_output), q, k, v, *masks, sums.reshape(q.shape[:-1]), *seeds)
-    found = call(*operands, **_attributes(is_causal, scale, query, masks, dropout_p))
+    gradients = call(*operands, **_attributes(is_causal, scale, query, masks, dropout_p))
     return [
         gradient.reshape(operand.shape)
-        for gradient, operand in zip(found, (query, key, value), strict=True)
+        for gradient, operand in zip(gradients, (query, key, value), strict=True)
     ]
 
 
@@ -119,11 +119,11 @@ def _four(x: Array) -> Array:
 
 
 def _mask_and_seed(
-    given: tuple[Array, ...], query: Array, key: Array, dropout_p: float, is_causal: bool
+    operands: tuple[Array, ...], query: Array, key: Array, dropout_p: float, is_causal: bool
 ) -> tuple[list[Array], list[Array]]:
     """Both as lists of none or one. The mask is `[N or 1, H or 1, L or 1, S or 1]`."""
     kept_by(dropout_p)  # where all is dropped, there is no seed
-    masks, seeds = list(given), []
+    masks, seeds = list(operands), []
     if dropout_p != 0:
         seeds = masks[-1:]
         del masks[-1:]
@@ -136,19 +136,19 @@ def _mask_and_seed(
     return [_mask(mask, query, key, is_causal) for mask in masks], seeds
 
 
-def _mask(given: Array, query: Array, key: Array, is_causal: bool) -> Array:
+def _mask(mask: Array, query: Array, key: Array, is_causal: bool) -> Array:
     if is_causal:
         raise UnsupportedCallError("takes a mask, or is causal, but not both")
-    if given.dtype not in (np.bool_, query.dtype):
+    if mask.dtype not in (np.bool_, query.dtype):
         raise UnsupportedCallError("takes a mask of i1, or of the type of query")
-    shape = (1,) * (query.ndim - given.ndim) + given.shape
+    shape = (1,) * (query.ndim - mask.ndim) + mask.shape
     batch = query.shape[:-3]
     if len(shape) > len(batch) + 3 or shape[:-3] not in (batch, (1,) * len(batch)):
         raise UnsupportedCallError("takes a mask for the whole batch, or for each part of it")
     scores = (*query.shape[-3:-1], key.shape[-2])
     if any(size not in (1, whole) for size, whole in zip(shape[-3:], scores, strict=True)):
-        raise UnsupportedCallError(f"takes a mask for scores of {scores}, not of {given.shape}")
-    return given.reshape(math.prod(shape[:-3]), *shape[-3:])
+        raise UnsupportedCallError(f"takes a mask for scores of {scores}, not of {mask.shape}")
+    return mask.reshape(math.prod(shape[:-3]), *shape[-3:])
 
 
 def _attributes(

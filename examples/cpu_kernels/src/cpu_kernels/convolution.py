@@ -85,10 +85,10 @@ def conv_backward(
     register("convolution", needs_torch=True)
     call = jax.ffi.ffi_call(
         "cpu_kernels_convolution_backward",
-        [type_ for type_, wanted in zip(types, output_mask, strict=True) if wanted],
+        [type_ for type_, needed in zip(types, output_mask, strict=True) if needed],
     )
-    wanted = {"of_images": of_x, "of_weights": of_weight, "of_bias": of_bias}
-    flags = {name: np.bool_(flag) for name, flag in wanted.items()}
+    requested = {"of_images": of_x, "of_weights": of_weight, "of_bias": of_bias}
+    flags = {name: np.bool_(flag) for name, flag in requested.items()}
     return list(call(grad_output, x, weight, **geometry, **flags))
 
 
@@ -110,7 +110,7 @@ def _geometry(
     groups: int,
 ) -> dict[str, Any]:
     """The attributes as the kernels take them: one number for each dimension of an image."""
-    given = {
+    parameters = {
         "stride": stride,
         "padding": padding,
         "dilation": dilation,
@@ -118,5 +118,5 @@ def _geometry(
     }
     # PyTorch takes one number for all dimensions.
     rank = x.ndim - 2
-    each = {name: np.array(np.broadcast_to(n, (rank,)), np.int64) for name, n in given.items()}
+    each = {name: np.array(np.broadcast_to(n, (rank,)), np.int64) for name, n in parameters.items()}
     return {**each, "transposed": np.bool_(transposed), "groups": np.int64(groups)}

@@ -42,10 +42,10 @@ class CompilationError(RuntimeError):
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels are kept: CPU_KERNELS_CACHE, or `cpu_kernels` in the user's cache."""
-    given = os.environ.get("CPU_KERNELS_CACHE")
-    if given:
-        return Path(given)
+    """The folder of compiled kernels: CPU_KERNELS_CACHE, or `cpu_kernels` in the user's cache."""
+    folder = os.environ.get("CPU_KERNELS_CACHE")
+    if folder:
+        return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cpu_kernels"
 
 
@@ -141,7 +141,7 @@ def compiler() -> str:
 
 
 def _torch_flags() -> tuple[list[str], list[str]]:
-    """What the compiler and the linker need for ATen."""
+    """Options of the compiler and the linker for ATen."""
     import torch
 
     folder = Path(torch.__file__).parent
@@ -168,7 +168,7 @@ def _key(name: str, flags: list[str], needs_torch: bool) -> str:
 @cache
 def _of_compiler(path: str) -> str:
     """Its version, and what -march=native means on this processor."""
-    found = []
+    outputs = []
     for asked in (["--version"], ["-march=native", "-Q", "--help=target"]):
         try:
             done = subprocess.run([path, *asked], capture_output=True, text=True, check=True)
@@ -178,5 +178,5 @@ def _of_compiler(path: str) -> str:
                 f" not run ({error}): install g++ (apt install g++), name a compiler of GNU's with"
                 f" CXX, or {_OTHERWISE}"
             ) from error
-        found.append(done.stdout)
-    return "\0".join(found)
+        outputs.append(done.stdout)
+    return "\0".join(outputs)

@@ -42,8 +42,8 @@ def cross_entropy_loss(
     row = jax.ShapeDtypeStruct(target.shape, np.float32)
     loss = same(logits, target.shape if reduction == 0 else ())
     call = jax.ffi.ffi_call("cpu_kernels_cross_entropy", (loss, row, row))
-    given = [logits, target] if weight is None else [logits, target, weight]
-    return list(call(*given, **attributes))
+    operands = [logits, target] if weight is None else [logits, target, weight]
+    return list(call(*operands, **attributes))
 
 
 def cross_entropy_loss_backward(
@@ -62,7 +62,7 @@ def cross_entropy_loss_backward(
         saved: the weights if there are some, and what the forward has kept.
 
     Raises:
-        UnsupportedCallError: as the forward, and where the gradient of the weights is wanted too.
+        UnsupportedCallError: as the forward, and where the gradient of the weights is needed too.
     """
     if output_mask != (True, False, False):
         raise UnsupportedCallError("computes the gradient of the logits only")
@@ -161,20 +161,20 @@ def linear_cross_entropy_backward(
         in_place=True,
         **_attributes(reduction, ignore_index, label_smoothing),
     )
-    found = []
+    gradients = []
     of_input, of_weight, _, of_bias = output_mask
     if of_input:
-        found.append((gradient @ weight).reshape(input.shape))
+        gradients.append((gradient @ weight).reshape(input.shape))
     if of_weight:
-        found.append(gradient.T @ input.reshape(-1, input.shape[-1]))
+        gradients.append(gradient.T @ input.reshape(-1, input.shape[-1]))
     if of_bias:
-        found.append(gradient.sum(0))
-    return found
+        gradients.append(gradient.sum(0))
+    return gradients
 
 
 def _logits(input: Array, weight: Array, bias: Array | None) -> Array:
-    given = [input, weight] if bias is None else [input, weight, bias]
-    if any(operand.dtype != np.float32 for operand in given):
+    operands = [input, weight] if bias is None else [input, weight, bias]
+    if any(operand.dtype != np.float32 for operand in operands):
         raise UnsupportedCallError("takes f32")
     logits = jnp.matmul(input.reshape(-1, input.shape[-1]), weight.T)
     return logits if bias is None else logits + bias

@@ -32,7 +32,7 @@ def group_norm_backward(
         eps: what the forward has added to the variance, which is in `saved`.
 
     Raises:
-        UnsupportedCallError: without weight or bias, where a gradient is not wanted, and where the
+        UnsupportedCallError: without weight or bias, where a gradient is not needed, and where the
             sizes are not those of the operands.
     """
     del eps
@@ -53,8 +53,8 @@ def group_norm_backward(
     register("norms")
     call = jax.ffi.ffi_call("cpu_kernels_group_norm_backward", (same(x), same(weight), same(bias)))
     sizes = {"batch": N, "channels": C, "size": HxW, "groups": group}
-    given = {name: np.int64(size) for name, size in sizes.items()}
-    return list(call(grad_output, x, weight, mean, rstd, **given))
+    attributes = {name: np.int64(size) for name, size in sizes.items()}
+    return list(call(grad_output, x, weight, mean, rstd, **attributes))
 
 
 def layer_norm_backward(
@@ -76,7 +76,7 @@ def layer_norm_backward(
         eps: what the forward has added to the variance, which is in `saved`.
 
     Raises:
-        UnsupportedCallError: without weight or bias, and where a gradient is not wanted.
+        UnsupportedCallError: without weight or bias, and where a gradient is not needed.
     """
     del eps
     check_floats(grad_output, x, weight, *saved[:1])

@@ -60,6 +60,6 @@ def _pooled(size: int, kernel: int, stride: int, padding: int, ceil_mode: bool) 
     return count - (ceil_mode and (count - 1) * stride >= size + padding)
 
 
-def _two(given: tuple[int, ...]) -> tuple[int, int]:
+def _two(numbers: tuple[int, ...]) -> tuple[int, int]:
     """PyTorch takes one number for both dimensions."""
-    return (given[0], given[-1])
+    return (numbers[0], numbers[-1])

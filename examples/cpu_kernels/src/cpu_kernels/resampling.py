@@ -76,6 +76,6 @@ def _check(
         raise UnsupportedCallError("takes four dimensions, two of which it resamples")
     if min(*shape, *output_size) < 1:
         raise UnsupportedCallError("takes at least one pixel")
-    for size, wanted, scale in zip(shape[2:], output_size, (scales_h, scales_w), strict=True):
-        if scale is not None and size * scale != wanted:
-            raise UnsupportedCallError(f"takes no scale {scale:g} from {size} to {wanted}")
+    for size, expected, scale in zip(shape[2:], output_size, (scales_h, scales_w), strict=True):
+        if scale is not None and size * scale != expected:
+            raise UnsupportedCallError(f"takes no scale {scale:g} from {size} to {expected}")

@@ -1,4 +1,4 @@
-"""What kernels take and return."""
+"""Types of the kernels' operands and results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check_floats(*operands: Array) -> None:
     """
     types = {operand.dtype for operand in operands}
     if len(types) > 1 or not types <= set(FLOATS):
-        names = ", ".join(sorted(str(found) for found in types))
+        names = ", ".join(sorted(str(dtype) for dtype in types))
         raise UnsupportedCallError(f"takes operands of f32, of bf16 or of f16, not {names}")
 
 

@@ -84,7 +84,7 @@ def attention_backward(
         saved: the forward's two results.
 
     Raises:
-        UnsupportedCallError: as the forward, and where other gradients are wanted.
+        UnsupportedCallError: as the forward, and where other gradients are needed.
     """
     if len(saved) != 2:
         raise UnsupportedCallError("takes no mask, of which a row may leave no key")
@@ -95,14 +95,14 @@ def attention_backward(
     _check(query, key, value, dropout_p, is_causal, enable_gqa)
     q, k, v, outcome, grad = map(_rows_first, (query, key, value, result, grad_output))
     batch, length, heads, _ = q.shape
-    *found, _ = _call(
+    *gradients, _ = _call(
         "__cudnn$fmhaSoftmaxBackward",
         [_heads_first(q), _heads_first(k), _heads_first(v)],
         [q, k, v, sums.reshape(batch, heads, length), grad, outcome],
         _settings(q, k, is_causal, scale) | _PRODUCTS_BACKWARD,
     )
-    given = (query, key, value)
-    return [each.reshape(operand.shape) for each, operand in zip(found, given, strict=True)]
+    operands = (query, key, value)
+    return [each.reshape(operand.shape) for each, operand in zip(gradients, operands, strict=True)]
 
 
 def _check(
@@ -150,7 +150,7 @@ def _call(
 
 
 def _settings(q: Array, k: Array, is_causal: bool, scale: float | None) -> dict[str, Any]:
-    """Those of forward and backward."""
+    """Block sizes of forward and backward."""
     batch, queries, heads, size = q.shape
     layout = {
         "dim_level_types": [],

@@ -84,7 +84,7 @@ def attention_backward(
         saved: the forward's two results.
 
     Raises:
-        UnsupportedCallError: as the forward, and where other gradients are wanted.
+        UnsupportedCallError: as the forward, and where other gradients are needed.
     """
     if len(saved) != 2:
         raise UnsupportedCallError("takes no mask, of which a row may leave no key")
@@ -97,11 +97,11 @@ def attention_backward(
     sums = saved[1].reshape(q.shape[:-1])
     # Of each row: what the gradient of the softmax subtracts.
     products = jnp.sum(grad.astype(jnp.float32) * result.astype(jnp.float32), -1)
-    given = [q, k, v, grad, sums, products]
+    operands = [q, k, v, grad, sums, products]
     (of_query,) = call(
         partial(_backward_queries, sizes=sizes),
         [same(q)],
-        given,
+        operands,
         grid=(q.shape[0], pl.cdiv(sizes.queries, _BLOCK)),
         read=[
             *(sizes.some(), sizes.all_keys(), sizes.all_keys(), sizes.some()),
@@ -114,7 +114,7 @@ def attention_backward(
     of_key, of_value = call(
         partial(_backward_keys, sizes=sizes),
         [of_each] * 2,
-        given,
+        operands,
         grid=(q.shape[0], pl.cdiv(sizes.keys, _BLOCK)),
         read=[
             *(sizes.all_queries(), sizes.some_keys(), sizes.some_keys(), sizes.all_queries()),
@@ -185,15 +185,15 @@ class _Sizes:
 
     def scores(self, q: Array, k: Array, row: Any, column: Any) -> Array:
         """Of block `row` of queries and block `column` of keys; minus infinity where masked."""
-        found = _dot(q, k, trans_b=True) * self.scale
+        scores = _dot(q, k, trans_b=True) * self.scale
         columns = index(_BLOCK, column * _BLOCK)[None, :]
         kept = columns < self.keys
         if self.causal:
             kept = kept & (columns <= index(_BLOCK, row * _BLOCK)[:, None])
-        return jnp.where(kept, found, -jnp.inf)
+        return jnp.where(kept, scores, -jnp.inf)
 
     def last_key(self, row: Any) -> Any:
-        """How many blocks of keys block `row` of queries sees."""
+        """The number of key blocks that query block `row` attends to."""
         blocks = pl.cdiv(self.keys, _BLOCK)
         return jnp.minimum(row + 1, blocks) if self.causal else jnp.int32(blocks)
 
@@ -210,8 +210,8 @@ def _forward(
     row = second()
     q = _own(sizes, q_ref, sizes.queries)
 
-    def part(number: Array, found: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        largest, total, result = found
+    def part(number: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        largest, total, result = carry
         k, v = (sizes.rows(ref, number, sizes.keys) for ref in (k_ref, v_ref))
         scores = sizes.scores(q, k, row, number)
         new = jnp.maximum(largest, jnp.max(scores, 1))  # finite: the first key is never masked
@@ -275,8 +275,8 @@ def _backward_keys(
     column = second()
     k, v = (_own(sizes, ref, sizes.keys) for ref in (k_ref, v_ref))
 
-    def part(number: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
-        of_key, of_value = found
+    def part(number: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        of_key, of_value = carry
         q, grad = (sizes.rows(ref, number, sizes.queries) for ref in (q_ref, grad_ref))
         sums, products = (sizes.numbers(ref, number) for ref in (sums_ref, products_ref))
         # Rows beyond the end add nothing: their gradients are zero, and so are their products.
@@ -299,8 +299,8 @@ def _own(sizes: _Sizes, ref: Any, count: int) -> Array:
     return triton.load(ref.at[:, :], mask=kept, other=0.0)
 
 
-def _loop(start: Any, end: Any, part: Callable[..., Any], found: Any) -> Any:
-    return jax.lax.fori_loop(jnp.int32(start), jnp.int32(end), part, found)
+def _loop(start: Any, end: Any, part: Callable[..., Any], carry: Any) -> Any:
+    return jax.lax.fori_loop(jnp.int32(start), jnp.int32(end), part, carry)
 
 
 def _dot(a: Array, b: Array, *, trans_a: bool = False, trans_b: bool = False) -> Array:

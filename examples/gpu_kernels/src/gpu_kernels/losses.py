@@ -86,7 +86,7 @@ def cross_entropy_loss_backward(
         saved: what the forward has kept.
 
     Raises:
-        UnsupportedCallError: as the forward, and where other gradients are wanted.
+        UnsupportedCallError: as the forward, and where other gradients are needed.
     """
     weight = saved[0] if len(saved) == 3 else None
     _check(logits, target, weight, label_smoothing)
@@ -127,8 +127,8 @@ def _forward(
     normalizer calculation for softmax" (2018), algorithm 3."""
     target = target_ref[0]
 
-    def part(number: Array, found: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        largest, total, chosen = found
+    def part(number: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        largest, total, chosen = carry
         start = number * block
         columns = index(block, start)
         x = triton.load(
@@ -141,10 +141,10 @@ def _forward(
         return new, total, chosen + jnp.sum(jnp.where(columns == target, x, 0.0))
 
     zero = jnp.float32(0)
-    found = jax.lax.fori_loop(
+    carry = jax.lax.fori_loop(
         jnp.int32(0), jnp.int32(pl.cdiv(classes, block)), part, (jnp.float32(-jnp.inf), zero, zero)
     )
-    largest, total, chosen = found
+    largest, total, chosen = carry
     for ref, value in ((maximum_ref, largest), (log_sum_ref, jnp.log(total)), (chosen_ref, chosen)):
         ref[0] = value
 

@@ -80,7 +80,7 @@ def rms_norm_backward(
         eps: is in the root already.
 
     Raises:
-        UnsupportedCallError: as the forward, and where a gradient is not wanted.
+        UnsupportedCallError: as the forward, and where a gradient is not needed.
     """
     *weights, root = saved
     if not output_mask[0] or any(output_mask[1:]) != bool(weights):
@@ -94,7 +94,7 @@ def rms_norm_backward(
     whole = pl.BlockSpec((block,), lambda i: (0,))
     partial_sums = pl.BlockSpec((None, block), lambda i: (i, 0))
     kinds = [same(flat[1]), jax.ShapeDtypeStruct((programs, size), jnp.float32)]
-    found = call(
+    results = call(
         partial(_backward, rows=rows, size=size),
         kinds[: 1 + len(weights)],
         flat,
@@ -104,10 +104,10 @@ def rms_norm_backward(
         warps=warps_for(block),
     )
     if not weights:
-        return [found[0].reshape(x.shape)]
+        return [results[0].reshape(x.shape)]
     (weight,) = weights
-    of_weight = jnp.sum(found[1], 0).astype(weight.dtype).reshape(weight.shape)
-    return [found[0].reshape(x.shape), of_weight]
+    of_weight = jnp.sum(results[1], 0).astype(weight.dtype).reshape(weight.shape)
+    return [results[0].reshape(x.shape), of_weight]
 
 
 def _forward(x_ref: Any, *refs: Any, size: int, eps: float) -> None:

@@ -61,7 +61,7 @@ def adamw(
     block = pl.BlockSpec((_BLOCK,), lambda i: (i,))
     one = pl.BlockSpec((1,), lambda i: (0,))
     flat = [tensor.reshape(-1) for tensor in tensors]
-    found = call(
+    results = call(
         kernel,
         [same(flat[0])] * 3,
         [*flat, *(scalar.reshape(1) for scalar in scalars)],
@@ -70,7 +70,7 @@ def adamw(
         written=[block] * 3,
         aliases={0: 0, 2: 1, 3: 2},
     )
-    return [each.reshape(param.shape) for each in found]
+    return [each.reshape(param.shape) for each in results]
 
 
 def _update(

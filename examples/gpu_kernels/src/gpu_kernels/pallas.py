@@ -43,12 +43,12 @@ def without_device(kind: str = "NVIDIA H100") -> AbstractContextManager[Any]:
     except ImportError:
         return nullcontext()
     # By name: the parameters have grown from release to release.
-    given = {"device_kind": kind, "num_cores": None, "platform": "gpu"}
+    facts = {"device_kind": kind, "num_cores": None, "platform": "gpu"}
     names = AbstractDevice.__init__.__annotations__
-    device = AbstractDevice(**{name: value for name, value in given.items() if name in names})
+    device = AbstractDevice(**{name: value for name, value in facts.items() if name in names})
     mesh = jax.sharding.AbstractMesh((), (), abstract_device=device)
-    found: AbstractContextManager[Any] = jax.sharding.use_abstract_mesh(mesh)
-    return found
+    context: AbstractContextManager[Any] = jax.sharding.use_abstract_mesh(mesh)
+    return context
 
 
 def call(

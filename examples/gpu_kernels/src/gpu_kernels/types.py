@@ -1,4 +1,4 @@
-"""What kernels take and return."""
+"""Types of the kernels' operands and results."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def check_floats(*operands: Array, types: tuple[jnp.dtype, ...] = FLOATS) -> Non
     Raises:
         UnsupportedCallError: they are not all of one of these types, or have no elements.
     """
-    found = {operand.dtype for operand in operands}
-    if len(found) > 1 or not found <= set(types):
-        given = ", ".join(sorted(map(str, found)))
-        wanted = " or of ".join(map(str, types))
-        raise UnsupportedCallError(f"takes operands that are all of {wanted}, not {given}")
+    dtypes = {operand.dtype for operand in operands}
+    if len(dtypes) > 1 or not dtypes <= set(types):
+        got = ", ".join(sorted(map(str, dtypes)))
+        expected = " or of ".join(map(str, types))
+        raise UnsupportedCallError(f"takes operands that are all of {expected}, not {got}")
     if any(operand.size == 0 for operand in operands):
         raise UnsupportedCallError("takes at least one element")
 
