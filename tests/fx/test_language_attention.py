@@ -57,7 +57,8 @@ def test_steps_of_transformers(name: str, tmp_path: Path) -> None:
         with composites.enabled("all"):
             torch._dynamo.reset()
             folder = tmp_path / str(mask is None)
-            run = torch.compile(model, backend="composites", options={"save": folder})
+            options: Any = {"save": folder}
+            run = torch.compile(model, backend="composites", options=options)
             found = step(model, run, "composites", mask)
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
         kind = "sink_attention" if name == "gpt_oss" else "attention"
