@@ -57,7 +57,7 @@ def _every(word: str, catalog: Catalog) -> Iterator[str]:
 
 def _named(item: str, name: str, word: str, catalog: Catalog) -> Iterator[str]:
     if name.startswith("-"):
-        raise DecompositionError(f"{item}: nothing is removed here; write {name[1:]}={STOCK}")
+        raise DecompositionError(f"{item}: nothing can be removed; write {name[1:]}={STOCK}")
     try:
         entries = resolve([name], catalog, every_version=True)
     except AllowlistError as error:

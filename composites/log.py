@@ -16,8 +16,8 @@ _NAME = "composites"
 
 
 def show_messages(level: str) -> None:
-    """Show the messages of a level, `info` or `debug`, and those above it. Another text is warned
-    of; an empty one changes nothing."""
+    """Show the messages of a level, `info` or `debug`, and those above it. Any other text causes
+    a warning; an empty one changes nothing."""
     if not level:
         return
     chosen = LEVELS.get(level.lower())

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import threading
-from collections.abc import Iterator
 
 ONE_AT_A_TIME = threading.RLock()  # the garbage collector may run code that parses
 
@@ -33,16 +32,3 @@ def parse_expression(source: str) -> ast.Expression:
     """
     with ONE_AT_A_TIME:
         return ast.parse(source, mode="eval")
-
-
-def imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """The top-level packages that a tree imports, each with its line. A relative import is none."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            names = [node.module or ""]
-        else:
-            continue
-        for name in names:
-            yield name.partition(".")[0], node.lineno

@@ -50,7 +50,7 @@ ALLOWLIST = Variable(
 )
 DECOMPOSITION = Variable(
     "XLA_COMPOSITE_DECOMPOSITION",
-    "which decompositions composites have: stock, fast, small, or the name of an alternative; for"
+    "decompositions of composites: stock, fast, small, or the name of an alternative; for"
     " one entry name=fast",
     "fast",
 )
@@ -66,12 +66,12 @@ LOG = Variable(
 )
 STATS = Variable(
     "XLA_COMPOSITE_STATS",
-    "a file; each process adds a line to it as it ends, with composites.stats() as JSON",
+    "a file to which each process appends composites.stats() as a line of JSON when it ends",
     "stats.jsonl",
 )
 COMPILE = Variable(
     "XLA_COMPOSITE_COMPILE",
-    "if set, torch.compile takes backend='composites' where the program names no backend",
+    "if set, torch.compile uses backend='composites' if the program names no backend",
     "1",
 )
 VARIABLES = (ALLOWLIST, DECOMPOSITION, REGISTRIES, LOG, STATS, COMPILE)

@@ -214,15 +214,6 @@ def remove_library(library: torch.library.Library) -> None:
 # ---- a backend in Python ----
 
 
-def _offer_random_states(
-    module: Any, read: Callable[[], Any], write: Callable[[Any], object]
-) -> None:
-    module.get_rng_state = lambda device=None: read()
-    module.set_rng_state = lambda state, device=None: write(state)
-    module.device = lambda device: nullcontext()
-    module._initialized = True
-
-
 @contextmanager
 def random_states_offered(
     name: str, read: Callable[[], Any], write: Callable[[Any], object]
@@ -235,8 +226,11 @@ def random_states_offered(
     if hasattr(torch, name):
         yield
         return
-    module = ModuleType(f"torch.{name}")
-    _offer_random_states(module, read, write)
+    module: Any = ModuleType(f"torch.{name}")
+    module.get_rng_state = lambda device=None: read()
+    module.set_rng_state = lambda state, device=None: write(state)
+    module.device = lambda device: nullcontext()
+    module._initialized = True
     setattr(torch, name, module)
     try:
         yield
@@ -523,7 +517,7 @@ def operands_of_product(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     """
     node = matrix.grad_fn
     if node is None or not torch.is_grad_enabled():
-        raise LookupError("no gradient is computed, so nothing tells how the logits were made")
+        raise LookupError("no gradient is computed, so the origin of the logits is unknown")
     if matrix._version:
         raise LookupError("the logits were written to")
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:

@@ -91,7 +91,7 @@ class _Active(RequestStack):
         return requests
 
     def apply(self, requests: Requests) -> None:
-        """Have on what is asked for. If the hooks cannot be installed, nothing changes."""
+        """Turn on the requested entries. If the hooks cannot be installed, nothing changes."""
         # With nothing on, a registry that cannot be used is nobody's concern.
         entries = _entries(requests.names, catalog()) if requests.names else ()
         words = _words(entries, requests.chosen, requests.target) if entries else ()
@@ -140,7 +140,7 @@ def active() -> tuple[str, ...]:
 
 
 def has_chosen_decompositions() -> bool:
-    """Return whether somebody chose decompositions, those of stock too."""
+    """Return whether decompositions were chosen, even stock's."""
     return bool(_active.words or _active.requests.chosen or DECOMPOSITION.read())
 
 
@@ -399,8 +399,8 @@ def _off_where_sizes_vary() -> None:
     if active():
         disable()
         warnings.warn(
-            "a size of a tensor is marked as one that varies. Composites of a traced graph have"
-            " fixed sizes, so all are off now, and calls take the stock lowering."
+            "a dimension of a tensor is marked as dynamic. Composites of a traced graph have"
+            " fixed sizes, so all composites are off now, and calls take the stock lowering."
             " composites.enable turns them on again; composites.export(dynamic_shapes=…,"
             " frontend='fx') exports composites whose sizes vary",
             CompositesWarning,

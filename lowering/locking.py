@@ -172,7 +172,7 @@ class Callee(Protocol):
     """A call that can be made on placeholders."""
 
     def run(self, place: Place) -> Any:
-        """Make it, with `place(tensor)` in the place of each tensor."""
+        """Make it, with `place(tensor)` instead of each tensor."""
 
 
 def recorded(frontend: Frontend, example: Callee, leaves: int | None) -> Module:

@@ -59,7 +59,7 @@ class Requests:
 
     @property
     def names(self) -> Names:
-        """The names of the entries that are to be on."""
+        """The names of the requested entries."""
         if self._scope:
             return _folded(self._scope)
         program, *blocks = self.blocks
@@ -69,8 +69,8 @@ class Requests:
 
     @property
     def chosen(self) -> Words:
-        """The decompositions of the entries that are to be on. The block that was entered last
-        decides for the entries that it asks for."""
+        """The decompositions of the requested entries. The block that was entered last decides for
+        the entries that it asks for."""
         blocks = self._scope or self.blocks
         words = {name: word for block in blocks for name, word in block.words.items()}
         return {name: words[name] for name in sorted(self.names & words.keys())}
@@ -105,7 +105,7 @@ class Requests:
         return self._with_changed(changed)
 
     def without_names(self, names: Names | None, thread: object) -> Requests:
-        """The requests after `disable` in a thread. None stands for all names."""
+        """The requests after `disable` in a thread. None means all names."""
         block = self._innermost(thread)
         if names is None:
             names = NOTHING.union(*(b.names for b in self.blocks))
@@ -150,7 +150,7 @@ class RequestStack(ABC):
 
     @abstractmethod
     def apply(self, requests: Requests) -> None:
-        """Have on what is asked for, and keep the requests. If that cannot be done, change
+        """Turn on the requested entries, and keep the requests. If that cannot be done, change
         nothing."""
 
     def checked(self, requests: Requests) -> Requests:
@@ -171,7 +171,7 @@ class RequestStack(ABC):
         self._change(lambda requests: self.checked(requests.with_names(names, thread, words)))
 
     def disable(self, names: Names | None) -> None:
-        """Ask for names no more, in the innermost block of this thread. None stands for all."""
+        """Withdraw the request for names in the innermost block of this thread. None means all."""
         thread = threading.current_thread()
         self._change(lambda requests: requests.without_names(names, thread))
 

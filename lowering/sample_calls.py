@@ -54,7 +54,7 @@ class Sample:
     """The function that the call means without composites, if it is not the same function."""
 
     def placed(self, place: Place) -> Call:
-        """Arguments and keywords, with `place(tensor)` in the place of each tensor."""
+        """Arguments and keywords, with `place(tensor)` instead of each tensor."""
 
         def leaf(value: Any) -> Any:
             if isinstance(value, torch.nn.Module):
@@ -65,7 +65,7 @@ class Sample:
         return placed
 
     def run(self, place: Place) -> Any:
-        """Call the function with `place(tensor)` in the place of each tensor."""
+        """Call the function with `place(tensor)` instead of each tensor."""
         arguments, keywords = self.placed(place)
         return self.function(*arguments, **keywords)
 
@@ -152,7 +152,7 @@ class ExampleCall:
         return Sample(self.function, *self.arguments())
 
     def run(self, place: Place) -> Any:
-        """Call the function with `place(tensor)` in the place of each tensor."""
+        """Call the function with `place(tensor)` instead of each tensor."""
         return self.sample().run(place)
 
 

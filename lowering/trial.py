@@ -29,9 +29,9 @@ from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Kernel, Registry
 from composites.registry.operators import find_operator
 from lowering import activation
+from lowering.copies.codes import codes_in, form, place_of
 from lowering.copies.original import original_function
-from lowering.copies.same import is_copy
-from lowering.copies.written import module_names, written_function
+from lowering.copies.same import is_comparable
 from lowering.dispatch.statistics import EntryStatistics, Statistics
 from lowering.installation.install import import_alternative, misfit
 from lowering.sample_calls import (
@@ -116,15 +116,8 @@ def _not_imported(entry: Composite) -> Iterator[str]:
 def _not_copied(entry: Composite) -> Iterator[str]:
     """The reasons why an entry with `copies` finds none."""
     for package in entry.copies:
-        if next(module_names(package), None) is None:
+        if place_of(package) is None:
             yield f"{entry.location}: {entry.name}: copies: package {package} is not installed"
-
-
-def _class_of(target: str) -> type | None:
-    """The class of a method, whose module is imported."""
-    owner, _, _ = target.rpartition(".")
-    value = find_function(owner) if "." in target.partition(":")[2] else None
-    return value if isinstance(value, type) else None
 
 
 def _uncopied(entry: Composite) -> Iterator[str]:
@@ -133,27 +126,29 @@ def _uncopied(entry: Composite) -> Iterator[str]:
             function = original_function(find_function(target))
         except UnusableFunctionError:
             continue  # this was said of `function`
-        written = written_function(target)
-        if written is None:
-            yield f"copies: the source of {target} cannot be read, or has it more than once"
-        elif not isinstance(function, FunctionType) or not is_copy(
-            function, written, _class_of(target)
+        module, _, path = target.partition(":")
+        code = codes_in(module).get(path)
+        if code is None:
+            yield f"copies: {target} is no function in the file of its module"
+        elif (
+            not isinstance(function, FunctionType)
+            or form(function.__code__) != form(code)
+            or not is_comparable(code)
         ):
             yield (
                 f"copies: {target} cannot have copies: a decorator wraps it, or it uses `super()`"
-                " or a variable of an enclosing function, imports something, writes a global"
-                " variable, or reads a decorated method or a callable object of its class; leave"
-                " `copies` out, or name another function"
+                " or a variable of an enclosing function, imports something, or writes a global"
+                " variable; leave `copies` out, or name another function"
             )
 
 
 def _misfitting(entry: Composite) -> Iterator[str]:
-    """Rewrites that do not take all the arguments of what they catch."""
+    """Rewrites that do not take all arguments of their operator or function."""
     for caught, target in entry.rewrites:
         try:
             positional, keywords = _arguments(caught)
             signature = inspect.signature(find_function(target))
-        except (UnusableFunctionError, ValueError):  # it is missing, or C without a signature
+        except (UnusableFunctionError, ValueError):  # it is missing, or has no signature
             continue
         try:
             signature.bind(*positional, **dict.fromkeys(keywords))

@@ -166,7 +166,7 @@ def _operands(before: Contract, after: Contract, meaning: Verdict) -> Iterator[C
                 what = f"operand {now.name} can be absent now"
                 yield _change(after, what, Verdict.BROKEN)
             elif was.optional and not now.optional:
-                yield _change(after, f"operand {now.name} is always there now", Verdict.SAME)
+                yield _change(after, f"operand {now.name} is now always present", Verdict.SAME)
             if now.variadic != was.variadic:
                 what = "is a list of tensors now" if now.variadic else "is one tensor now"
                 yield _change(after, f"operand {now.name} {what}", Verdict.BROKEN)
@@ -206,7 +206,7 @@ def _attribute(was: Attribute, now: Attribute) -> Iterator[tuple[str, bool]]:
     if was.type != now.type:
         yield f"was of type {was.type or 'any'}, is of type {now.type or 'any'}", False
     if was.optional != now.optional:
-        yield ("can be absent now", False) if now.optional else ("is always there now", True)
+        yield ("can be absent now", False) if now.optional else ("is now always present", True)
     if was.normalize != now.normalize:
         yield (
             ("is counted from the front now", True)
@@ -261,9 +261,9 @@ def _decomposition(before: Contract, after: Contract, comparable: bool) -> Itera
     renamed = f"`decomposition` was {before.decomposition}, is {after.decomposition}"
     if comparable and pairs:
         if _same_decompositions(before, after):
-            yield _change(after, f"{renamed}; what it computes is the same", Verdict.SAME)
+            yield _change(after, f"{renamed}; the computation is the same", Verdict.SAME)
     else:
-        yield _change(after, f"{renamed}; what it computes was not compared", Verdict.BROKEN)
+        yield _change(after, f"{renamed}; the computation was not compared", Verdict.BROKEN)
 
 
 def _same_decompositions(before: Contract, after: Contract) -> bool:

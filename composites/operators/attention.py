@@ -83,33 +83,25 @@ def dot_product_attention(
     Returns:
         `[…, T, N, Hv]`.
     """
-    scores = _masked_scores(query, key, attn_mask, bias, is_causal, scale)
+    scores = _masked_scores(query, key, value, attn_mask, bias, is_causal, scale)
     weights = functional.softmax(scores, dim=-1).to(value.dtype)
     return torch.matmul(weights, _heads_in_front(value, query)).transpose(-3, -2)
 
 
-def log_sum_exp_of_rows(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    bias: Tensor | None = None,
-    *,
-    is_causal: bool = False,
-    scale: float | None = None,
-) -> Tensor:
-    """The `log_sum_exp` of `dot_product_attention`, `[…, T, N]` in f32 (f64 for f64)."""
-    scores = _masked_scores(query, key, attn_mask, bias, is_causal, scale)
-    return torch.logsumexp(scores, -1).transpose(-2, -1)
+def log_sum_exp_of_rows(*operands: Any, **options: Any) -> Tensor:
+    """The `log_sum_exp` of `dot_product_attention`, which has the same arguments: `[…, T, N]` in
+    f32 (f64 for f64)."""
+    return torch.logsumexp(_masked_scores(*operands, **options), -1).transpose(-2, -1)
 
 
 def _masked_scores(
     query: Tensor,
     key: Tensor,
-    attn_mask: Tensor | None,
-    bias: Tensor | None,
-    is_causal: bool,
-    scale: float | None,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
 ) -> Tensor:
     """`[…, N, T, S]`, in f32 (f64 for f64)."""
     wide = opmath_type(query.dtype)

@@ -45,15 +45,15 @@ def mistakes_in(
     goal = next((goal for goal in alternative.goals if goal in AUTOMATIC), "")
     if alternative.is_automatic and is_added:
         yield Mistake(
-            f"goals: {goal} is for the registry that has {entry.qualified}, because nobody chooses"
-            f" such a kernel; write {' or '.join(GOALS)}",
+            f"goals: {goal} is only for the registry of {entry.qualified}, because users cannot"
+            f" choose such a kernel; write {' or '.join(GOALS)}",
             ("goals",),
         )
     for key in _consumer_keys(alternative):
         if not alternative.goals:
             yield Mistake(
-                f"{key}: is for goals, and this kernel is chosen by its name alone; write"
-                f" goals ({', '.join(GOALS)}), or remove {key}",
+                f"{key}: restricts goals, and this kernel has none; write goals"
+                f" ({', '.join(GOALS)}), or remove {key}",
                 (key,),
             )
     if alternative.is_automatic:
@@ -85,8 +85,8 @@ def _consumer_keys(alternative: Kernel) -> list[str]:
 def _mistakes_of_automatic(alternative: Kernel, goal: str) -> Iterator[Mistake]:
     if len(alternative.goals) > 1:
         yield Mistake(
-            f"goals: {goal} stands alone, because such a kernel takes calls whatever is"
-            " chosen; remove the others",
+            f"goals: {goal} must be the only goal, because such a kernel takes calls whatever"
+            " users choose; remove the others",
             ("goals",),
         )
     for key in _consumer_keys(alternative):
@@ -97,8 +97,8 @@ def _mistakes_of_automatic(alternative: Kernel, goal: str) -> Iterator[Mistake]:
     for key in ("tolerance", "samples"):
         if getattr(alternative, key):
             yield Mistake(
-                f"{key}: a kernel for {goal} has no row of its own; that of the entry is"
-                f" compared, with the entry's samples; remove {key}",
+                f"{key}: a kernel for {goal} is verified as the entry itself, with the entry's"
+                f" samples; remove {key}",
                 (key,),
             )
 
@@ -149,8 +149,8 @@ def _check_backward(backward: Decomposition, entry: Composite) -> None:
     for name in parameters:
         if name not in known and not name.startswith("grad_output"):
             raise UnusableFunctionError(
-                f"{target} takes {name}, and the backward of {entry.qualified} has nothing of that"
-                f" name{did_you_mean(name, known)} (it has grad_output, {', '.join(known)})"
+                f"{target} takes {name}, and the backward of {entry.qualified} has no value of"
+                f" that name{did_you_mean(name, known)} (it has grad_output, {', '.join(known)})"
             )
 
 

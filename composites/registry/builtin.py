@@ -8,8 +8,3 @@ def builtin_registry_path() -> Path:
     """The built-in registry.yaml, inside an installed package or at the root of a checkout."""
     installed = Path(str(files("composites").joinpath("registry.yaml")))
     return installed if installed.exists() else installed.parent.parent / "registry.yaml"
-
-
-def builtin_lock_path() -> Path:
-    """The lock of the built-in registry, which lies beside it."""
-    return builtin_registry_path().with_suffix(".lock")

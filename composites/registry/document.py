@@ -105,8 +105,8 @@ def _entry_name(value: Any) -> Any:
 def _no_choice(value: Any) -> Any:
     if value in (*AUTOMATIC, *GOALS):
         raise ValueError(
-            f"{value!r} cannot be the name of a kernel: it is a choice among them; take"
-            " another name, and write what it is good at in `goals`"
+            f"{value!r} cannot be the name of a kernel, because it is a goal; choose another name,"
+            " and write the goal in `goals`"
         )
     return value
 
@@ -135,7 +135,7 @@ JaxFunctionName = Annotated[
     _matching(
         JAX_FUNCTION,
         f"{_A_FUNCTION}, package.module:Class.method, or package.module:function.<locals>.name for"
-        " what a function makes",
+        " a function that a function defines",
     ),
 ]
 Caught = Annotated[
@@ -191,7 +191,7 @@ def _check_tolerance(tolerance: dict[str, float]) -> dict[str, float]:
     for dtype, limit in tolerance.items():
         _check_element_type("tolerance", dtype)
         if not limit >= 0:  # nan too
-            raise ValueError(f"tolerance: {limit!r} is not an error; write a number such as 1e-5")
+            raise ValueError(f"tolerance: {limit!r} is not a tolerance; write one such as 1e-5")
     return tolerance
 
 
@@ -206,8 +206,8 @@ def _check_kernels(kernels: Kernels) -> Kernels:
             )
         if not is_list and name in KERNEL_PLATFORMS:
             raise ValueError(
-                f"{name!r} is a platform, whose kernels are a list; a decomposition to choose has"
-                " another name"
+                f"{name!r} is a platform, and its kernels are a list; choose another name for a"
+                " decomposition to choose"
             )
     return kernels
 

@@ -120,16 +120,6 @@ class Operator:
         return next((argument for argument in self.arguments if argument.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """Another overload of an operator, which writes the same results to arguments."""
-
-    operator: Operator
-    out: tuple[str, ...]
-    """The arguments that it writes to; empty if it writes to its first argument, in place. That
-    can be a list of tensors."""
-
-
 class UnknownOperatorError(LookupError):
     """PyTorch has no such operator or overload."""
 
@@ -167,26 +157,16 @@ def find_operator(text: str) -> Operator:
     return _operator(by_overload[overload])
 
 
-def find_variants(operator: Operator) -> tuple[Variant, ...]:
-    """The in-place form of an operator, `name_`, and its forms with `out=`."""
-    variants: list[Variant] = []
-    arguments, results = operator.arguments, len(operator.results)
+def find_in_place(operator: Operator) -> Operator | None:
+    """The form of an operator with the name `name_`, which writes its only result to its first
+    argument; None if there is none."""
     for schema in torch_internals.schemas_of(f"{operator.name}_"):
-        taken = tuple(map(_argument, schema.arguments))
-        same = schema.overload_name == operator.overload and taken[1:] == arguments[1:]
-        kinds = [taken[0].kind, arguments[0].kind] if taken and arguments else []
-        one = kinds == ["tensor", "tensor"] and results == 1
-        each = kinds == ["tensors", "tensors"] and operator.returns_list
-        if same and (one or each):
-            variants.append(Variant(_operator(schema), ()))
-    for schema in torch_internals.schemas_of(operator.name):
-        taken = tuple(map(_argument, schema.arguments))
-        written = taken[len(arguments) :]
-        out = schema.is_mutable and all(a.is_tensor and a.keyword_only for a in written)
-        found_all = len(written) == results and not operator.returns_list
-        if out and taken[: len(arguments)] == arguments and found_all:
-            variants.append(Variant(_operator(schema), tuple(names(written))))
-    return tuple(variants)
+        found = _operator(schema)
+        same = (found.overload, found.arguments[1:]) == (operator.overload, operator.arguments[1:])
+        firsts = (*found.arguments[:1], *operator.arguments[:1])
+        if same and all(argument.is_tensor for argument in firsts) and len(operator.results) == 1:
+            return found
+    return None
 
 
 def find_overload(operator: Operator) -> Any:

@@ -161,7 +161,7 @@ def _inherited(file: str, document: CheckedDocument) -> list[Composite]:
         message = f"extends: {file}: {both_ways[0]!r} is both named and left out"
         document.problems.append(place.problem(message))
     elif not left:
-        document.problems.append(place.problem(f"extends: {file}: no entry of it is left"))
+        document.problems.append(place.problem(f"extends: {file}: all its entries are left out"))
     return left
 
 
@@ -517,7 +517,7 @@ class _EntryReader:
         if operator.mutates:
             self._problem(
                 f"{operator.qualified} writes to an argument or returns a view of one; name the"
-                " operator that returns a new tensor (in-place and out= calls reach it too)",
+                " operator that returns a new tensor (calls in place reach it too)",
                 "op",
             )
         awkward = [a for a in names(operator.arguments) if keyword.iskeyword(a) or a[0] == "_"]
@@ -531,12 +531,12 @@ class _EntryReader:
         if absent:
             self._problem(
                 f"{operator.qualified} takes a list of tensors of which some can be absent"
-                f" ({absent[0]}), and consumers could not tell which; pass those that are there to"
-                " a function of your own with `adapt`, and what tells them apart as an attribute",
+                f" ({absent[0]}), and consumers could not tell which; with `adapt`, pass the"
+                " present tensors to a function of your own, and their positions as an attribute",
                 "op",
             )
         elif not operator.tensors:
-            self._problem(f"{operator.qualified} has no tensor argument to be an operand", "op")
+            self._problem(f"{operator.qualified} has no tensor argument for an operand", "op")
         all_tensors = bool(operator.results) and set(operator.results) == {"Tensor"}
         if not (all_tensors or operator.returns_list):
             written = ", ".join(operator.results) or "nothing"
@@ -577,8 +577,8 @@ class _EntryReader:
         if SEGMENT_SIZES in self.entry.attributes:
             self._wrong_attribute(
                 SEGMENT_SIZES,
-                "the name is that of the attribute that says how many tensors each list has; take"
-                " another",
+                "the name is reserved for the attribute with the number of tensors of each list;"
+                " choose another",
             )
         for name, document in self.entry.attributes.items():
             source, type_ = document.from_, document.type

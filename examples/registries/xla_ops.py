@@ -91,8 +91,8 @@ def to_ragged_dot(
 ) -> Tensor:
     """Adapt `aten::_grouped_mm`, whose `offs` are the ends of the groups.
 
-    PyTorch 2.9 has no kernel for XLA tensors, and its own one crashes. Calls that are no such
-    product are therefore errors.
+    PyTorch 2.9 has no kernel for XLA tensors, and its own one crashes. Calls that are
+    not such products are therefore errors.
     """
     forms = {(2, 3): ROWS, (2, 2): CONTRACTED}
     form = forms.get((self.dim(), mat2.dim()))

@@ -34,7 +34,7 @@ def lock(
         typer.Option(
             "--same-meaning",
             metavar="COMPOSITE",
-            help="A composite whose change you have read: it still means the same.",
+            help="A composite that still means the same; you have read its change.",
         ),
     ] = None,
 ) -> None:
@@ -125,8 +125,8 @@ def _refuse(
     if left:
         lines = "".join(f"\n  {change}" for change in left)
         raise LockError(
-            f"{_needs(left)}; or, if kernels for the old form still compute the right thing, write"
-            f" the lock with --same-meaning COMPOSITE. {output} was not changed:{lines}"
+            f"{_needs(left)}; or, if kernels for the old form are still right, write the lock with"
+            f" --same-meaning COMPOSITE. {output} was not changed:{lines}"
         )
 
 

@@ -23,15 +23,12 @@ from composites.functions import find_function
 from composites.registry.catalog import Catalog
 from composites.registry.contracts import forward_contract
 from composites.registry.model import Composite, Registry, split_version
-from composites.registry.operators import Operator, find_operator
+from composites.registry.operators import Operator
 from composites.registry.reference import facts
 from composites.registry.samples import samples_of
 from composites.registry.signatures import describe_function
 from composites.settings import ALLOWLIST, REGISTRIES
 from lowering.codegen.loader import hooks_source, load_function_hook
-from lowering.codegen.source import is_caught_at_autograd
-from lowering.copies.search import copies_everywhere
-from lowering.frontends import chosen as frontends
 from lowering.sample_calls import NoCalls
 
 
@@ -50,8 +47,6 @@ class Description:
     """The text that a user writes before the command that runs a program."""
     also_made_by: Sequence[str]
     """Other entries that produce the same composite."""
-    caught_at: Sequence[str]
-    """Dispatch keys of PyTorch; none where a Python function is replaced."""
     contract: Contract
     """Composite, version, operands, attributes, results and conditions, as a lock has them."""
     facts: Sequence[str]
@@ -60,10 +55,6 @@ class Description:
     """Other decompositions, as in a registry file."""
     not_found: Sequence[str]
     """Functions that it catches and that are not installed."""
-    copies: Sequence[str] | None
-    """The copies of these functions that it catches; None if they were not asked for."""
-    copies_unknown: Sequence[str]
-    """Modules that cannot be imported, and why; they may have copies."""
     hook: str
     """The generated source; empty if it cannot be made here."""
     stablehlo: str | None
@@ -87,10 +78,9 @@ def chosen(name: str, catalog: Catalog) -> tuple[Composite, ...]:
     return named if len(named) == 1 else entries
 
 
-def described(entry: Composite, catalog: Catalog, *, copies: bool = False) -> Description:
-    """All that is known of an entry. For its `copies`, modules are imported."""
+def described(entry: Composite, catalog: Catalog) -> Description:
+    """All that is known of an entry."""
     registry = next(r for r in catalog.registries if any(e is entry for e in r.composites))
-    search = copies_everywhere([entry]) if copies else None
     example = _example(entry, catalog)
     installed = [target for target, _ in _functions(entry)]
     return Description(
@@ -105,7 +95,6 @@ def described(entry: Composite, catalog: Catalog, *, copies: bool = False) -> De
             for other in catalog
             if other.composite_name == entry.composite_name and other is not entry
         ),
-        caught_at=_caught_at(entry, registry),
         contract=forward_contract(entry),
         facts=tuple(facts(entry, registry)),
         alternatives={
@@ -113,8 +102,6 @@ def described(entry: Composite, catalog: Catalog, *, copies: bool = False) -> De
             for kernel in entry.alternatives
         },
         not_found=tuple(target for target in entry.functions if target not in installed),
-        copies=None if search is None else tuple(copy.target for copy in search[0]),
-        copies_unknown=() if search is None else tuple(search[1]),
         hook=_hook(entry, registry),
         stablehlo=example.call,
         stablehlo_of_backward=example.gradients,
@@ -137,15 +124,6 @@ def _functions(entry: Composite) -> Iterator[tuple[str, Operator]]:
             yield target, describe_function(find_function(target), target)
         except UnusableFunctionError:  # such as those of a transformers that is not installed
             continue
-
-
-def _caught_at(entry: Composite, registry: Registry) -> tuple[str, ...]:
-    if entry.op is None:
-        return ()
-    keys = frontends.package()
-    if entry.adapt or is_caught_at_autograd(entry, find_operator(entry.op), registry):
-        return (keys.AUTOGRAD_KEY, keys.FUNCTIONALIZATION_KEY)
-    return (keys.DISPATCH_KEY,)
 
 
 def _hook(entry: Composite, registry: Registry) -> str:

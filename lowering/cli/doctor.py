@@ -6,7 +6,6 @@ of users take, and tells of each one before and after it.
 
 from __future__ import annotations
 
-import ast
 import inspect
 import json
 import os
@@ -26,7 +25,6 @@ from rich.text import Text
 from composites.child_processes import signal_name
 from composites.errors import installing
 from composites.installed import installed, requirements
-from composites.python_syntax import imports, parse_module
 from composites.settings import ALLOWLIST, DECOMPOSITION, REGISTRIES, STATS
 from lowering.cli.errors import clear_errors
 from lowering.cli.output import AsJson, print_json, print_table
@@ -41,9 +39,6 @@ _AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 Steps: TypeAlias = Mapping[str, Mapping[str, Any]]
 """For each step its value, or its error with those that led to it; and warnings."""
 _PLUGIN = "lowering.autoload:autoload"
-_SETS_ALLOWLIST = re.compile(
-    rf"environ\[.{ALLOWLIST.name}.\] = |(environ\.(setdefault|update)|putenv)\(.*{ALLOWLIST.name}"
-)
 _ADVICE = (
     ("RegistryError", f"correct {REGISTRIES.name}; see `composites check FILE`"),
     ("DecompositionError", f"correct {DECOMPOSITION.name}; composites cannot be turned on"),
@@ -71,12 +66,12 @@ class Finding:
 def doctor(
     script: Annotated[
         Path | None,
-        typer.Argument(help="A script that is looked at too. It is not run.", show_default=False),
+        typer.Argument(help="The script whose folder counts. It is not run.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say whether composites work here: versions, the plug-in, variables, registries, and usual
-    mistakes, each with what to do.
+    """Say whether composites work here: versions, the plug-in, variables, and registries,
+    each with what to do.
 
     A program that imports torch and torch_xla is started with the variables of this command. The
     exit code is 1 if there is a problem.
@@ -88,7 +83,6 @@ def doctor(
         findings = [
             *installation_findings(frontend_works="value" in steps.get("composites on", ())),
             *step_findings(steps),
-            *(script_findings(script) if script else ()),
         ]
     counts = {noun: sum(f.level == noun for f in findings) for noun in ("problem", "warning")}
     if as_json:
@@ -123,7 +117,7 @@ def take_steps(folder: str, extra: str) -> None:
             spec = importlib.util.find_spec(name)
             place = str(spec and spec.origin)
             if not os.path.exists(os.path.join(os.path.dirname(place), "py.typed")):
-                raise ImportError(f"a program finds {place} in place of the package {name}")
+                raise ImportError(f"a program imports {place} instead of the package {name}")
         return os.path.dirname(os.path.dirname(place))
 
     def imported(name: str) -> Callable[[], str]:
@@ -151,7 +145,7 @@ def take_steps(folder: str, extra: str) -> None:
         importlib.import_module("lowering.activation").backend()
         number = len(importlib.import_module("composites").active())
         if os.environ.get("XLA_COMPOSITE_OP", "").strip() and not number:
-            raise RuntimeError("nothing is on, as no plug-in read XLA_COMPOSITE_OP")
+            raise RuntimeError("nothing is on, because no plug-in read XLA_COMPOSITE_OP")
         return f"{number or 'none'} in a program that imports {framework}"
 
     framework = "torch" if extra == "torch" else "torch_xla"
@@ -281,20 +275,3 @@ def _fits(version: str | None, specifier: str) -> bool:
 def install(extra: str) -> str:
     """The command that installs this package anew, with an extra that has the frontend."""
     return installing(f"{extra},cli" if extra else "cli")
-
-
-def script_findings(script: Path) -> Iterator[Finding]:
-    """Findings on a script, which may not be Python at all."""
-    try:
-        tree = parse_module(script.read_bytes(), str(script))
-    except (OSError, SyntaxError, ValueError) as error:
-        yield Finding("problem", str(script), f"cannot be read: {error}", "name a Python script")
-        return
-    imported = [line for name, line in imports(tree) if name in ("torch", "torch_xla")]
-    statements = [s for s in ast.walk(tree) if isinstance(s, ast.Assign | ast.Expr)]
-    for statement in statements if imported else ():
-        line = statement.lineno
-        if line > min(imported) and _SETS_ALLOWLIST.search(ast.unparse(statement)):
-            text = f"sets {ALLOWLIST.name} after torch was imported in line {min(imported)}"
-            advice = f"set it in the shell, as in `{ALLOWLIST.name}=gelu python {script.name}`"
-            yield Finding("problem", f"{script}:{line}", text, advice)

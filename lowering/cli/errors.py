@@ -9,7 +9,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn
+from unittest import mock
 
 import typer
 from rich.console import Console
@@ -39,27 +40,16 @@ def warn(message: object) -> None:
 @contextmanager
 def _clear_warnings() -> Iterator[None]:
     """Report the project's own warnings, without the line of code that gave them."""
-    stock = warnings.showwarning
+    stock: Any = warnings.showwarning
 
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
+    def show(message: object, category: type[Warning], *place: Any, **others: Any) -> None:
         if issubclass(category, CompositesWarning):
             warn(message)
         else:
-            stock(message, category, filename, lineno, file, line)
+            stock(message, category, *place, **others)
 
-    warnings.showwarning = show
-    try:
+    with mock.patch.object(warnings, "showwarning", show):
         yield
-    finally:
-        if warnings.showwarning is show:
-            warnings.showwarning = stock
 
 
 @contextmanager

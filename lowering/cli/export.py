@@ -32,7 +32,7 @@ def export(
     ] = "",
     decompositions: Annotated[
         str | None,
-        typer.Option(help="Their decompositions, as in XLA_COMPOSITE_DECOMPOSITION."),
+        typer.Option(help="Decompositions of the composites, as in XLA_COMPOSITE_DECOMPOSITION."),
     ] = None,
     weights: Annotated[
         bool, typer.Option("--weights", help="Also write the module's weights.")
@@ -52,13 +52,13 @@ def export(
     ] = None,
     mesh: Annotated[
         str,
-        typer.Option(metavar="AXIS=SIZE,…", help="Devices that share it, such as data=2,model=4."),
+        typer.Option(metavar="AXIS=SIZE,…", help="The device mesh, such as data=2,model=4."),
     ] = "",
     shard: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PATTERN=AXIS,…",
-            help="How inputs are divided: an axis, several with + between them, or - for each"
+            help="Shardings of inputs: an axis, several with + between them, or - for each"
             " dimension, such as '*.q_proj.weight=model,-'. It can be repeated.",
         ),
     ] = None,
@@ -66,7 +66,7 @@ def export(
         str | None,
         typer.Option(
             metavar="xla|fx",
-            help="What records the program: torch_xla, or PyTorch and JAX alone. By default"
+            help="The frontend that records the program: torch_xla, or PyTorch with JAX. By default"
             " torch_xla if it is installed and no size varies.",
         ),
     ] = None,

@@ -8,8 +8,7 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.columns import Columns
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
@@ -70,25 +69,22 @@ def _is_readable(table: Table, console: Console) -> bool:
     return needed <= console.width
 
 
-def _print_stacked(table: Table, console: Console) -> None:
+def _print_stacked(table: Table, terminal: Console) -> None:
     """Print each row as its first cell, a line for each text with its heading, and the numbers."""
     if table.title:
-        console.print(table.title, style="table.title")
+        terminal.print(table.title, style="table.title")
     first, *others = table.columns
-    cells = [list(column.cells) for column in others]
     for number, name in enumerate(first.cells):
-        style = table.rows[number].style or ""
-        console.print(name, style=f"bold {style}".strip())
-        lines: list[RenderableType] = []
-        figures: list[RenderableType] = []
-        for column, values in zip(others, cells, strict=True):
-            value = values[number]
-            if not str(value):
-                continue
-            text = value if isinstance(value, Text) else str(value)
+        terminal.print(name, style="bold")
+        lines: list[Text] = []
+        figures: list[Text] = []
+        for column in others:
+            value = list(column.cells)[number]
+            text = value if isinstance(value, Text) else Text(str(value))
             labelled = Text.assemble((f"{column.header}: ", "dim"), text)
-            (figures if column.justify == "right" else lines).append(labelled)
-        for line in (*lines, Columns(figures, padding=(0, 2))):
-            console.print(Padding(line, (0, 0, 0, 2)), style=style, overflow="fold")
+            if text:
+                (figures if column.justify == "right" else lines).append(labelled)
+        for line in (*lines, Text("  ").join(figures)):
+            terminal.print(Padding(line, (0, 0, 0, 2)), overflow="fold")
     if table.caption:
-        console.print(table.caption, style="table.caption")
+        terminal.print(table.caption, style="table.caption")

@@ -204,7 +204,7 @@ def list_entries(
 
 
 def schema(
-    lock: Annotated[bool, typer.Option("--lock", help="Print that of locks instead.")] = False,
+    lock: Annotated[bool, typer.Option("--lock", help="Print the locks' schema instead.")] = False,
 ) -> None:
     """Print the JSON Schema of registry files, for editors."""
     from composites.contracts.lock import lock_schema

@@ -8,10 +8,15 @@ from typing import Annotated
 import typer
 
 from composites.child_processes import signal_name
-from composites.python_syntax import imports, parse_module
 from composites.settings import COMPILE
 from lowering.cli.errors import clear_errors, fail
 from lowering.cli.output import print_table
+from lowering.frontends.chosen import is_installed
+
+_WITHOUT_TORCH_XLA = (
+    "; without torch_xla, PyTorch programs have composites in composites.export, and under"
+    ' torch.compile(…, backend="composites"), which --compile makes the default'
+)
 
 
 def run(
@@ -56,30 +61,9 @@ def run(
     if idle:
         typer.echo(f"on, and caught no call: {idle}")
     if not watched.graphs and watched.exit_code == 0:
-        why = _why_not(Path(script))
+        why = "" if is_installed() else _WITHOUT_TORCH_XLA
         fail(f"{script} ran no graph on an XLA device, and JAX compiled none{why}")
     if watched.exit_code < 0:
         typer.echo(f"{script} was ended by {signal_name(-watched.exit_code)}", err=True)
         raise typer.Exit(128 - watched.exit_code)  # as a shell has it
     raise typer.Exit(watched.exit_code)
-
-
-def _why_not(script: Path) -> str:
-    """The reason to show for a PyTorch program where none runs with composites."""
-    from lowering.frontends.chosen import is_installed
-
-    if is_installed() or _is_of_jax(script):
-        return ""
-    return (
-        "; without torch_xla, PyTorch programs have composites in composites.export, and under"
-        ' torch.compile(…, backend="composites"), which --compile makes the default'
-    )
-
-
-def _is_of_jax(script: Path) -> bool:
-    """Return whether a script imports JAX, and not PyTorch."""
-    try:
-        packages = {name for name, _ in imports(parse_module(script.read_bytes(), str(script)))}
-    except (OSError, SyntaxError, ValueError):  # it ran: it may be an archive, or be gone
-        return False
-    return "jax" in packages and "torch" not in packages

@@ -23,13 +23,9 @@ def show(
     ],
     registry: Annotated[
         list[Path] | None,
-        typer.Option("--registry", help="Registry files, in place of XLA_COMPOSITE_REGISTRY."),
+        typer.Option("--registry", help="Registry files, instead of XLA_COMPOSITE_REGISTRY."),
     ] = None,
     hook: Annotated[bool, typer.Option("--hook", help="Also print the generated hook.")] = False,
-    copies: Annotated[
-        bool,
-        typer.Option("--copies", help="Also list the copies that it catches, in all modules."),
-    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the hook.")] = False,
 ) -> None:
     """Show what an entry catches, its operands and attributes, and the StableHLO of an example
@@ -50,14 +46,14 @@ def show(
             warn(text)
         entries = chosen(name, catalog)
         if as_json:
-            descriptions = [asdict(described(entry, catalog, copies=copies)) for entry in entries]
+            descriptions = [asdict(described(entry, catalog)) for entry in entries]
             print_json({"composites": descriptions})
         elif len(entries) == 1:
-            _print(described(entries[0], catalog, copies=copies), with_hook=hook)
+            _print(described(entries[0], catalog), with_hook=hook)
         else:
             labels = {catalog.label(entry) for entry in entries}
             print_table(listing_table(e for e in listed(catalog, ()) if e["name"] in labels))
-            typer.echo(f"{name} stands for these entries; name one of them to see all of it")
+            typer.echo(f"{name} selects these entries; name one of them for its full description")
 
 
 def _print(entry: Description, *, with_hook: bool) -> None:
@@ -79,13 +75,7 @@ def _lines(entry: Description) -> Iterator[str]:
     if entry.also_made_by:
         yield f"also made by: {', '.join(entry.also_made_by)}"
     yield f"turn on: {entry.turn_on} python train.py"
-    if entry.caught_at:
-        first, *others = entry.caught_at
-        in_inference = "".join(f"; in inference mode {key}" for key in others)
-        yield f"caught at: dispatch key {first}{in_inference}"
     yield from (fact.replace("`", "") for fact in entry.facts)
     yield from (f"not found here: {target}" for target in entry.not_found)
-    yield from (f"copy: {target}" for target in entry.copies or ())
-    yield from (f"unknown: {line}" for line in entry.copies_unknown)
     if entry.hook:
         yield f"hook: {len(entry.hook.splitlines())} lines of Python; --hook prints them"

@@ -69,7 +69,7 @@ def inspect(
     a lock, and why. The exit code is 1 if there are any.
     """
     if against is not None and list_casts:
-        fail_usage("--against does not go with --casts")
+        fail_usage("--against and --casts cannot be combined")
 
     def work(module: Module) -> None:
         if against is not None:
@@ -105,7 +105,7 @@ def _against(module: Module, path: Path, as_json: bool) -> None:
     elif problems:
         print_table(against_table(problems, path.name))
     else:
-        typer.echo(f"all {len(report.composites)} composites are those of {path}")
+        typer.echo(f"all {len(report.composites)} composites match {path}")
     if problems:
         raise typer.Exit(1)
 
@@ -168,7 +168,7 @@ def _parameters() -> Iterator[signatures.Parameter]:
             yield _of_pass(option)
     about_target = typer.Option(
         metavar="|".join(TARGETS),
-        help="Then replace the operations that this consumer is known to lack.",
+        help="Afterwards, replace the operations that this consumer lacks.",
     )
     yield _parameter("target", Annotated[str | None, about_target], None)
     about_portable = typer.Option(

@@ -28,21 +28,18 @@ _ROWS = 20
 def suggest(
     factory: FactoryArgument,
     forward: Annotated[
-        bool, typer.Option("--forward", help="Look at the forward alone, without gradients.")
+        bool, typer.Option("--forward", help="Record only the forward, without gradients.")
     ] = False,
     optimizer: Annotated[
         str | None,
-        typer.Option(help="package.module:FACTORY, such as torch.optim:AdamW, for its step too."),
+        typer.Option(help="package.module:FACTORY, such as torch.optim:AdamW, to add its step."),
     ] = None,
     ops: Annotated[
         str,
         typer.Option(
-            help="Composites that are on, as in XLA_COMPOSITE_OP; default: what it says, or all."
+            help="Composites to turn on, as in XLA_COMPOSITE_OP; default: its value, or all."
         ),
     ] = "",
-    yaml: Annotated[
-        bool, typer.Option("--yaml", help="Print the draft of a registry instead of tables.")
-    ] = False,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the draft to this file.")
     ] = None,
@@ -54,7 +51,7 @@ def suggest(
     returns, or of the sum of what it returns. Functions come first that have many instructions and
     few tensors to take and return. The draft has entries for those; each was turned on for a trial.
 
-    Example: composites suggest examples/models.py:bert --yaml -o draft.yaml
+    Example: composites suggest examples/models.py:bert -o draft.yaml
     """
     if forward and optimizer:
         fail_usage("--forward has no gradients for --optimizer; leave one out")
@@ -76,14 +73,10 @@ def suggest(
             write_atomic(output, report.draft)
         if as_json:
             print_json(report_data(report))
-        elif yaml and output is None:
-            if report.draft is None:
-                fail("nothing is worth an entry")
-            typer.echo(report.draft, nl=False)
         else:
             _print(report)
             if output is not None:
-                typer.echo(f"{output} has the draft; see what it does with composites show")
+                typer.echo(f"{output} has the draft; composites show describes its entries")
 
 
 def report_data(report: Report) -> dict[str, object]:
@@ -103,7 +96,7 @@ def _print(report: Report) -> None:
         count = len(report.entries)
         typer.echo(
             f"a draft with {count} entr{'y' if count == 1 else 'ies'} leaves {report.after} of"
-            f" {report.outside} instructions outside (--yaml prints it)"
+            f" {report.outside} instructions outside (-o writes it)"
         )
 
 

@@ -55,7 +55,7 @@ def verify(
     junit: Annotated[Path | None, typer.Option(help="Also write a JUnit XML file.")] = None,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Fail too where something could not be verified."),
+        typer.Option("--strict", help="Also fail if something could not be verified."),
     ] = False,
 ) -> None:
     """Run entries on samples, and compare with PyTorch on the CPU and with the stock lowering.

@@ -1,8 +1,8 @@
 """Finding the functions of a package whose code is that of a named function.
 
 For entries with the key `copies`, this happens when a module of the package has been imported.
-`written` reads the named function from its file, without importing a module. `same` compares the
-instructions of two functions and what their names mean, with `members` for what methods read of
-their class. `search` looks through the modules of a package. Nothing here changes a function;
-`lowering.installation` does.
+`codes` reads the code of functions from files, without importing a module. `same` compares two
+functions and what their names mean, with `members` for what methods read of their class. `search`
+looks through the modules of a package. Nothing here changes a function; `lowering.installation`
+does.
 """

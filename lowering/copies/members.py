@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from types import FunctionType
 from typing import Any
 
+from lowering.copies.codes import codes
 from lowering.copies.original import original_function
-from lowering.copies.written import codes
 
 
 def in_class(owner: type, name: str, default: Any = None) -> Any:

@@ -1,8 +1,7 @@
-"""Copies of a written function: functions with the same instructions, whose names mean the same.
+"""Copies of a function: functions with the same instructions, whose names mean the same.
 
-The written function is as its file has it, and no module is imported for it. The other function is
-loaded: its names mean what its module and its class have now, since a program may have replaced a
-function or a helper of it.
+Both functions are loaded: their names mean what their modules and classes have now, since a program
+may have replaced a function or a helper of it.
 """
 
 from __future__ import annotations
@@ -10,42 +9,43 @@ from __future__ import annotations
 import ast
 import builtins
 import dis
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any
 
+from lowering.copies.codes import codes, constant_form, form
 from lowering.copies.members import behaviour, member
 from lowering.copies.original import original_function
-from lowering.copies.written import (
-    WrittenFunction,
-    WrittenModule,
-    codes,
-    constant_form,
-    form,
-    written_function,
-    written_member,
-)
 
-_MISSING = object()
 _GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME")
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR")
 _EFFECTS = ("IMPORT_NAME", "STORE_GLOBAL", "DELETE_GLOBAL")
 
 
-def is_copy(function: FunctionType, written: WrittenFunction, owner: type | None = None) -> bool:
-    """Return whether calling `function` does what calling the written function would.
+def is_copy(
+    function: FunctionType,
+    named: FunctionType,
+    owner: type | None = None,
+    named_owner: type | None = None,
+) -> bool:
+    """Return whether calling `function` does what calling the named function would.
 
     The name of a function, its docstring, annotations and decorators do not count: a function that
-    a decorator has wrapped has the code of the wrapper. One with variables of an enclosing
-    function or class (`super()`) is not a copy, and neither is one that imports or writes globals.
+    a decorator has wrapped has the code of the wrapper.
 
     Args:
-        owner: the class, if `function` is a method. What its code reads of this class must be a
-            copy too.
+        owner, named_owner: the classes of methods. What their code reads of one class must be a
+            copy of what it reads of the other.
     """
-    return _Comparison(owner, written.owner).is_same(function, written)
+    return _Comparison(owner, named_owner).is_same(function, named)
+
+
+def is_comparable(code: CodeType) -> bool:
+    """Return whether copies of a function can be told by its code. One with variables of an
+    enclosing function or class (`super()`) has none, and neither has one that imports or writes
+    globals."""
+    return not code.co_freevars and not _named_by(code, _EFFECTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,63 +53,60 @@ class _Comparison:
     """The comparison of methods of two classes, or of two functions."""
 
     owner: type | None
-    written_owner: str
-    assumed: set[tuple[FunctionType, str]] = field(default_factory=set)
+    named_owner: type | None
+    assumed: set[tuple[FunctionType, FunctionType]] = field(default_factory=set)
     """The functions that are being compared already, because functions call each other."""
 
-    def is_same(self, function: Any, written: WrittenFunction | None) -> bool:
-        """Return whether a loaded function does what a written one does."""
-        if not isinstance(function, FunctionType) or written is None:
-            return False
-        if (function, written.target) in self.assumed:
+    def is_same(self, function: FunctionType, named: FunctionType) -> bool:
+        """Return whether a function does what another one does."""
+        if (function, named) in self.assumed:
             return True
-        self.assumed.add((function, written.target))
-        code, variables = function.__code__, function.__globals__
+        self.assumed.add((function, named))
+        code, variables, others = function.__code__, function.__globals__, named.__globals__
         return (
-            not code.co_freevars
-            and not any(_named_by(code, _EFFECTS))
-            and form(code) == form(written.code)
-            and self._has_defaults(function, written)
+            is_comparable(code)
+            and form(code) == form(named.__code__)
+            and self._have_same_values(_defaults(function), _defaults(named))
             and all(
-                self._means(variables.get(name, _MISSING), written.module, name)
+                self._is_same_value(_global(variables, name), _global(others, name))
                 for name in _named_by(code, _GLOBALS)
             )
             and all(map(self._has_member, _named_by(code, _ATTRIBUTES)))
         )
 
-    def _has_defaults(self, function: FunctionType, written: WrittenFunction) -> bool:
-        arguments = written.node.args
-        keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-        expected: dict[Any, ast.expr] = dict(enumerate(arguments.defaults))
-        expected |= {keyword.arg: node for keyword, node in keywords if node is not None}
-        values: dict[Any, Any] = dict(enumerate(function.__defaults__ or ()))
-        values |= function.__kwdefaults__ or {}
-        return values.keys() == expected.keys() and all(
-            _has_value(value, written.module, expected[key]) for key, value in values.items()
+    def _have_same_values(self, values: dict[Any, Any], others: dict[Any, Any]) -> bool:
+        return values.keys() == others.keys() and all(
+            self._is_same_value(value, others[key]) for key, value in values.items()
         )
 
-    def _means(self, value: Any, module: WrittenModule, name: str) -> bool:
-        """Return whether the value of a global name is the one that a module's file gives it."""
-        places = list(module.places(name))
-        if value is _MISSING or not places:
-            is_builtin = hasattr(builtins, name) and "*" not in module.names
-            return value is _MISSING and not places and is_builtin
-        value = original_function(value)
-        for owner, bound, binding in places:
-            if value is _loaded(f"{owner.name}:{bound}") or value is _loaded(binding):
-                return True
-        if isinstance(binding, ast.FunctionDef):
-            return self.is_same(value, written_function(f"{owner.name}:{bound}"))
-        return isinstance(binding, ast.expr) and _has_value(value, owner, binding)
+    def _is_same_value(self, value: Any, other: Any) -> bool:
+        """Return whether two values are one object, copies of a function, or equal constants."""
+        value, other = original_function(value), original_function(other)
+        if value is other:
+            return True
+        if isinstance(value, FunctionType) and isinstance(other, FunctionType):
+            return self.is_same(value, other)
+        return constant_form(value) == constant_form(other) and _is_constant(value)
 
     def _has_member(self, name: str) -> bool:
         """Return whether both classes have the same code under a name, or none."""
-        written = written_member(self.written_owner, name)
-        value = None if self.owner is None else behaviour(self.owner, name)
-        if written is None or value is None:
-            return written is None and value is None
-        decorator, function = member(value) or ("", None)
-        return decorator == written[0] and self.is_same(function, written[1])
+        value, other = (
+            None if owner is None else behaviour(owner, name)
+            for owner in (self.owner, self.named_owner)
+        )
+        one, two = member(value), member(other)
+        if one is None or two is None:  # one that is no function, or that only one class has
+            return value is other
+        return one[0] == two[0] and self.is_same(one[1], two[1])
+
+
+def _global(variables: Mapping[str, Any], name: str) -> Any:
+    return variables.get(name, getattr(builtins, name, None))
+
+
+def _defaults(function: FunctionType) -> dict[Any, Any]:
+    """The defaults of parameters by place, and of keyword-only ones by name."""
+    return dict(enumerate(function.__defaults__ or ())) | (function.__kwdefaults__ or {})
 
 
 def _named_by(code: CodeType, instructions: Sequence[str]) -> set[str]:
@@ -118,31 +115,9 @@ def _named_by(code: CodeType, instructions: Sequence[str]) -> set[str]:
     return {i.argval for i in within if i.opname in instructions}
 
 
-def _has_value(value: Any, module: WrittenModule, node: ast.expr) -> bool:
-    """Return whether a value is that of an expression in a module's file: a constant, a name of
-    one, or the place of `torch.float32`."""
-    name, *parts = ast.unparse(node).split(".")
-    binding = module.names.get(name)
-    if isinstance(binding, str):
-        expected = _loaded(binding)
-        for part in parts:
-            expected = getattr(expected, part, _MISSING)
-        return value is expected
-    assigned = binding if isinstance(binding, ast.expr) and not parts else node
+def _is_constant(value: Any) -> bool:
     try:
-        return bool(constant_form(value) == constant_form(ast.literal_eval(assigned)))
-    except (TypeError, ValueError):
+        ast.literal_eval(repr(value))
+    except (ValueError, SyntaxError):
         return False
-
-
-def _loaded(place: object) -> Any:
-    """The module `package.module` that is imported, or what it has as `package.module:name`: a
-    value or a submodule."""
-    if not isinstance(place, str):
-        return _MISSING
-    source, _, name = place.partition(":")
-    module = sys.modules.get(source, _MISSING)
-    if not name:
-        return module
-    submodule = sys.modules.get(f"{source}.{name}", _MISSING)
-    return original_function(getattr(module, "__dict__", {}).get(name, submodule))
+    return True

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from composites.errors import UnusableFunctionError
-from composites.functions import import_module
+from composites.functions import find_function
 from composites.registry.model import Composite
+from lowering.copies.codes import Shape, codes_in, form, shape
 from lowering.copies.original import original_function
 from lowering.copies.same import is_copy
-from lowering.copies.written import (
-    Shape,
-    codes_in,
-    module_names,
-    shape,
-    written_function,
-)
 
 log = logging.getLogger("composites")
 
@@ -39,12 +33,8 @@ class Copy:
 class Search:
     """The search for copies of what some entries name."""
 
-    entries: tuple[Composite, ...]
-    """The entries, in the order in which they are asked."""
-
-    @classmethod
-    def of(cls, entries: Iterable[Composite]) -> Search:
-        return cls(tuple(entry for entry in entries if entry.copies))
+    entries: Sequence[Composite]
+    """The entries, in the order in which they are asked. Those without `copies` find none."""
 
     @cached_property
     def packages(self) -> frozenset[str]:
@@ -60,60 +50,52 @@ class Search:
             if entries:
                 yield Copy(f"{module.__name__}:{path}", entries)
 
-    def candidates(self) -> Iterator[str]:
-        """The modules of the packages whose files may have the code of a named function. They are
-        not imported."""
-        for name in sorted({name for package in self.packages for name in module_names(package)}):
-            if not self._named.keys().isdisjoint(map(shape, codes_in(name).values())):
-                yield name
-
     def catching(self, module: str, owner: Any, function: Any) -> tuple[Composite, ...]:
         """The entries that catch a function of a module as a copy. Its owner is a class, or the
         module."""
         if not isinstance(function, FunctionType) or not is_in(module, self.packages):
             return ()
-        owning = owner if isinstance(owner, type) else None
+        code, owning = function.__code__, owner if isinstance(owner, type) else None
         catching = (
             entry
-            for entry, target in self._named.get(shape(function.__code__), ())
+            for entry, target, named in self._named.get(shape(code), ())
             if is_in(module, entry.copies)
-            and (written := written_function(target)) is not None
-            and is_copy(function, written, owning)
+            and form(named) == form(code)
+            and _is_copy(function, target, owning)
         )
         return tuple(dict.fromkeys(catching))  # an entry may name several of the same code
 
     @cached_property
-    def _named(self) -> dict[Shape, list[tuple[Composite, str]]]:
-        """The functions that entries name, by what is quickly compared."""
-        named: dict[Shape, list[tuple[Composite, str]]] = {}
+    def _named(self) -> dict[Shape, list[tuple[Composite, str, CodeType]]]:
+        """The functions that entries name, with the code of their files, by what is quickly
+        compared."""
+        named: dict[Shape, list[tuple[Composite, str, CodeType]]] = {}
         for entry in self.entries:
-            for target in entry.functions:
+            for target in entry.functions if entry.copies else ():
                 module, _, path = target.partition(":")
                 code = codes_in(module).get(path)
                 if code is None:
                     log.info("%s is not one function in a file", target)
                 else:
-                    named.setdefault(shape(code), []).append((entry, target))
+                    named.setdefault(shape(code), []).append((entry, target, code))
         return named
 
 
-def copies_everywhere(entries: Iterable[Composite]) -> tuple[list[Copy], list[str]]:
-    """The copies in all modules of the packages that entries name.
+def _is_copy(function: FunctionType, target: str, owner: type | None) -> bool:
+    """Return whether a function is a copy of a named one with the same code, whose module is
+    imported for this."""
+    try:
+        named = original_function(find_function(target))
+    except UnusableFunctionError:
+        return False
+    return isinstance(named, FunctionType) and is_copy(function, named, owner, _class_of(target))
 
-    The modules that may have some are imported.
 
-    Returns:
-        The copies, and for each module that cannot be imported a line that says why.
-    """
-    search = Search.of(entries)
-    copies: list[Copy] = []
-    failed: list[str] = []
-    for name in search.candidates():
-        try:
-            copies += search.in_module(import_module(name))
-        except UnusableFunctionError as error:
-            failed.append(str(error))
-    return copies, failed
+def _class_of(target: str) -> type | None:
+    """The class of a method `package.module:Class.method`."""
+    owner, dot, _ = target.rpartition(".")
+    value = find_function(owner) if dot and ":" in owner else None
+    return value if isinstance(value, type) else None
 
 
 def is_in(module: str, packages: Iterable[str]) -> bool:

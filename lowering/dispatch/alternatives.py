@@ -1,4 +1,4 @@
-"""Alternatives to an entry's decomposition: which one takes a call, and what it computes.
+"""Alternatives to an entry's decomposition: the choice for a call, and its computation.
 
 Nothing here runs for a call whose computation is in the cache.
 """
@@ -179,9 +179,8 @@ def lower_alternative(
     )
     if lowered.draws:
         raise LoweringError(
-            f"{changed.location}: {changed.qualified}: {changed.decomposition} draws random"
-            " numbers, and other ones than the stock decomposition; an alternative cannot, so leave"
-            " such calls out in its `when`"
+            f"{changed.location}: {changed.qualified}: {changed.decomposition} draws other random"
+            " numbers than the stock decomposition; exclude such calls in its `when`"
         )
     return lowered
 

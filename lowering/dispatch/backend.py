@@ -267,7 +267,7 @@ def lower_composite(
             types = ", ".join(map(str, present))
             warnings.warn(
                 f"{entry.qualified} takes the stock lowering for this call of {types}:"
-                f" {type(error).__name__}: {error}; the next one is tried again",
+                f" {type(error).__name__}: {error}; the next call tries again",
                 CompositesWarning,
                 stacklevel=2,
             )

@@ -1,4 +1,4 @@
-"""The backward of a call: what it saves, takes and returns.
+"""The backward of a call: its saved values, operands and results.
 
 PyTorch's autograd (`lowering.dispatch.autograd`) and JAX programs (`lowering.jax_entries`) make
 composites of it. Values are tensors or arrays here, as those of the decomposition.

@@ -85,7 +85,7 @@ def jax_frontend() -> Any:
 
 
 def keeps_stock_bits(entry: Composite) -> bool:
-    """Return whether the decomposition must give the same bits as what it replaces.
+    """Return whether the decomposition must have the same bits as the replaced operations.
 
     This holds for the stock lowering, and for a Python function that is also caught in training.
     """

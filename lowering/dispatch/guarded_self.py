@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from collections import UserDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MemberDescriptorType
@@ -56,7 +57,7 @@ def guarded_self(original: Any, listed: Collection[str], tensors: Mapping[str, A
         if registry in namespace:
             held_there = namespace[registry]
             if isinstance(held_there, _Attributes):  # a guard of a guard
-                held_there = held_there.attributes
+                held_there = held_there.data
             rest = {name: value for name, value in held_there.items() if name not in tensors}
             namespace[registry] = _Registry(rest, tuple(listed))
     namespace.update(tensors)
@@ -123,42 +124,26 @@ def _guarded_class(
     return made
 
 
-class _Attributes(dict[str, Any]):
+class _Attributes(UserDict[str, Any]):
     """The `__dict__` of a guarded object: each attribute is checked as it is read."""
 
     def __init__(self, attributes: dict[str, Any], check: Callable[[str], None]) -> None:
-        super().__init__()
-        self.attributes = attributes
+        self.data = attributes  # itself and no copy: what the body sets is the object's
         self._check = check
 
     def __contains__(self, name: object) -> bool:
         self._check(str(name))
-        return name in self.attributes
+        return name in self.data
 
     def __getitem__(self, name: str) -> Any:
         self._check(name)
-        return self.attributes[name]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return an attribute, or `default`."""
-        self._check(name)
-        return self.attributes.get(name, default)
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self.attributes[name] = value
-
-    def __delitem__(self, name: str) -> None:
-        del self.attributes[name]
-
-    def update(self, *others: Any, **named: Any) -> None:
-        """Set attributes."""
-        self.attributes.update(*others, **named)
+        return self.data[name]
 
     def _refuse(self, *_: Any) -> Any:
         raise UnlistedReadError(
-            "reads all that self holds, as a loop over self, len(self) and self[0] do, and two"
-            " objects may hold different things; take what it needs as arguments of a function, or"
-            " put the composite on the parts"
+            "reads the contents of self, as a loop over self, len(self) and self[0] do, and"
+            " contents differ between objects; pass the values as arguments of a function, or"
+            " make composites of the parts"
         )
 
     __bool__ = __copy__ = __iter__ = __len__ = __or__ = __ror__ = __reversed__ = _refuse
@@ -190,8 +175,8 @@ def _refusals(original: type[Any]) -> dict[str, Any]:
 
     def refuse(self: Any, *_: Any, **__: Any) -> Any:
         raise UnlistedReadError(
-            f"reads values that self holds as a subclass of {base.__name__}, and two objects may"
-            " hold different ones; take them as arguments of a function"
+            f"reads values that self holds as a subclass of {base.__name__}, which differ between"
+            " objects; pass them as arguments of a function"
         )
 
     inherited = (n for n in vars(base) if not hasattr(object, n))

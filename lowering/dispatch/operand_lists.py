@@ -15,7 +15,7 @@ length."""
 
 
 def ungrouped(operands: Sequence[Any]) -> tuple[tuple[Any, ...], Groups]:
-    """The operands of the composite, and what was a list."""
+    """The operands of the composite, and the lists among the arguments."""
     flat: list[Any] = []
     groups: list[tuple[type, int] | None] = []
     for operand in operands:

@@ -249,7 +249,7 @@ def _text(key: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """One variable, and what was read of it."""
+    """One variable, and the values that were read from it."""
 
     name: str
     read: Callable[[], Any]
@@ -293,7 +293,7 @@ class _Known:
 
 
 class _Walk:
-    """The variables that a function reads, and those of what it calls."""
+    """The variables that a function and its callees read."""
 
     def __init__(
         self, function: Callable[..., Any], owner: type | None, *, functions_only: bool
@@ -429,7 +429,7 @@ def _module(value: Any) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _paths(code: CodeType) -> tuple[_Path, ...]:
-    """The variables that code reads from outside, with what it reads of each."""
+    """The variables that code reads from outside, with the attributes that it reads of each."""
     return tuple(dict.fromkeys(_read_by(code, frozenset(code.co_freevars))))
 
 

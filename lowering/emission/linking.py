@@ -22,7 +22,7 @@ def name_of(module: bytes) -> str:
 
 
 def is_reference(instruction: Any) -> bool:
-    """Return whether an HLO instruction stands for a module."""
+    """Return whether an HLO instruction is a reference to a module."""
     return str(instruction.custom_call_target).startswith(_PREFIX)
 
 

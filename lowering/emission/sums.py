@@ -104,7 +104,7 @@ def _alike(one: Any, other: Any, by_id: Mapping[int, Any]) -> bool:
 
 
 def _merge(group: list[Any], by_id: dict[int, Any], free: int) -> int:
-    """Put one sum in the place of several. Returns the next free id."""
+    """Replace several sums by one. Return the next free id."""
     first = group[0]
     operand = by_id[first.operand_ids[0]].shape
     name = hlo_proto.ELEMENT_TYPE_NAMES[operand.element_type]

@@ -1,4 +1,4 @@
-"""Products read matrices as they are given, in place of their transposes.
+"""Products read matrices directly, instead of their transposes.
 
     transposed = f32[64,128] transpose(weight: f32[128,64])
     dot(x, transposed), rhs_contracting_dims={0}  =>  dot(x, weight), rhs_contracting_dims={1}

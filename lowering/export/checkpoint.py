@@ -77,8 +77,8 @@ def read(inputs: Sequence[Value], folder: str | os.PathLike[str]) -> Weights:
     missing = [value.name for value in inputs if value.name not in values]
     if missing:
         raise ProgramError(
-            f"{path} is not a checkpoint of this program: it lacks {', '.join(missing[:5])}; give"
-            " weights that others wrote to init"
+            f"{path} is not a checkpoint of this program: it lacks {', '.join(missing[:5])}; pass"
+            " weights from elsewhere to init"
         )
     weights = first_weights(inputs, values)
     others = {name: value for name, value in model.items() if name not in saved_as}
@@ -127,6 +127,6 @@ def _check_replaceable(folder: Any, names: Sequence[str]) -> None:
     others = [name for name in names if name not in (MODEL, TRAINING)]
     if others:
         raise ProgramError(
-            f"{folder} holds something else than a checkpoint ({', '.join(others[:5])}); nothing is"
-            " written. Name another folder, or one to make in it"
+            f"{folder} contains something other than a checkpoint ({', '.join(others[:5])});"
+            " nothing is written. Name another folder, or a new one inside it"
         )

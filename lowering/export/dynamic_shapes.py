@@ -115,7 +115,7 @@ class _Reader:
             return
         raise ExportError(
             f"dynamic_shapes: {name} is {_kind(value)}, and cannot be described by {spec!r}; write"
-            " None for what does not vary"
+            " None for arguments that do not vary"
         )
 
     def _tensor(self, name: str, tensor: torch.Tensor, spec: Any) -> None:
@@ -242,9 +242,7 @@ def _of_program(
     if not any(isinstance(size, torch.SymInt) for s in shapes.values() for size in s):
         return None
     if len(names) != len(leaves):
-        raise ExportError(
-            f"the ExportedProgram takes {len(names)} arguments, and {len(leaves)} are given"
-        )
+        raise ExportError(f"the ExportedProgram takes {len(names)} arguments, got {len(leaves)}")
     ranges = {str(symbol): bounds for symbol, bounds in program.range_constraints.items()}
     varying: dict[int, dict[int, Size]] = {}
     dimensions: dict[str, Dimension] = {}

@@ -27,8 +27,8 @@ def check_factory(factory: object) -> None:
     """
     if isinstance(factory, torch.optim.Optimizer):
         raise ExportError(
-            f"optimizer is {type(factory).__name__} with parameters that are there already; pass"
-            f" what makes one from the program's parameters, such as {_EXAMPLE}"
+            f"optimizer is {type(factory).__name__} with parameters of its own; pass a function"
+            f" that makes one from the program's parameters, such as {_EXAMPLE}"
         )
     if not callable(factory):
         raise ExportError(
@@ -52,7 +52,7 @@ def optimizer_of(
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise ExportError(
             f"optimizer returned a {type(optimizer).__name__}; return a torch.optim.Optimizer of"
-            " the parameters that it is given"
+            " the parameters that it gets"
         )
     name = type(optimizer).__name__
     closure = inspect.signature(type(optimizer).step).parameters.get("closure")
@@ -65,8 +65,8 @@ def optimizer_of(
     for group in optimizer.param_groups:
         if any(id(parameter) not in known for parameter in group["params"]):
             raise ExportError(
-                f"{name} has parameters that are not among those that optimizer was given, such as"
-                " those of the module itself; make groups of the given ones, for example by p.ndim"
+                f"{name} has parameters that were not passed to optimizer, such as the module's"
+                " own; make groups of the passed parameters, for example by p.ndim"
             )
         if "capturable" in group:
             group["capturable"] = True

@@ -54,7 +54,7 @@ def check_mesh(mesh: Any, described: DeviceMesh) -> None:
     if dict(mesh.shape) != dict(described.axes):
         raise ProgramError(
             f"the mesh has the axes {dict(mesh.shape)}, and the program"
-            f" {dict(described.axes)}; make one with the program's"
+            f" {dict(described.axes)}; make a mesh with the program's axes"
         )
 
 

@@ -364,7 +364,7 @@ class Program:
     def _divided(self, mesh: Any) -> DividedProgram:
         if self.mesh is None:
             raise ProgramError(
-                "the program says nothing about several devices; export it with mesh= and"
+                "the program has no shardings for several devices; export it with mesh= and"
                 " shardings="
             )
         check_mesh(mesh, self.mesh)  # before it is a key: another object may not be hashable
@@ -468,8 +468,8 @@ def _check_replaceable(folder: Path, names: Sequence[str]) -> None:
     if names and (others or missing):
         there = f"{', '.join(names[:5])}{', …' if names[5:] else ''}"
         raise ProgramError(
-            f"{folder} holds something else than a program ({there}); nothing is written. Name"
-            " another folder, or one to make in it"
+            f"{folder} contains something other than a program ({there}); nothing is written. Name"
+            " another folder, or a new one inside it"
         )
 
 

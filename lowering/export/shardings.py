@@ -7,8 +7,8 @@ A mesh has named axes. A spec names, for each dimension, the axes that it is div
         =>  four groups of two devices; each group has 4 of the 16 rows
 
 XLA's older partitioner (GSPMD) reads such a division as text, `{devices=[4,1,2]<=[2,4]T(1,0)
-last_tile_dim_replicate}` (HloSharding in xla/hlo/ir/hlo_sharding.h), the newer one (Shardy) as
-`#sdy.sharding<@mesh, [{"model"}, {}]>`.
+last_tile_dim_replicate}` (HloSharding in xla/hlo/ir/hlo_sharding.h), which JAX writes and reads;
+the newer one (Shardy) as `#sdy.sharding<@mesh, [{"model"}, {}]>`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import permutations, product
 from math import prod
 from typing import Any, Literal
 
@@ -30,10 +29,6 @@ Form = Literal["gspmd", "shardy"]
 LISTED = 8
 """The number of inputs that a message names."""
 
-_TILES = re.compile(
-    r"\{devices=\[([\d,]+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))"
-    r"( last_tile_dim_replicate)?\}"
-)
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _QUOTED = re.compile(r'"([^"]*)"')
 
@@ -143,7 +138,7 @@ class DeviceMesh:
             if size % self.parts(axes):
                 raise ExportError(
                     f"the sharding of {name} divides a dimension of {size} among"
-                    f" {self.parts(axes)} devices, which leaves a rest"
+                    f" {self.parts(axes)} devices, which is not a divisor"
                 )
         return tuple(dimensions)
 
@@ -151,58 +146,22 @@ class DeviceMesh:
 
     def text(self, spec: Spec, form: Form) -> str:
         """A spec as a partitioner reads it."""
-        return self._gspmd(spec) if form == "gspmd" else self._shardy(spec)
+        if form == "shardy":
+            dimensions = (", ".join(f'"{axis}"' for axis in axes) for axes in spec)
+            return f"#sdy.sharding<@mesh, [{', '.join(f'{{{axes}}}' for axes in dimensions)}]>"
+        from lowering.frontends.jax.internals import gspmd_text
 
-    def _shardy(self, spec: Spec) -> str:
-        dimensions = (", ".join(f'"{axis}"' for axis in axes) for axes in spec)
-        return f"#sdy.sharding<@mesh, [{', '.join(f'{{{axes}}}' for axes in dimensions)}]>"
-
-    def _gspmd(self, spec: Spec) -> str:
-        tiles, order = self._tiles(spec)
-        if all(tile == 1 for tile in tiles[:-1]):
-            return "{replicated}"
-        dimensions = tiles if tiles[-1] > 1 else tiles[:-1]
-        source = f"[{self.devices}]"
-        if order != sorted(order):
-            source = f"[{_comma(self.sizes)}]T({_comma(order)})"
-        last = " last_tile_dim_replicate" if tiles[-1] > 1 else ""
-        return f"{{devices=[{_comma(dimensions)}]<={source}{last}}}"
-
-    def _tiles(self, spec: Spec) -> tuple[list[int], list[int]]:
-        """The number of parts of each dimension, and of devices that have the same part; and the
-        axes of the mesh in the order in which these count the devices."""
-        used = [axis for axes in spec for axis in axes]
-        others = [name for name in self.names if name not in used]
-        order = [self.names.index(axis) for axis in (*used, *others)]
-        return [*(self.parts(axes) for axes in spec), self.parts(others)], order
+        return gspmd_text(self.axes, spec)
 
     def spec_of(self, text: str, rank: int) -> Spec | None:
         """The spec that a text of GSPMD or Shardy has on this mesh; None if there is none."""
         if text.startswith("#sdy"):
-            spec = _spec_of_shardy(text)
+            dimensions = text.partition("[")[2].rpartition("]")[0]
+            spec = tuple(tuple(_QUOTED.findall(part)) for part in _BRACES.findall(dimensions))
             return spec if len(spec) == rank else None
-        if text == "{replicated}":
-            return ((),) * rank
-        grid = _grid_of(text, rank)
-        if grid is None:
-            return None
-        for spec in self._specs(rank):
-            tiles, _ = self._tiles(spec)
-            if tiles == grid[0] and _same(self._grid(spec), grid[1], tiles[-1]):
-                return spec
-        return None
+        from lowering.frontends.jax.internals import gspmd_spec
 
-    def _specs(self, rank: int) -> Iterator[Spec]:
-        for places in product(range(rank + 1), repeat=len(self.axes)):
-            for names in permutations(zip(self.names, places, strict=True)):
-                yield tuple(
-                    tuple(name for name, place in names if place == dimension)
-                    for dimension in range(rank)
-                )
-
-    def _grid(self, spec: Spec) -> list[int]:
-        """The devices, in the order of the tiles."""
-        return _transposed(self.sizes, self._tiles(spec)[1])
+        return gspmd_spec(self.axes, text, rank)
 
 
 def _no_spec(spec: Any, name: str) -> str:
@@ -210,50 +169,6 @@ def _no_spec(spec: Any, name: str) -> str:
         f"the sharding of {name} must have an axis or None for each dimension, such as"
         f" ('model', None), not {spec!r}"
     )
-
-
-def _transposed(sizes: Sequence[int], order: Sequence[int]) -> list[int]:
-    import numpy as np
-
-    grid = np.arange(prod(sizes)).reshape(tuple(sizes)).transpose(tuple(order))
-    return [int(number) for number in grid.reshape(-1)]
-
-
-def _spec_of_shardy(text: str) -> Spec:
-    dimensions = text.partition("[")[2].rpartition("]")[0]
-    return tuple(tuple(_QUOTED.findall(part)) for part in _BRACES.findall(dimensions))
-
-
-def _grid_of(text: str, rank: int) -> tuple[list[int], list[int]] | None:
-    """Tiles, with the number of devices that have the same one at the end, and the devices."""
-    match = _TILES.fullmatch(text)
-    if match is None:
-        return None
-    tiles = _numbers(match[1])
-    if match[4] is not None:
-        devices = _numbers(match[4])
-    else:
-        sizes = _numbers(match[2])
-        devices = _transposed(sizes, _numbers(match[3]) if match[3] else range(len(sizes)))
-    if not match[5]:
-        tiles.append(1)
-    return (tiles, devices) if len(tiles) == rank + 1 else None
-
-
-def _same(one: Sequence[int], other: Sequence[int], together: int) -> bool:
-    """Return whether two lists have the same devices in each tile, in any order."""
-    if len(one) != len(other):
-        return False
-    starts = range(0, len(one), together)
-    return all(set(one[i : i + together]) == set(other[i : i + together]) for i in starts)
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(number) for number in text.split(",")]
-
-
-def _comma(numbers: Sequence[int]) -> str:
-    return ",".join(map(str, numbers))
 
 
 # ---- for a program's values ----

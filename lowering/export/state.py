@@ -203,8 +203,8 @@ def _check_complete(
     shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if missing[5:] else "")
     if all(name.startswith("state:") for name in missing):
         raise ProgramError(
-            f"the optimizer's state is missing: {shown}; what it starts with only the optimizer"
-            " knows: give it as optimizer= or in weights, under these names"
+            f"the optimizer's state is missing: {shown}; only the optimizer knows its initial"
+            " state: pass optimizer=, or the state in weights, under these names"
         )
     raise ProgramError(f"weights are missing: {shown}{did_you_mean(_plain(missing[0]), unused)}")
 
@@ -235,7 +235,7 @@ def _seed(value: Value, seed: int) -> Any:
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise ProgramError(f"the seed must be an integer, not {seed!r}")
     if not -(2**63) <= seed < 2**63:  # others would be the same as one of these
-        raise ProgramError(f"the seed must be an integer of 64 bits with a sign, not {seed}")
+        raise ProgramError(f"the seed must be a signed 64-bit integer, not {seed}")
     bits = np.asarray(seed % 2**64, np.uint64)
     return bits.astype(numpy_dtype(value.dtype))
 

@@ -274,7 +274,7 @@ class Step:
         else:
             if described is None:
                 raise ProgramError(
-                    "the program says nothing about several devices; export it with mesh= and"
+                    "the program has no shardings for several devices; export it with mesh= and"
                     " shardings="
                 )
             check_mesh(mesh, described)
@@ -338,15 +338,15 @@ class Step:
         for value in self._roles.state:
             if value.name not in state.values or state.values[value.name].shape != value.shape:
                 raise ProgramError(
-                    f"the state is one of another program: {value.name} is {value.type} here"
+                    f"the state belongs to another program: {value.name} is {value.type} here"
                 )
         changing = self._roles.changing
         # All of them are donated together.
         if changing and state.values[changing[0].name].is_deleted():
             raise ProgramError(
-                f"the state was given to a call already, which took its memory"
-                f" ({changing[0].name} is gone); go on with the state that this call returned, or"
-                " compile with donate=False"
+                f"the state was passed to a call before, which took its memory ({changing[0].name}"
+                " is deleted); continue with the state that this call returned, or compile with"
+                " donate=False"
             )
         return state.values
 
@@ -387,8 +387,8 @@ class Step:
             if name not in tops:
                 raise ProgramError(
                     f"the program reads no argument {name!r}{did_you_mean(name, sorted(tops))}; it"
-                    f" takes {_listed(inputs)}. What was no tensor when it was exported is a"
-                    " constant of it"
+                    f" takes {_listed(inputs)}; arguments that were not tensors at the export are"
+                    " constants of the program"
                 )
 
     def _random_state(self) -> State:
@@ -455,7 +455,7 @@ def candidates_of(
     if isinstance(kernels, Mapping):
         return given_kernels(module, kernels, ignored), "no kernel is given for it"
     if ignored:
-        raise ProgramError("ignored is for kernels that are given; registries list their own")
+        raise ProgramError("ignored is for kernels that are passed; registries list their own")
     if kernels == "auto":
         candidates = listed_kernels(module, platform)
         if alternatives and platform in MEASURED:

@@ -8,7 +8,7 @@ import torch
 
 
 def gradients_in_this_thread() -> AbstractContextManager[None]:
-    """A context in which autograd computes gradients in the thread that asks for them.
+    """A context in which autograd computes gradients in the calling thread.
 
     PyTorch starts one thread for each device at the first backward of a process. A device that was
     registered later has none, and a backward on it is an internal error of PyTorch's.

@@ -32,7 +32,7 @@ PyTorch's the second one."""
 
 
 def other_device(text: str) -> ForeignDataError | None:
-    """An error in the place of one of this text, if a tensor is on another device."""
+    """A clearer error for one with this text, if a tensor is on another device."""
     if not any(part in text for part in _OTHER_DEVICE):
         return None
     return ForeignDataError(

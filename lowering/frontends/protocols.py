@@ -333,7 +333,7 @@ class Recording(Protocol):
     def lower_graph(
         self, outputs: Sequence[Any], inputs: Sequence[Any], *, located: bool = False
     ) -> LoweredGraph:
-        """The StableHLO of what was recorded.
+        """The StableHLO of the recorded program.
 
         Args:
             outputs: the results of the graph, in order.

@@ -92,7 +92,7 @@ class Place:
         self.tidy()
 
     def tidy(self) -> None:
-        """Remove what is not needed any more, if this thread is alone."""
+        """Remove registrations that are no longer needed, if no other thread runs."""
         unused = self.standing is not None and not self.kernels
         if not (self.outdated or unused) or not _alone():
             return

@@ -39,10 +39,9 @@ from composites.registry.catalog import Catalog
 from composites.registry.model import STOCK, Composite, Registry
 from composites.registry.operators import (
     Operator,
-    Variant,
+    find_in_place,
     find_operator,
     find_overload,
-    find_variants,
 )
 from composites.registry.signatures import callee_of, describe_function
 from lowering.codegen import loader, source
@@ -60,7 +59,7 @@ from lowering.frontends.in_place import copy_each
 from lowering.frontends.protocols import Frontend, Kernel, Override
 from lowering.installation.overriding import guard_of, owner_of
 from lowering.installation.patches import Wrapper, patch_copies, patch_function
-from lowering.installation.variants import tensors_in, written_into
+from lowering.installation.variants import in_place, tensors_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +143,7 @@ def install(
     """
     _Installer(
         operators, _registries(catalog), frontend, compiled_calls, computations, statistics,
-        entries, Search.of(entries), chosen, installation.overrides, {},
+        entries, Search(entries), chosen, installation.overrides, {},
     ).install()  # fmt: skip
 
 
@@ -174,14 +173,13 @@ class _Rewrite:
 
 
 @dataclass(frozen=True, slots=True)
-class _Variant:
-    """Calls in place, or with `out=`, of an operator that an entry catches at autograd's key."""
+class _InPlace:
+    """Calls in place of an operator that an entry catches at autograd's key."""
 
     entry: Composite
-    variant: Variant
 
 
-_Claim = Composite | _Rewrite | _Variant
+_Claim = Composite | _Rewrite | _InPlace
 
 
 def _entry_of(claim: _Claim) -> Composite:
@@ -214,11 +212,10 @@ class _Installer:
             self.statistics.of(entry)  # also if its function's module is never imported
             if entry.op is not None and self._is_caught_at_autograd(entry):
                 at_autograd.setdefault(entry.op, []).append(entry)
-                rewritten = dict(entry.rewrites)
-                for variant in find_variants(self.operators[entry.op]):
-                    written = variant.operator.qualified
-                    if written not in rewritten:  # the entry's own function knows better
-                        at_autograd.setdefault(written, []).append(_Variant(entry, variant))
+                written = find_in_place(self.operators[entry.op])
+                # The entry's own function knows better.
+                if written is not None and written.qualified not in dict(entry.rewrites):
+                    at_autograd.setdefault(written.qualified, []).append(_InPlace(entry))
             elif entry.op is not None:
                 at_backend.setdefault(entry.op, []).append(entry)
             for target in entry.functions:
@@ -232,7 +229,7 @@ class _Installer:
             self._at_autograd(find_operator(name), claims_at_autograd)
         for target, claims_of in functions.items():
             self._function(target, claims_of)
-        if self.search.entries:
+        if self.search.packages:
             wrapper = self._wrapper_of_copy
             self.overrides.append(patch_copies(self.search, frozenset(functions), wrapper))
 
@@ -272,8 +269,8 @@ class _Installer:
             for claim in reversed(claims):
                 if isinstance(claim, _Rewrite):
                     kernel = self._tried(claim.entry, _rewriting(claim), kernel, keys=1)
-                elif isinstance(claim, _Variant):
-                    kernel = self._variant(claim, key, kernel)
+                elif isinstance(claim, _InPlace):
+                    kernel = self._in_place(claim.entry, key, kernel)
                 elif claim.adapt is not None:
                     kernel = self._tried(claim, self._adapter(claim), kernel, keys=1)
                 else:
@@ -292,8 +289,8 @@ class _Installer:
     def _for_tensors(
         self, operator: Operator, entry: Composite, kernel: Kernel, stock: Kernel, *, keys: int = 0
     ) -> Kernel:
-        """`kernel` for calls with tensors. PyTorch may pass a number in the place of one, as in
-        `x + 1`; that call goes to the stock kernel."""
+        """`kernel` for calls with tensors. PyTorch may pass a number instead of a tensor, as in `x
+        + 1`; such a call goes to the stock kernel."""
         if not torch_internals.takes_numbers(operator.name):
             return kernel
         places = [(keys + place, name) for place, name in operator.tensor_places]
@@ -309,18 +306,17 @@ class _Installer:
 
         return checked
 
-    def _variant(self, claim: _Variant, key: str, otherwise: Kernel) -> Kernel:
-        """A kernel for calls in place or with `out=`. Calls that the entry does not claim go to
-        `otherwise`."""
-        entry, operator = claim.entry, find_operator(claim.entry.op or "")
+    def _in_place(self, entry: Composite, key: str, otherwise: Kernel) -> Kernel:
+        """A kernel for calls in place. Calls that the entry does not claim go to `otherwise`."""
+        operator = find_operator(entry.op or "")
         if entry.adapt is not None:
             kernel = self._tried(entry, self._adapter(entry), _decline, keys=1)
-            return written_into(claim.variant, kernel, otherwise)
+            return in_place(kernel, otherwise)
         stock = self.frontend.dispatching.stock_kernel(operator, key)
         own = self._own_operator(operator, entry)
         hook = self._hooks(entry).AUTOGRAD_HOOKS[self._key(entry)]
         kernel = MethodType(hook, self._composite(CallForm(entry, operator), stock, _decline, own))
-        return written_into(claim.variant, kernel, otherwise)
+        return in_place(kernel, otherwise)
 
     def _own_operator(self, operator: Operator, entry: Composite) -> OwnOperator | None:
         """The entry's operator for torch.compile; see `OwnOperator`. It is implemented once."""
@@ -374,8 +370,8 @@ class _Installer:
             if isinstance(claim, _Rewrite):
                 rewrite = self._tried(claim.entry, _rewriting(claim), called)
                 called = self._on_backend(rewrite, called)
-            elif isinstance(claim, _Variant):
-                raise AssertionError("a variant is an operator")
+            elif isinstance(claim, _InPlace):
+                raise AssertionError("only operators are called in place")
             elif claim.adapt is not None:
                 guard = guard_of(claim, original, target)
                 adapter, traced_adapter = self._adapter(claim), self._traced_adapter(claim)
@@ -594,7 +590,7 @@ def _rewriting(claim: _Rewrite) -> Kernel:
 
 
 def misfit(caught: str, function: str) -> str:
-    """The message about a rewrite that does not take the arguments of what it catches."""
+    """The message about a rewrite that does not take the arguments of its operator or function."""
     return f"rewrites: {function} does not take the arguments of {caught}"
 
 
@@ -616,7 +612,7 @@ def _fitting(function: Kernel, refusal: type[CompositesError], text: str) -> Ker
 
 
 def _writing(adapt: Kernel, write: Callable[[InPlace], None]) -> Kernel:
-    """An adapting function, and what it says that it writes."""
+    """An adapting function, and the arguments that it writes to."""
 
     def called(*arguments: Any, **keywords: Any) -> Any:
         result = adapt(*arguments, **keywords)

@@ -101,7 +101,7 @@ class Patch:
         if entry.namespace == BUILTIN_NAMESPACE:
             log.warning(
                 "%s does not catch %s: %s has no %s in this release of %s; turn the entry off with"
-                " -%s to be rid of this warning",
+                " -%s to silence this warning",
                 *(entry.qualified, self.target, owner.__name__, name, package, entry.name),
             )
             return
@@ -178,7 +178,7 @@ class CopyPatches:
 def patch_copies(
     search: Search, named: Collection[str], wrapper: Callable[[Copy], Wrapper]
 ) -> CopyPatches:
-    """Replace each copy that a search finds, but for the functions in `named`.
+    """Replace each copy that a search finds, except the functions in `named`.
 
     Args:
         wrapper: what makes the replacement of a copy.

@@ -1,38 +1,32 @@
-"""Operators that write the results of another operator to an argument: in place, or with `out=`.
+"""Operators that write the result of another operator to their first argument, in place.
 
 An entry that is caught at the backend needs nothing for them, since functionalization turns them
 into the operator that returns a new tensor. Above functionalization, where autograd's key is, they
-are operators of their own. A call of one becomes the composite, whose result is then written.
+are operators of their own. A call of one becomes the composite, whose result is then written. Calls
+with `out=`, which autograd refuses, are left alone there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
 from composites import torch_internals
 from composites.errors import DeclinedError
-from composites.registry.operators import Variant
 from lowering.frontends.protocols import Kernel
 
 
-def written_into(variant: Variant, kernel: Kernel, otherwise: Kernel) -> Kernel:
-    """A kernel of `variant`, which takes the dispatch keys as its first argument.
+def in_place(kernel: Kernel, otherwise: Kernel) -> Kernel:
+    """A kernel of an operator in place, which takes the dispatch keys as its first argument.
 
     Args:
-        kernel: computes the results as new tensors. It raises DeclinedError for the calls that it
+        kernel: computes the result as a new tensor. It raises DeclinedError for the calls that it
             does not claim.
-        otherwise: the stock kernel of the variant.
+        otherwise: the stock kernel of the operator.
     """
-    if not variant.out:
-        lists = variant.operator.arguments[0].is_list
-        return _in_place_in_lists(kernel, otherwise) if lists else _in_place(kernel, otherwise)
-    return _with_out(variant.out, kernel, otherwise)
 
-
-def _in_place(kernel: Kernel, otherwise: Kernel) -> Kernel:
     def called(keys: Any, target: torch.Tensor, *arguments: Any, **keywords: Any) -> Any:
         values = (target, *arguments, *keywords.values())
         differentiates = torch.is_grad_enabled() and any(
@@ -58,51 +52,6 @@ def _in_place(kernel: Kernel, otherwise: Kernel) -> Kernel:
             return target.copy_(result)
         torch_internals.assign(target, result)
         return target
-
-    return called
-
-
-def _in_place_in_lists(kernel: Kernel, otherwise: Kernel) -> Kernel:
-    """For operators such as `aten::_foreach_add_.List`, which write to each tensor of a list."""
-
-    def called(keys: Any, targets: Sequence[torch.Tensor], *arguments: Any, **keywords: Any) -> Any:
-        differentiates = torch.is_grad_enabled() and any(
-            t.requires_grad for t in tensors_in((targets, *arguments, *keywords.values()))
-        )
-        # Autograd's own kernel knows how each tensor of a list gets its history.
-        if differentiates or torch_internals.share_memory(targets):
-            return otherwise(keys, targets, *arguments, **keywords)
-        try:
-            results = kernel(keys, targets, *arguments, **keywords)
-        except DeclinedError:
-            return otherwise(keys, targets, *arguments, **keywords)
-        if not all(map(_can_hold, targets, results)):
-            return otherwise(keys, targets, *arguments, **keywords)
-        torch_internals.assign_all(targets, results)
-        return None
-
-    return called
-
-
-def _with_out(out: Sequence[str], kernel: Kernel, otherwise: Kernel) -> Kernel:
-    def called(keys: Any, *arguments: Any, **keywords: Any) -> Any:
-        targets = tuple(keywords[name] for name in out)
-        inputs = {name: value for name, value in keywords.items() if name not in out}
-        differentiates = torch.is_grad_enabled() and any(
-            t.requires_grad for t in tensors_in((*arguments, *keywords.values()))
-        )
-        if differentiates or torch_internals.share_memory(targets):
-            # The stock kernel refuses the former, and writes one after the other.
-            return otherwise(keys, *arguments, **keywords)
-        try:
-            returned = kernel(keys, *arguments, **inputs)
-        except DeclinedError:
-            return otherwise(keys, *arguments, **keywords)
-        results = returned if isinstance(returned, tuple | list) else (returned,)
-        if not all(map(_can_hold, targets, results)):  # the stock kernel resizes, or refuses it
-            return otherwise(keys, *arguments, **keywords)
-        torch_internals.assign_all(targets, results)
-        return targets if len(targets) > 1 else targets[0]
 
     return called
 

@@ -33,7 +33,7 @@ def signature_of(definition: Definition) -> inspect.Signature:
 def taken_apart(
     definition: Definition, named: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[Any]]:
-    """Arguments by name, with a `Slot` in the place of each array, and the arrays."""
+    """Arguments by name, with a `Slot` for each array, and the arrays."""
     arrays: list[Any] = []
     return {name: _value(definition, name, v, arrays) for name, v in named.items()}, arrays
 

@@ -284,7 +284,7 @@ class Call:
         needed: tuple[bool, ...],
         saved: tuple[Any | None, ...],
     ) -> Kind:
-        """The derived backward, a composite of its own."""
+        """The derived backward, which is a separate composite."""
         return self._once(self._make_backward, grads, needed, saved)  # type: ignore[no-any-return]
 
     def _make_backward(
@@ -436,7 +436,7 @@ class Call:
 
 
 class BackwardRules(ABC):
-    """`Rules` of a backward. Its own derivative is that of its decomposition."""
+    """`Rules` of a backward. It is differentiated through its decomposition."""
 
     @property
     @abstractmethod

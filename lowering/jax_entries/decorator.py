@@ -203,7 +203,7 @@ class _OwnFunction(EntryFunction):
         return Call(self.definition, values, types, self._invoke, read)
 
     def _operand(self, name: str, value: Any, arrays: list[Any]) -> Any:
-        """A `Slot` in the place of each array of an operand."""
+        """A `Slot` for each array of an operand."""
         if value is None:
             return None
         if isinstance(value, list | tuple):

@@ -58,7 +58,7 @@ class Entries:
         return self._functions[identity]
 
     def invoke(self, definition: Definition, named: Mapping[str, Any]) -> Any:
-        """Call an entry with the arguments of what it catches, by name."""
+        """Call an entry with the arguments of its operator or function, by name."""
         return self.of(definition).call_operator(named)
 
 

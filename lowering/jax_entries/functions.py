@@ -89,7 +89,7 @@ class EntryFunction:
         return call.composite(operands) if is_composite else call.decomposed(operands)
 
     def call(self, values: Mapping[str, Any], arrays: list[Any]) -> Call:
-        """The call that stands for all calls with these arguments, and arrays of these types."""
+        """The shared call for these arguments and arrays of these types."""
         types = tuple(map(strong, arrays))
         key = (typed(tuple(values.items())), types, surroundings(), self.definition.read_now())
         try:

@@ -232,7 +232,7 @@ def run_operator(target: Any, arguments: tuple[Any, ...], keywords: dict[str, An
 
 
 def spread(arrays: Sequence[Any], types: Sequence[Any | None]) -> Iterator[Any]:
-    """Operands in the composite's order, with None in the place of absent ones."""
+    """Operands in the composite's order, with None for absent ones."""
     present = iter(arrays)
     return (None if type_ is None else next(present) for type_ in types)
 

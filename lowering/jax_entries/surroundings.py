@@ -53,5 +53,5 @@ def has_no_composites() -> bool:
 
 
 def surroundings() -> Hashable:
-    """A key of what a call depends on beside its arguments, to be compared with others."""
+    """A key of the settings that a call depends on beside its arguments, to compare calls."""
     return settings_of_traces(), _on.identities, has_no_composites()

@@ -65,7 +65,7 @@ class _Installation:
         return replace
 
     def remove(self) -> None:
-        """Have all functions do again what they did."""
+        """Restore all functions."""
         self.removed = True
         for stop in self.waiting:
             stop()
@@ -88,8 +88,8 @@ def _miss(target: str, claiming: Sequence[Composite], error: UnusableFunctionErr
             ) from error
     for entry in claiming:
         log.warning(
-            "%s does not catch %s in this release of %s: %s; turn the entry off with -%s to be rid"
-            " of this warning",
+            "%s does not catch %s in this release of %s: %s; turn the entry off with -%s to"
+            " silence this warning",
             *(entry.qualified, target, target.partition(":")[0].partition(".")[0], error),
             entry.name,
         )
@@ -104,7 +104,7 @@ class _Active(RequestStack):
         self.installation = _Installation()
 
     def apply(self, requests: Requests) -> None:
-        """Have on what is asked for. If functions cannot be caught, nothing changes."""
+        """Turn on the requested entries. If functions cannot be caught, nothing changes."""
         known = entries()
         chosen = tuple(d.entry for d in known.definitions if d.entry.identity in requests.names)
         if chosen != self.entries:
@@ -155,7 +155,7 @@ def enable(*names: str) -> None:
 
 
 def disable(*names: str) -> None:
-    """Have calls of JAX functions be what they were; without names, all of them.
+    """Restore JAX functions; without names, all of them.
 
     Inside an `enabled` block of the same thread, this lasts until the end of the block.
 
@@ -181,7 +181,7 @@ def _resolved(names: Sequence[str]) -> Names:
     if resolved and not any(entry.jax for entry in resolved):
         able = ", ".join(entry.name for entry in catalog() if entry.jax)
         raise AllowlistError(
-            f"{', '.join(names)}: no call of a JAX program becomes this; write some of {able}, or"
+            f"{', '.join(names)}: no JAX function becomes this composite; choose from {able}, or"
             f" call composites.jax.{resolved[0].name} yourself"
         )
     return frozenset(entry.identity for entry in resolved if entry.jax)

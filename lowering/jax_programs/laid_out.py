@@ -1,5 +1,5 @@
-"""Calls whose arrays have another form than those of the composite: dimensions in another order, or
-those of many calls at once in one.
+"""Calls whose arrays differ from the composite's: dimensions in another order, or the arrays of
+many calls in one.
 
 The operands are the caller's arrays all the same, and what changes their form is part of the call:
 JAX then adds gradients to those of their other uses as it does in the program without composites.

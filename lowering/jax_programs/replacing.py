@@ -32,7 +32,7 @@ class Replaced(Protocol):
     """A function that was replaced, whose calls go to a handler until `restore`."""
 
     def restore(self) -> None:
-        """Have calls do again what they did."""
+        """Restore the function."""
 
 
 class ReplacedFunction:

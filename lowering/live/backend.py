@@ -152,7 +152,7 @@ def with_composites(
         return compile_inputs(example_inputs)
 
     def otherwise(*arguments: Any) -> Any:
-        _warn_of_eager("a number that changes has no form as a tensor; hand a tensor to the graph")
+        _warn_of_eager("a changing number cannot become a tensor; pass a tensor to the graph")
         return graph.forward(*arguments)
 
     # In its own trace, AOTAutograd would have Dynamo write the numbers as constants.

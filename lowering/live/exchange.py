@@ -34,7 +34,7 @@ def to_jax(tensor: torch.Tensor, device: Any) -> Any:
 
 
 def to_torch(array: Any, order: Order) -> torch.Tensor:
-    """An array as a tensor that shares its memory. The array is ready, and nobody else has it."""
+    """An array as a tensor that shares its memory. The array is ready, and has no other owner."""
     tensor = torch.utils.dlpack.from_dlpack(array_to_dlpack(array))
     if order is None:
         return tensor

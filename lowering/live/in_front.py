@@ -74,7 +74,7 @@ def _compiled(
 
 
 def _with_operators(source: torch.fx.GraphModule, device: torch.device) -> torch.fx.GraphModule:
-    """A graph with operators in the place of composites, and its tensors on a device."""
+    """A graph with operators instead of composites, and its tensors on a device."""
     writer = _Writer(device)
     for name, part in source.named_children():
         if isinstance(part, torch.fx.GraphModule):

@@ -76,7 +76,7 @@ def put_values(graph: torch.fx.Graph, positions: Collection[int], values: Any) -
 
 
 def put_number(node: torch.fx.Node, number: float) -> None:
-    """Put a number in the place of a node wherever a graph uses it."""
+    """Replace all uses of a node in a graph by a number."""
 
     def put(argument: torch.fx.Node) -> Any:
         return number if argument is node else argument

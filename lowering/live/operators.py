@@ -88,8 +88,8 @@ class _Operator:
         call = self.calls.get(_key(types, attributes))
         if call is None:
             raise CompositesError(
-                f"{self.name} runs with operands and attributes that a graph of composites.wrap"
-                f" has had, and not with {types} and {dict(attributes)}"
+                f"{self.name} runs only with operands and attributes of a graph of"
+                f" composites.wrap, not with {types} and {dict(attributes)}"
             )
         return call
 

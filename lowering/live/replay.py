@@ -32,7 +32,7 @@ def states_of_generators(graph: torch.fx.Graph) -> Collection[torch.fx.Node]:
 
 
 class Replay(torch.fx.Interpreter):
-    """Runs a graph whose states of generators are those of the frontend."""
+    """Runs a graph with the frontend's generator states."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         """See `torch.fx.Interpreter`."""

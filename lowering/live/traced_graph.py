@@ -37,7 +37,7 @@ def on_traced_device(
     device_type: str,
     constants: Collection[int] = (),
 ) -> TracedGraph:
-    """A copy of Dynamo's graph in which the device of the user's tensors is that of traced ones.
+    """A copy of Dynamo's graph that has the traced tensors' device instead of the user's.
 
     Args:
         inputs: what the graph is first called with. Numbers among them become constants, for

@@ -1,4 +1,4 @@
-"""`composites.wrap`, without what it needs of PyTorch and JAX."""
+"""`composites.wrap`, without its imports of PyTorch and JAX."""
 
 from __future__ import annotations
 

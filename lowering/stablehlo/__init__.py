@@ -19,7 +19,8 @@
     module.write("lowered.mlir")
 
 Importing this package imports neither torch nor jax, and nothing else of `lowering`. jaxlib is
-imported by the first call that needs it.
+imported by the first call that needs it, and so is jax: for running, for kernels, and by passes
+that replace an operation with a JAX function of its operands.
 
 It has three non-goals:
 

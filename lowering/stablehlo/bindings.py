@@ -488,51 +488,14 @@ def dot_dimensions_attribute(numbers: DotDimensions) -> IrAttribute:
     )
 
 
-@dataclass(frozen=True)
-class ScatterDimensions:
-    """The dimension numbers of a `stablehlo.scatter`."""
-
-    update_window: tuple[int, ...]
-    inserted: tuple[int, ...]
-    operand_batching: tuple[int, ...]
-    indices_batching: tuple[int, ...]
-    scattered: tuple[int, ...]
-    """The operand's dimensions that an index vector names."""
-    index_vector: int
+def scatter_dimensions(scatter: IrOperation) -> Any:
+    """The dimension numbers of a scatter, with the bindings' names for them."""
+    return _stablehlo().ScatterDimensionNumbers(attributes(scatter)["scatter_dimension_numbers"])
 
 
-def scatter_dimensions(scatter: IrOperation) -> ScatterDimensions:
-    """The dimension numbers of a scatter."""
-    numbers = _stablehlo().ScatterDimensionNumbers(attributes(scatter)["scatter_dimension_numbers"])
-    return ScatterDimensions(
-        tuple(numbers.update_window_dims),
-        tuple(numbers.inserted_window_dims),
-        tuple(numbers.input_batching_dims),
-        tuple(numbers.scatter_indices_batching_dims),
-        tuple(numbers.scattered_dims_to_operand_dims),
-        int(numbers.index_vector_dim),
-    )
-
-
-@dataclass(frozen=True)
-class ConvolutionDimensions:
-    """The dimension numbers of a `stablehlo.convolution`'s input, and of its kernel's windows."""
-
-    input_batch: int
-    input_feature: int
-    input_spatial: tuple[int, ...]
-    kernel_spatial: tuple[int, ...]
-
-
-def convolution_dimensions(convolution: IrOperation) -> ConvolutionDimensions:
-    """The dimension numbers of a convolution."""
-    numbers = _stablehlo().ConvDimensionNumbers(attributes(convolution)["dimension_numbers"])
-    return ConvolutionDimensions(
-        int(numbers.input_batch_dimension),
-        int(numbers.input_feature_dimension),
-        tuple(numbers.input_spatial_dimensions),
-        tuple(numbers.kernel_spatial_dimensions),
-    )
+def convolution_dimensions(convolution: IrOperation) -> Any:
+    """The dimension numbers of a convolution, with the bindings' names for them."""
+    return _stablehlo().ConvDimensionNumbers(attributes(convolution)["dimension_numbers"])
 
 
 def defining_operation(value: IrValue) -> IrOperation | None:

@@ -1,8 +1,9 @@
 """The attributes of a `stablehlo.convolution`, for the passes that change some."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from .bindings import ConvolutionDimensions, IrOperation, attributes, convolution_dimensions
+from .bindings import IrOperation, attributes, convolution_dimensions
 
 OPERATION = "stablehlo.convolution"
 
@@ -11,7 +12,8 @@ OPERATION = "stablehlo.convolution"
 class Convolution:
     """Lists have a number for each spatial dimension."""
 
-    numbers: ConvolutionDimensions
+    numbers: Any
+    """The dimension numbers."""
     kernel: list[int]
     strides: list[int]
     padding: list[tuple[int, int]]
@@ -23,12 +25,12 @@ class Convolution:
     @classmethod
     def of(cls, operation: IrOperation) -> "Convolution":
         numbers, named = convolution_dimensions(operation), attributes(operation)
-        rank = len(numbers.input_spatial)
+        rank = len(numbers.input_spatial_dimensions)
         kernel = operation.operands[1].type.shape
         padding = [int(size) for size in named.get("padding", [0] * 2 * rank)]
         return cls(
             numbers,
-            [kernel[dim] for dim in numbers.kernel_spatial],
+            [kernel[dim] for dim in numbers.kernel_spatial_dimensions],
             [int(size) for size in named.get("window_strides", [1] * rank)],
             list(zip(padding[::2], padding[1::2], strict=True)),
             [int(size) for size in named.get("lhs_dilation", [1] * rank)],

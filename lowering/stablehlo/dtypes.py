@@ -31,8 +31,8 @@ def static_tensor(type_: str) -> tuple[tuple[int, ...], Any] | None:
     """
     if "!quant." in type_:
         raise StableHLOError(
-            f"{type_} is quantized: such composites can be inspected, decomposed or made custom"
-            " calls, but no array holds their operands, so that no function of arrays takes them"
+            f"{type_} is quantized: composites with such operands can be inspected, decomposed or"
+            " turned into custom calls, but functions of arrays cannot take them"
         )
     parts = shape_and_element_type(type_)
     return None if parts is None else (parts[0], numpy_dtype(parts[1]))

@@ -38,7 +38,7 @@ class BytecodeError(StableHLOError):
 
 
 class CrashError(StableHLOError):
-    """jaxlib crashed on a file in a process of its own, or went over the limits of time or memory.
+    """jaxlib crashed on a file in a separate process, or went over the limits of time or memory.
 
     It is a fault of jaxlib, which a damaged file brings out.
     """
@@ -76,8 +76,8 @@ class CompositeVersionError(StableHLOError):
         self.version = version
         called = ", ".join(f"{name}@{other}" for other in sorted(set(others)))
         super().__init__(
-            f"{name}@{version} is for version {version} only, and the module calls {called}; "
-            f"name that version where its kernel is meant, or write {name} for all versions"
+            f"{name}@{version} is for version {version} only, and the module calls {called}; name"
+            f" the version that the kernel is for, or write {name} for all versions"
         )
 
 

@@ -4,33 +4,40 @@ MLIR's own `inline` pass does not inline `func.call` in jaxlib (0.7.1 to 0.12.0)
 no inliner extension for the func dialect.
 """
 
-from .bindings import IrOperation, parse_text
+from collections.abc import Sequence
+
+from .bindings import IrOperation, IrValue
+
+
+def inlined(
+    before: IrOperation, function: IrOperation, operands: Sequence[IrValue]
+) -> list[IrValue]:
+    """Move the body of `function` before an operation, and return its results for these operands.
+
+    Moving keeps the values that nested regions capture, without a map from old to new values. The
+    empty function is to be erased.
+    """
+    block = function.regions[0].blocks[0]
+    for argument, operand in zip(block.arguments, operands, strict=True):
+        argument.replace_all_uses_with(operand)
+    *operations, terminator = (operation.operation for operation in block.operations)
+    for operation in operations:
+        operation.move_before(before)
+    results = [*terminator.operands]
+    terminator.erase()
+    return results
 
 
 def inline_call(call: IrOperation, function: IrOperation, *, last_use: bool) -> None:
     """Replace a call by the body of `function`.
 
     On the last use, the body itself is moved and the empty function is erased. Otherwise a copy is
-    moved. Moving keeps the values that nested regions capture, without a map from old to new
-    values.
+    moved.
     """
     source = function if last_use else function.clone(ip=False)
-    block = source.regions[0].blocks[0]
-    for argument, operand in zip(block.arguments, call.operands, strict=True):
-        argument.replace_all_uses_with(operand)
-    *operations, terminator = (operation.operation for operation in block.operations)
-    for operation in operations:
-        operation.move_before(call)
-    for result, value in zip(call.results, terminator.operands, strict=True):
+    results = inlined(call, source, call.operands)
+    for result, value in zip(call.results, results, strict=True):
         result.replace_all_uses_with(value)
     call.erase()
-    terminator.erase()
     if last_use:
         function.erase()
-
-
-def inline_text(operation: IrOperation, text: str, source: str) -> None:
-    """Replace an operation by the body of a function of its operands, given as MLIR text. `source`
-    is the name that errors refer to."""
-    template = parse_text(text, source, operation.context)
-    inline_call(operation, template.body.operations[0].operation, last_use=True)

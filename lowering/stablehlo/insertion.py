@@ -27,8 +27,8 @@ def replace_operation(
     attributes: Mapping[str, IrAttribute],
     operands: Sequence[IrValue] | None = None,
 ) -> None:
-    """Put an operation with results of the same types in the place of one. By default it has the
-    same operands."""
+    """Replace an operation by one with results of the same types; by default, with the same
+    operands."""
     with building(old.context):
         new = ir().Operation.create(
             name,

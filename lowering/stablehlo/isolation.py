@@ -1,4 +1,4 @@
-"""Reading a file that may be damaged: first in a process of its own, which may die of it.
+"""Reading a file that may be damaged: first in a separate process, which may crash.
 
 jaxlib is made for files that it wrote itself. Others can abort or crash its process, or keep it
 busy for ever, which no exception handler sees. `check` lets another process read a file within

@@ -71,7 +71,7 @@ def refine(module: Module, inputs: Sequence[str]) -> Module:
 
 @dataclass(frozen=True)
 class _Composite:
-    """The facts of a composite that the call which stands for it does not say."""
+    """The attributes of a composite that the call in its place does not have."""
 
     attributes: Mapping[str, Any]
     operands: int

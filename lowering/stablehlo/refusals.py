@@ -133,8 +133,8 @@ def _is_other_than_rfft(transform: IrOperation) -> bool:
 
 
 def _is_odd_window(reduction: IrOperation) -> bool | str:
-    """Refuses windows of several operands, and those of an operand that is spread: LiteRT has
-    other numbers in windows without elements."""
+    """Refuses windows of several operands, and windows of a dilated operand: LiteRT has other
+    numbers in windows without elements."""
     spread = attributes(reduction).get("base_dilations", [])
     return len(reduction.results) > 1 or (
         "with base dilations" if max(spread, default=1) > 1 else ""

@@ -1,15 +1,16 @@
 """Scatters as scatters of rows, which two passes share.
 
-    scatter of any dimension numbers  =>  %rows [N, W], %places [M] of i32, %given [M, W]
+    scatter of any dimension numbers  =>  rows [N, W], places [M] of i32, updates [M, W]
 
-`%places` are numbers of rows, and -1 for indices outside of the operand.
+`places` are numbers of rows, and -1 for indices outside of the operand.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
-from .bindings import IrOperation, ScatterDimensions, attributes, scatter_dimensions
+from .bindings import IrOperation, scatter_dimensions
 
 OPERATION = "stablehlo.scatter"
 COMBINATIONS = ("add", "and", "maximum", "minimum", "multiply", "or")
@@ -23,18 +24,16 @@ _AS_I64 = ("i64", "ui32", "ui16", "ui8")
 class RowScatter:
     """A scatter whose updates are whole rows of its operand, once that is transposed."""
 
-    types: tuple[str, str, str]
-    """The types of operand, indices and updates."""
     element: str
     index: str
+    """The element type of the indices."""
     sizes: tuple[int, ...]
     index_sizes: tuple[int, ...]
     update_sizes: tuple[int, ...]
-    numbers: ScatterDimensions
+    numbers: Any
+    """The dimension numbers."""
     combination: str
     """One of `COMBINATIONS`; empty where an update takes the place of an element."""
-    is_unique: bool
-    """True if the frontend says that no row has two updates."""
 
     @classmethod
     def of(cls, scatter: IrOperation) -> "RowScatter | None":
@@ -46,9 +45,7 @@ class RowScatter:
         combination = _combination(scatter)
         if combination is None or not all(type_.has_static_shape for type_ in types):
             return None
-        unique = attributes(scatter).get("unique_indices")
         made = cls(
-            types=(str(types[0]), str(types[1]), str(types[2])),
             element=str(types[0].element_type),
             index=str(types[1].element_type),
             sizes=tuple(types[0].shape),
@@ -56,7 +53,6 @@ class RowScatter:
             update_sizes=tuple(types[2].shape),
             numbers=scatter_dimensions(scatter),
             combination=combination,
-            is_unique=unique is not None and unique.value,
         )
         is_signed = made.index in ("i32", *_AS_I64)
         is_filled = bool(made._named) and min(made.count, made.rows, made.width) > 0
@@ -76,60 +72,51 @@ class RowScatter:
 
     @property
     def count(self) -> int:
-        """M: how many rows are given."""
+        """M: how many rows the updates have."""
         return prod(self._counts)
 
-    @property
-    def rows_type(self) -> str:
-        return tensor(self.element, self.rows, self.width)
+    def split(self, operand: Any, indices: Any, updates: Any) -> tuple[Any, Any, Any]:
+        """The rows, places and updates of a scatter's operands, which are arrays of JAX."""
+        rows = operand.transpose(self._order).reshape(self.rows, self.width)
+        window = self.numbers.update_window_dims
+        order = [*(dim for dim in range(updates.ndim) if dim not in window), *window]
+        update_rows = updates.transpose(order).reshape(self.count, self.width)
+        return rows, self._places(indices), update_rows
 
-    @property
-    def given_type(self) -> str:
-        return tensor(self.element, self.count, self.width)
+    def restored(self, rows: Any) -> Any:
+        """The scatter's result, of its rows."""
+        ordered = rows.reshape([self.sizes[dim] for dim in self._order])
+        return ordered.transpose([self._order.index(dim) for dim in range(len(self.sizes))])
 
-    @property
-    def places_type(self) -> str:
-        return tensor("i32", self.count)
+    def _places(self, indices: Any) -> Any:
+        import numpy as np
+        from jax import lax
 
-    @property
-    def is_flat(self) -> bool:
-        """True if one index of i32 names each row already."""
-        return (
-            self.index == "i32"
-            and self.sizes == (self.rows, self.width)
-            and self.update_sizes == (self.count, self.width)
-            and self.index_sizes == (self.count, 1)
-            and self.numbers == FLAT
-        )
-
-    def function(self, body: Sequence[str]) -> str:
-        """A function with the operands of the scatter. `body` makes `%changed`, the new rows, of
-        `%rows`, `%places` and `%given`."""
-        operand, indices, updates = self.types
-        lines = [
-            *_transposed("rows", "operand", self.types[0], self._order, self.sizes, self.rows_type),
-            *_transposed(
-                "given",
-                "updates",
-                self.types[2],
-                self._update_order,
-                self.update_sizes,
-                self.given_type,
-            ),
-            *self._places(),
-            *body,
-            *self._restored(),
-        ]
-        text = "\n  ".join(lines)
-        return (
-            f"func.func private @scatter(%operand: {operand}, %indices: {indices},"
-            f" %updates: {updates}) -> {operand} {{\n  {text}\n  return %result : {operand}\n}}"
-        )
+        vector = [self.numbers.index_vector_dim] if len(self._counts) < indices.ndim else []
+        table = indices.transpose([*self._index_order, *vector])
+        table = table.reshape(self.count, len(self.numbers.scattered_dims_to_operand_dims))
+        table = table.astype(np.int64 if self.index in _AS_I64 else np.int32)
+        parts, is_inside = [], None
+        for dim in self.numbers.scatter_indices_batching_dims:
+            number = lax.broadcasted_iota(np.int32, self._counts, self._index_order.index(dim))
+            parts.append(number.reshape(self.count))
+        for column, dim in enumerate(self.numbers.scattered_dims_to_operand_dims):
+            index = lax.index_in_dim(table, column, 1, keepdims=False)
+            least, most = (lax.full_like(index, end) for end in (0, self.sizes[dim] - 1))
+            near = lax.min(lax.max(index, least), most)
+            parts.append(near.astype(np.int32))
+            is_near = lax.eq(near, index)
+            is_inside = is_near if is_inside is None else is_inside & is_near
+        place = parts[0]
+        for part, dim in zip(parts[1:], self._named[1:], strict=True):
+            place = place * np.int32(self.sizes[dim]) + part
+        outside = lax.full_like(place, -1)
+        return place if is_inside is None else lax.select(is_inside, place, outside)
 
     @property
     def _named(self) -> tuple[int, ...]:
         """The dimensions that indices name, and those of batches."""
-        return (*self.numbers.operand_batching, *self.numbers.scattered)
+        return (*self.numbers.input_batching_dims, *self.numbers.scattered_dims_to_operand_dims)
 
     @property
     def _order(self) -> list[int]:
@@ -137,95 +124,21 @@ class RowScatter:
         return [*self._named, *rest]
 
     @property
-    def _update_order(self) -> list[int]:
-        window = self.numbers.update_window
-        return [*(d for d in range(len(self.update_sizes)) if d not in window), *window]
-
-    @property
     def _index_order(self) -> list[int]:
         """The dimensions of indices without that of a vector."""
-        vector = self.numbers.index_vector
+        vector = self.numbers.index_vector_dim
         return [dim for dim in range(len(self.index_sizes)) if dim != vector]
 
     @property
     def _counts(self) -> list[int]:
         return [self.index_sizes[dim] for dim in self._index_order]
 
-    def _places(self) -> list[str]:
-        vector = [self.numbers.index_vector] if len(self._counts) < len(self.index_sizes) else []
-        element = "i64" if self.index in _AS_I64 else "i32"
-        wide = tensor(element, self.count)
-        vectors = tensor(self.index, self.count, len(self.numbers.scattered))
-        table = tensor(element, self.count, len(self.numbers.scattered))
-        order = [*self._index_order, *vector]
-        name = "table" if vectors == table else "vectors"
-        lines = _transposed(name, "indices", self.types[1], order, self.index_sizes, vectors)
-        if vectors != table:
-            lines.append(f"%table = stablehlo.convert %vectors : ({vectors}) -> {table}")
-        for number, dim in enumerate(self.numbers.indices_batching):
-            counts = tensor("i32", *self._counts)
-            lines += [
-                f"%count{number} = stablehlo.iota dim = {self._index_order.index(dim)} : {counts}",
-                f"%part{number} = stablehlo.reshape %count{number}"
-                f" : ({counts}) -> {self.places_type}",
-            ]
-        batches = len(self.numbers.indices_batching)
-        for column, dim in enumerate(self.numbers.scattered):
-            number = column + batches
-            truth, part = tensor("i1", self.count), tensor(element, self.count, 1)
-            lines += [
-                f"%column{number} = stablehlo.slice %table [0:{self.count}, {column}:{column + 1}]"
-                f" : ({table}) -> {part}",
-                f"%index{number} = stablehlo.reshape %column{number} : ({part}) -> {wide}",
-                f"%least{number} = stablehlo.constant dense<0> : {wide}",
-                f"%most{number} = stablehlo.constant dense<{self.sizes[dim] - 1}> : {wide}",
-                f"%low{number} = stablehlo.maximum %index{number}, %least{number} : {wide}",
-                f"%near{number} = stablehlo.minimum %low{number}, %most{number} : {wide}",
-                f"%inside{number} = stablehlo.compare EQ, %near{number}, %index{number}"
-                f" : ({wide}, {wide}) -> {truth}",
-                f"%part{number} = stablehlo.convert %near{number} : ({wide}) -> {self.places_type}",
-            ]
-            if column > 0:
-                lines.append(
-                    f"%are{number} = stablehlo.and %{_are(number - 1, batches)},"
-                    f" %inside{number} : {truth}"
-                )
-        total = "part0"
-        for number, dim in enumerate(self._named[1:], start=1):
-            lines += [
-                f"%size{number} = stablehlo.constant dense<{self.sizes[dim]}> : {self.places_type}",
-                f"%scaled{number} = stablehlo.multiply %{total}, %size{number}"
-                f" : {self.places_type}",
-                f"%total{number} = stablehlo.add %scaled{number}, %part{number}"
-                f" : {self.places_type}",
-            ]
-            total = f"total{number}"
-        return [
-            *lines,
-            f"%outside = stablehlo.constant dense<-1> : {self.places_type}",
-            f"%places = stablehlo.select %{_are(len(self._named) - 1, batches)}, %{total},"
-            f" %outside : {tensor('i1', self.count)}, {self.places_type}",
-        ]
 
-    def _restored(self) -> list[str]:
-        ordered = tensor(self.element, *(self.sizes[dim] for dim in self._order))
-        back = [self._order.index(dim) for dim in range(len(self.sizes))]
-        return [
-            f"%unfolded = stablehlo.reshape %changed : ({self.rows_type}) -> {ordered}",
-            f"%result = stablehlo.transpose %unfolded, dims = {back}"
-            f" : ({ordered}) -> {self.types[0]}",
-        ]
-
-
-FLAT = ScatterDimensions(
-    update_window=(1,),
-    inserted=(0,),
-    operand_batching=(),
-    indices_batching=(),
-    scattered=(0,),
-    index_vector=1,
+ROWS = (
+    "#stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0],"
+    " scatter_dims_to_operand_dims = [0], index_vector_dim = 1>"
 )
-"""The dimension numbers of a scatter of rows."""
+"""The dimension numbers of a scatter of rows, as MLIR writes them."""
 
 
 def updates_rows(scatter: IrOperation) -> bool:
@@ -234,37 +147,14 @@ def updates_rows(scatter: IrOperation) -> bool:
     return _has_rows(sizes, updates, scatter_dimensions(scatter))
 
 
-def _has_rows(sizes: Sequence[int], updates: Sequence[int], numbers: ScatterDimensions) -> bool:
+def _has_rows(sizes: Sequence[int], updates: Sequence[int], numbers: Any) -> bool:
     """Return whether a window has one index in dimensions that indices name, and all in others."""
-    absent = {*numbers.inserted, *numbers.operand_batching}
+    absent = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
     windows = [dim for dim in range(len(sizes)) if dim not in absent]
     return all(
-        updates[place] == (1 if dim in numbers.scattered else sizes[dim])
-        for dim, place in zip(windows, numbers.update_window, strict=True)
+        updates[place] == (1 if dim in numbers.scattered_dims_to_operand_dims else sizes[dim])
+        for dim, place in zip(windows, numbers.update_window_dims, strict=True)
     )
-
-
-def tensor(element: str, *sizes: int) -> str:
-    """A type, such as `tensor<2x3xf32>`."""
-    return f"tensor<{'x'.join([*map(str, sizes), element])}>"
-
-
-def _are(number: int, batches: int) -> str:
-    """The name of a value that tells whether all indices up to one are inside."""
-    return f"inside{number}" if number == batches else f"are{number}"
-
-
-def _transposed(
-    name: str, of: str, type_: str, order: Sequence[int], sizes: Sequence[int], result: str
-) -> list[str]:
-    """Lines that put the dimensions of a value in another order, and give it another shape."""
-    element = type_.removesuffix(">").rpartition("x")[2].removeprefix("tensor<")
-    ordered = tensor(element, *(sizes[dim] for dim in order))
-    return [
-        f"%{name}_ordered = stablehlo.transpose %{of}, dims = {list(order)}"
-        f" : ({type_}) -> {ordered}",
-        f"%{name} = stablehlo.reshape %{name}_ordered : ({ordered}) -> {result}",
-    ]
 
 
 def _combination(scatter: IrOperation) -> str | None:

@@ -118,7 +118,7 @@ class Callee:
             self.calls.add(call)
 
     def returns(self, value: Any) -> None:
-        """Keep what is needed of a result."""
+        """Keep the needed facts of a result."""
         items = list(value) if isinstance(value, tuple | list) else [value]
         tensors = [item for item in items if isinstance(item, torch.Tensor)]
         self.only_tensors &= bool(items) and len(tensors) == len(items)

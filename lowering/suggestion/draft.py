@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(slots=True, eq=False)
 class Drafting:
-    """A draft for what is outside composites in a step."""
+    """A draft for the part of a step outside composites."""
 
     step: Recorded
     refused: dict[str, str] = field(default_factory=dict)

@@ -10,7 +10,8 @@ _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def same_bits(one: Any, other: Any) -> bool:
-    """Equality; of tensors that of type, shape and bits, where a NaN is any NaN."""
+    """Return whether values are equal. Tensors must have equal type, shape and bits; all NaN are
+    equal."""
     if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
         return bool(type(one) is type(other) and one == other)
     if one.dtype != other.dtype or one.shape != other.shape:

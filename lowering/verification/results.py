@@ -35,7 +35,7 @@ class Check(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong, or that somebody should know."""
+    """A problem, or a fact that users should know."""
 
     check: Check
     message: str

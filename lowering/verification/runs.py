@@ -38,7 +38,7 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The values that one call gave. Tensors are on the CPU; other results are as they are."""
+    """The results of one call. Tensors are on the CPU; other results are as they are."""
 
     results: tuple[Any, ...] = ()
     gradients: tuple[torch.Tensor | None, ...] = ()

@@ -1,4 +1,4 @@
-"""`verify`: run each target in each dtype, and say what was found."""
+"""`verify`: run each target in each dtype, and report problems."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_a_function_that_a_release_does_not_have(
     assert "has no apply_rotary_pos_emb in this release of transformers; turn" in message
     entry = message.partition(" does not catch ")[0]
     name = entry.removeprefix("ptxla.")
-    assert message.endswith(f"turn the entry off with -{name} to be rid of this warning")
+    assert message.endswith(f"turn the entry off with -{name} to silence this warning")
     composites.disable()
     caplog.clear()
     composites.enable("all", f"-{name}")

@@ -1,4 +1,4 @@
-"""Private interfaces stand in one module each, and packages that are imported are declared."""
+"""Private interfaces stand in one module each, imported packages are declared, words are plain."""
 
 import ast
 import re
@@ -9,6 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted([*ROOT.glob("composites/**/*.py"), *ROOT.glob("lowering/**/*.py")])
+EXAMPLES = sorted(ROOT.glob("examples/**/*.py"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
 TORCH_INTERNALS = ROOT / "composites" / "torch_internals.py"
 # PyTorch's database of samples, which `composites verify` uses.
 OPINFO = ROOT / "lowering" / "verification" / "opinfo.py"
@@ -19,6 +21,12 @@ MEMBERS = {"_base", "_can_decompose", "_destroy", "_dispatch_cache", "py_kernels
 NAMES_OF_XLA = {"is_xla", "TorchXla", "_XLAC"}
 # Packages whose import has another name; `_XLAC` is torch_xla's own extension module.
 DISTRIBUTIONS = {"google": "protobuf", "yaml": "pyyaml", "_XLAC": "torch_xla"}
+BANNED_NAMES = {"found", "given", "wanted"}
+BANNED_BEGINNINGS = re.compile(r"\A(?:What|Whether|Which|That|Those|Whose)\b")
+BANNED_PHRASES = re.compile(
+    r"(?<!here )\b(?:is|are) no (?!longer|more|less)\w+|(?<=[.] )(?:That|Those) of|warned of"
+    r"|without a sign|that are spread|with a wide result|sums of sorts"
+)
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
@@ -53,8 +61,14 @@ def names_of_xla(tree: ast.AST) -> Iterator[str]:
             yield name
 
 
-def private_modules_of_jax(tree: ast.AST) -> Iterator[str]:
-    yield from (name for name in imported(tree) if name.startswith("jax._src"))
+def banned_words(text: str, tree: ast.AST) -> Iterator[str]:
+    yield from BANNED_PHRASES.findall(" ".join(text.replace("#", " ").split()))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, documented):
+            yield from BANNED_BEGINNINGS.findall(ast.get_docstring(node) or "")
+        name = node.arg if isinstance(node, ast.arg) else getattr(node, "id", "")
+        yield from {name} & BANNED_NAMES
 
 
 def out_of_place(path: Path, tree: ast.AST) -> Iterator[str]:
@@ -62,7 +76,7 @@ def out_of_place(path: Path, tree: ast.AST) -> Iterator[str]:
     if path not in (TORCH_INTERNALS, OPINFO) and "generated" not in path.parts:
         yield from private_names_of_torch(tree)
     if path != JAX:
-        yield from private_modules_of_jax(tree)
+        yield from (name for name in imported(tree) if name.startswith("jax._src"))
     if TORCH_XLA not in path.parents:
         yield from names_of_xla(tree)
 
@@ -87,7 +101,18 @@ def test_private_interfaces_and_imported_packages() -> None:
     assert wrong == {}
 
 
-def test_the_scan_finds_private_interfaces() -> None:
+def test_banned_words() -> None:
+    wrong: dict[str, list[str]] = {}
+    for path in (*SOURCES, *EXAMPLES, *PAGES):
+        text = path.read_text(encoding="utf-8")
+        words = list(banned_words(text, ast.parse(text if path.suffix == ".py" else "")))
+        wrong |= {str(path.relative_to(ROOT)): words} if words else {}
+    assert wrong == {}
+
+
+def test_the_scans_find_private_interfaces_and_banned_words() -> None:
+    text = 'def f(found):\n    """What it is. There is no x. That of y is no z."""'
+    assert list(banned_words(text, ast.parse(text))) == ["That of", "is no z", "What", "found"]
     assert sorted(private_names_of_torch(ast.parse("import torch\ntorch._C._x\nt._base\n"))) == [
         "t._base",
         "torch._C",
@@ -95,4 +120,5 @@ def test_the_scan_finds_private_interfaces() -> None:
     ]
     assert list(private_names_of_torch(ast.parse("from torch.utils import _pytree\n")))
     assert list(names_of_xla(ast.parse("t.is_xla\n"))) == ["is_xla"]
-    assert list(private_modules_of_jax(ast.parse(JAX.read_text(encoding="utf-8"))))
+    internals = list(imported(ast.parse(JAX.read_text(encoding="utf-8"))))
+    assert any(name.startswith("jax._src") for name in internals)

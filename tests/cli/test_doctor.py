@@ -94,7 +94,7 @@ def test_all_is_well(tmp_path: Path) -> None:
         (
             {"XLA_COMPOSITE_OP": "gelu", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
             "composites on",
-            "nothing is on, as no plug-in read XLA_COMPOSITE_OP",
+            "nothing is on, because no plug-in read XLA_COMPOSITE_OP",
         ),
     ],
 )
@@ -253,33 +253,3 @@ def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> Non
     (finding,) = doctor.installation_findings(frontend_works=False)
     assert finding.level == "problem"
     assert finding.text == "is not installed, so nothing reads XLA_COMPOSITE_OP"
-
-
-@pytest.mark.parametrize(
-    ("source", "late"),
-    [
-        ("import torch\nimport os\nos.environ['XLA_COMPOSITE_OP'] = 'gelu'", True),
-        ("from torch import nn\nfrom os import environ\nenviron['XLA_COMPOSITE_OP'] = 'a'", True),
-        ("import torch_xla.runtime\nimport os\nos.putenv('XLA_COMPOSITE_OP', 'gelu')", True),
-        ("import torch\nimport os\nos.environ.update({'XLA_COMPOSITE_OP': 'gelu'})", True),
-        ("import os\nos.environ['XLA_COMPOSITE_OP'] = 'gelu'\nimport torch", False),
-        ("import torch\nimport os\nos.environ['PJRT_DEVICE'] = 'CPU'", False),
-        ("import torchvision\nimport os\nos.environ['XLA_COMPOSITE_OP'] = 'gelu'", False),
-        ("import torch\nprint('XLA_COMPOSITE_OP')", False),
-    ],
-)
-def test_a_variable_that_is_set_too_late(source: str, late: bool, tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(source)
-    text = "sets XLA_COMPOSITE_OP after torch was imported in line 1"
-    findings = [(f.subject, f.text) for f in doctor.script_findings(script)]
-    assert findings == ([(f"{script}:3", text)] if late else [])
-
-
-@pytest.mark.parametrize("source", [b"import (", b"\x00", b"\xff", None])
-def test_a_script_that_is_none(source: bytes | None, tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    if source is not None:
-        script.write_bytes(source)
-    (finding,) = doctor.script_findings(script)
-    assert finding.level == "problem"

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import yaml
 from composites_testing.golden import check_cases
-from composites_testing.packages import install, returning
 from composites_testing.processes import Finished, run, run_python
 from typer.testing import CliRunner, Result
 
@@ -39,7 +38,7 @@ def init(*arguments: str) -> Result:
 def refused(*arguments: str) -> str:
     """The one error with which the command ends."""
     result = init(*arguments)
-    named = ("such as", "is taken", "is a keyword")
+    named = ("such as", "is taken")
     assert result.exit_code == (2 if any(text in result.stderr for text in named) else 1)
     assert result.stdout == ""
     assert result.stderr.startswith("error: ")
@@ -127,18 +126,6 @@ def test_names_that_cannot_be_used(tmp_path: Path) -> None:
         Path(__file__).parent / "golden" / "names.txt", lambda parts: refused(parts[""].strip())
     )
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_namespace_of_an_installed_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    site = tmp_path / "site"
-    site.mkdir()
-    registry = site / "some.yaml"
-    registry.write_text("schema: 1\nnamespace: umbra\ncomposites:\n  glow: {op: aten::gelu}\n")
-    install(site, "umbra-ops", monkeypatch, umbra_hooks=returning(registry))
-    assert "'umbra' is taken by the registry of the installed package umbra-ops" in refused("umbra")
-    assert init("umbrella").exit_code == 0
 
 
 def test_a_folder_with_the_name_takes_nothing(

@@ -16,8 +16,7 @@ TAKEN = {
     "layer_norm": False,
     "attention": False,
 }
-"""Whether OpenVINO takes a composite of a call. Its norm has a square root and a division, where
-the decomposition has a power."""
+"""Return whether OpenVINO recognizes the composite of a call."""
 
 
 @pytest.mark.process

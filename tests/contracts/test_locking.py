@@ -17,16 +17,14 @@ from composites.contracts.changes import Verdict, broken, changes
 from composites.contracts.lock import lock_text, read_lock, write_lock
 from composites.contracts.model import Lock
 from composites.errors import MissingPackageError
-from composites.registry.catalog import (
-    builtin_lock_path,
-    builtin_registry,
-    load_catalog,
-)
+from composites.registry.builtin import builtin_registry_path
+from composites.registry.catalog import builtin_registry, load_catalog
 from composites.registry.contracts import contracts
 from lowering import activation
 from lowering.cli.app import app
 from lowering.locking import lock_of
 
+LOCK = builtin_registry_path().with_suffix(".lock")
 HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
 GELU = "  gelu: {op: aten::gelu, attributes: {approximate: approximate}}\n"
 
@@ -61,13 +59,13 @@ def test_the_builtin_lock_says_what_the_registry_says() -> None:
     """Without decompositions, which `composites lock --check` compares."""
     registry = builtin_registry()
     now = Lock(registry.namespace, {}, tuple(contracts(registry)))
-    found = changes(read_lock(builtin_lock_path()), now)
+    found = changes(read_lock(LOCK), now)
     wrong = [str(c) for c in found if c.verdict is not Verdict.UNKNOWN]
     assert not wrong, "run: composites lock registry.yaml -o registry.lock\n" + "\n".join(wrong)
 
 
 def test_every_builtin_contract_has_a_canonical_call() -> None:
-    assert [c.label for c in read_lock(builtin_lock_path()).contracts if not c.calls] == []
+    assert [c.label for c in read_lock(LOCK).contracts if not c.calls] == []
 
 
 def test_a_changed_builtin_entry_asks_for_a_version() -> None:
@@ -76,7 +74,7 @@ def test_a_changed_builtin_entry_asks_for_a_version() -> None:
         replace(e, attributes=()) if e.name == "gelu" else e for e in registry.composites
     )
     changed = tuple(contracts(replace(registry, composites=entries)))
-    (found,) = broken(changes(read_lock(builtin_lock_path()), Lock("ptxla", {}, changed)))
+    (found,) = broken(changes(read_lock(LOCK), Lock("ptxla", {}, changed)))
     assert str(found) == (
         "ptxla.gelu version 1: attribute approximate removed (version not raised)"
     )
@@ -184,7 +182,7 @@ def test_lock_refuses_a_changed_meaning(write: Callable[..., str], tmp_path: Pat
     assert refused.exit_code == 1
     assert refused.stderr == (
         "error: the meaning changed and `version` was not raised; raise it for umbra.gelu (now 1);"
-        " or, if kernels for the old form still compute the right thing, write the lock with"
+        " or, if kernels for the old form are still right, write the lock with"
         f" --same-meaning COMPOSITE. {output} was not changed:\n"
         "  umbra.gelu version 1: attribute approximate removed (version not raised)\n"
     )
@@ -247,14 +245,14 @@ def module(name: str, attributes: str, version: int = 1) -> str:
 def test_inspect_against_a_lock(tmp_path: Path) -> None:
     """Another entry makes ptxla.gelu with a constant."""
     file = tmp_path / "module.mlir"
-    against = (str(file), "--against", str(builtin_lock_path()))
+    against = (str(file), "--against", str(LOCK))
 
     def said(parts: Parts) -> str:
         name, attributes, version = (part.strip() for part in parts.values())
         file.write_text(module(name, attributes, int(version)))
         result = invoke("inspect", *against)
         if result.exit_code == 0:
-            return result.stdout.replace(str(builtin_lock_path()), "registry.lock")
+            return result.stdout.replace(str(LOCK), "registry.lock")
         (row,) = json.loads(invoke("inspect", *against, "--json").stdout)["not_understood"]
         assert row["reason"] in result.stdout
         assert (row["composite"], row["version"], row["count"]) == (name, int(version), 1)
@@ -319,7 +317,12 @@ def test_exports_are_understood_with_the_lock(tmp_path: Path) -> None:
     program = composites.export(step, (torch.ones(2, 4),), optimizer=optimizer, ops=["all"])
     program.module.write(tmp_path / "step.mlir")
     assert len(program.composites) > 5
-    result = invoke("inspect", str(tmp_path / "step.mlir"), "--against", str(builtin_lock_path()))
+    result = invoke(
+        "inspect",
+        str(tmp_path / "step.mlir"),
+        "--against",
+        str(LOCK),
+    )
     assert (result.exit_code, result.stderr) == (0, ""), result.stdout
 
 
@@ -327,11 +330,11 @@ def test_exports_are_understood_with_the_lock(tmp_path: Path) -> None:
 def test_against_a_lock_needs_no_torch(tmp_path: Path) -> None:
     file = tmp_path / "module.mlir"
     file.write_text(module("ptxla.silu", "{}"))
-    command = ["inspect", str(file), "--against", str(builtin_lock_path())]
+    command = ["inspect", str(file), "--against", str(LOCK)]
     done = run_python(
         "import sys\n"
         "sys.modules['torch'] = sys.modules['torch_xla'] = None\n"
         f"sys.argv[1:] = {command!r}\n"
         "from lowering.cli import main\nmain()\n"
     )
-    assert done.stdout.startswith("all 1 composites are those of "), done.stderr
+    assert done.stdout.startswith("all 1 composites match "), done.stderr

@@ -27,8 +27,6 @@ composites:
 
 @pytest.fixture(autouse=True)
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    from lowering.copies import written
-
     (tmp_path / "acme_parts").mkdir()
     (tmp_path / "acme_scale.py").write_text(CODE)
     for number in range(COUNT):
@@ -38,8 +36,6 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for name in [name for name in sys.modules if name.startswith("acme_")]:
         del sys.modules[name]
-    written.written_function.cache_clear()
-    written.written_module.cache_clear()
 
 
 def wrapper(copy: Copy) -> Callable[[Any], Replacement]:
@@ -47,7 +43,7 @@ def wrapper(copy: Copy) -> Callable[[Any], Replacement]:
 
 
 def patched() -> CopyPatches:
-    return patch_copies(Search.of(parse_registry(REGISTRY, "acme.yaml").composites), (), wrapper)
+    return patch_copies(Search(parse_registry(REGISTRY, "acme.yaml").composites), (), wrapper)
 
 
 def parts() -> dict[str, Callable[[int], int]]:
@@ -91,7 +87,7 @@ def test_a_wrapper_that_fails_leaves_nothing() -> None:
             raise MemoryError
         return wrapper(copy)
 
-    search = Search.of(parse_registry(REGISTRY, "acme.yaml").composites)
+    search = Search(parse_registry(REGISTRY, "acme.yaml").composites)
     with pytest.raises(MemoryError):
         patch_copies(search, (), failing)
     assert parts() == originals

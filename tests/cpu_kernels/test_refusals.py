@@ -1,5 +1,4 @@
-"""Calls whose attributes or shapes do not belong together: kernels would read past the end of
-memory, so they refuse them."""
+"""Kernels refuse calls whose attributes or shapes would make them read past the end of memory."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from typer.testing import CliRunner, Result
 
 import composites
-from composites.registry.catalog import builtin_registry_path
+from composites.registry.builtin import builtin_registry_path
 from lowering.cli.app import app
 from lowering.cli.output import print_table
 from lowering.cli.watch import Graph, Watched, composites_table

@@ -46,8 +46,7 @@ rises { a = f32[] parameter(0)
 
 
 def hlo(lines: str, x: Any = X) -> Any:
-    """An HLO module (protobuf) of one parameter `x`. XLA parses it as it is; jax would simplify
-    what it writes."""
+    """An HLO module (protobuf) of one parameter `x`. XLA does not simplify its text."""
     sizes = ",".join(map(str, x.shape))
     entry = f"ENTRY main {{ x = {TYPES[x.dtype.name]}[{sizes}] parameter(0)\n{lines} }}"
     parsed = hlo_module_from_text(f"HloModule m\n{INNER}\n{entry}")

@@ -126,8 +126,7 @@ def test_sparse_and_nested_tensors_inside(computed: Any, x: torch.Tensor) -> Non
 
 
 class Counting(torch.optim.Optimizer):
-    """Counts its steps as a Python number, for each parameter as transformers' Adafactor, for each
-    group, or once."""
+    """Counts its steps as a Python number: for each parameter, for each group, or once."""
 
     def __init__(self, parameters: Any, place: str) -> None:
         super().__init__(parameters, {})
@@ -256,7 +255,7 @@ OF_ITS_OWN = torch.nn.Parameter(torch.ones(3))
 OPTIMIZERS: tuple[tuple[Any, str], ...] = (
     (
         torch.optim.AdamW([OF_ITS_OWN]),
-        "optimizer is AdamW with parameters that are there already; pass what makes one",
+        "optimizer is AdamW with parameters of its own; pass a function that makes one",
     ),
     ("torch.optim:AdamW", "not 'torch.optim:AdamW'"),
     (lambda parameters: None, "optimizer returned a NoneType; return a torch"),
@@ -264,7 +263,7 @@ OPTIMIZERS: tuple[tuple[Any, str], ...] = (
     (torch.optim.Adagrad, "Adagrad reads the value of a tensor in its step"),
     (
         lambda parameters: torch.optim.SGD([OF_ITS_OWN], lr=0.1),
-        "SGD has parameters that are not among those that optimizer was given",
+        "SGD has parameters that were not passed to optimizer",
     ),
 )
 

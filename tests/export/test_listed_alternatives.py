@@ -265,8 +265,7 @@ def of_x(x, dim, half_to_float=False):
 
 @pytest.fixture
 def registry(listed: Callable[[str, str], tuple[Path, str]]) -> Callable[[str], str]:
-    """Writes a registry file, which XLA_COMPOSITE_REGISTRY then names, and returns the module of
-    the functions."""
+    """Writes a registry file for XLA_COMPOSITE_REGISTRY, and returns its module of functions."""
     return lambda text: listed(FUNCTIONS, text)[1]
 
 

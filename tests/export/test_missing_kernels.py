@@ -1,5 +1,4 @@
-"""Operators that torch_xla has no lowering for, in exports: PyTorch's decompositions take their
-place."""
+"""Exports use PyTorch's decompositions of operators without a lowering in torch_xla."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

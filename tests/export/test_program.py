@@ -439,13 +439,13 @@ def test_a_folder_with_something_else_is_kept(small: Any, tmp_path: Path) -> Non
         there.mkdir() if mine.endswith("/") else there.write_text("mine")
         refused(
             partial(program.save, folder),
-            f"{folder} holds something else than a program ({mine}); nothing is written. Name"
-            " another folder, or one to make in it",
+            f"{folder} contains something other than a program ({mine}); nothing is written. Name"
+            " another folder, or a new one inside it",
         )
         assert names(folder) == [mine.strip("/")]
     program.save(tmp_path / "program")
     (tmp_path / "program" / "notes.txt").write_text("mine")
-    with pytest.raises(ProgramError, match=r"something else than a program \(.*notes\.txt"):
+    with pytest.raises(ProgramError, match=r"something other than a program \(.*notes\.txt"):
         program.save(tmp_path / "program")
     assert names(tmp_path / "program") == sorted([*FILES, "notes.txt"])
     wrong = Program(program.module, program.inputs[:2], program.outputs)

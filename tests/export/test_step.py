@@ -196,8 +196,8 @@ def test_random_numbers_follow_from_the_seed(tmp_path: Path) -> None:
     assert len({*one, *other}) == 8
     for seed, message in (
         (0.5, "seed must be an integer"),
-        (2**63, f"64 bits with a sign, not {2**63}"),
-        (-(2**63) - 1, f"64 bits with a sign, not {-(2**63) - 1}"),
+        (2**63, f"signed 64-bit integer, not {2**63}"),
+        (-(2**63) - 1, f"signed 64-bit integer, not {-(2**63) - 1}"),
     ):
         with pytest.raises(ProgramError, match=message):
             step.init(model, seed=seed)  # type: ignore[arg-type]
@@ -241,7 +241,7 @@ def test_the_state_is_donated(step: Step, model: Classifier, tmp_path: Path) -> 
     assert before["param:first.weight"].is_deleted()
     assert before["state:first.weight.exp_avg"].is_deleted()
     for again in (partial(step, state, X, LABELS), partial(step.save, state, tmp_path / "folder")):
-        with pytest.raises(ProgramError, match=r"given to a call already.*param:\S+ is gone"):
+        with pytest.raises(ProgramError, match=r"passed to a call before.*param:\S+ is deleted"):
             again()
     assert not (tmp_path / "folder").exists()
 
@@ -312,7 +312,7 @@ def test_wrong_states(step: Step, inference: Program) -> None:
     with pytest.raises(ProgramError, match="the state must be one that init, load or a call"):
         step({}, X, LABELS)  # type: ignore[arg-type]
     other = inference.compile()
-    with pytest.raises(ProgramError, match="one of another program: param:norm"):
+    with pytest.raises(ProgramError, match="belongs to another program: param:norm"):
         step(other.init(Logits()), X, LABELS)
 
 
@@ -320,7 +320,7 @@ def test_wrong_folders(step: Step, inference: Program, model: Classifier, tmp_pa
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.txt").write_text("mine")
     state = step.init(model)
-    with pytest.raises(ProgramError, match=r"something else than a checkpoint \(a\.txt\)"):
+    with pytest.raises(ProgramError, match=r"something other than a checkpoint \(a\.txt\)"):
         step.save(state, tmp_path / "notes")
     with pytest.raises(ProgramError, match=r"model\.safetensors cannot be read"):
         step.load(tmp_path / "none")
@@ -340,7 +340,7 @@ def test_wrong_platforms(program: Program) -> None:
         program.compile("tpu")
     with pytest.raises(ProgramError, match="the platform must be a name"):
         program.compile(3)  # type: ignore[arg-type]
-    with pytest.raises(ProgramError, match="says nothing about several devices"):
+    with pytest.raises(ProgramError, match="has no shardings for several devices"):
         program.compile(mesh=object())
     with pytest.raises(ProgramError, match="compiled programs cannot be kept in"):
         program.compile(cache=__file__)

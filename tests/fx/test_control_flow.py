@@ -1,5 +1,4 @@
-"""`torch.cond`, `while_loop`, `scan` and `map` in programs: PyTorch's numbers, and composites in
-the regions of StableHLO."""
+"""Control flow in programs: PyTorch's numbers, and composites in the regions of StableHLO."""
 
 import inspect
 import re

@@ -147,7 +147,7 @@ REFUSED: Mapping[str, tuple[Callable[[Tensor], Any], str | None, str]] = {
     "without pivots": (
         lambda x: linalg.lu_factor(x, pivot=False),
         None,
-        "aten::linalg_lu_factor_ex has a rule in JAX with pivoting alone",
+        "aten::linalg_lu_factor_ex has a rule in JAX only with pivoting",
     ),
     "eigvals": (linalg.eigvals, None, "aten::linalg_eig has no rule in JAX"),
     "ldl": (linalg.ldl_factor, None, "aten::linalg_ldl_factor_ex has no rule in JAX"),

@@ -55,8 +55,7 @@ def _numbers(path: Path) -> list[int]:
 
 
 def operators(entry: Composite) -> Iterator[str]:
-    """The operators of an example call, in the order of the graph; `3*aten::add` are three in a
-    row."""
+    """The operators of an example call, in graph order; `3*aten::add` are three in a row."""
     activation.backend()
     examples = example_calls(entry)
     if isinstance(examples, NoCalls):

@@ -143,7 +143,7 @@ def test_what_has_no_form_in_jax() -> None:
         (
             lambda x: torch.index_put(x, (x > 0,), torch.ones(6)),
             torch.ones(6),
-            "give one value for all of them",
+            "pass one value for all of them",
         ),
         (beside, torch.ones(3, 2), "has a mask beside other indices"),
     )

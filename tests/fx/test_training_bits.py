@@ -109,8 +109,7 @@ print(json.dumps({
 @pytest.mark.process
 @pytest.mark.parametrize("flags", ["", WITHOUT_YNNPACK])
 def test_the_gradient_of_the_loss_as_users_compile_it(flags: str) -> None:
-    """XLA:CPU leaves the stock exponential, and the sum beside it, to YNNPACK. The composite has no
-    such sum."""
+    """XLA:CPU leaves the stock exponential and the sum beside it to YNNPACK."""
     environment = full_level()
     environment["XLA_FLAGS"] = f"{environment['XLA_FLAGS']} {flags}".strip()
     done = run_python(LOSS, **environment)

@@ -1,5 +1,4 @@
-"""A GPT trains with the kernels as it does without them: on the GPU where the machine has one,
-otherwise in interpret mode."""
+"""A GPT trains with the kernels as without them, on a GPU or in interpret mode."""
 
 from collections.abc import Mapping
 from contextlib import nullcontext

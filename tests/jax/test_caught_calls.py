@@ -308,7 +308,7 @@ def test_enable_and_disable() -> None:
 def test_wrong_names() -> None:
     with pytest.raises(AllowlistError, match="did you mean 'gelu'"):
         composites.jax.enable("gellu")
-    with pytest.raises(AllowlistError, match="no call of a JAX program becomes this; write some"):
+    with pytest.raises(AllowlistError, match="no JAX function becomes this composite; choose from"):
         composites.jax.enable("dropout")
     assert composites.jax.active() == ()
 

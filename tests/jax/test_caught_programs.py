@@ -96,8 +96,7 @@ step(jnp.ones((2, 3)))
 
 @pytest.fixture
 def plugin(tmp_path: Path) -> dict[str, str]:
-    """An environment in which JAX finds the plugin of pyproject.toml, however this project is
-    installed."""
+    """An environment in which JAX finds the plugin, however this project is installed."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     group = "jax_plugins"
     lines = [f"{name} = {target}" for name, target in project["entry-points"][group].items()]

@@ -1,5 +1,4 @@
-"""Composites under JAX's transformations: the numbers are those of JAX's own functions, and the
-composites are there."""
+"""Composites under JAX's transformations have the numbers of JAX's own functions."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -75,8 +74,7 @@ CHANGES: dict[str, tuple[Function, Any, tuple[int, int] | None]] = {
     "shard_map": (sharded, X, FORWARD),
     "grad of shard_map": (lambda f: jax.grad(squares(sharded(f))), X, BOTH),
 }  # fmt: skip
-"""Transformations, what they are called with, and how many composites a subject is then, forward
-and backward."""
+"""Transformations, their arguments, and the composites of a subject in forward and backward."""
 SLOW = ("grad of grad", "jacfwd", "jacrev", "hessian", "vmap over other dimensions", "grad of vmap")
 
 

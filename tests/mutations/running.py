@@ -25,8 +25,7 @@ class Outcome:
 def run_tests(
     root: Path, environment: Mapping[str, str], site: int, tests: Sequence[str], seconds: float
 ) -> Outcome:
-    """Run tests of the copy in `root` until one fails, with the fault of a site, or without one if
-    it is -1."""
+    """Run tests of the copy in `root` until one fails, with the fault of a site (-1: none)."""
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "-m", "", *tests],
         cwd=root,

@@ -10,7 +10,8 @@ from composites_testing.packages import install, returning
 from composites.decompositions import choose
 from composites.errors import DecompositionError, RegistryError, UnusableFunctionError
 from composites.registry.alternatives import check_functions
-from composites.registry.catalog import Catalog, builtin_registry_path, load_catalog
+from composites.registry.builtin import builtin_registry_path
+from composites.registry.catalog import Catalog, load_catalog
 from composites.registry.model import CONSUMERS, PORTABLE, Composite, for_target
 from composites.registry.validation import load_registry, parse_registry
 from lowering.stablehlo import TARGETS
@@ -65,7 +66,7 @@ def many(*values): ...
     [
         ("decomposition: 'alt_f:fits', backward: 'alt_f:backward', gradients: [self]", ""),
         ("decomposition: 'alt_f:short'", "does not take the arguments of aten::gelu"),
-        ("backward: 'alt_f:unknown', gradients: [self]", "nothing of that name; did you mean"),
+        ("backward: 'alt_f:unknown', gradients: [self]", "no value of that name; did you mean"),
         ("backward: 'alt_f:many', gradients: [self]", "a backward takes its values by name"),
         ("backward: 'alt_f:backward', gradients: [self]", r"takes self, which acme\.e does not"),
     ],

@@ -19,7 +19,8 @@ from composites import attribute_types
 from composites.allowlist import resolve, split_allowlist
 from composites.attribute_types import UnsupportedValueError
 from composites.errors import CompositesError
-from composites.registry.catalog import Catalog, builtin_registry, builtin_registry_path
+from composites.registry.builtin import builtin_registry_path
+from composites.registry.catalog import Catalog, builtin_registry
 from composites.registry.conditions import ConditionError, compile_condition
 from composites.registry.model import Registry
 from composites.registry.operators import find_operator, names

@@ -200,7 +200,7 @@ def test_another_version_is_refused() -> None:
                 change()
             assert str(caught.value) == (
                 f"acme.same@2 is for version 2 only, and the module calls acme.same@{called}; "
-                "name that version where its kernel is meant, or write acme.same for all versions"
+                "name the version that the kernel is for, or write acme.same for all versions"
             )
 
 

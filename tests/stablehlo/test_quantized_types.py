@@ -50,7 +50,7 @@ def test_composites_are_lowered() -> None:
 
 def test_what_needs_arrays_is_an_error_that_says_so() -> None:
     module = load("quantized")
-    message = r"i8:f32, .* is quantized: such composites can"
+    message = r"i8:f32, .* is quantized: composites with such operands can"
     with pytest.raises(StableHLOError, match=message):
         bind(module, {"acme.abs": abs})
     (problem,) = compare(module, {"acme.abs": abs}).problems

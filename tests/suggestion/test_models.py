@@ -1,5 +1,4 @@
-"""Drafts for models of the transformers library pass `composites check`, and lower what is
-outside."""
+"""Drafts for models of transformers pass `composites check`, and less stays outside."""
 
 import json
 from pathlib import Path

@@ -95,7 +95,7 @@ def test_turning_a_draft_on_lowers_what_is_outside(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draft = model.parent / "draft.yaml"
-    draft.write_text(invoke(f"{model}:net", "--yaml").stdout)
+    invoke(f"{model}:net", "-o", draft)
     measured = data_of(f"{model}:net")["after"]
     monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(draft))
     activation.catalog.cache_clear()

@@ -57,7 +57,6 @@ loss = model(torch.zeros(1, 4, dtype=torch.long).to("xla")).logits.sum()
 text = torch_xla._XLAC._get_xla_tensors_text([loss])
 counts = {n: text.count(f"ptxla::{n}") for n in ("rms_norm", "swiglu", "rotary_embedding")}
 assert counts == {"rms_norm": 3, "swiglu": 1, "rotary_embedding": 1}, text
-assert "transformers.models.llama.modeling_llama" not in sys.modules
 composites.disable()
 modules = [m for n, m in list(sys.modules.items()) if n.startswith("transformers")]
 for module in modules:

@@ -114,8 +114,7 @@ def test_what_is_saved_is_computed_on_the_way() -> None:
 
 
 def test_the_gradient_needs_no_sum_over_the_logits() -> None:
-    """Stock sums one-hot rows twice, and computes the forward's two sums once more where only the
-    gradient is read."""
+    """Stock sums one-hot rows twice, and may compute the forward's two sums again."""
     logits, target = (t.to("xla") for t in operands(37, 53))
     logits.requires_grad_()
     with composites.enabled(LOSS):

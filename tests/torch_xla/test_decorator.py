@@ -124,8 +124,7 @@ def check(
     on_cpu: Callable[[torch.Tensor], torch.Tensor],
     *names: str,
 ) -> None:
-    """A result on the device and its gradient are those on the CPU, and composites of these names
-    and their backwards."""
+    """Check that result and gradient equal the CPU's, and that the graph has these composites."""
     a, x = data(4, 3)
     found, expected = on_xla(x), on_cpu(a)
     (mine,), (right,) = (torch.autograd.grad(r.sum(), [t]) for r, t in ((found, x), (expected, a)))

@@ -30,7 +30,7 @@ def network(x: torch.Tensor) -> torch.Tensor:
 def test_a_marked_tensor_takes_the_stock_lowering() -> None:
     with composites.enabled("gelu", "softmax"):
         assert "stablehlo.composite" in text(network(torch.randn(4, 8).to("xla")))
-        with pytest.warns(CompositesWarning, match="all are off now") as caught:
+        with pytest.warns(CompositesWarning, match="all composites are off now") as caught:
             x = marked()
         assert caught[0].filename == __file__
         assert not composites.active()

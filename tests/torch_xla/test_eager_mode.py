@@ -51,8 +51,7 @@ def test_several_results_are_one_program(name: str) -> None:
 
 
 def drawn() -> list[torch.Tensor]:
-    """Random numbers: before eager mode, in it in all ways that a composite draws them, and after
-    it."""
+    """Random numbers before eager mode, in it by all ways of drawing them, and after it."""
     xm.set_rng_state(5)
     x, query = torch.ones(64, device="xla"), torch.ones(2, 4, 8, 8, device="xla")
     results = [F.dropout(x)]

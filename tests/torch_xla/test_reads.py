@@ -1,5 +1,4 @@
-"""Values that a function under `@composite` reads beside its arguments: after a change, the
-composite has the new value, or there is none."""
+"""A function under `@composite` reads more than its arguments: a change reaches the composite."""
 
 import logging
 import os
@@ -292,7 +291,7 @@ def test_an_object_is_not_read_without_a_word(name: str) -> None:
 
     chain = Chain(nn.ReLU())
     vars(chain)["factor"] = 2.0
-    with pytest.raises(LoweringError, match=r"acme\.chain reads (all that self holds|self\.)"):
+    with pytest.raises(LoweringError, match=r"acme\.chain reads (the contents of self|self\.)"):
         chain(torch.ones(2, device="xla"))
 
 

@@ -14,9 +14,8 @@ from typer.testing import CliRunner, Result
 
 import composites
 from composites.errors import LoweringError
-from composites.registry.catalog import builtin_registry_path
+from composites.registry.builtin import builtin_registry_path
 from lowering.cli.app import app
-from lowering.copies.written import written_function, written_module
 
 PACKAGE = Path(__file__).parent / "acme_package"
 ACME = PACKAGE / "acme" / "acme.yaml"
@@ -57,8 +56,6 @@ def test_what_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             (tmp_path / name).write_text(parts.get(name, ""))
         importlib.invalidate_caches()
         sys.modules.pop("umbra_ops", None)
-        written_function.cache_clear()
-        written_module.cache_clear()
         linecache.clearcache()
         result = check(tmp_path / "umbra.yaml", COLUMNS="5000")
         return f"exit code {result.exit_code}\n" + result.stderr.replace(f"{tmp_path}/", "")

@@ -215,9 +215,8 @@ def test_a_backward_with_too_few_gradients(enable: Enable) -> None:
 FOREACH = "  add: {op: aten::_foreach_add.List, attributes: {alpha: alpha}%s}\n"
 
 
-@pytest.mark.parametrize("backward", ["", ", backward: derive"])
-def test_each_tensor_of_a_list_is_written_in_place(enable: Enable, backward: str) -> None:
-    enable(FOREACH % backward)
+def test_each_tensor_of_a_list_is_written_in_place(enable: Enable) -> None:
+    enable(FOREACH % "")
     targets, others = ([numbers(2, 3, seed=n + s) for n in range(3)] for s in (0, 5))
     ours = [target.to("xla") for target in targets]
     before = [target.clone() for target in ours]
@@ -229,9 +228,8 @@ def test_each_tensor_of_a_list_is_written_in_place(enable: Enable, backward: str
         assert not torch.equal(old.cpu(), b)
 
 
-@pytest.mark.parametrize("backward", ["", ", backward: derive"])
-def test_written_to_out(enable: Enable, backward: str) -> None:
-    enable(CAT % backward)
+def test_written_to_out(enable: Enable) -> None:
+    enable(CAT % "")
     x, y = (numbers(2, 3, seed=n) for n in range(2))
     target = torch.empty(4, 3, device="xla")
     assert torch.cat([x.to("xla"), y.to("xla")], out=target) is target

@@ -130,8 +130,8 @@ def _with_alternative(
     spec: CallSpec,
     needed: tuple[bool, ...] | None,
 ) -> Computation | str:
-    """A computation with an alternative in the place of the entry's decomposition, or why it cannot
-    have it. All else is that of `stock`.
+    """A computation with an alternative instead of the entry's decomposition, or the reason why it
+    cannot have it. Everything else comes from `stock`.
 
     Raises:
         LoweringError: the alternative failed, or its results have other types than those of the

@@ -94,7 +94,7 @@ class Definition:
         return () if self.reads is None else self.reads.now(_owner(key))
 
     def check_reads(self, key: Sequence[Hashable], before: Key) -> None:
-        """Check that the function reads what it has read in a call.
+        """Check that the function reads the same values as in an earlier call.
 
         Raises:
             LoweringError: it does not.

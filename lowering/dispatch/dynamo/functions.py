@@ -97,7 +97,7 @@ def traced_function(
 
     not_held = counter("no graph can hold a call of this function")
     not_constant = counter("an argument is neither a tensor nor a constant")
-    no_backward = counter("gradients are asked for, and the entry has no backward")
+    no_backward = counter("the call needs gradients, and the entry has no backward")
     unmet = counter("a condition of the entry does not hold")
 
     def call(*arguments: Any, **keywords: Any) -> Any:

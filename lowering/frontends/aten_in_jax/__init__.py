@@ -12,11 +12,11 @@ functions.
 from lowering.frontends.aten_in_jax import derived  # noqa: F401  (it registers its rules)
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype, torch_dtype
 from lowering.frontends.aten_in_jax.evaluation import evaluate
-from lowering.frontends.aten_in_jax.recording import Graph, is_symbolic, record
+from lowering.frontends.aten_in_jax.recording import RecordedGraph, is_symbolic, record
 from lowering.frontends.aten_in_jax.table import UnknownOperatorError, has_rule
 
 __all__ = [
-    "Graph",
+    "RecordedGraph",
     "UnknownOperatorError",
     "evaluate",
     "has_rule",

@@ -10,7 +10,7 @@ import torch
 
 from composites.torch_internals import pytree
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype
-from lowering.frontends.aten_in_jax.recording import Graph
+from lowering.frontends.aten_in_jax.recording import RecordedGraph
 from lowering.frontends.aten_in_jax.table import UnknownOperatorError, rule_of
 from lowering.frontends.jax.composite_call import constant
 
@@ -19,7 +19,7 @@ Claim = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 
 def evaluate(
-    graph: Graph,
+    graph: RecordedGraph,
     arrays: Sequence[Any],
     *,
     claim: Claim | None = None,
@@ -41,7 +41,7 @@ def evaluate(
 
 
 def _evaluated(
-    graph: Graph,
+    graph: RecordedGraph,
     arrays: Sequence[Any],
     claim: Claim | None,
     known: Mapping[torch.fx.Node, Any] | None,

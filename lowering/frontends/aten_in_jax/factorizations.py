@@ -50,7 +50,7 @@ def _lu_factor_ex(
 ) -> tuple[Any, Any, Any]:
     if not pivot:
         raise UnknownOperatorError(
-            "aten::linalg_lu_factor_ex has a rule in JAX with pivoting alone; pass pivot=True"
+            "aten::linalg_lu_factor_ex has a rule in JAX only with pivoting; pass pivot=True"
         )
     if not x.size:
         count = min(x.shape[-2:])

@@ -70,8 +70,9 @@ def _put_under_mask(x: Any, mask: Any, before: int, values: Any, accumulate: boo
     if number >= 0:
         if values.shape[number] != 1:
             raise UnknownOperatorError(
-                "aten::index_put has a value for each element that a mask selects, whose number"
-                " depends on values; give one value for all of them, or write it with torch.where"
+                "aten::index_put takes a value for each element that a mask selects, whose number"
+                " depends on the mask; pass one value for all of them, or write it with"
+                " torch.where"
             )
         shape = values.shape
         values = values.reshape(*shape[:number], *[1] * mask.ndim, *shape[number + 1 :])

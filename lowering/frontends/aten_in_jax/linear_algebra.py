@@ -113,7 +113,7 @@ def linalg_lstsq(
     if driver not in (None, _FULL_RANK):
         raise ValueReadError(
             f"torch.linalg.lstsq with driver={driver!r} has results whose sizes depend on values;"
-            f" pass driver={_FULL_RANK!r}, which takes matrices to have full rank"
+            f" pass driver={_FULL_RANK!r}, which assumes matrices of full rank"
         )
     rows, columns = A.shape[-2:]
     is_vector = B.dim() == 1 or (A.dim() - 1 == B.dim() and A.shape[:-1] == B.shape)

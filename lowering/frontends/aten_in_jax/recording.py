@@ -49,7 +49,7 @@ _PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Graph:
+class RecordedGraph:
     """A recorded function. Its inputs are the operands that are present, and its outputs tensors
     in one list."""
 
@@ -62,7 +62,7 @@ def record(
     *,
     decompose: bool = True,
     kept: Any = None,
-) -> Graph:
+) -> RecordedGraph:
     """Record a function of tensors.
 
     Args:
@@ -104,7 +104,7 @@ def record(
             node.target = kept
     _reshape_strided(module.graph)
     module.graph.eliminate_dead_code()
-    return Graph(module)
+    return RecordedGraph(module)
 
 
 def is_symbolic(type_: Any) -> bool:

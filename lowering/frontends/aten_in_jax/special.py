@@ -55,7 +55,7 @@ def _polygamma(dtype: Any, /, order: int, x: Any) -> Any:
     wide = jnp.promote_types(dtype, jnp.float32)
     x = as_type(x, wide)
     if order > 1:  # JAX's sum is wrong below 0
-        raise UnknownOperatorError("aten::polygamma has a rule in JAX for the orders 0 and 1 alone")
+        raise UnknownOperatorError("aten::polygamma has a rule in JAX only for the orders 0 and 1")
     return _trigamma(x) if order else lax.digamma(x)
 
 

@@ -116,7 +116,7 @@ def recording(graph: torch.fx.Graph | None = None) -> Iterator[torch.fx.Graph]:
 
 @contextmanager
 def region(operator: str) -> Iterator[Region]:
-    """A context in which a function that an operator takes is recorded, to a graph of its own."""
+    """A context that records a function argument of an operator, in a separate graph."""
     current_graph()
     _SHARED.append(Region(torch.fx.Graph(), operator))
     try:
@@ -371,7 +371,7 @@ def stock(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> A
 
 @cache
 def _without_copy(func: Any) -> Any:
-    """The operator that returns a view, of one that returns a copy in the place of the view."""
+    """The operator that returns a view, for an operator that returns a copy instead."""
     name, _, kind = func.name().removeprefix("aten::").partition(".")
     if has_rule(func) or not name.endswith("_copy"):
         return func

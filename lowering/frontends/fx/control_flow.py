@@ -117,7 +117,7 @@ def while_loop(
     for value in carried_inputs:
         if not isinstance(value, Tensor):
             raise ControlFlowError(
-                f"while_loop carries the number {value}; carry torch.tensor({value}) in its place"
+                f"while_loop carries the number {value}; carry torch.tensor({value}) instead"
             )
     carried = list(carried_inputs)
     operands, (test_fn, step_fn) = _of_tensors([*carried, *additional_inputs], cond_fn, body_fn)
@@ -200,7 +200,7 @@ def _scanned(
     described[carried:rows] = [_described(x, x.shape[1:]) for x in xs]
     step = record(step_fn, operands, operator, described=described)
     types, rest = described[:carried], step.results[carried:]
-    _check_types(operator, "init", types, "what the function carries on", step.results[:carried])
+    _check_types(operator, "init", types, "the carried values", step.results[:carried])
     inputs = [*operands, *map(in_region, step.read)]
     # The gradient of each step starts with what was carried before it.
     keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)

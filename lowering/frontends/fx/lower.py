@@ -113,7 +113,7 @@ def _function(
 
 
 def _with_inner(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
-    """Nodes, and those of the bodies that they have."""
+    """Nodes, and the nodes of their bodies."""
     for node in nodes:
         yield node
         for argument in node.args:

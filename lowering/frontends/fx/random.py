@@ -228,7 +228,7 @@ def _drawn(
 
 
 def _of_size(rule: Kernel, *arguments: float) -> Kernel:
-    """An operator that takes the size of what it draws."""
+    """An operator with the size of its result as an argument."""
 
     def draw(size: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any) -> Any:
         return _drawn(rule, size, dtype or torch.get_default_dtype(), *arguments)

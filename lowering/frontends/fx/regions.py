@@ -96,8 +96,8 @@ def record(
         before = [*zip(lent, inputs, strict=True), *closure.lent]
         if any(capture.traced(tensor).node is not inner.node for tensor, inner in before):
             raise ControlFlowError(
-                f"a function that {operator} takes writes to a tensor that it did not make; compute"
-                " a new tensor, as with x * 2 in place of x.mul_(2), and return it"
+                f"a function that {operator} takes writes to a tensor that it did not make;"
+                " compute a new tensor, such as x * 2 instead of x.mul_(2), and return it"
             )
         results = [capture.lifted(capture.traced(closure.replacement(leaf))) for leaf in leaves]
         placeholders = {tensor.node for tensor in [*inputs, *region.lifted.values()]}
@@ -135,7 +135,7 @@ def reached_nodes(
 
 
 def in_region(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor that a call in the current region gets in the place of one, or the tensor itself.
+    """The tensor that replaces one for a call in the current region, or the tensor itself.
 
     PyTorch leaves the modes of a region while it calls an operator that takes functions.
     """

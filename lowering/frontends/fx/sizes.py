@@ -139,7 +139,7 @@ def symbolic(dimensions: Bounds) -> Iterator[Mapping[str, torch.SymInt]]:
         raise
     except Exception as error:
         raise ExportError(
-            f"dynamic_shapes: {place_of(error)}the module fails where sizes vary:"
+            f"dynamic_shapes: {place_of(error)}the module fails with varying sizes:"
             f" {type(error).__name__}: {_renamed(sizes.named(str(error)), sizes.written)};"
             f" {_ADVICE}"
         ) from error
@@ -161,7 +161,7 @@ def _is_prime(number: int) -> bool:
 
 
 def vary() -> bool:
-    """Return whether sizes vary in what is recorded."""
+    """Return whether the recorded program has varying sizes."""
     return bool(_CURRENT)
 
 
@@ -213,7 +213,7 @@ def in_pytorch(shape: Sequence[Any]) -> tuple[Any, ...]:
 
 def of_own(shapes: Sequence[Sequence[Any] | None]) -> list[tuple[Any, ...] | None]:
     """Shapes in which each size is one that a function knows from these shapes: a symbol that is
-    alone a size, an expression of such symbols, or a new symbol in the place of one of others."""
+    alone a size, an expression of such symbols, or a new symbol for a size of other symbols."""
     if not _CURRENT:
         return [None if shape is None else tuple(shape) for shape in shapes]
     alone = {str(in_jax(s)) for shape in shapes if shape is not None for s in shape}

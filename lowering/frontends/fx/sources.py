@@ -75,7 +75,7 @@ def scope(number: int) -> AbstractContextManager[Any]:
 
 
 def with_sources(module: Module, nodes: Sequence[torch.fx.Node]) -> Module:
-    """A module whose operations have the sources of nodes as locations, in the place of JAX's own.
+    """A module whose operations have the sources of nodes as locations, instead of JAX's own.
 
     Args:
         nodes: by the numbers of their scopes.

@@ -38,7 +38,7 @@ _PASSES = (
 
 
 def program(function: Callable[..., list[Any]], operands: Sequence[TensorType]) -> Module:
-    """The StableHLO of a function, which but for names has nothing for `clean` to do."""
+    """The StableHLO of a function, in which `clean` would only change names."""
     module = lower_to_stablehlo(function, operands, symbolic=sizes.vary())
     # The lines of rules, which JAX notes, mean nothing to the reader of the program.
     bindings.run_pipeline(module.ir, "builtin.module(strip-debuginfo)")

@@ -55,9 +55,9 @@ def as_strided_scatter(
 def _check_order(tensor: Tensor) -> None:
     if not (tensor.is_contiguous() and _is_in_order(capture.traced(tensor).node)):
         raise NoKernelError(
-            "aten::as_strided depends on how the tensor lies in memory, which an exported program"
-            " does not know here; call it on a tensor that is not transposed or sliced, or write"
-            " the view with slices"
+            "aten::as_strided depends on the memory layout of the tensor, which an exported"
+            " program does not know here; call it on a tensor that is not transposed or sliced,"
+            " or write the view with slices"
         )
 
 
@@ -121,7 +121,7 @@ last. All other results of theirs are in order."""
 def _places(
     tensor: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None
 ) -> Tensor:
-    """For each element of the view, its number among those of the tensor."""
+    """The index in the tensor of each element of the view."""
     places = torch.full((), offset or 0, dtype=torch.int64, device=tensor.device)
     for length, step in zip(size, stride, strict=True):
         numbers = torch.arange(length, device=tensor.device) * step

@@ -22,7 +22,7 @@ from lowering.frontends.fx.lower import array_function
 from lowering.frontends.fx.random import drawing_from
 from lowering.frontends.fx.sizes import in_jax, in_pytorch, of_own
 from lowering.frontends.fx.tensors import FxTensors, traced_placeholder
-from lowering.frontends.written import refuse_writes
+from lowering.frontends.operand_writes import refuse_writes
 
 
 class FxTracing:

@@ -83,7 +83,7 @@ class Rules(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cotangents:
-    """The gradients of a call's results, and what those of its operands are computed from."""
+    """The gradients of a call's results, and the values for computing those of its operands."""
 
     operands: Sequence[Any]
     results: Sequence[Any]
@@ -143,7 +143,7 @@ class Layout:
     """For each result, the composite's form of the caller's array."""
 
     def into(self, arrays: Sequence[Any], orders: Sequence[Order]) -> list[Any]:
-        """Arrays of the caller as the composite has them. None stands for an absent one."""
+        """Arrays of the caller as the composite has them. None is an absent array."""
         return [ordered(x, order) for x, order in zip(arrays, orders, strict=True)]
 
     def out_of(self, arrays: Sequence[Any], orders: Sequence[Order]) -> list[Any]:
@@ -486,8 +486,8 @@ def _lower_call(context: Any, *operands: Any, kind: Kind) -> Any:
     free = without_symbols(context, kind.jaxpr, symbolic_too=kind.symbolic_too)
     if free is None:
         warnings.warn(
-            f"{kind.name} is not a composite in this module: JAX cannot have one there of symbolic"
-            " sizes, nor one that it lowers in another way for one of several platforms",
+            f"{kind.name} is not a composite in this module: JAX does not support composites of"
+            " symbolic sizes, or composites that it lowers differently for several platforms",
             CompositesWarning,
             stacklevel=2,
         )

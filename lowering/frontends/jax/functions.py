@@ -85,7 +85,7 @@ def _cotangent(result: Any, grad: Any) -> Any:
 
 
 def blank(type_: TensorType) -> Any:
-    """An array in the place of one of which only the type matters."""
+    """An array that replaces one of which only the type matters."""
     return jnp.zeros(type_.shape, numpy_dtype(type_.element_type))
 
 

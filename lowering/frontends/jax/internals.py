@@ -26,11 +26,12 @@ from jax._src.interpreters.mlir import (
 )
 from jax._src.lax.lax import _composite_lowering, composite_p
 from jax._src.lax.linalg import eigh_p as eigenvalues_p
-from jax._src.lib import _jax
+from jax._src.lib import _jax, xla_client
+from jax._src.sharding_impls import parse_flatten_op_sharding
 from jax.export import is_symbolic_dim
 from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import mlir
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 from composites.errors import UnsupportedCallError
 
@@ -379,6 +380,38 @@ def _vary(array: Any, axes: tuple[Any, ...]) -> Any:
     if hasattr(jax.lax, "pcast"):
         return jax.lax.pcast(array, axes, to="varying")
     return jax.lax.pvary(array, axes)
+
+
+def gspmd_text(mesh: Sequence[tuple[str, int]], spec: Sequence[Sequence[str]]) -> str:
+    """A division among the devices of a mesh, as the text that XLA's partitioner GSPMD reads.
+
+    Args:
+        mesh: names and sizes of its axes.
+        spec: for each dimension, the axes that it is divided along.
+    """
+    return str(_division(mesh, spec))
+
+
+def gspmd_spec(
+    mesh: Sequence[tuple[str, int]], text: str, rank: int
+) -> tuple[tuple[str, ...], ...] | None:
+    """The axes of each dimension in a division that GSPMD's text says; None if it is not one of
+    this mesh."""
+    names, sizes = zip(*mesh, strict=True)
+    try:
+        division = xla_client.HloSharding.from_string(text)
+        (parts,) = parse_flatten_op_sharding(division, AbstractMesh(sizes, names))
+    except (AssertionError, KeyError, RuntimeError, ValueError):  # another kind, or other devices
+        return None
+    written = ((part,) if isinstance(part, str) else tuple(part or ()) for part in parts)
+    spec = (*written, *[()] * (rank - len(parts)))
+    return spec if len(spec) == rank and _division(mesh, spec) == division else None
+
+
+def _division(mesh: Sequence[tuple[str, int]], spec: Sequence[Sequence[str]]) -> Any:
+    names, sizes = zip(*mesh, strict=True)
+    parts = PartitionSpec(*(tuple(axes) or None for axes in spec))
+    return NamedSharding(AbstractMesh(sizes, names), parts)._to_xla_hlo_sharding(len(spec))
 
 
 def define_for_platform(platform: str, primitive: Any, rule: Callable[..., Any]) -> None:

@@ -126,7 +126,7 @@ class XlaDispatching:
 
 
 def _taking_numbers(call_boxed: Kernel, operator: Operator) -> Kernel:
-    """A kernel that takes Python numbers in the place of tensors, as in `x + 1`.
+    """A kernel that accepts Python numbers instead of tensors, as in `x + 1`.
 
     PyTorch passes such numbers to kernels in Python as they are. A handle of a kernel takes tensors
     only.

@@ -1,4 +1,4 @@
-"""Writing in place so that XLA need not copy what is written.
+"""Writing in place in an order in which XLA copies nothing.
 
 torch_xla (2.9) donates the memory of each argument that is written, and XLA gives it to the results
 of the graph: of the arguments and results with the same number of bytes, the first argument's to

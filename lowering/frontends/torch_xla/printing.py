@@ -15,7 +15,7 @@ from lowering.frontends.torch_xla.value_guard import is_guarded
 
 
 def values_left_out() -> AbstractContextManager[None]:
-    """A context in which traced tensors print as those of the device `meta` do."""
+    """A context in which traced tensors print like tensors of the device `meta`."""
     return torch_internals.printing(_text)
 
 

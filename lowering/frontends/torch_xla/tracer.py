@@ -18,6 +18,7 @@ from lowering.emission.types import DecompositionHlo, TensorType
 from lowering.frontends.autocast import autocast, autocast_dtype
 from lowering.frontends.captured import CapturedTensorsRefused
 from lowering.frontends.finished_frames import clear_frames
+from lowering.frontends.operand_writes import refuse_writes
 from lowering.frontends.torch_xla import modes
 from lowering.frontends.torch_xla.contexts import lowered
 from lowering.frontends.torch_xla.graph import XlaGraph
@@ -39,7 +40,6 @@ from lowering.frontends.torch_xla.tensors import (
     values_of,
 )
 from lowering.frontends.torch_xla.value_guard import values_readable, values_unreadable
-from lowering.frontends.written import refuse_writes
 
 _MOST_DRAWS = 64
 """Maximum number of random operators in a decomposition."""
@@ -47,7 +47,7 @@ _MOST_DRAWS = 64
 
 @dataclass(frozen=True, slots=True)
 class _Traced:
-    """A decomposition, and what it reads in addition to its operands."""
+    """A decomposition, and the values that it reads beside its operands."""
 
     decomposition: DecompositionHlo
     others: Mapping[int, torch.Tensor]

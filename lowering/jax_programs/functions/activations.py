@@ -72,7 +72,7 @@ def hard_tanh(composite: Composite, x: Any) -> Any:
 def softplus(composite: Composite, x: Any) -> Any:
     """`jax.nn.softplus`. PyTorch's is linear above a threshold, which f64 can tell apart."""
     if floats(x).dtype.itemsize > 4:
-        raise UnsupportedCallError("PyTorch's softplus is another one in f64")
+        raise UnsupportedCallError("PyTorch's softplus differs in f64")
     return composite(x)
 
 

@@ -35,7 +35,7 @@ def number(value: Any, name: str) -> float:
     if type(value) not in (int, float):
         # jax.jit makes an array of each argument that is not static, and numbers of numpy have a
         # type that Python's have not.
-        raise UnsupportedCallError(f"{name} is an array, or no plain number of Python")
+        raise UnsupportedCallError(f"{name} is an array, or not a plain Python number")
     if math.isnan(value):
         raise UnsupportedCallError(f"{name} is not a number")
     return float(value)

@@ -89,7 +89,7 @@ def of_linen(
     """`flax.linen.dot_product_attention`, which `MultiHeadDotProductAttention` calls."""
     products = (einsum_dot_general, qk_attn_weights_einsum, attn_weights_value_einsum)
     if any(product is not None for product in products):
-        raise UnsupportedCallError("the program gives functions for products")
+        raise UnsupportedCallError("the program passes functions for products")
     options = {"force_fp32_for_softmax": True} if force_fp32_for_softmax else {}
     _check_flax((query, key, value), dropout_rate, deterministic, dtype, precision, module)
     return _called(composite, (query, key, value), bias, mask, options, is_causal=False)
@@ -119,7 +119,7 @@ def of_nnx(
     """
     parameters = inspect.signature(composite.original).parameters
     if promote_dtype not in (None, parameters["promote_dtype"].default):
-        raise UnsupportedCallError("the program gives a function for types")
+        raise UnsupportedCallError("the program passes a function for types")
     _check_flax((query, key, value), dropout_rate, deterministic, dtype, precision, module)
     if not dropout_rate and _type_of(query, key, value).itemsize > 4:
         raise UnsupportedCallError("JAX computes the softmax of f64 in f32")

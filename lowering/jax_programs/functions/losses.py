@@ -89,7 +89,7 @@ def _check_alike(predictions: Any, targets: Any) -> None:
     _check_floats(predictions)
     floats(targets)
     if (predictions.shape, predictions.dtype) != (targets.shape, targets.dtype):
-        raise UnsupportedCallError("predictions and targets have other shapes or types")
+        raise UnsupportedCallError("predictions and targets have different shapes or types")
 
 
 def _check_floats(x: Any) -> None:

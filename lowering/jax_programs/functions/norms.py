@@ -370,7 +370,7 @@ def _of_linen(
         raise UnsupportedCallError("its moving averages cannot change, which flax refuses")
     used = [name for name in names if getattr(module, f"use_{name}", True)]
     if not all(module.has_variable(_collection(name), name) for name in used):
-        raise UnsupportedCallError("a parameter or a moving average is not there")
+        raise UnsupportedCallError("a parameter or a moving average is missing")
     arrays = {name: module.get_variable(_collection(name), name) for name in used}
     # flax takes this from the module or from the call, and the call of the function gives it.
     unset = {"use_running_average": None} if hasattr(module, "use_running_average") else {}
@@ -386,7 +386,7 @@ def _of_nnx(
 
     # flax 0.12.0 has neither such functions nor such variables.
     if getattr(module, "promote_dtype", promote_dtype) is not promote_dtype:
-        raise UnsupportedCallError("the program gives a function for types")
+        raise UnsupportedCallError("the program passes a function for types")
     attributes = {name: getattr(module, name) for name in names}
     variables = {name: variable for name, variable in attributes.items() if variable is not None}
     for variable in variables.values():

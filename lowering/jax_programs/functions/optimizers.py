@@ -39,8 +39,7 @@ class _Rule(ABC):
 
     @abstractmethod
     def __call__(self, *arrays: Any) -> list[Any]:
-        """The direction and the new averages, from the gradient, the averages and what is
-        shared."""
+        """The direction and the new averages, from the gradient, the averages and shared values."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,7 @@ def _for_each(composite: Any, rule: _Rule, updates: Any, state: Any, params: Any
 
     fields = rule.averages
     if not set(fields) <= set(getattr(state, "_fields", ())):
-        raise UnsupportedCallError("the state is not that of optax")
+        raise UnsupportedCallError("the state is not optax's")
     grads, structure = jax.tree.flatten(updates)
     averages = (_like(getattr(state, field), structure) for field in fields)
     parameters = list(zip(grads, *averages, strict=True))

@@ -17,7 +17,7 @@ def drop_unused_functions(module: IrModule) -> None:
     defined = functions(module).values()
     if defined and all(map(is_private, defined)):
         raise UnsupportedOperationError(
-            "all functions of the module are private, so nothing would be left of it; take"
-            " `private` from the one that is called from outside"
+            "all functions of the module are private, so nothing would remain; remove `private`"
+            " from the function that is called from outside"
         )
     bindings.run_pipeline(module, "builtin.module(symbol-dce)")

@@ -6,49 +6,16 @@ IREE 3.13 supports `batch_norm_training` and `batch_norm_inference` but has no r
 operation. torch_xla 2.9 also produces it for layer norm.
 """
 
+from functools import partial
 from math import prod
-from string import Template
+from typing import Any
 
-from ..bindings import IrModule, IrOperation, attributes, find_operations
+from ..bindings import IrModule, attributes, find_operations
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
-from ..inlining import inline_text
+from .expansion import expand
 
 OPERATION = "stablehlo.batch_norm_grad"
-
-# The same expansion as in XLA. N is the number of elements per feature, and d is the gradient of
-# the output.
-_EXPANSION = Template("""
-func.func private @batch_norm_grad(%x: $full, %scale: $row, %mean: $row, %variance: $row, %d: $full)
-    -> ($full, $row, $row) {
-  %zero = stablehlo.constant dense<0.0> : tensor<$element>
-  %epsilon = stablehlo.constant dense<$epsilon> : $row
-  %n_row = stablehlo.constant dense<$count> : $row
-  %n = stablehlo.constant dense<$count> : $full
-  %mean_full = stablehlo.broadcast_in_dim %mean, dims = [$axis] : ($row) -> $full
-  %centered = stablehlo.subtract %x, %mean_full : $full
-  %shifted = stablehlo.add %variance, %epsilon : $row
-  %inverse = stablehlo.rsqrt %shifted : $row
-  %product = stablehlo.multiply %d, %centered : $full
-  %products = stablehlo.reduce(%product init: %zero) applies stablehlo.add
-    across dimensions = [$others] : ($full, tensor<$element>) -> $row
-  %d_offset = stablehlo.reduce(%d init: %zero) applies stablehlo.add
-    across dimensions = [$others] : ($full, tensor<$element>) -> $row
-  %d_scale = stablehlo.multiply %products, %inverse : $row
-  %scaled = stablehlo.multiply %scale, %inverse : $row
-  %factor = stablehlo.divide %scaled, %n_row : $row
-  %along = stablehlo.divide %products, %shifted : $row
-  %factor_full = stablehlo.broadcast_in_dim %factor, dims = [$axis] : ($row) -> $full
-  %along_full = stablehlo.broadcast_in_dim %along, dims = [$axis] : ($row) -> $full
-  %offset_full = stablehlo.broadcast_in_dim %d_offset, dims = [$axis] : ($row) -> $full
-  %total = stablehlo.multiply %d, %n : $full
-  %without_offset = stablehlo.subtract %total, %offset_full : $full
-  %projected = stablehlo.multiply %centered, %along_full : $full
-  %rest = stablehlo.subtract %without_offset, %projected : $full
-  %d_x = stablehlo.multiply %rest, %factor_full : $full
-  return %d_x, %d_scale, %d_offset : $full, $row, $row
-}
-""")
 
 
 @in_place
@@ -59,22 +26,33 @@ def expand_batch_norm_grad(module: IrModule) -> None:
       UnsupportedOperationError: one has a dynamic shape.
     """
     for call in find_operations(module.operation, OPERATION):
-        inline_text(call, _expansion(call), "<batch_norm_grad>")
+        full = call.operands[0].type
+        if not full.has_static_shape:
+            raise UnsupportedOperationError(f"{OPERATION} of {full}: refine its shape first")
+        named = attributes(call)
+        axis, epsilon = named["feature_index"].value, named["epsilon"].value
+        expand(call, partial(_gradients, axis, epsilon))
 
 
-def _expansion(call: IrOperation) -> str:
-    full, row = call.operands[0].type, call.operands[1].type
-    if not full.has_static_shape:
-        raise UnsupportedOperationError(f"{OPERATION} of {full}: refine its shape first")
-    named = attributes(call)
-    axis = named["feature_index"].value
-    others = [dim for dim in range(full.rank) if dim != axis]
-    return _EXPANSION.substitute(
-        full=full,
-        row=row,
-        element=full.element_type,
-        epsilon=f"{named['epsilon'].value:.9e}",
-        count=f"{prod(full.shape[dim] for dim in others):.1f}",
-        axis=axis,
-        others=", ".join(map(str, others)),
-    )
+def _gradients(
+    axis: int, epsilon: float, x: Any, scale: Any, mean: Any, variance: Any, grad: Any
+) -> tuple[Any, Any, Any]:
+    """The gradients of operand, scale and offset. The same expansion as in XLA."""
+    from jax import lax
+
+    others = [dim for dim in range(x.ndim) if dim != axis]
+    count = float(prod(x.shape[dim] for dim in others))
+
+    def full(row: Any) -> Any:
+        return lax.broadcast_in_dim(row, x.shape, (axis,))
+
+    def total(array: Any) -> Any:
+        return lax.reduce(array, array.dtype.type(0), lax.add, others)
+
+    centered = x - full(mean)
+    shifted = variance + epsilon
+    inverse = lax.rsqrt(shifted)
+    products, of_offset = total(grad * centered), total(grad)
+    factor = scale * inverse / count
+    rest = grad * count - full(of_offset) - centered * full(products / shifted)
+    return rest * full(factor), products * inverse, of_offset

@@ -17,14 +17,17 @@ Sums add up in another order than in a loop over the updates. In a product, an i
 update becomes NaN in its column of all rows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from ..bindings import IrModule, find_operations
+from ..dtypes import numpy_dtype
 from ..in_place import in_place
-from ..inlining import inline_text
 from ..neutral_elements import neutral_element
-from ..scatters import OPERATION, RowScatter, tensor
+from ..scatters import OPERATION, RowScatter
 from ..sharding_attributes import is_sharded
+from .expansion import expand
 
 FEW = 2**16
 """Rows times updates times width, up to which updates are selected and reduced."""
@@ -32,6 +35,11 @@ MANY = 2**28
 """Elements of a matrix that are too many: 1 GiB of f32."""
 _FLOATS = {"f32": "f32", "f64": "f64", "f16": "f32", "bf16": "f32"}
 """The types in which products add up, by element type."""
+_IN_JAX = {
+    "add": "add", "and": "bitwise_and", "maximum": "max", "minimum": "min", "multiply": "mul",
+    "or": "bitwise_or",
+}  # fmt: skip
+"""Combinations as JAX calls them."""
 
 
 @in_place
@@ -43,104 +51,79 @@ def expand_scatter_additions(module: IrModule) -> None:
     """
     for scatter in find_operations(module.operation, OPERATION):
         rows = None if is_sharded(scatter) else RowScatter.of(scatter)
-        body = _expanded(rows) if rows is not None else None
-        if rows is not None and body is not None:
-            inline_text(scatter, rows.function([*body]), "<scatter>")
+        if rows is not None and (form := _form(rows)) is not None:
+            expand(scatter, partial(_expanded, rows, form))
 
 
-def _expanded(scatter: RowScatter) -> Iterator[str] | None:
-    """Lines that make `%changed` of `%rows`, `%places` and `%given`; None to leave the scatter."""
+Form = Callable[[RowScatter, Any, Any, Any], Any]
+"""Returns the new rows, of the scatter, and of its rows, places and updates."""
+
+
+def _expanded(scatter: RowScatter, form: Form, *operands: Any) -> Any:
+    return scatter.restored(form(scatter, *scatter.split(*operands)))
+
+
+def _form(scatter: RowScatter) -> Form | None:
+    """The form of a scatter; None to leave it."""
     if not scatter.combination:
         return None
     is_selected = neutral_element(scatter.combination, scatter.element) is not None
     if is_selected and scatter.rows * scatter.count * scatter.width <= FEW:
-        return _selected(scatter)
+        return _selected
     if scatter.combination != "add" or scatter.element not in _FLOATS:
         return None
     if scatter.count * min(scatter.rows, scatter.count) > MANY:
         return None
-    return _by_row(scatter) if scatter.rows <= scatter.count else _by_update(scatter)
+    return _by_row if scatter.rows <= scatter.count else _by_update
 
 
-def _selected(scatter: RowScatter) -> Iterator[str]:
-    element, operation = scatter.element, scatter.combination
-    sizes = (scatter.rows, scatter.count, scatter.width)
-    all_, truth = tensor(element, *sizes), tensor("i1", *sizes)
-    yield from _compared(scatter, scatter.rows, "i32")
-    hits = tensor("i1", scatter.rows, scatter.count)
-    neutral = neutral_element(operation, element)
-    yield f"%start = stablehlo.constant dense<{neutral}> : tensor<{element}>"
-    yield f"%nothing = stablehlo.constant dense<{neutral}> : {all_}"
-    yield f"%are = stablehlo.broadcast_in_dim %is, dims = [0, 1] : ({hits}) -> {truth}"
-    yield (
-        f"%every = stablehlo.broadcast_in_dim %given, dims = [1, 2]"
-        f" : ({scatter.given_type}) -> {all_}"
-    )
-    yield f"%chosen = stablehlo.select %are, %every, %nothing : {truth}, {all_}"
-    yield (
-        f"%combined = stablehlo.reduce(%chosen init: %start) applies stablehlo.{operation}"
-        f" across dimensions = [1] : ({all_}, tensor<{element}>) -> {scatter.rows_type}"
-    )
-    yield f"%changed = stablehlo.{operation} %rows, %combined : {scatter.rows_type}"
+def _selected(scatter: RowScatter, rows: Any, places: Any, updates: Any) -> Any:
+    from jax import lax
+
+    neutral = neutral_element(scatter.combination, scatter.element)
+    combine = getattr(lax, _IN_JAX[scatter.combination])
+    sizes = (*rows.shape[:1], *updates.shape)
+    is_of_row = lax.broadcast_in_dim(_is_of_row(rows, places), sizes, (0, 1))
+    every = lax.broadcast_in_dim(updates, sizes, (1, 2))
+    chosen = lax.select(is_of_row, every, lax.full(sizes, neutral))
+    # JAX's own sums start from 0.0, and this one from -0.0.
+    return combine(rows, lax.reduce(chosen, neutral, lambda a, b: combine(a, b), (1,)))
 
 
-def _by_row(scatter: RowScatter) -> Iterator[str]:
-    yield from _compared(scatter, scatter.rows, "i32")
-    yield from _product(scatter, scatter.rows, "sums")
-    yield f"%changed = stablehlo.add %rows, %sums : {scatter.rows_type}"
+def _by_row(scatter: RowScatter, rows: Any, places: Any, updates: Any) -> Any:
+    return rows + _sums(scatter, _is_of_row(rows, places), updates)
 
 
-def _by_update(scatter: RowScatter) -> Iterator[str]:
-    element, width = scatter.element, scatter.width
-    column, update = tensor("i32", scatter.count, 1), scatter.given_type
-    rows = scatter.rows_type
-    yield from _compared(scatter, scatter.count, "places")
-    yield from _product(scatter, scatter.count, "sums")
-    yield f"%at = stablehlo.reshape %places : ({scatter.places_type}) -> {column}"
-    yield (
-        f'%before = "stablehlo.gather"(%rows, %at) <{{dimension_numbers = #stablehlo.gather<'
-        f"offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0],"
-        f" index_vector_dim = 1>, slice_sizes = array<i64: 1, {width}>}}>"
-        f" : ({rows}, {column}) -> {update}"
-    )
-    yield f"%after = stablehlo.add %before, %sums : {update}"
-    yield (
-        f'%changed = "stablehlo.scatter"(%rows, %at, %after) <{{scatter_dimension_numbers ='
-        f" #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0],"
-        f" scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> ({{\n"
-        f"  ^bb0(%a: tensor<{element}>, %b: tensor<{element}>):\n"
-        f"  stablehlo.return %b : tensor<{element}>\n"
-        f"  }}) : ({rows}, {column}, {update}) -> {rows}"
+def _by_update(scatter: RowScatter, rows: Any, places: Any, updates: Any) -> Any:
+    from jax import lax
+
+    pairs = (scatter.count, scatter.count)
+    own, other = (lax.broadcast_in_dim(places, pairs, (dim,)) for dim in (0, 1))
+    sums = _sums(scatter, lax.eq(own, other), updates)
+    at = places.reshape(scatter.count, 1)
+    numbers = lax.GatherDimensionNumbers((1,), (0,), (0,))
+    before = lax.gather(rows, at, numbers, (1, scatter.width), mode="promise_in_bounds")
+    # Places that are outside are dropped.
+    return lax.scatter(
+        rows, at, before + sums, lax.ScatterDimensionNumbers((1,), (0,), (0,)), mode="drop"
     )
 
 
-def _compared(scatter: RowScatter, count: int, with_: str) -> Iterator[str]:
-    """`%is`: which updates are of a row (`i32`), or of the row of another update (`places`)."""
-    pairs, truth = tensor("i32", count, scatter.count), tensor("i1", count, scatter.count)
-    if with_ == "places":
-        yield (
-            f"%row = stablehlo.broadcast_in_dim %places, dims = [0]"
-            f" : ({scatter.places_type}) -> {pairs}"
-        )
-    else:
-        yield f"%row = stablehlo.iota dim = 0 : {pairs}"
-    yield (
-        f"%place = stablehlo.broadcast_in_dim %places, dims = [1]"
-        f" : ({scatter.places_type}) -> {pairs}"
-    )
-    yield f"%is = stablehlo.compare EQ, %row, %place : ({pairs}, {pairs}) -> {truth}"
+def _is_of_row(rows: Any, places: Any) -> Any:
+    """For each row, which updates are of it."""
+    import numpy as np
+    from jax import lax
+
+    pairs = (*rows.shape[:1], *places.shape)
+    row = lax.broadcasted_iota(np.int32, pairs, 0)
+    return lax.eq(row, lax.broadcast_in_dim(places, pairs, (1,)))
 
 
-def _product(scatter: RowScatter, count: int, name: str) -> Iterator[str]:
-    """The sums of the updates that `%is` names."""
-    wide = _FLOATS[scatter.element]
-    hits, truth = tensor(wide, count, scatter.count), tensor("i1", count, scatter.count)
-    updates, result = (tensor(wide, size, scatter.width) for size in (scatter.count, count))
-    narrow = tensor(scatter.element, count, scatter.width)
-    yield f"%ones = stablehlo.convert %is : ({truth}) -> {hits}"
-    yield f"%wide = stablehlo.convert %given : ({scatter.given_type}) -> {updates}"
-    yield (
-        f"%product = stablehlo.dot_general %ones, %wide, contracting_dims = [1] x [0],"
-        f" precision = [HIGHEST, HIGHEST] : ({hits}, {updates}) -> {result}"
-    )
-    yield f"%{name} = stablehlo.convert %product : ({result}) -> {narrow}"
+def _sums(scatter: RowScatter, is_added: Any, updates: Any) -> Any:
+    """For each row of booleans, the sum of the updates that it names."""
+    from jax import lax
+
+    wide = numpy_dtype(_FLOATS[scatter.element])
+    numbers = (((1,), (0,)), ((), ()))
+    ones, terms = is_added.astype(wide), updates.astype(wide)
+    return lax.dot_general(ones, terms, numbers, precision="highest").astype(updates.dtype)

@@ -11,19 +11,22 @@ windows. XLA's own are others for some uneven windows with equal elements.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from ..bindings import IrModule, IrOperation, attributes, find_operations
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
-from ..inlining import inline_text
-from ..scatters import tensor
+from .expansion import expand
 
 OPERATION = "stablehlo.select_and_scatter"
+_COMPARISONS = {"EQ": "eq", "NE": "ne", "GE": "ge", "GT": "gt", "LE": "le", "LT": "lt"}
+"""The names that JAX has for them."""
 
 
 @in_place
 def expand_select_and_scatter(module: IrModule) -> None:
-    """Expand every `stablehlo.select_and_scatter` that selects by a comparison and adds up.
+    """Expand every `stablehlo.select_and_scatter` that selects by a comparison and adds up. Those
+    that compare floats in total order stay.
 
     Raises:
         UnsupportedOperationError: one has a dynamic shape.
@@ -31,187 +34,78 @@ def expand_select_and_scatter(module: IrModule) -> None:
     for call in find_operations(module.operation, OPERATION):
         windows = _windows(call)
         if windows is not None:
-            inline_text(call, windows.text(), "<select_and_scatter>")
+            expand(call, windows.gradient)
 
 
 @dataclass(frozen=True)
 class _Windows:
-    """One operation. Lists have a number for each dimension."""
+    """The windows of one operation. Lists have a number for each dimension."""
 
-    full: str
-    """The operand's type, and the result's."""
     sizes: list[int]
-    source: str
-    counts: list[int]
-    """The source's dimensions: how many windows there are."""
-    element: str
-    windows: list[int]
     strides: list[int]
     low: list[int]
     high: list[int]
     comparison: str
-    """Attributes of the comparison that keeps the element that was selected so far."""
+    """The comparison that keeps the element that was selected so far."""
 
-    def text(self) -> str:
-        """A function that computes the same."""
-        is_float = not self.element.startswith(("i", "ui"))
-        offsets = list(product(*map(range, self.windows)))
-        numbers = tensor("i32", *self.counts)
-        lines = [
-            f"%zero = stablehlo.constant dense<{'0.0' if is_float else '0'}> : {self._scalar}",
-            f"%none = stablehlo.constant dense<{'0.0' if is_float else '0'}> : {self.source}",
-            *self._pad("padded", "x", self.full, "zero", self.low, self.high, self._padded),
-        ]
-        if self._is_padded:
-            inside, whole = tensor("i32", *self.sizes), tensor("i32", *self._padded_sizes)
-            lines += [
-                "%outside = stablehlo.constant dense<0> : tensor<i32>",
-                f"%ones = stablehlo.constant dense<1> : {inside}",
-                *self._pad("inside", "ones", inside, "outside", self.low, self.high, whole),
-                f"%no = stablehlo.constant dense<0> : {numbers}",
-            ]
-        for number, offset in enumerate(offsets):
-            lines += [
-                f"%number{number} = stablehlo.constant dense<{number}> : {numbers}",
-                *self._candidate(number, offset),
-            ]
+    def gradient(self, x: Any, source: Any, init: Any) -> Any:
+        """The gradient of the operand `x`, of what each window gives."""
+        import numpy as np
+        from jax import lax
+
+        zero = np.zeros((), x.dtype)
+        padded = self._padded(x, zero)
+        inside = self._padded(lax.full(x.shape, 1, np.int32), np.int32(0))
+        selected = self._selected(padded, inside, source.shape)
         # An element adds up from its first window, in which it comes last.
-        last = len(offsets) - 1
-        lines.append(
-            f"%sum = stablehlo.broadcast_in_dim %init, dims = [] : ({self._scalar})"
-            f" -> {self._padded}"
-        )
-        total = "sum"
-        for number in range(last, -1, -1):
-            lines += self._added(number, offsets[number], f"selected{last}", total)
-            total = f"sum{number}"
-        low, high = ([-size for size in sizes] for sizes in (self.low, self.high))
-        lines += self._pad("result", total, self._padded, "zero", low, high, self.full)
-        body = "\n  ".join(lines)
-        return (
-            f"func.func private @select_and_scatter(%x: {self.full}, %source: {self.source},"
-            f" %init: {self._scalar}) -> {self.full} {{\n  {body}\n"
-            f"  return %result : {self.full}\n}}"
-        )
+        total = lax.broadcast(init, padded.shape)
+        for number, offset in reversed([*enumerate(self._offsets)]):
+            is_selected = lax.eq(selected, lax.full_like(selected, number))
+            share = lax.select(is_selected, source, lax.full_like(source, 0))
+            ends = self._ends(offset, source.shape)
+            places = zip(offset, padded.shape, ends, self.strides, strict=True)
+            around = [(start, size - end, stride - 1) for start, size, end, stride in places]
+            total = lax.add(total, lax.pad(share, zero, around))
+        return lax.pad(total, zero, [(-a, -b, 0) for a, b in zip(self.low, self.high, strict=True)])
 
-    def _candidate(self, number: int, offset: Sequence[int]) -> list[str]:
-        """Compare the elements at one place of all windows with what was selected before."""
-        truth = tensor("i1", *self.counts)
-        lines = self._slice(f"x{number}", "padded", self._padded, offset, self.source)
-        if self._is_padded:
-            whole, part = tensor("i32", *self._padded_sizes), tensor("i32", *self.counts)
-            lines += [
-                *self._slice(f"inside{number}", "inside", whole, offset, part),
-                f"%is_inside{number} = stablehlo.compare NE, %inside{number}, %no"
-                f" : ({part}, {part}) -> {truth}",
-            ]
-        if number == 0:
-            return lines + self._first()
-        before = number - 1
-        lines.append(
-            f'%keep{number} = "stablehlo.compare"(%best{before}, %x{number})'
-            f" {{{self.comparison}}} : ({self.source}, {self.source}) -> {truth}"
-        )
-        keep = f"keep{number}"
-        if self._is_padded:
-            lines += [
-                f"%known{number} = stablehlo.and %{keep}, %seen{before} : {truth}",
-                f"%beside{number} = stablehlo.not %is_inside{number} : {truth}",
-                f"%stay{number} = stablehlo.or %known{number}, %beside{number} : {truth}",
-                f"%seen{number} = stablehlo.or %seen{before}, %is_inside{number} : {truth}",
-            ]
-            keep = f"stay{number}"
-        numbers = tensor("i32", *self.counts)
-        return [
-            *lines,
-            f"%best{number} = stablehlo.select %{keep}, %best{before}, %x{number}"
-            f" : {truth}, {self.source}",
-            f"%selected{number} = stablehlo.select %{keep}, %selected{before}, %number{number}"
-            f" : {truth}, {numbers}",
-        ]
+    def _selected(self, padded: Any, inside: Any, counts: Sequence[int]) -> Any:
+        """For each window, the number of the place of the selected element."""
+        import numpy as np
+        from jax import lax
 
-    def _first(self) -> list[str]:
-        """The names of what is selected first."""
-        numbers, truth = tensor("i32", *self.counts), tensor("i1", *self.counts)
-        lines = [
-            f"%best0 = stablehlo.reshape %x0 : ({self.source}) -> {self.source}",
-            f"%selected0 = stablehlo.reshape %number0 : ({numbers}) -> {numbers}",
-        ]
-        if self._is_padded:
-            lines.append(f"%seen0 = stablehlo.reshape %is_inside0 : ({truth}) -> {truth}")
-        return lines
-
-    def _added(self, number: int, offset: Sequence[int], selected: str, total: str) -> list[str]:
-        """Add what the windows give to the elements at one place of them."""
-        truth, numbers = tensor("i1", *self.counts), tensor("i32", *self.counts)
-        high = [
-            size - start - (count - 1) * stride - 1
-            for size, start, count, stride in zip(
-                self._padded_sizes, offset, self.counts, self.strides, strict=True
-            )
-        ]
-        between = [stride - 1 for stride in self.strides]
-        return [
-            f"%is{number} = stablehlo.compare EQ, %{selected}, %number{number}"
-            f" : ({numbers}, {numbers}) -> {truth}",
-            f"%given{number} = stablehlo.select %is{number}, %source, %none"
-            f" : {truth}, {self.source}",
-            *self._pad(
-                f"placed{number}",
-                f"given{number}",
-                self.source,
-                "zero",
-                offset,
-                high,
-                self._padded,
-                between,
-            ),
-            f"%sum{number} = stablehlo.add %{total}, %placed{number} : {self._padded}",
-        ]
-
-    def _slice(
-        self, name: str, of: str, type_: str, offset: Sequence[int], result: str
-    ) -> list[str]:
-        bounds = ", ".join(
-            f"{start}:{start + (count - 1) * stride + 1}:{stride}"
-            for start, count, stride in zip(offset, self.counts, self.strides, strict=True)
-        )
-        return [f"%{name} = stablehlo.slice %{of} [{bounds}] : ({type_}) -> {result}"]
-
-    def _pad(
-        self,
-        name: str,
-        of: str,
-        type_: str,
-        value: str,
-        low: Sequence[int],
-        high: Sequence[int],
-        result: str,
-        interior: Sequence[int] | None = None,
-    ) -> list[str]:
-        between = [0] * len(low) if interior is None else interior
-        scalar = f"tensor<{type_.removesuffix('>').rpartition('x')[2]}>"
-        return [
-            f"%{name} = stablehlo.pad %{of}, %{value}, low = {_listed(low)},"
-            f" high = {_listed(high)}, interior = {_listed(between)}"
-            f" : ({type_}, {scalar}) -> {result}"
-        ]
+        compare = getattr(lax, _COMPARISONS[self.comparison])
+        best: Any = None
+        for number, offset in enumerate(self._offsets):
+            ends = self._ends(offset, counts)
+            element = lax.slice(padded, offset, ends, self.strides)
+            place = lax.full(counts, number, np.int32)
+            is_inside = lax.slice(inside, offset, ends, self.strides)
+            is_inside = lax.ne(is_inside, lax.full_like(is_inside, 0))
+            if best is None:
+                best, selected, is_known = element, place, is_inside
+                continue
+            keep = compare(best, element)
+            if any((*self.low, *self.high)):
+                keep = lax.bitwise_or(lax.bitwise_and(keep, is_known), lax.bitwise_not(is_inside))
+                is_known = lax.bitwise_or(is_known, is_inside)
+            best = lax.select(keep, best, element)
+            selected = lax.select(keep, selected, place)
+        return selected
 
     @property
-    def _scalar(self) -> str:
-        return f"tensor<{self.element}>"
+    def _offsets(self) -> list[tuple[int, ...]]:
+        """The places of a window's elements, in their order."""
+        return list(product(*map(range, self.sizes)))
 
-    @property
-    def _is_padded(self) -> bool:
-        return any((*self.low, *self.high))
+    def _ends(self, offset: Sequence[int], counts: Sequence[int]) -> list[int]:
+        """The ends of the slice of all elements at one place of their windows."""
+        places = zip(offset, counts, self.strides, strict=True)
+        return [start + (count - 1) * stride + 1 for start, count, stride in places]
 
-    @property
-    def _padded_sizes(self) -> list[int]:
-        return [sum(each) for each in zip(self.sizes, self.low, self.high, strict=True)]
+    def _padded(self, array: Any, value: Any) -> Any:
+        from jax import lax
 
-    @property
-    def _padded(self) -> str:
-        return tensor(self.element, *self._padded_sizes)
+        return lax.pad(array, value, [(a, b, 0) for a, b in zip(self.low, self.high, strict=True)])
 
 
 def _windows(call: IrOperation) -> _Windows | None:
@@ -222,22 +116,18 @@ def _windows(call: IrOperation) -> _Windows | None:
     comparison, add = (_only_operation(region) for region in call.regions)
     if comparison is None or comparison.name != "stablehlo.compare":
         return None
-    if add is None or add.name != "stablehlo.add":
+    compared = attributes(comparison)
+    if add is None or add.name != "stablehlo.add" or "TOTALORDER" in str(compared):
         return None
     named, rank = attributes(call), full.rank
     padding = named.get("padding")
     around = [int(size) for size in padding] if padding is not None else [0] * (2 * rank)
     return _Windows(
-        full=str(full),
-        sizes=list(full.shape),
-        source=str(source),
-        counts=list(source.shape),
-        element=str(full.element_type),
-        windows=_numbers(named.get("window_dimensions"), rank),
+        sizes=_numbers(named.get("window_dimensions"), rank),
         strides=_numbers(named.get("window_strides"), rank),
         low=around[::2],
         high=around[1::2],
-        comparison=", ".join(f"{key} = {value}" for key, value in attributes(comparison).items()),
+        comparison=str(compared["comparison_direction"]).split()[-1].strip(">"),
     )
 
 
@@ -253,7 +143,3 @@ def _only_operation(region: object) -> IrOperation | None:
 
 def _numbers(attribute: object, rank: int) -> list[int]:
     return [1] * rank if attribute is None else [int(size) for size in attribute]  # type: ignore[attr-defined]
-
-
-def _listed(sizes: Sequence[int]) -> str:
-    return f"[{', '.join(map(str, sizes))}]"

@@ -10,17 +10,16 @@ sorts stay, as `is_top_k` tells them. Of others, the comparisons are as many as 
 elements in a row. The bits are those of a stable sort.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from ..bindings import IrModule, IrOperation, find_operations
 from ..in_place import in_place
-from ..inlining import inline_text
 from ..neutral_elements import neutral_element
-from ..scatters import tensor
 from ..sharding_attributes import is_sharded
 from ..sorts import OPERATION, comparison, dimension, is_top_k
+from .expansion import expand
 
 MANY = 2**24
 """Comparisons that are too many."""
@@ -38,14 +37,13 @@ def expand_sorts(module: IrModule) -> None:
     for sort in find_operations(module.operation, OPERATION):
         parsed = None if is_top_k(sort) else _Sort.of(sort)
         if parsed is not None:
-            inline_text(sort, parsed.text(), "<sort>")
+            expand(sort, parsed.results)
 
 
 @dataclass(frozen=True)
 class _Sort:
     elements: list[str]
     """The element types of the operands."""
-    sizes: list[int]
     dim: int
     key: int
     """The operand that is compared."""
@@ -66,120 +64,59 @@ class _Sort:
         is_moved = all(e == "i1" or neutral_element("add", e) is not None for e in elements)
         if not (is_known and is_moved) or prod(sizes) * sizes[dim] > MANY:
             return None
-        return cls(elements, sizes, dim, key, direction, is_total)
+        return cls(elements, dim, key, direction, is_total)
 
-    def text(self) -> str:
-        """A function that computes the same."""
-        types = [tensor(element, *self.sizes) for element in self.elements]
-        arguments = ", ".join(f"%x{n}: {type_}" for n, type_ in enumerate(types))
-        lines = [*self._keys(), *self._ranks()]
-        for number in range(len(types)):
-            lines += self._moved(number)
-        body = "\n  ".join(lines)
-        names = ", ".join(f"%sorted{n}" for n in range(len(types)))
-        return (
-            f"func.func private @sort({arguments}) -> ({', '.join(types)}) {{\n  {body}\n"
-            f"  return {names} : {', '.join(types)}\n}}"
-        )
+    def results(self, *operands: Any) -> list[Any]:
+        """The operands in the order of the sort."""
+        import numpy as np
+        from jax import lax
 
-    @property
-    def _key_element(self) -> str:
+        def moved(operand: Any, element: str) -> Any:
+            data = operand.astype(np.int32) if element == "i1" else operand
+            neutral = neutral_element("add", str(element if element != "i1" else "i32"))
+            chosen = lax.select(here, self._beside(data, self.dim), lax.full(here.shape, neutral))
+            # JAX's own sums start from 0.0, and this one from -0.0.
+            total = lax.reduce(chosen, neutral, lambda a, b: lax.add(a, b), (self.dim + 1,))
+            return total.astype(operand.dtype)
+
+        here = self._places(self._numbers(operands[self.key]))
+        return [moved(*each) for each in zip(operands, self.elements, strict=True)]
+
+    def _numbers(self, key: Any) -> Any:
+        """Numbers in the order of the elements."""
+        import numpy as np
+        from jax import lax
+
         element = self.elements[self.key]
-        if element in _FLOATS:
-            return "i32" if self.is_total else "f32"
-        return "i64" if element == "i64" else "i32"
-
-    @property
-    def _pairs(self) -> list[int]:
-        """Each element beside each element of its row: the row's dimension twice."""
-        return [*self.sizes[: self.dim + 1], *self.sizes[self.dim :]]
-
-    def _keys(self) -> Iterator[str]:
-        """`%key`: numbers in the order of the elements."""
-        source = tensor(self.elements[self.key], *self.sizes)
-        if self.elements[self.key] not in _FLOATS or not self.is_total:
-            yield (
-                f"%key = stablehlo.convert %x{self.key}"
-                f" : ({source}) -> {tensor(self._key_element, *self.sizes)}"
-            )
-            return
-        wide, bits = tensor("f32", *self.sizes), tensor("i32", *self.sizes)
-        truth = tensor("i1", *self.sizes)
-        yield f"%wide = stablehlo.convert %x{self.key} : ({source}) -> {wide}"
-        yield f"%bits = stablehlo.bitcast_convert %wide : ({wide}) -> {bits}"
+        if element not in _FLOATS:
+            return key.astype(np.int64 if element == "i64" else np.int32)
+        if not self.is_total:
+            return key.astype(np.float32)
+        bits = lax.bitcast_convert_type(key.astype(np.float32), np.int32)
         # Bits of negative numbers grow with their distance from zero.
-        yield f"%none = stablehlo.constant dense<0> : {bits}"
-        yield f"%one = stablehlo.constant dense<1> : {bits}"
-        yield f"%least = stablehlo.constant dense<{-(2**31)}> : {bits}"
-        yield f"%negative = stablehlo.compare LT, %bits, %none : ({bits}, {bits}) -> {truth}"
-        yield f"%next = stablehlo.add %bits, %one : {bits}"
-        yield f"%mirrored = stablehlo.subtract %least, %next : {bits}"
-        yield f"%key = stablehlo.select %negative, %mirrored, %bits : {truth}, {bits}"
+        mirrored = np.int32(-(2**31)) - (bits + 1)
+        return lax.select(bits < 0, mirrored, bits)
 
-    def _ranks(self) -> Iterator[str]:
-        """`%here`: which element is at which place of the sorted row."""
-        key = tensor(self._key_element, *self.sizes)
-        pairs, truth = tensor(self._key_element, *self._pairs), tensor("i1", *self._pairs)
-        counts, ranks = tensor("i32", *self._pairs), tensor("i32", *self.sizes)
+    def _places(self, key: Any) -> Any:
+        """Booleans that say which element is at which place of the sorted row. The place is along
+        `dim`, and the element along `dim + 1`."""
+        import numpy as np
+        from jax import lax
+
         # An element is at `dim`, and what it is compared with at `dim + 1`.
-        yield self._broadcast("own", "key", key, pairs, self.dim + 1)
-        yield self._broadcast("other", "key", key, pairs, self.dim)
-        yield (
-            f"%before = stablehlo.compare {self.direction}, %other, %own"
-            f" : ({pairs}, {pairs}) -> {truth}"
-        )
-        yield f"%equal = stablehlo.compare EQ, %other, %own : ({pairs}, {pairs}) -> {truth}"
-        yield f"%own_place = stablehlo.iota dim = {self.dim} : {counts}"
-        yield f"%other_place = stablehlo.iota dim = {self.dim + 1} : {counts}"
-        yield (
-            f"%earlier = stablehlo.compare LT, %other_place, %own_place"
-            f" : ({counts}, {counts}) -> {truth}"
-        )
-        yield f"%tied = stablehlo.and %equal, %earlier : {truth}"
-        yield f"%counted = stablehlo.or %before, %tied : {truth}"
-        yield f"%ones = stablehlo.convert %counted : ({truth}) -> {counts}"
-        yield "%zero = stablehlo.constant dense<0> : tensor<i32>"
-        yield (
-            f"%rank = stablehlo.reduce(%ones init: %zero) applies stablehlo.add"
-            f" across dimensions = [{self.dim + 1}] : ({counts}, tensor<i32>) -> {ranks}"
-        )
-        # Now `dim` is the place in the sorted row, and `dim + 1` the element.
-        yield self._broadcast("ranks", "rank", ranks, counts, self.dim)
-        yield (
-            f"%here = stablehlo.compare EQ, %ranks, %own_place : ({counts}, {counts}) -> {truth}"
-        )
+        own, other = self._beside(key, self.dim + 1), self._beside(key, self.dim)
+        compare = lax.lt if self.direction == "LT" else lax.gt
+        place = lax.broadcasted_iota(np.int32, own.shape, self.dim)
+        other_place = lax.broadcasted_iota(np.int32, own.shape, self.dim + 1)
+        is_before = compare(other, own) | ((other == own) & (other_place < place))
+        rank = lax.reduce(is_before.astype(np.int32), np.int32(0), lax.add, (self.dim + 1,))
+        return lax.eq(self._beside(rank, self.dim), place)
 
-    def _moved(self, number: int) -> Iterator[str]:
-        """`%sorted0`: an operand in the order of the ranks."""
-        stored = self.elements[number]
-        element = "i32" if stored == "i1" else stored
-        result, all_ = tensor(element, *self.sizes), tensor(element, *self._pairs)
-        neutral, truth = neutral_element("add", element), tensor("i1", *self._pairs)
-        yield (
-            f"%data{number} = stablehlo.convert %x{number}"
-            f" : ({tensor(stored, *self.sizes)}) -> {result}"
-        )
-        yield self._broadcast(f"every{number}", f"data{number}", result, all_, self.dim)
-        yield f"%rest{number} = stablehlo.constant dense<{neutral}> : {all_}"
-        yield (
-            f"%chosen{number} = stablehlo.select %here, %every{number}, %rest{number}"
-            f" : {truth}, {all_}"
-        )
-        yield f"%start{number} = stablehlo.constant dense<{neutral}> : tensor<{element}>"
-        yield (
-            f"%found{number} = stablehlo.reduce(%chosen{number} init: %start{number})"
-            f" applies stablehlo.add across dimensions = [{self.dim + 1}]"
-            f" : ({all_}, tensor<{element}>) -> {result}"
-        )
-        yield (
-            f"%sorted{number} = stablehlo.convert %found{number}"
-            f" : ({result}) -> {tensor(stored, *self.sizes)}"
-        )
+    def _beside(self, array: Any, without: int) -> Any:
+        """Each element beside each element of its row: the row's dimension twice, of which the
+        array has not the one that is named."""
+        from jax import lax
 
-    def _broadcast(self, name: str, of: str, type_: str, result: str, without: int) -> str:
-        """A line that repeats a value along a dimension of the pairs."""
-        dims: Sequence[int] = [dim for dim in range(len(self._pairs)) if dim != without]
-        return (
-            f"%{name} = stablehlo.broadcast_in_dim %{of}, dims = {list(dims)}"
-            f" : ({type_}) -> {result}"
-        )
+        sizes = [*array.shape[: self.dim + 1], *array.shape[self.dim :]]
+        kept = [dim for dim in range(len(sizes)) if dim != without]
+        return lax.broadcast_in_dim(array, sizes, kept)

@@ -13,14 +13,16 @@ update of such an index is one that changes nothing. Updates that replace elemen
 is added and cut off. The result has the same bits.
 """
 
-from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
-from ..bindings import IrModule, find_operations
+from ..bindings import IrModule, IrOperation, building, find_operations, ir
 from ..in_place import in_place
-from ..inlining import inline_text
+from ..insertion import attribute
 from ..neutral_elements import neutral_element
-from ..scatters import OPERATION, RowScatter, tensor
+from ..scatters import OPERATION, ROWS, RowScatter
 from ..sharding_attributes import is_sharded
+from .expansion import computed
 
 
 @in_place
@@ -30,47 +32,40 @@ def flatten_scatter_indices(module: IrModule) -> None:
     for scatter in find_operations(module.operation, OPERATION):
         rows = None if is_sharded(scatter) else RowScatter.of(scatter)
         if rows is not None:
-            text = rows.function([*_flat(rows)])
-            inline_text(scatter, text, "<scatter>")
+            _flatten(scatter, rows)
 
 
-def _flat(scatter: RowScatter) -> Iterator[str]:
-    """`%changed` of `%rows`, `%places` and `%given`."""
-    element, rows, update = scatter.element, scatter.rows_type, scatter.given_type
-    count, width = scatter.count, scatter.width
-    scalar, places, column = f"tensor<{element}>", scatter.places_type, tensor("i32", count, 1)
-    truth, truths = tensor("i1", count), tensor("i1", count, width)
-    neutral = neutral_element(scatter.combination, element) if scatter.combination else None
-    yield f"%spare = stablehlo.constant dense<{scatter.rows if neutral is None else 0}> : {places}"
-    yield f"%is_outside = stablehlo.compare EQ, %places, %outside : ({places}, {places}) -> {truth}"
-    yield f"%safe = stablehlo.select %is_outside, %spare, %places : {truth}, {places}"
-    yield f"%at = stablehlo.reshape %safe : ({places}) -> {column}"
+def _flatten(scatter: IrOperation, rows: RowScatter) -> None:
+    operands = computed(scatter, partial(_flat, rows), *scatter.operands)
+    numbers, not_unique = attribute(scatter, ROWS), attribute(scatter, "false")
+    with building(scatter.context):
+        flat = ir().Operation.create(
+            OPERATION,
+            results=[operands[0].type],
+            operands=operands,
+            attributes={"scatter_dimension_numbers": numbers, "unique_indices": not_unique},
+            regions=1,
+            loc=scatter.location,
+            ip=ir().InsertionPoint(scatter),
+        )
+    scatter.regions[0].blocks[0].append_to(flat.regions[0])
+    (result,) = computed(scatter, lambda x: rows.restored(x[: rows.rows]), flat.results[0])
+    scatter.results[0].replace_all_uses_with(result)
+    scatter.erase()
+
+
+def _flat(scatter: RowScatter, *operands: Any) -> tuple[Any, Any, Any]:
+    """The operands of the scatter of rows: as many rows, or one more, and no index is outside."""
+    from jax import lax
+
+    rows, places, updates = scatter.split(*operands)
+    neutral = None
+    if scatter.combination:
+        neutral = neutral_element(scatter.combination, scatter.element)
+    is_outside = places == -1
+    safe = lax.select(is_outside, lax.full_like(places, scatter.rows * (neutral is None)), places)
+    at = safe.reshape(scatter.count, 1)
     if neutral is None:
-        one, target = tensor(element, 1, width), tensor(element, scatter.rows + 1, width)
-        yield f"%first = stablehlo.slice %rows [0:1, 0:{width}] : ({rows}) -> {one}"
-        yield (
-            f"%target = stablehlo.concatenate %rows, %first, dim = 0 : ({rows}, {one}) -> {target}"
-        )
-        written = ("target", target, "given")
-    else:
-        yield f"%neutral = stablehlo.constant dense<{neutral}> : {update}"
-        yield (
-            f"%are_outside = stablehlo.broadcast_in_dim %is_outside, dims = [0]"
-            f" : ({truth}) -> {truths}"
-        )
-        yield f"%kept = stablehlo.select %are_outside, %neutral, %given : {truths}, {update}"
-        written = ("rows", rows, "kept")
-    name, target, updates = written
-    region = f"%c = stablehlo.{scatter.combination} %a, %b : {scalar}\n  "
-    yield (
-        f'%scattered = "stablehlo.scatter"(%{name}, %at, %{updates}) <{{'
-        f"scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1],"
-        f" inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>,"
-        f" unique_indices = false}}> ({{\n"
-        f"  ^bb0(%a: {scalar}, %b: {scalar}):\n"
-        f"  {region if scatter.combination else ''}"
-        f"stablehlo.return %{'c' if scatter.combination else 'b'} : {scalar}\n"
-        f"  }}) : ({target}, {column}, {update}) -> {target}"
-    )
-    end = f"[0:{scatter.rows}, 0:{width}] : ({target}) -> {rows}"
-    yield f"%changed = stablehlo.slice %scattered {end}"
+        return lax.concatenate([rows, lax.slice_in_dim(rows, 0, 1)], 0), at, updates
+    are_outside = lax.broadcast_in_dim(is_outside, updates.shape, (0,))
+    return rows, at, lax.select(are_outside, lax.full_like(updates, neutral), updates)

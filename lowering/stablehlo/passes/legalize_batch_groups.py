@@ -11,8 +11,9 @@ computes them wrongly, without an error, or does not convert them.
 from ..bindings import IrModule, IrOperation, find_operations
 from ..convolutions import OPERATION, Convolution
 from ..in_place import in_place
-from ..insertion import attribute, inserted, integers, resized
+from ..insertion import attribute
 from ..sharding_attributes import is_sharded
+from .expansion import computed
 
 
 @in_place
@@ -28,7 +29,7 @@ def legalize_batch_groups(module: IrModule) -> None:
 
 def _regroup(operation: IrOperation, parsed: Convolution) -> None:
     operand, groups = operation.operands[0], parsed.batch_groups
-    batch, feature = parsed.numbers.input_batch, parsed.numbers.input_feature
+    batch, feature = parsed.numbers.input_batch_dimension, parsed.numbers.input_feature_dimension
     sizes = [*operand.type.shape]
     split = [*sizes[:batch], groups, sizes[batch] // groups, *sizes[batch + 1 :]]
     # Of the split tensor: the groups stand before the batches, and go before the features.
@@ -37,16 +38,8 @@ def _regroup(operation: IrOperation, parsed: Convolution) -> None:
     place = rest.index(features)
     order = [*rest[:place], batch, *rest[place:]]
     sizes[batch], sizes[feature] = sizes[batch] // groups, sizes[feature] * groups
-    value = inserted(operation, "stablehlo.reshape", resized(operand.type, split), operand)
-    value = inserted(
-        operation,
-        "stablehlo.transpose",
-        resized(operand.type, [split[dim] for dim in order]),
-        value,
-        permutation=integers(operation, order),
-    )
-    operation.operands[0] = inserted(
-        operation, "stablehlo.reshape", resized(operand.type, sizes), value
+    (operation.operands[0],) = computed(
+        operation, lambda x: x.reshape(split).transpose(order).reshape(sizes), operand
     )
     operation.attributes["batch_group_count"] = attribute(operation, "1 : i64")
     operation.attributes["feature_group_count"] = attribute(operation, f"{groups} : i64")

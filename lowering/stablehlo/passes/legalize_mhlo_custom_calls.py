@@ -8,7 +8,7 @@ XLA writes HLO operations that StableHLO lacks in this form, and only XLA reads 
 """
 
 from collections.abc import Callable
-from string import Template
+from typing import Any
 
 from composites.errors import did_you_mean
 
@@ -20,11 +20,12 @@ from ..bindings import (
     dictionary_items,
     find_operations,
 )
+from ..dtypes import numpy_dtype
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
-from ..inlining import inline_text
 from ..insertion import replace_operation
 from ..symbols import CUSTOM_CALL, function_name
+from .expansion import expand
 
 _PREFIX = "mhlo."
 
@@ -72,46 +73,19 @@ def _top_k(call: IrOperation) -> None:
         replace_operation(call, "chlo.top_k", {"k": items["k"]})
 
 
-# chlo.top_k only supports the largest entries. XLA sorts by total order, smallest first.
-_SMALLEST_K = Template("""
-func.func private @smallest_k(%x: $input) -> ($values, $indices) {
-  %i = stablehlo.iota dim = $last : $all_indices
-  %sorted:2 = "stablehlo.sort"(%x, %i) <{dimension = $last : i64, is_stable = true}> ({
-  ^bb0(%a: tensor<$element>, %b: tensor<$element>, %ia: tensor<$index>, %ib: tensor<$index>):
-    %less = stablehlo.compare LT, %a, %b, $order
-      : (tensor<$element>, tensor<$element>) -> tensor<i1>
-    stablehlo.return %less : tensor<i1>
-  }) : ($input, $all_indices) -> ($input, $all_indices)
-  %v = stablehlo.slice %sorted#0 [$ranges] : ($input) -> $values
-  %j = stablehlo.slice %sorted#1 [$ranges] : ($all_indices) -> $indices
-  return %v, %j : $values, $indices
-}
-""")
-
-
 def _smallest_k(call: IrOperation) -> None:
-    (operand,), (values, indices) = call.operands, call.results
-    index = str(indices.type.element_type)
-    shape = list(operand.type.shape)
-    element = str(operand.type.element_type)
-    text = _SMALLEST_K.substitute(
-        input=operand.type,
-        values=values.type,
-        indices=indices.type,
-        all_indices=f"tensor<{'x'.join(map(str, shape))}x{index}>",
-        last=len(shape) - 1,
-        element=element,
-        index=index,
-        order=_comparison(element),
-        ranges=", ".join(f"0:{size}" for size in values.type.shape),
-    )
-    inline_text(call, text, "<smallest k>")
+    """Replace a call by a sort: `chlo.top_k` has the largest entries alone."""
+    index = numpy_dtype(str(call.results[1].type.element_type))
+    count = call.results[0].type.shape[-1]
 
+    def smallest(x: Any) -> list[Any]:
+        from jax import lax
 
-def _comparison(element: str) -> str:
-    if element.startswith(("f", "bf")):
-        return "TOTALORDER"
-    return "UNSIGNED" if element.startswith("ui") or element == "i1" else "SIGNED"
+        places = lax.broadcasted_iota(index, x.shape, x.ndim - 1)
+        ordered = lax.sort((x, places), num_keys=1)
+        return [lax.slice_in_dim(each, 0, count, axis=x.ndim - 1) for each in ordered]
+
+    expand(call, smallest)
 
 
 def _enclosing_function(operation: IrOperation) -> str:

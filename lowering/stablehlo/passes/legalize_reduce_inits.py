@@ -8,7 +8,8 @@ STABLEHLO_REDUCE, which its runtime does not know. Both forms have the same bits
 infinities and of NaN.
 """
 
-from string import Template
+from collections.abc import Callable
+from typing import Any
 
 from ..bindings import (
     IrModule,
@@ -18,59 +19,50 @@ from ..bindings import (
     find_operations,
     splat_value,
 )
-from ..dtypes import numpy_dtype, shape_and_element_type
+from ..dtypes import shape_and_element_type
 from ..in_place import in_place
-from ..inlining import inline_text
 from ..neutral_elements import neutral_element
 from ..sharding_attributes import is_sharded
+from .expansion import expand
 
 OPERATION = "stablehlo.reduce"
-_OPERATIONS = ("stablehlo.maximum", "stablehlo.minimum")
-
-_LEGAL = Template("""
-func.func private @reduce(%x: $full, %last: tensor<$element>) -> $rows {
-  %neutral = stablehlo.constant dense<$neutral> : tensor<$element>
-  %found = stablehlo.reduce(%x init: %neutral) applies $operation
-    across dimensions = [$dimensions] : ($full, tensor<$element>) -> $rows
-  %bound = stablehlo.broadcast_in_dim %last, dims = [] : (tensor<$element>) -> $rows
-  %result = $operation %found, %bound : $rows
-  return %result : $rows
-}
-""")
+_OPERATIONS = {"stablehlo.maximum": "max", "stablehlo.minimum": "min"}
+"""The operations of reductions that change, as JAX calls them."""
 
 
 @in_place
 def legalize_reduce_inits(module: IrModule) -> None:
-    """Change every maximum and minimum that starts from another number than the neutral one. Those
-    of booleans, from NaN, with a dynamic result or with a sharding stay."""
+    """Change every maximum and minimum that starts from another number than the neutral one.
+    Reductions of booleans, from NaN, with a dynamic shape or with a sharding stay."""
     for reduction in find_operations(module.operation, OPERATION):
-        text = _legal(reduction)
-        if text is not None:
-            inline_text(reduction, text, "<reduce>")
+        legal = _legal(reduction)
+        if legal is not None:
+            expand(reduction, legal)
 
 
-def _legal(reduction: IrOperation) -> str | None:
+def _legal(reduction: IrOperation) -> Callable[..., Any] | None:
     """The function that takes the place of a reduction; None if that stays."""
     first, *rest = (o.operation for o in reduction.regions[0].blocks[0].operations)
-    rows = shape_and_element_type(str(reduction.results[0].type))
     is_known = len(reduction.results) == 1 and first.name in _OPERATIONS and len(rest) == 1
-    if not is_known or rows is None or rows[1] == "i1" or is_sharded(reduction):
+    full = shape_and_element_type(str(reduction.operands[0].type))
+    if not is_known or full is None or full[1] == "i1" or is_sharded(reduction):
         return None
-    element = rows[1]
-    neutral = neutral_element(first.name.removeprefix("stablehlo."), element)
-    if neutral is None or _starts_from(reduction, neutral, element):
+    neutral = neutral_element(first.name.removeprefix("stablehlo."), full[1])
+    if neutral is None or _starts_from(reduction, neutral):
         return None
-    return _LEGAL.substitute(
-        full=reduction.operands[0].type,
-        element=element,
-        rows=reduction.results[0].type,
-        neutral=neutral,
-        operation=first.name,
-        dimensions=", ".join(map(str, attributes(reduction)["dimensions"])),
-    )
+    dimensions = [*attributes(reduction)["dimensions"]]
+
+    def legal(x: Any, last: Any) -> Any:
+        from jax import lax
+
+        combine = getattr(lax, _OPERATIONS[first.name])
+        result = lax.reduce(x, neutral, combine, dimensions)
+        return combine(result, lax.broadcast(last, result.shape))
+
+    return legal
 
 
-def _starts_from(reduction: IrOperation, neutral: str, element: str) -> bool:
+def _starts_from(reduction: IrOperation, neutral: Any) -> bool:
     """Return whether a reduction starts from a constant with the bits of a number, or from NaN."""
     import numpy as np
 
@@ -78,7 +70,5 @@ def _starts_from(reduction: IrOperation, neutral: str, element: str) -> bool:
     if owner is None or owner.name != "stablehlo.constant":
         return False
     start = splat_value(owner)
-    if isinstance(start, float):
-        bits = np.full((), start, numpy_dtype(element)).tobytes()[::-1].hex()
-        return start != start or neutral == f"0x{bits.upper()}"
-    return neutral == str(start)
+    bits = np.full((), start, neutral.dtype).tobytes()
+    return bool(start != start) or bits == neutral.tobytes()

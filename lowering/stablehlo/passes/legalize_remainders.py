@@ -10,37 +10,15 @@ the least integer by -1. The result has the same bits, except for the sign of ze
 -0.0.
 """
 
-from string import Template
+from typing import Any
 
 from ..bindings import IrModule, IrValue, defining_operation, find_operations
 from ..dtypes import shape_and_element_type
 from ..in_place import in_place
-from ..inlining import inline_text
-from ..insertion import integer_type, resized
 from ..sharding_attributes import is_sharded
+from .expansion import expand
 
 OPERATION = "stablehlo.remainder"
-
-_LEGAL = Template("""
-func.func private @remainder(%x: $type, %y: $type) -> $type {
-  %zero = stablehlo.constant dense<$zero> : $type
-  %minus_x = stablehlo.negate %x : $type
-  %minus_y = stablehlo.negate %y : $type
-  %dividend = stablehlo.minimum %x, %minus_x : $type
-  %divisor = stablehlo.minimum %y, %minus_y : $type
-  $safe
-  %remainder = stablehlo.remainder $operands : $type
-  %opposite = stablehlo.negate %remainder : $type
-  %is_negative = stablehlo.compare LT, %x, %zero : ($type, $type) -> $truth
-  %result = stablehlo.select %is_negative, %remainder, %opposite : $truth, $type
-  return %result : $type
-}
-""")
-_SAFE = Template("""
-  %minus_one = stablehlo.constant dense<-1> : $type
-  %is_one = stablehlo.compare EQ, %divisor, %minus_one : ($type, $type) -> $truth
-  %safe = stablehlo.select %is_one, %zero, %dividend : $truth, $type
-""")
 
 
 @in_place
@@ -48,20 +26,23 @@ def legalize_remainders(module: IrModule) -> None:
     """Change every remainder of numbers that may be positive. Those with dynamic shapes or
     shardings stay."""
     for remainder in find_operations(module.operation, OPERATION):
-        type_ = remainder.results[0].type
-        tensor = shape_and_element_type(str(type_))
+        tensor = shape_and_element_type(str(remainder.results[0].type))
         is_signed = tensor is not None and not tensor[1].startswith("ui")
-        if not is_signed or is_sharded(remainder) or all(map(_is_opposite, remainder.operands)):
+        if is_sharded(remainder) or not is_signed:
             continue
-        is_integer = str(type_.element_type).startswith("i")
-        types = {"type": type_, "truth": resized(type_, element=integer_type(remainder, 1))}
-        text = _LEGAL.substitute(
-            types,
-            zero="0" if is_integer else "0.0",
-            safe=_SAFE.substitute(types) if is_integer else "",
-            operands="%safe, %divisor" if is_integer else "%dividend, %divisor",
-        )
-        inline_text(remainder, text, "<remainder>")
+        if not all(map(_is_opposite, remainder.operands)):
+            expand(remainder, _legal)
+
+
+def _legal(x: Any, y: Any) -> Any:
+    import numpy as np
+    from jax import lax
+
+    dividend, divisor = lax.min(x, lax.neg(x)), lax.min(y, lax.neg(y))
+    if np.issubdtype(x.dtype, np.integer):
+        dividend = lax.select(divisor == -1, lax.full_like(x, 0), dividend)
+    result = lax.rem(dividend, divisor)
+    return lax.select(x < 0, result, lax.neg(result))
 
 
 def _is_opposite(value: IrValue) -> bool:

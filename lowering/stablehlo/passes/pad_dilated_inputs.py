@@ -10,11 +10,14 @@ those that are whole transposed convolutions: padded on both sides by the kernel
 They stay. Elements are the sums of the same products.
 """
 
+from typing import Any
+
 from ..bindings import IrModule, IrOperation, attributes, find_operations
 from ..convolutions import OPERATION, Convolution
 from ..in_place import in_place
-from ..insertion import attribute, constant, inserted, integers, resized
+from ..insertion import attribute
 from ..sharding_attributes import is_sharded
+from .expansion import computed
 
 
 @in_place
@@ -30,27 +33,20 @@ def pad_dilated_inputs(module: IrModule) -> None:
 
 
 def _pad(operation: IrOperation, parsed: Convolution) -> None:
-    operand = operation.operands[0]
-    rank = len(operand.type.shape)
-    low, high, interior, sizes = [0] * rank, [0] * rank, [0] * rank, [*operand.type.shape]
-    for dim, around, dilation in zip(
-        parsed.numbers.input_spatial, parsed.padding, parsed.lhs_dilation, strict=True
-    ):
-        (low[dim], high[dim]), interior[dim] = around, dilation - 1
-        spread = (sizes[dim] - 1) * dilation + 1 if sizes[dim] else 0
-        sizes[dim] = spread + sum(around)
-    is_integer = str(operand.type.element_type).startswith(("i", "ui"))
-    zero = constant(operation, resized(operand.type, []), "0" if is_integer else "0.0")
-    operation.operands[0] = inserted(
-        operation,
-        "stablehlo.pad",
-        resized(operand.type, sizes),
-        operand,
-        zero,
-        edge_padding_low=integers(operation, low),
-        edge_padding_high=integers(operation, high),
-        interior_padding=integers(operation, interior),
-    )
+    def padded(x: Any) -> Any:
+        from jax import lax
+
+        around = [(0, 0, 0)] * x.ndim
+        for dim, (low, high), dilation in zip(
+            parsed.numbers.input_spatial_dimensions,
+            parsed.padding,
+            parsed.lhs_dilation,
+            strict=True,
+        ):
+            around[dim] = (low, high, dilation - 1)
+        return lax.pad(x, x.dtype.type(0), around)
+
+    (operation.operands[0],) = computed(operation, padded, operation.operands[0])
     spatial = len(parsed.padding)
     del operation.attributes["lhs_dilation"]
     if "padding" in attributes(operation):

@@ -9,7 +9,7 @@ selection between true and false, so a region is known by what it computes.
 
 from collections.abc import Callable, Mapping
 from itertools import product
-from string import Template
+from typing import Any
 
 from ..bindings import (
     IrModule,
@@ -21,16 +21,16 @@ from ..bindings import (
     splat_value,
 )
 from ..in_place import in_place
-from ..inlining import inline_text
-from ..insertion import integer_type, resized
 from ..sharding_attributes import is_sharded
+from .expansion import expand
 
 OPERATION = "stablehlo.reduce"
 _TRUTH_TABLES: Mapping[tuple[bool, ...], tuple[str, int]] = {
-    (False, False, False, True): ("minimum", 2**31 - 1),
-    (False, True, True, True): ("maximum", -(2**31)),
+    (False, False, False, True): ("min", 2**31 - 1),
+    (False, True, True, True): ("max", -(2**31)),
 }
-"""Results for the operands 00, 01, 10 and 11: the operation of numbers, and what it starts from."""
+"""Results for the operands 00, 01, 10 and 11: the operation of numbers as JAX calls
+it, and what it starts from."""
 _OPERATIONS: Mapping[str, Callable[..., bool]] = {
     "stablehlo.and": lambda a, b: a and b,
     "stablehlo.or": lambda a, b: a or b,
@@ -43,50 +43,37 @@ _OPERATIONS: Mapping[str, Callable[..., bool]] = {
     "stablehlo.select": lambda a, b, c: b if a else c,
 }
 
-_NUMBERS = Template("""
-func.func private @reduce(%x: $full, %init: tensor<i1>) -> $rows {
-  %start = stablehlo.constant dense<$start> : tensor<i32>
-  %zero = stablehlo.constant dense<0> : $counts
-  %numbers = stablehlo.convert %x : ($full) -> $wide
-  %found = stablehlo.reduce(%numbers init: %start) applies stablehlo.$operation
-    across dimensions = [$dimensions] : ($wide, tensor<i32>) -> $counts
-  %first = stablehlo.convert %init : (tensor<i1>) -> tensor<i32>
-  %firsts = stablehlo.broadcast_in_dim %first, dims = [] : (tensor<i32>) -> $counts
-  %all = stablehlo.$operation %found, %firsts : $counts
-  %result = stablehlo.compare NE, %all, %zero : ($counts, $counts) -> $rows
-  return %result : $rows
-}
-""")
-
 
 @in_place
 def reduce_booleans_as_i32(module: IrModule) -> None:
     """Change every reduction of booleans that says whether all or any are true. Reductions
     of several operands, with dynamic shapes or with shardings stay."""
     for reduction in find_operations(module.operation, OPERATION):
-        text = _as_numbers(reduction)
-        if text is not None:
-            inline_text(reduction, text, "<reduce>")
+        as_numbers = _as_numbers(reduction)
+        if as_numbers is not None:
+            expand(reduction, as_numbers)
 
 
-def _as_numbers(reduction: IrOperation) -> str | None:
-    full, rows = reduction.operands[0].type, reduction.results[0].type
+def _as_numbers(reduction: IrOperation) -> Callable[..., Any] | None:
+    full = reduction.operands[0].type
     is_boolean = len(reduction.results) == 1 and str(full.element_type) == "i1"
-    if not is_boolean or not rows.has_static_shape or is_sharded(reduction):
+    if not is_boolean or not full.has_static_shape or is_sharded(reduction):
         return None
     row = _TRUTH_TABLES.get(truth_table(reduction) or ())
     if row is None:
         return None
-    i32 = integer_type(reduction, 32)
-    return _NUMBERS.substitute(
-        full=full,
-        rows=rows,
-        wide=resized(full, element=i32),
-        counts=resized(rows, element=i32),
-        operation=row[0],
-        start=row[1],
-        dimensions=", ".join(map(str, attributes(reduction)["dimensions"])),
-    )
+    name, start = row
+    dimensions = [*attributes(reduction)["dimensions"]]
+
+    def as_numbers(x: Any, init: Any) -> Any:
+        import numpy as np
+        from jax import lax
+
+        combine = getattr(lax, name)
+        result = lax.reduce(x.astype(np.int32), np.int32(start), combine, dimensions)
+        return combine(result, lax.broadcast(init.astype(np.int32), result.shape)) != 0
+
+    return as_numbers
 
 
 def truth_table(reduction: IrOperation) -> tuple[bool, ...] | None:

@@ -170,5 +170,5 @@ def _keeps_first_dimension(operation: IrOperation) -> bool:
 OPTIONS = switch(
     "--unmerge-batch-dimensions",
     unmerge_batch_dimensions,
-    "Keep the batch dimensions of products apart, for partitioners.",
+    "Keep the batch dimensions of products separate, for partitioners.",
 )

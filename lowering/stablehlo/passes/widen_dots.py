@@ -108,5 +108,5 @@ def _cast_to(module: IrModule) -> dict[IrValue, set[str]]:
 
 
 OPTIONS = switch(
-    "--widen-dots", widen_dots, "Let products give the f32 (or i32) that they are cast to."
+    "--widen-dots", widen_dots, "Let products return the f32 (or i32) that they are cast to."
 )

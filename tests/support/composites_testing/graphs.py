@@ -402,8 +402,7 @@ _NARROW_RULES: Mapping[str, Callable[[_Operation], _Same]] = {
     "opt-barrier": _barrier,
     "slice": _slice,
 }
-"""XLA:CPU computes these types in f32. Which roundings it leaves out depends on the instructions
-around them."""
+"""XLA:CPU computes these types in f32, and leaves out roundings that depend on the program."""
 
 
 # Protobuf

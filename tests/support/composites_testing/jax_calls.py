@@ -38,8 +38,7 @@ class TorchCall:
         return [r for r in jax.tree.leaves(results) if isinstance(r, torch.Tensor)]
 
     def on_arrays(self, function: Callable[..., Any]) -> Callable[..., list[Any]]:
-        """The same call of an entry's function, with the arguments of its operator, as a function
-        of arrays."""
+        """The same call as a function of arrays, with the arguments of the entry's operator."""
         call = getattr(function, "call_operator", lambda named: function(**named))
         return lambda *arrays: jax.tree.leaves(call(_filled(self.values, iter(arrays))))
 
@@ -141,8 +140,7 @@ def _of_operator(definition: Definition, sample: Any) -> list[TorchCall]:
 
 
 def signatures(text: str) -> list[str]:
-    """The composites of a program itself: names, versions, attributes, and types, in order of
-    their text."""
+    """The composites of a program itself: names, versions, attributes, and types, sorted."""
     module = Module.parse(text)
     return sorted(
         str((s.name, s.version, str(s.attributes), s.operands, s.results))

@@ -49,8 +49,8 @@ def grid_sampler_2d_backward(
 
     Args:
         grad_output: `[N, C, h, w]`.
-        output_mask: the gradient of the image is zero where the first is false. That of the grid
-            is always computed, as the decomposition does.
+        output_mask: the gradient of the image is zero if the first is false. The gradient of the
+            grid is always computed, as the decomposition does.
 
     Raises:
         UnsupportedCallError: as the forward.

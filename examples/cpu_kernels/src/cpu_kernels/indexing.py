@@ -23,7 +23,7 @@ def embedding_dense_backward(
 
     Args:
         grad_output: `[*indices.shape, D]`; f32, bf16 or f16.
-        indices: `[…]`, i64. One that is no row of the table is an error of the step.
+        indices: `[…]`, i64. An index that is not a row of the table is an error of the step.
 
     Returns:
         `[num_weights, D]`; the sums are in f32.

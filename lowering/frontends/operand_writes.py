@@ -19,6 +19,6 @@ def refuse_writes(operands: Sequence[torch.Tensor | None]) -> None:
     for number, operand in enumerate(operands):
         if operand is not None and torch_internals.was_written(operand):
             raise WrittenOperandError(
-                f"writes to its operand {number + 1}; a composite leaves its operands as they"
-                " are, so compute a new tensor, as with x * 2 in place of x.mul_(2)"
+                f"writes to its operand {number + 1}; a composite cannot write to its operands, so"
+                " compute a new tensor, such as x * 2 instead of x.mul_(2)"
             )

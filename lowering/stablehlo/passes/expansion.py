@@ -1,0 +1,46 @@
+"""Operations as JAX functions of their operands, a step that several passes share.
+
+JAX writes what such a function computes as StableHLO, so that a pass is as short as its formula.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ..bindings import IrOperation, IrValue, parse_text
+from ..dtypes import static_tensor
+from ..inlining import inlined
+from ..run import enable_x64, import_jax
+from ..symbols import functions
+from .flatten_calls import flatten_calls
+from .fold_data_movement import fold_data_movement
+
+
+def computed(before: IrOperation, function: Callable[..., Any], *values: IrValue) -> list[IrValue]:
+    """The results of a function of JAX arrays for values of static shapes.
+
+    Args:
+        before: the operation before which they are computed.
+
+    Raises:
+        MissingJaxError: jax is not installed.
+    """
+    jax = import_jax()
+    types = [static_tensor(str(value.type)) for value in values]
+    with enable_x64():
+        arrays = [jax.ShapeDtypeStruct(*type_) for type_ in types if type_ is not None]
+        # keep_unused: argument N of the function is value N.
+        lowered = (
+            jax.jit(function, keep_unused=True).trace(*arrays).lower(lowering_platforms=("cpu",))
+        )
+    module = parse_text(str(lowered.compiler_ir("stablehlo")), "<jax>", before.context)
+    flatten_calls.change(module)
+    fold_data_movement.change(module)
+    return inlined(before, functions(module)["main"], values)
+
+
+def expand(operation: IrOperation, function: Callable[..., Any]) -> None:
+    """Replace an operation by a function of JAX arrays, of its operands."""
+    results = computed(operation, function, *operation.operands)
+    for before, after in zip(operation.results, results, strict=True):
+        before.replace_all_uses_with(after)
+    operation.erase()
