@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         UnusableFunctionError,
     )
     from composites.intermediates import intermediate
+    from composites.operators.language_attention import paged_attention
     from composites.operators.linear_cross_entropy import linear_cross_entropy
     from lowering.activation import active, disable, enable, enabled
     from lowering.decorator import composite
@@ -68,6 +69,7 @@ __all__ = [
     "jax",
     "linear_cross_entropy",
     "nn",
+    "paged_attention",
     "stats",
     "wrap",
 ]
@@ -82,6 +84,7 @@ _HOMES = {
     "export": "lowering.export.api",
     "intermediate": "composites.intermediates",
     "linear_cross_entropy": "composites.operators.linear_cross_entropy",
+    "paged_attention": "composites.operators.language_attention",
     "wrap": "lowering.live.wrapping",
 }
 

@@ -32,6 +32,7 @@ def autoload() -> None:
         atexit.register(_warn_at_exit)
     if LOG.read() or STATS.read():
         _observe()
+    _register_with_transformers()
     if COMPILE.read():
         _compile_with_composites()
     if ALLOWLIST.read():
@@ -39,6 +40,18 @@ def autoload() -> None:
         from lowering.import_hook import after_import
 
         after_import(package().LAST_IMPORTED_MODULE, enable_allowlist)
+
+
+def _register_with_transformers() -> None:
+    """Have `attn_implementation="composites"` in transformers, once it is imported."""
+    from lowering.import_hook import after_import
+
+    def register() -> None:
+        from composites.operators import transformers_attention
+
+        transformers_attention.register()
+
+    after_import("transformers.modeling_utils", register)
 
 
 def _compile_with_composites() -> None:

@@ -573,3 +573,50 @@ def scaled_mm(dtype: torch.dtype) -> Iterator[Call]:
     for scales in ((_scales(1)[0], _scales(2)[1]), (_scales(16, 1), _scales(1, 48))):
         yield (a, b, *scales), {"out_dtype": dtype}
         yield (a, b, *scales, bias), {"out_dtype": dtype}
+
+
+def attention(dtype: torch.dtype) -> Iterator[Call]:
+    query, key, value = _cached(dtype)
+    padding = torch.arange(6).reshape(1, 1, 1, 6) > torch.tensor([-1, 1]).reshape(2, 1, 1, 1)
+    bias = _leaf(1, 4, 2, 6, dtype=dtype, seed=4)
+    yield (query, key, value), {"scale": 0.3}
+    yield (query, key, value, padding), {"scale": 0.3, "is_causal": True, "window": 2}
+    yield (query, key, value, bias), {"scale": 0.5, "is_causal": True, "softcap": 2.0}
+
+
+def sink_attention(dtype: torch.dtype) -> Iterator[Call]:
+    sinks = _leaf(4, dtype=dtype, seed=3)
+    for (query, key, value, *mask), options in attention(dtype):
+        yield (query, key, value, sinks, *mask), options
+
+
+def cached_attention(dtype: torch.dtype) -> Iterator[Call]:
+    query, key, value = _cached(dtype)
+    sinks = _leaf(4, dtype=dtype, seed=3)
+    yield (query, key, value, torch.tensor([[2, 3]])), {"scale": 0.3}
+    positions = torch.tensor([[4, 5], [0, 1]])
+    options = {"scale": 0.3, "window": 3, "softcap": 2.0}
+    yield (query, key, value, positions, sinks), options
+
+
+def paged_attention(dtype: torch.dtype) -> Iterator[Call]:
+    query = _leaf(2, 4, 8, dtype=dtype, seed=0)
+    keys, values = (_leaf(2, 5, 4, 8, dtype=dtype, seed=n) for n in (1, 2))
+    sinks = _leaf(4, dtype=dtype, seed=3)
+    lengths, pages = torch.tensor([7, 3]), torch.tensor([[3, 0], [4, 1]])
+    yield (query, keys, values, lengths, pages), {"scale": 0.3}
+    options = {"scale": 0.3, "window": 4, "softcap": 2.0}
+    yield (query, keys, values, lengths.int(), pages.int(), sinks), options
+
+
+def update_kv_cache(dtype: torch.dtype) -> Iterator[Call]:
+    _, cache, _ = _cached(dtype)
+    rows = _leaf(2, 2, 2, 8, dtype=dtype, seed=3)
+    yield (cache, 2, torch.tensor([1, 4]), rows), {}
+    yield (cache[0], 2, torch.tensor([1, 4]), cache[0, :, :, :2]), {}
+
+
+def _cached(dtype: torch.dtype) -> list[Tensor]:
+    """Two queries of four heads, and a cache of two heads with six places."""
+    sizes = (4, 2), (2, 6), (2, 6)
+    return [_leaf(2, *size, 8, dtype=dtype, seed=n) for n, size in enumerate(sizes)]

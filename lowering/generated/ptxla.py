@@ -759,6 +759,18 @@ def scaled_dot_product_attention(_lowering: EntryLowering, query: Tensor, key: T
     return _kernel(query, key, value, attn_mask)
 
 
+def update_kv_cache(_lowering: EntryLowering, self: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
+    """Lower calls as ptxla.update_kv_cache, version 1.
+
+    aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor
+    """
+    _key = (self.shape, self.dtype, dim, index.shape, index.dtype, source.shape, source.dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(self, index, source), arguments={'dim': dim})
+    )
+    return _kernel(self, index, source)
+
+
 def embedding(_lowering: EntryLowering, weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:
     """Lower calls as ptxla.embedding, version 1.
 
@@ -2030,6 +2042,7 @@ BACKEND_HOOKS = {
     'dequantize_per_channel': dequantize_per_channel,
     'choose_qparams': choose_qparams,
     'scaled_dot_product_attention': scaled_dot_product_attention,
+    'update_kv_cache': update_kv_cache,
     'embedding': embedding,
     'embedding_dense_backward': embedding_dense_backward,
     'scatter_reduce': scatter_reduce,

@@ -22,7 +22,6 @@ from composites_testing.transformer import TOKENS, Block, losses, made
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 from torch.utils.checkpoint import checkpoint
-from transformers import LlamaConfig, LlamaForCausalLM
 
 import composites
 from lowering.live import exchange
@@ -329,21 +328,6 @@ def test_sizes_that_change(dynamic: bool | None) -> None:
         result = torch.autograd.grad(run(tokens), parameters)
         torch.testing.assert_close(result, torch.autograd.grad(model(tokens), parameters))
     assert counters["stats"]["unique_graphs"] == (1 if dynamic else 2)
-
-
-def test_generation_compiles_a_prefill_and_a_decode() -> None:
-    """The second graph keeps the guards of the first one, for what caught functions read."""
-    config = LlamaConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, vocab_size=11)
-    model: Any = made(lambda: LlamaForCausalLM(config)).eval()
-    arguments: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
-    expected = model.generate(TOKENS, **arguments)
-    with composites.enabled("all"):
-        model.forward = compiled(model.forward)
-        counters.clear()
-        for _ in range(2):
-            tokens = model.generate(TOKENS, cache_implementation="static", **arguments)
-            assert torch.equal(tokens, expected)
-    assert counters["stats"]["unique_graphs"] == 2
 
 
 def test_writes_to_parts_of_inputs() -> None:

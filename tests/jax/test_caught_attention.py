@@ -373,31 +373,6 @@ def test_gradient_of_an_input_with_other_uses() -> None:
 
 
 @pytest.mark.slow
-def test_the_composite_means_all_calls() -> None:
-    """The entry computes for the merged arrays what the calls compute one by one."""
-
-    def merged(array: Any) -> Any:
-        return array.reshape(-1, *array.shape[2:])
-
-    pairs = (
-        (
-            composites.jax.cross_entropy_loss(merged(LOGITS), merged(LABELS), reduction=0),
-            merged(jax.vmap(loss)(LOGITS, LABELS)),
-        ),
-        (
-            composites.jax.dot_product_attention(*map(merged, (QUERY, KEY, VALUE))),
-            merged(jax.vmap(attention)(QUERY, KEY, VALUE)),
-        ),
-        (
-            composites.jax.dot_product_attention(*OF_ONE, is_causal=True),
-            jax.vmap(partial(attention, is_causal=True))(*OF_ONE),
-        ),
-    )
-    for found, expected in pairs:
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.slow
 def test_what_one_composite_cannot_be() -> None:
     """Keys for all calls, a bias for the whole batch of each call, and calls of calls."""
     shared = gradients(jax.vmap(attention, (0, None, None)))

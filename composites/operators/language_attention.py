@@ -1,0 +1,203 @@
+"""Attention as language models of today compute it: over a prompt, a static cache, and pages.
+
+Scores may have a bound, a window of keys, and a sink for each head; a key and value may belong to
+several heads of the query, and are not repeated for them. The rules that say which keys a query
+sees are attributes and positions, not masks of the size of the scores.
+
+`composites.operators.transformers_attention` calls these functions for models of transformers.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from composites.operators.opmath import opmath_type
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    *,
+    scale: float,
+    is_causal: bool = False,
+    window: int | None = None,
+    softcap: float | None = None,
+    dropout_p: float = 0.0,
+) -> Tensor:
+    """Attention whose last query is at the position of the last key.
+
+    The scores are `scale * query @ key`, then `softcap * tanh(scores / softcap)`. The lowest number
+    of its type is added to a score that is excluded, so that a row without any key weighs all
+    values alike. The softmax is in f32, and in f64 for f64.
+
+    Gemma Team, "Gemma 2" (2024), section 2, has bounds; Jiang et al., "Mistral 7B" (2023), section
+    2, windows.
+
+    Args:
+        query: `[N, Hq, L, E]`, floating point.
+        key: `[N, H, S, E]`; H divides Hq, and heads n * Hq / H and following ones share head n.
+        value: `[N, H, S, Ev]`.
+        attn_mask: bool (True takes part) or added to the scores; broadcast to `[N, Hq, L, S]`.
+        is_causal: query i takes part in no key behind position S - L + i.
+        window: with `is_causal`, the number of keys up to that position that it takes part in.
+        dropout_p: the probability that a weight is dropped.
+
+    Returns:
+        `[N, Hq, L, Ev]`.
+    """
+    visible = _causal(query, key, window) if is_causal else None
+    return _attend(query, key, value, visible, attn_mask, None, scale, softcap, dropout_p)
+
+
+def sink_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    sinks: Tensor,
+    attn_mask: Tensor | None = None,
+    *,
+    scale: float,
+    is_causal: bool = False,
+    window: int | None = None,
+    softcap: float | None = None,
+    dropout_p: float = 0.0,
+) -> Tensor:
+    """`attention` in which each row has one more score, the sink of its head, without a value.
+
+    Xiao et al., "Efficient Streaming Language Models with Attention Sinks" (2023); OpenAI,
+    "gpt-oss model card" (2025).
+
+    Args:
+        sinks: `[Hq]`. The other arguments are those of `attention`.
+    """
+    visible = _causal(query, key, window) if is_causal else None
+    return _attend(query, key, value, visible, attn_mask, sinks, scale, softcap, dropout_p)
+
+
+def cached_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    positions: Tensor,
+    sinks: Tensor | None = None,
+    *,
+    scale: float,
+    window: int | None = None,
+    softcap: float | None = None,
+) -> Tensor:
+    """Causal attention over a cache of which only the keys up to a position are valid.
+
+    Args:
+        query: `[N, Hq, L, E]`, floating point; often L is 1.
+        key: `[N, H, S, E]`, the cache; H divides Hq, as in `attention`.
+        value: `[N, H, S, Ev]`.
+        positions: `[N, L]` or `[1, L]`, integers: the last key that each query takes part in.
+        sinks: `[Hq]`, as in `sink_attention`.
+        window: the number of keys up to that position that a query takes part in.
+
+    Returns:
+        `[N, Hq, L, Ev]`.
+    """
+    visible = _visible(positions.unsqueeze(1), key.shape[2], window)
+    return _attend(query, key, value, visible, None, sinks, scale, softcap)
+
+
+def paged_attention(
+    query: Tensor,
+    key_pages: Tensor,
+    value_pages: Tensor,
+    lengths: Tensor,
+    page_indices: Tensor,
+    sinks: Tensor | None = None,
+    *,
+    scale: float,
+    window: int | None = None,
+    softcap: float | None = None,
+) -> Tensor:
+    """Attention of one query for each sequence, whose keys and values are in pages.
+
+    Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention"
+    (2023). Operands are those of JAX's kernel for TPUs, `paged_attention` in
+    `jax.experimental.pallas.ops.tpu`, which has the scale in the query.
+
+    Args:
+        query: `[N, Hq, E]`, floating point.
+        key_pages: `[H, pages, page size, E]`; H divides Hq, as in `attention`.
+        value_pages: `[H, pages, page size, Ev]`.
+        lengths: `[N]`, integers: the number of keys of each sequence, at least 1.
+        page_indices: `[N, M]`, integers: the pages of each sequence, in order. Those behind its
+            length are not read as keys, but must be pages too.
+        sinks: `[Hq]`, as in `sink_attention`.
+        window: the number of last keys that a query takes part in.
+
+    Returns:
+        `[N, Hq, Ev]`.
+    """
+    key, value = _gathered(key_pages, page_indices), _gathered(value_pages, page_indices)
+    visible = _visible(lengths.reshape(-1, 1, 1) - 1, key.shape[2], window)
+    attended = _attend(query.unsqueeze(2), key, value, visible, None, sinks, scale, softcap)
+    return attended.squeeze(2)
+
+
+def _gathered(pages: Tensor, page_indices: Tensor) -> Tensor:
+    """The keys or values of each sequence, `[N, H, M * page size, E]`."""
+    heads, _, _, width = pages.shape
+    chosen = pages.index_select(1, page_indices.reshape(-1))
+    chosen = chosen.reshape(heads, page_indices.shape[0], -1, width)
+    return chosen.transpose(0, 1)
+
+
+def _causal(query: Tensor, key: Tensor, window: int | None) -> Tensor:
+    length, keys = query.shape[2], key.shape[2]
+    positions = torch.arange(length, device=query.device) + (keys - length)
+    return _visible(positions, keys, window)
+
+
+def _visible(positions: Tensor, keys: int, window: int | None) -> Tensor:
+    """Whether a query at each of the positions takes part in each of the keys."""
+    last = positions.unsqueeze(-1)
+    key = torch.arange(keys, device=positions.device)
+    visible = key <= last
+    return visible if window is None else visible & (key > last - window)
+
+
+def _attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    visible: Tensor | None,
+    attn_mask: Tensor | None,
+    sinks: Tensor | None,
+    scale: float,
+    softcap: float | None,
+    dropout_p: float = 0.0,
+) -> Tensor:
+    batch, heads, length, width = query.shape
+    # The heads that share a key and value are further rows of one product.
+    shared = batch, key.shape[1], heads // key.shape[1] * length
+    scores = torch.matmul(query.reshape(*shared, width), key.transpose(2, 3)) * scale
+    if softcap is not None:
+        scores = torch.tanh(scores / softcap) * softcap
+    scores = scores.reshape(batch, heads, length, -1)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        visible = attn_mask if visible is None else visible & attn_mask
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    if visible is not None:
+        # Added, as in transformers: a row without any key has a gradient then.
+        lowest = torch.finfo(scores.dtype).min
+        scores = scores + torch.where(visible, 0.0, lowest).to(scores.dtype)
+    keys = scores.shape[-1]
+    if sinks is not None:
+        sink = sinks.reshape(1, -1, 1, 1).expand(batch, -1, length, 1)
+        scores = torch.cat([scores, sink.to(scores.dtype)], -1)
+    weights = functional.softmax(scores, -1, dtype=opmath_type(scores.dtype)).to(value.dtype)
+    weights = weights[..., :keys]
+    if dropout_p:
+        weights = functional.dropout(weights, dropout_p)
+    attended = torch.matmul(weights.reshape(*shared, keys), value)
+    return attended.reshape(batch, heads, length, -1)

@@ -1,0 +1,198 @@
+"""`attn_implementation="composites"` of transformers.
+
+transformers asks `attention_mask` for the mask of each kind of layers, and passes it to the
+attention of each layer, which is `attention_forward`. Where the mask only says that attention is
+causal, has a window, or ends within a cache, it is not made. Something small takes its place, which
+models pass on without looking into it:
+
+- None: causal attention, if the module says that it is causal, of which the last query is at the
+  position of the last key;
+- `[N, 1, 1, S]`, i8: the same, and 0 for keys that are padding. There is no padding if N is 0, and
+  only the first S keys take part;
+- `[N, 1, 2, S]`, i8: the same rows twice, and with the window that the module passes;
+- `[1, 1, L, 1]`, i64: the positions of the queries in a static cache; `[1, 1, L, 2]` has them
+  twice, and means that there is a window too.
+
+All have four dimensions, as a mask has that `generate` makes and models take as it is.
+Other masks are bool or floating point, as for PyTorch's attention.
+
+`lowering.autoload` imports this module after transformers, and calls `register`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import masking_utils, modeling_utils
+from transformers.utils import import_utils
+
+from composites.errors import InvalidCallError
+from composites.operators import language_attention
+
+NAME = "composites"
+
+
+def register() -> None:
+    """Add the implementation to those of transformers."""
+    modeling_utils.AttentionInterface.register(NAME, attention_forward)
+    masking_utils.AttentionMaskInterface.register(NAME, attention_mask)
+
+
+def attention_forward(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    softcap: float | None = None,
+    sliding_window: int | None = None,
+    s_aux: Tensor | None = None,
+    is_causal: bool | None = None,
+    position_bias: Tensor | None = None,
+    cache: Any = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Attention as transformers calls it. Arguments that only other implementations know are left
+    alone, as transformers does for PyTorch's attention.
+
+    Returns:
+        `[N, L, Hq, Ev]`, and no weights.
+    """
+    if cache is not None:
+        raise InvalidCallError('continuous batching needs another one than "composites"')
+    if query.shape[0] != key.shape[0]:  # learned queries, the same for all
+        query = query.expand(key.shape[0], -1, -1, -1)
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    mask, window = attention_mask, None
+    kind = None if mask is None else mask.dtype
+    if mask is not None and kind in _TWICE and mask.shape[_TWICE[kind]] == 2:
+        window = sliding_window
+        if window is None:
+            raise InvalidCallError(
+                f'{type(module).__name__} passes no sliding_window to its attention; use "sdpa"'
+            )
+    if mask is not None and kind == torch.int64:
+        attended = language_attention.cached_attention(
+            query, key, value, mask[:, 0, :, 0], s_aux, scale=scale, window=window, softcap=softcap
+        )
+        return attended.transpose(1, 2).contiguous(), None
+    if mask is not None and kind == torch.int8:
+        keys = mask.shape[-1]
+        key, value = key[:, :, :keys], value[:, :, :keys]
+        mask = mask[:, :, :1].to(torch.bool) if mask.shape[0] else None
+    elif mask is not None:
+        causal = False
+    if position_bias is not None:
+        bias = position_bias[..., : key.shape[2]]
+        mask = bias if mask is None else _added(bias, mask)
+    options: dict[str, Any] = {
+        "scale": scale, "is_causal": causal and (query.shape[2] > 1 or window is not None),
+        "window": window, "softcap": softcap, "dropout_p": dropout if module.training else 0.0,
+    }  # fmt: skip
+    if s_aux is None:
+        attended = language_attention.attention(query, key, value, mask, **options)
+    else:
+        attended = language_attention.sink_attention(query, key, value, s_aux, mask, **options)
+    return attended.transpose(1, 2).contiguous(), None
+
+
+_TWICE = {torch.int8: 2, torch.int64: 3}
+"""The types of what stands for masks, and the dimension that has everything twice with a window."""
+
+
+def _added(bias: Tensor, mask: Tensor) -> Tensor:
+    if mask.dtype == torch.bool:
+        return torch.where(mask, bias, torch.finfo(bias.dtype).min)
+    return bias + mask
+
+
+def attention_mask(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    q_offset: int | Tensor = 0,
+    kv_offset: int = 0,
+    mask_function: Callable[..., Any] = masking_utils.causal_mask_function,
+    attention_mask: Tensor | None = None,
+    local_size: int | None = None,
+    allow_is_causal_skip: bool = True,
+    allow_is_bidirectional_skip: bool | None = None,
+    use_vmap: bool = False,
+    device: torch.device | str = "cpu",
+    config: Any = None,
+    **kwargs: Any,
+) -> Tensor | None:
+    """What stands for a mask, or a mask; see the head of this module.
+
+    Args:
+        q_offset: the position of the first query; a tensor for a static cache.
+        kv_offset: the position of the first key.
+        attention_mask: `[N, positions]`, False for padding.
+        allow_is_bidirectional_skip: only given for attention that is not causal.
+    """
+    if local_size is None:
+        is_known = mask_function is masking_utils.causal_mask_function
+    else:
+        is_known = allow_is_bidirectional_skip is None and _is_window(local_size, config)
+    # transformers allows no skip for a token that is decoded with a static cache.
+    is_decoded = q_length == 1 and not use_vmap and not _asks_for_masks(config)
+    is_known = is_known and (allow_is_causal_skip or is_decoded)
+    is_static = isinstance(q_offset, Tensor)
+    keys = kv_length
+    if not is_static and q_offset == kv_offset == 0:
+        keys = q_length  # a prompt, for which a static cache has further places
+    if is_known:
+        end = q_offset + q_length
+        padding = _padding(attention_mask, end, kv_offset, keys)
+        if not is_static and end == kv_offset + keys:
+            has_window = local_size is not None and local_size < keys
+            if padding is None and keys == kv_length and not has_window:
+                return None
+            if padding is None:
+                padding = torch.ones(0, keys, device=device)
+            rows = padding.to(torch.int8)[:, None, None]
+            return rows.expand(-1, -1, 1 + has_window, -1)
+        if padding is None:
+            positions = torch.arange(q_length, device=device) + (q_offset - kv_offset)
+            return positions.reshape(1, 1, -1, 1).expand(-1, -1, -1, 1 if local_size is None else 2)
+    sdpa_mask: Any = masking_utils.sdpa_mask  # its annotation knows no tensor as an offset
+    mask: Tensor | None = sdpa_mask(
+        batch_size, q_length, kv_length, q_offset, kv_offset, mask_function, attention_mask,
+        local_size, allow_is_causal_skip=False, use_vmap=use_vmap, device=device,
+        allow_is_bidirectional_skip=bool(allow_is_bidirectional_skip),
+    )  # fmt: skip
+    return mask
+
+
+def _is_window(local_size: int, config: Any) -> bool:
+    """Return whether it is the size of a window, and not that of a chunk."""
+    chunk = getattr(config, "attention_chunk_size", None)
+    return local_size == getattr(config, "sliding_window", None) and chunk is None
+
+
+def _asks_for_masks(config: Any) -> bool:
+    """Return whether a model looks into its masks, and therefore allows no skip itself."""
+    return str(getattr(config, "model_type", "")).startswith(_WITH_MASKS)
+
+
+_WITH_MASKS = ("diffusion_gemma", "doge", "dots3", "mistral_large4")
+
+
+def _padding(mask: Tensor | None, end: int | Tensor, kv_offset: int, keys: int) -> Tensor | None:
+    """The keys that are not padding, `[N, keys]`, or None if all keys up to the last query are
+    known to be none."""
+    if mask is None:
+        return None
+    # Of a traced graph and of a device whose graphs are lazy, values are not known.
+    is_known = not import_utils.is_tracing(mask) and mask.device.type != "xla"
+    if is_known and mask.shape[-1] >= int(end) and bool(mask.all()):
+        return None
+    padded: Any = masking_utils.prepare_padding_mask(mask, keys, kv_offset)
+    places: Tensor = padded[:, kv_offset : kv_offset + keys]
+    return places

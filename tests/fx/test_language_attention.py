@@ -1,0 +1,135 @@
+"""`attn_implementation="composites"` beside transformers' own attention, and attention of pages."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers as hf
+from composites_testing.selection import variants
+from composites_testing.transformer import TOKENS
+from torch import Tensor
+from torch._dynamo.utils import counters
+
+import composites
+
+SIZES: dict[str, Any] = {
+    "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 8, "vocab_size": 11, "pad_token_id": 0,
+}  # fmt: skip
+WINDOW: dict[str, Any] = {**SIZES, "sliding_window": 4}
+BOTH: dict[str, Any] = {**WINDOW, "layer_types": ["sliding_attention", "full_attention"]}
+CONFIGS: dict[str, Any] = {
+    "gemma2": hf.Gemma2Config(**BOTH, attn_logit_softcapping=2.0, query_pre_attn_scalar=8),
+    "gpt_oss": hf.GptOssConfig(**BOTH, num_local_experts=4, num_experts_per_tok=2),
+    "llama": hf.LlamaConfig(**SIZES),
+    "mistral": hf.MistralConfig(**WINDOW),
+    "qwen3": hf.Qwen3Config(**SIZES),
+}
+PADDED = torch.arange(12) >= torch.tensor([[0], [3]])
+GENERATION: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None}
+
+
+def made(name: str) -> Any:
+    torch.manual_seed(0)
+    model = hf.AutoModelForCausalLM.from_config(CONFIGS[name]).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+def step(model: Any, call: Any, implementation: str, mask: Tensor | None) -> list[Tensor]:
+    """The loss, the logits, and all gradients."""
+    model.set_attn_implementation(implementation)
+    torch.manual_seed(1)
+    result = call(input_ids=TOKENS, labels=TOKENS, attention_mask=mask)
+    return [result.loss, result.logits, *torch.autograd.grad(result.loss, [*model.parameters()])]
+
+
+@variants("name", CONFIGS, fast=2)
+def test_steps_of_transformers(name: str, tmp_path: Path) -> None:
+    """Each layer is one composite in each direction, without a mask of all pairs of tokens."""
+    model = made(name)
+    for mask in (None, PADDED):
+        expected = step(model, model, "eager", mask)
+        torch.testing.assert_close(step(model, model, "composites", mask), expected)
+        with composites.enabled("all"):
+            torch._dynamo.reset()
+            folder = tmp_path / str(mask is None)
+            options: Any = {"save": folder}
+            run = torch.compile(model, backend="composites", options=options)
+            found = step(model, run, "composites", mask)
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+        kind = "sink_attention" if name == "gpt_oss" else "attention"
+        for graph, called in (("000_forward", kind), ("001_backward", f"{kind}_backward")):
+            text = (folder / graph / "program.mlir").read_text()
+            calls = re.findall(rf'stablehlo.composite "ptxla.{called}" (.*)', text)
+            assert len(calls) == 2
+            windows = ["window = 4" in call for call in calls]
+            assert sum(windows) == {"llama": 0, "qwen3": 0, "mistral": 2}.get(name, 1)
+            assert all(("softcap = 2.0" in call) == (name == "gemma2") for call in calls)
+            assert all("is_causal = true" in call and "x12x12x" not in call for call in calls)
+
+
+@variants("name", CONFIGS, fast=1)
+def test_generation_and_dropout_of_transformers(name: str) -> None:
+    model = made(name)
+    for mask in (torch.ones_like(PADDED), PADDED):
+        for cache in ("dynamic", "static"):
+            options = {**GENERATION, "cache_implementation": cache, "disable_compile": True}
+            model.set_attn_implementation("eager")
+            expected = model.generate(TOKENS, attention_mask=mask, **options)
+            model.set_attn_implementation("composites")
+            assert torch.equal(model.generate(TOKENS, attention_mask=mask, **options), expected)
+    model.train()
+    for layer in model.model.layers:
+        layer.self_attn.attention_dropout = 0.5
+    expected = step(model, model, "eager", None)
+    torch.testing.assert_close(step(model, model, "composites", None), expected)
+
+
+@pytest.mark.parametrize("implementation", ["sdpa", "composites"])
+def test_generation_compiles_a_prefill_and_a_decode(implementation: str) -> None:
+    """The second graph keeps the guards of the first one, for what caught functions read."""
+    model = made("llama")
+    options = {**GENERATION, "attention_mask": torch.ones_like(TOKENS)}
+    expected = model.generate(TOKENS, **options)
+    model.set_attn_implementation(implementation)
+    with composites.enabled("all"):
+        torch._dynamo.reset()
+        model.forward = torch.compile(model.forward, backend="composites")
+        counters.clear()
+        before = composites.stats().entries
+        for _ in range(2):
+            tokens = model.generate(TOKENS, cache_implementation="static", **options)
+            assert torch.equal(tokens, expected)
+        after = composites.stats().entries
+    assert counters["stats"]["unique_graphs"] == 2
+    cached, written = (
+        after[name].calls - (before[name].calls if name in before else 0)
+        for name in ("ptxla.cached_attention", "ptxla.update_kv_cache")
+    )
+    assert (cached > 0) == (implementation == "composites")
+    assert written
+
+
+@pytest.mark.parametrize("window", [None, 3])
+def test_pages(window: int | None) -> None:
+    """Keys and values that lie in pages, beside those in one tensor, and a sink."""
+    torch.manual_seed(0)
+    key, value = torch.randn(2, 2, 8, 4), torch.randn(2, 2, 8, 3)
+    query, sinks, pages = torch.randn(2, 4, 4), torch.randn(4), torch.tensor([[3, 0], [2, 4]])
+    lengths = torch.tensor([7, 2], dtype=torch.int32)
+    key_pages, value_pages = (torch.full((2, 5, 4, width), torch.nan) for width in (4, 3))
+    for n, m in torch.cartesian_prod(torch.arange(2), torch.arange(2)):
+        part = slice(4 * m, 4 * m + 4)
+        key_pages[:, pages[n, m]], value_pages[:, pages[n, m]] = key[n, :, part], value[n, :, part]
+    operands = (query, key_pages, value_pages, lengths, pages.int(), sinks)
+    found = composites.paged_attention(*operands, scale=0.5, window=window)
+    for n, length in enumerate(lengths.tolist()):
+        start = 0 if window is None else max(length - window, 0)
+        keys, values = (t[n, :, start:length].repeat_interleave(2, 0) for t in (key, value))
+        scores = torch.einsum("he,hse->hs", query[n], keys) * 0.5
+        weights = torch.cat([scores, sinks[:, None]], 1).softmax(1)[:, :-1]
+        torch.testing.assert_close(found[n], torch.einsum("hs,hse->he", weights, values))
