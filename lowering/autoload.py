@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import sys
+from contextlib import suppress
 from functools import wraps
 from typing import Any
 
@@ -47,9 +48,10 @@ def _register_with_transformers() -> None:
     from lowering.import_hook import after_import
 
     def register() -> None:
-        from composites.operators import transformers_attention
+        with suppress(ImportError):  # a transformers without these interfaces
+            from composites.operators import transformers_attention
 
-        transformers_attention.register()
+            transformers_attention.register()
 
     after_import("transformers.modeling_utils", register)
 
