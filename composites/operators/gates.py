@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -42,11 +43,34 @@ def swiglu(gate: Tensor, up: Tensor) -> Tensor:
     return functional.silu(gate) * up
 
 
+def geglu(gate: Tensor, up: Tensor, *, approximate: str) -> Tensor:
+    """`gelu(gate) * up`: Shazeer, "GLU Variants Improve Transformer" (2020), without biases.
+
+    Args:
+        gate, up: tensors of the same shape, floating point.
+        approximate: GELU's formula, as `torch.nn.functional.gelu` has it.
+    """
+    return functional.gelu(gate, approximate=approximate) * up
+
+
 def swiglu_of_mlp(composite: Callable[..., Tensor], module: Any, x: Tensor) -> Tensor:
     """Run a gated MLP's `forward` with its gate as the composite."""
     # The check is by name, so that transformers is only imported by models that use it.
     if type(module.act_fn).__name__ not in ("SiLU", "SiLUActivation"):
         raise UnsupportedCallError(f"the activation is {module.act_fn}")
+    return _gated_mlp(composite, module, x)
+
+
+def geglu_of_mlp(composite: Callable[..., Tensor], module: Any, x: Tensor) -> Tensor:
+    """Run the `forward` of a gated MLP with GELU, as `swiglu_of_mlp` does with SiLU."""
+    gelu = getattr(module.act_fn, "act", None)  # of transformers, maybe a functools.partial
+    if getattr(gelu, "func", gelu) is not functional.gelu:
+        raise UnsupportedCallError(f"the activation is {module.act_fn}")
+    keywords = getattr(gelu, "keywords", {"approximate": "none"})
+    return _gated_mlp(partial(composite, **keywords), module, x)
+
+
+def _gated_mlp(composite: Callable[..., Tensor], module: Any, x: Tensor) -> Tensor:
     gate, up = module.gate_proj(x), module.up_proj(x)
     try:
         gated = composite(gate, up)

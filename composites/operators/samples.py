@@ -61,6 +61,7 @@ new_gelu = of_modules("transformers.activations:NewGELUActivation")
 fast_gelu = of_modules("transformers.activations:FastGELUActivation")
 quick_gelu = of_modules("transformers.activations:QuickGELUActivation")
 relu_squared = of_modules("transformers.activations:ReLUSquaredActivation")
+xielu = of_modules("transformers.activations:XIELUActivation")
 bloom_gelu = of_modules(f"{_MODELS}.bloom.modeling_bloom:BloomGelu")
 llama_rms_norm = of_modules(f"{_MODELS}.llama.modeling_llama:LlamaRMSNorm", 8, eps=1e-5)
 t5_rms_norm = of_modules(f"{_MODELS}.t5.modeling_t5:T5LayerNorm", 8, eps=1e-5)
@@ -78,11 +79,16 @@ def rms_norm_gated(dtype: torch.dtype) -> Iterator[Call]:
         yield (norm, x, _leaf(*x.shape, dtype=dtype, seed=9)), {}
 
 
-def swiglu(dtype: torch.dtype) -> Iterator[Call]:
+def swiglu(dtype: torch.dtype, *activations: str) -> Iterator[Call]:
     sizes = {"hidden_size": 8, "intermediate_size": 16, "num_attention_heads": 2}
-    for seed, shape in enumerate(((2, 3, 8), (4, 8))):
-        module = _part("llama", "Llama", "MLP", **sizes).to(dtype)
-        yield (module, _leaf(*shape, dtype=dtype, seed=seed)), {}
+    for activation in activations or ("silu",):
+        for seed, shape in enumerate(((2, 3, 8), (4, 8))):
+            module = _part("llama", "Llama", "MLP", **sizes, hidden_act=activation).to(dtype)
+            yield (module, _leaf(*shape, dtype=dtype, seed=seed)), {}
+
+
+def geglu(dtype: torch.dtype) -> Iterator[Call]:
+    yield from swiglu(dtype, "gelu_pytorch_tanh", "gelu")
 
 
 def weight_norm(dtype: torch.dtype) -> Iterator[Call]:
@@ -216,6 +222,26 @@ def chunk_scan(dtype: torch.dtype) -> Iterator[Call]:
     for chunk_size in (4, 2):  # 4 does not divide the length
         yield (*arguments, chunk_size), {**named, "dt_limit": (0.0, 1.0)}
     yield (*arguments, 3), {"return_final_states": True}
+
+
+def lightning_attention(dtype: torch.dtype) -> Iterator[Call]:
+    sizes = {"hidden_size": 8, "num_attention_heads": 2, "head_dim": 4, "block_size": 2}
+    module = _part("minimax", "MiniMax", "LightningAttention", 0, **sizes).to(dtype)
+    for seed, length in enumerate((3, 4)):  # 2 does not divide 3
+        x, mask = _leaf(2, length, 8, dtype=dtype, seed=seed), torch.ones(2, length)
+        yield (module, x), {"position_embeddings": None, "attention_mask": mask if seed else None}
+
+
+def gated_delta_rule(dtype: torch.dtype) -> Iterator[Call]:
+    leaf = partial(_leaf, dtype=dtype)
+    gate = (-_random(2, 3, 4, dtype=dtype, seed=3).abs()).requires_grad_()
+    of_values = (leaf(2, 3, 4, 6, seed=2), gate, leaf(2, 3, 4, seed=4))
+    for groups, normalized in ((2, True), (4, False)):  # 4 value heads
+        query, key = (leaf(2, 3, groups, 5, seed=n) for n in range(2))
+        named = {"chunk_size": 2, "use_qk_l2norm_in_kernel": normalized}
+        yield (query, key, *of_values), named
+    state = _leaf(2, 4, 5, 6, dtype=torch.float32, seed=5)
+    yield (query, key, *of_values, 4, state), {"output_final_state": True}
 
 
 def rnn_scan(dtype: torch.dtype) -> Iterator[Call]:

@@ -54,7 +54,7 @@ def causal_conv1d_fn(
     **kwargs: Any,
 ) -> Tensor:
     """Adapt `causal_conv1d_fn` of transformers, where no further keyword changes the result."""
-    _check_not_packed(kwargs)
+    check_not_packed(kwargs)
     if activation is not None and activation not in _ACTIVATIONS:
         raise UnsupportedCallError(f"the activation is {activation}")
     return composite(hidden_states, weight, bias, activation=activation)
@@ -132,7 +132,7 @@ def mamba_selective_scan(
     The two other ways to compute it add in another order. transformers takes the associative scan
     in graphs of torch.compile only.
     """
-    _check_not_packed(kwargs)
+    check_not_packed(kwargs)
     if use_mambapy or (use_associative_scan and torch.compiler.is_compiling()):
         raise UnsupportedCallError("the scan is not computed step by step")
     result, state = composite(
@@ -234,7 +234,7 @@ def mamba2_chunk_scan(
     **kwargs: Any,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Adapt `mamba2_chunk_scan` of transformers, where no further keyword changes the result."""
-    _check_not_packed(kwargs)
+    check_not_packed(kwargs)
     result, last = composite(
         hidden_states,
         dt,
@@ -251,7 +251,7 @@ def mamba2_chunk_scan(
     return (result, last) if return_final_states else result
 
 
-def _check_not_packed(keywords: Mapping[str, Any]) -> None:
+def check_not_packed(keywords: Mapping[str, Any]) -> None:
     """Leave packed sequences to the function, which raises its own error."""
     for name in ("cu_seqlens", "seq_idx"):
         if keywords.get(name) is not None:

@@ -156,6 +156,15 @@ def weight_norm_backward(
     return aten._weight_norm_differentiable_backward(grad_w, saved_v, saved_g, norms, dim)
 
 
+def solve_triangular(
+    self: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Tensor:
+    if not left:
+        transposed = solve_triangular(self.mT, B.mT, upper=not upper, unitriangular=unitriangular)
+        return transposed.mT
+    return aten.triangular_solve(B, self, upper, False, unitriangular)[0]
+
+
 DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
     {
         aten.exp2.default: exp2,
@@ -167,6 +176,7 @@ DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
         aten.unfold_copy.default: unfold,
         aten._weight_norm_interface_backward.default: weight_norm_backward,
         aten.scatter_reduce.two: scatter_reduce,
+        aten.linalg_solve_triangular.default: solve_triangular,
         aten.masked_scatter.default: masked_scatter,
         aten.masked_scatter_backward.default: masked_scatter_backward,
         aten.median.dim: median,

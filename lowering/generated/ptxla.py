@@ -51,6 +51,30 @@ def gelu_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor, *
     return _kernel(grad_output, self)
 
 
+def relu(_lowering: EntryLowering, self: Tensor) -> Any:
+    """Lower calls as ptxla.relu, version 1.
+
+    aten::relu(Tensor self) -> Tensor
+    """
+    _key = (self.shape, self.dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(self,), arguments={})
+    )
+    return _kernel(self)
+
+
+def relu_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor, threshold: Number) -> Any:
+    """Lower calls as ptxla.relu_backward, version 1.
+
+    aten::threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor
+    """
+    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _key_of(threshold))
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        CallSpec(_lowering.form, _key, operands=(grad_output, self), arguments={'threshold': threshold})
+    )
+    return _kernel(grad_output, self)
+
+
 def silu(_lowering: EntryLowering, self: Tensor) -> Any:
     """Lower calls as ptxla.silu, version 1.
 
@@ -1486,6 +1510,19 @@ def swiglu_function(_composite: CompositeFunction, gate: Tensor, up: Tensor) -> 
     ))
 
 
+def geglu_function(_composite: CompositeFunction, gate: Tensor, up: Tensor, *, approximate: str) -> Any:
+    """Take calls of a function as ptxla.geglu.
+
+    composites.operators.gates:geglu(gate: 'Tensor', up: 'Tensor', *, approximate: 'str') -> 'Tensor'
+    """
+    return _composite(CallSpec(
+        _composite.definition.form,
+        key=(_tensor_key(gate), _tensor_key(up), _value_key(approximate)),
+        operands=(gate, up),
+        arguments={'approximate': approximate},
+    ))
+
+
 def batch_norm_training_function(_composite: CompositeFunction, input: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None, bias: Tensor | None, *, momentum: float, eps: float) -> Any:
     """Take calls of a function as ptxla.batch_norm_training.
 
@@ -1681,6 +1718,19 @@ def relative_position_bias_function(_composite: CompositeFunction, relative_posi
     ))
 
 
+def patch_rotary_embedding_function(_composite: CompositeFunction, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> Any:
+    """Take calls of a function as ptxla.patch_rotary_embedding.
+
+    composites.operators.rotary:patch_rotary_embedding(q: 'Tensor', k: 'Tensor', cos: 'Tensor', sin: 'Tensor') -> 'tuple[Tensor, Tensor]'
+    """
+    return _composite(CallSpec(
+        _composite.definition.form,
+        key=(_tensor_key(q), _tensor_key(k), _tensor_key(cos), _tensor_key(sin)),
+        operands=(q, k, cos, sin),
+        arguments={},
+    ))
+
+
 def embedding_bag_function(_composite: CompositeFunction, weight: Tensor, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None, *, mode: str, include_last_offset: bool, padding_idx: int | None) -> Any:
     """Take calls of a function as ptxla.embedding_bag.
 
@@ -1821,6 +1871,32 @@ def wkv_function(_composite: CompositeFunction, time_decay: Tensor, time_first: 
         key=(_tensor_key(time_decay), _tensor_key(time_first), _tensor_key(key), _tensor_key(value)),
         operands=(time_decay, time_first, key, value),
         arguments={},
+    ))
+
+
+def lightning_attention_function(_composite: CompositeFunction, query: Tensor, key: Tensor, value: Tensor, slope_rate: Tensor, query_decay: Tensor, key_decay: Tensor, diagonal_decay: Tensor) -> Any:
+    """Take calls of a function as ptxla.lightning_attention.
+
+    composites.operators.linear_attention:lightning_attention(query: 'Tensor', key: 'Tensor', value: 'Tensor', slope_rate: 'Tensor', query_decay: 'Tensor', key_decay: 'Tensor', diagonal_decay: 'Tensor') -> 'Values'
+    """
+    return _composite(CallSpec(
+        _composite.definition.form,
+        key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(slope_rate), _tensor_key(query_decay), _tensor_key(key_decay), _tensor_key(diagonal_decay)),
+        operands=(query, key, value, slope_rate, query_decay, key_decay, diagonal_decay),
+        arguments={},
+    ))
+
+
+def gated_delta_rule_function(_composite: CompositeFunction, query: Tensor, key: Tensor, value: Tensor, g: Tensor, beta: Tensor, initial_state: Tensor | None = None, *, chunk_size: int, use_qk_l2norm: bool) -> Any:
+    """Take calls of a function as ptxla.gated_delta_rule.
+
+    composites.operators.linear_attention:gated_delta_rule(query: 'Tensor', key: 'Tensor', value: 'Tensor', g: 'Tensor', beta: 'Tensor', initial_state: 'Tensor | None' = None, *, chunk_size: 'int', use_qk_l2norm: 'bool') -> 'Values'
+    """
+    return _composite(CallSpec(
+        _composite.definition.form,
+        key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(g), _tensor_key(beta), _tensor_key(initial_state), _value_key(chunk_size), _value_key(use_qk_l2norm)),
+        operands=(query, key, value, g, beta, initial_state),
+        arguments={'chunk_size': chunk_size, 'use_qk_l2norm': use_qk_l2norm},
     ))
 
 
@@ -1983,6 +2059,8 @@ def clip_grad_norm_function(_composite: CompositeFunction, grads: list[Tensor], 
 BACKEND_HOOKS = {
     'gelu': gelu,
     'gelu_backward': gelu_backward,
+    'relu': relu,
+    'relu_backward': relu_backward,
     'silu': silu,
     'silu_backward': silu_backward,
     'hardswish': hardswish,
@@ -2105,6 +2183,7 @@ FUNCTION_HOOKS = {
     'quick_gelu': quick_gelu_function,
     'relu_squared': relu_squared_function,
     'swiglu': swiglu_function,
+    'geglu': geglu_function,
     'batch_norm_training': batch_norm_training_function,
     'instance_norm': instance_norm_function,
     'llama_rms_norm': llama_rms_norm_function,
@@ -2120,6 +2199,7 @@ FUNCTION_HOOKS = {
     'attention_with_sinks': attention_with_sinks_function,
     'scaled_attention': scaled_attention_function,
     'relative_position_bias': relative_position_bias_function,
+    'patch_rotary_embedding': patch_rotary_embedding_function,
     'embedding_bag': embedding_bag_function,
     'index': index_function,
     'lstm_cell': lstm_cell_function,
@@ -2131,6 +2211,8 @@ FUNCTION_HOOKS = {
     'chunk_scan': chunk_scan_function,
     'rnn_scan': rnn_scan_function,
     'wkv': wkv_function,
+    'lightning_attention': lightning_attention_function,
+    'gated_delta_rule': gated_delta_rule_function,
     'top_k_routing': top_k_routing_function,
     'experts': experts_function,
     'gpt_oss_experts': gpt_oss_experts_function,
