@@ -140,10 +140,7 @@ def gated_delta_rule(
     within = (query @ key.transpose(-1, -2)) * decay
     decayed_key = weighted_key * summed.exp().unsqueeze(-1)
     # What a chunk adds, and what of it the state before has already, is the solution of a system.
-    proposed, known = (
-        torch.linalg.solve_triangular(system, x, upper=False, unitriangular=True)
-        for x in (weighted_value, decayed_key)
-    )
+    proposed, known = (_solution(system, x) for x in (weighted_value, decayed_key))
 
     state = _state_before(initial_state, proposed, key)
     query = query * summed.exp().unsqueeze(-1)
@@ -164,6 +161,12 @@ def _by_heads(tensor: Tensor) -> Tensor:
 
 def _normalized(tensor: Tensor) -> Tensor:
     return tensor * torch.rsqrt((tensor * tensor).sum(dim=-1, keepdim=True) + 1e-6)
+
+
+def _solution(system: Tensor, values: Tensor) -> Tensor:
+    if values.device.type == "xla":  # torch_xla lowers only the operator that was before the other
+        return torch.triangular_solve(values, system, upper=False, unitriangular=True)[0]
+    return torch.linalg.solve_triangular(system, values, upper=False, unitriangular=True)
 
 
 def _state_before(initial_state: Tensor | None, value: Tensor, key: Tensor) -> Tensor:

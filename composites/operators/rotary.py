@@ -16,15 +16,19 @@ def patch_rotary_embedding(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tu
         q, k: `[N, H, L, C]`, floating point.
         cos, sin: `[P, C]`, for the last P of L positions.
     """
-    prefix = q.shape[-2] - sin.shape[-2]
+    patches = sin.shape[-2]
+    return _rotated(q, patches, cos, sin), _rotated(k, patches, cos, sin)
 
-    def rotated(x: Tensor) -> Tensor:
-        first, patches = x.split((prefix, sin.shape[-2]), dim=-2)
-        half = patches.shape[-1] // 2
-        turned = torch.cat((-patches[..., half:], patches[..., :half]), dim=-1)
-        return torch.cat((first, (patches * cos) + (turned * sin)), dim=-2)
 
-    return rotated(q), rotated(k)
+def _rotated(x: Tensor, patches: int, cos: Tensor, sin: Tensor) -> Tensor:
+    prefix, last = x.split((x.shape[-2] - patches, patches), dim=-2)
+    rotated = (last * cos) + (_half_turned(last) * sin)
+    return torch.cat((prefix, rotated), dim=-2)
+
+
+def _half_turned(x: Tensor) -> Tensor:
+    first, second = x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]
+    return torch.cat((-second, first), dim=-1)
 
 
 def patch_rotary_embedding_of_function(

@@ -79,6 +79,11 @@ def rms_norm_gated(dtype: torch.dtype) -> Iterator[Call]:
         yield (norm, x, _leaf(*x.shape, dtype=dtype, seed=9)), {}
 
 
+def relu_backward(dtype: torch.dtype) -> Iterator[Call]:
+    for threshold in (0, 0.5):  # the second one is left to stock
+        yield (_random(2, 3, dtype=dtype), _random(2, 3, dtype=dtype, seed=1), threshold), {}
+
+
 def swiglu(dtype: torch.dtype, *activations: str) -> Iterator[Call]:
     sizes = {"hidden_size": 8, "intermediate_size": 16, "num_attention_heads": 2}
     for activation in activations or ("silu",):
@@ -127,6 +132,12 @@ def relative_position_bias(dtype: torch.dtype) -> Iterator[Call]:
     table = bias.relative_position_bias_table
     table.data = _random(*table.shape, dtype=dtype, seed=0)
     yield (bias,), {}
+
+
+def patch_rotary_embedding(dtype: torch.dtype) -> Iterator[Call]:
+    q, k = (_leaf(2, 4, 5, 8, dtype=dtype, seed=n) for n in range(2))
+    for patches in (3, 5):
+        yield (q, k, *(_random(patches, 8, dtype=dtype, seed=n) for n in (2, 3))), {}
 
 
 def index(dtype: torch.dtype) -> Iterator[Call]:

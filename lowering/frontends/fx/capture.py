@@ -428,6 +428,8 @@ def _on_meta(value: Any) -> Any:
 
 def _same(func: Any, tensor: Any, memory_format: Any) -> TracedTensor:
     described = func(tensor.described) if isinstance(tensor, TracedTensor) else tensor.to("meta")
+    if memory_format is torch.contiguous_format:  # views of it depend on its strides
+        described = described.contiguous()
     if memory_format not in _CHANNELS_LAST:
         return TracedTensor(described, _node_of(tensor))
     made: TracedTensor = node(func, (tensor,), {}, described)
