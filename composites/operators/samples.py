@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -69,6 +70,14 @@ olmo2_rms_norm = of_modules(f"{_MODELS}.olmo2.modeling_olmo2:Olmo2RMSNorm", 8, e
 gemma_rms_norm = of_modules(f"{_MODELS}.gemma.modeling_gemma:GemmaRMSNorm", 8, eps=1e-5)
 weightless_rms_norm = of_modules(f"{_MODELS}.llama4.modeling_llama4:Llama4TextL2Norm", eps=1e-5)
 cohere_layer_norm = of_modules(f"{_MODELS}.cohere.modeling_cohere:CohereLayerNorm", 8, eps=1e-5)
+deberta_layer_norm = of_modules(f"{_MODELS}.deberta.modeling_deberta:DebertaLayerNorm", 8, 1e-5)
+global_response_norm = of_modules(
+    f"{_MODELS}.convnextv2.modeling_convnextv2:ConvNextV2GRN", 8, shapes=((2, 3, 3, 8),)
+)
+layer_scale = of_modules(
+    f"{_MODELS}.dinov2.modeling_dinov2:Dinov2LayerScale",
+    SimpleNamespace(hidden_size=8, layerscale_value=1.0),
+)
 drop_path = of_modules(f"{_MODELS}.swin.modeling_swin:SwinDropPath", 0.3)
 
 
