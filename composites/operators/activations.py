@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 
 def new_gelu(input: Tensor) -> Tensor:
@@ -53,6 +54,30 @@ def relu_squared(input: Tensor) -> Tensor:
         input: any shape, floating point.
     """
     return torch.square(torch.relu(input))
+
+
+def xielu(input: Tensor, alpha_p: Tensor, alpha_n: Tensor, beta: Tensor, eps: Tensor) -> Tensor:
+    """The integral of ELU, with trained slopes: Huang and Schlag, "xIELU" (2024).
+
+    With `a = softplus(alpha_p)` and `b = beta + softplus(alpha_n)`, it is `a x^2 + beta x` above
+    zero, and elsewhere `b (exp(min(x, eps)) - 1 - x) + beta x`.
+
+    Args:
+        input: any shape, floating point.
+        alpha_p, alpha_n: `[1]`.
+        beta, eps: numbers.
+    """
+    above, below = functional.softplus(alpha_p), beta + functional.softplus(alpha_n)
+    return torch.where(
+        input > 0,
+        above * input * input + beta * input,
+        (torch.expm1(torch.min(input, eps)) - input) * below + beta * input,
+    )
+
+
+def xielu_of_module(composite: Callable[..., Tensor], module: Any, x: Tensor) -> Tensor:
+    """Adapt `XIELUActivation._xielu_python` to the composite's operands."""
+    return composite(x, module.alpha_p, module.alpha_n, module.beta, module.eps)
 
 
 def bloom_gelu(input: Tensor) -> Tensor:

@@ -107,6 +107,57 @@ def gemma_of_module(composite: Callable[..., Tensor], module: Any, x: Tensor) ->
     return composite(x, weight, normalized_shape=list(weight.shape), eps=module.eps)
 
 
+def deberta_layer_norm(input: Tensor, weight: Tensor, bias: Tensor, *, eps: float) -> Tensor:
+    """The layer norm over the last dimension, in f32, with the roundings of DeBERTa: the normalized
+    value is rounded to the dtype of `input` before `weight` and `bias`.
+
+    Args:
+        input: any shape `[…, C]`, floating point.
+        weight, bias: `[C]`.
+    """
+    wide = input.float()
+    mean = wide.mean(-1, keepdim=True)
+    variance = (wide - mean).pow(2).mean(-1, keepdim=True)
+    return weight * ((wide - mean) / torch.sqrt(variance + eps)).to(input.dtype) + bias
+
+
+def deberta_of_module(composite: Callable[..., Tensor], module: Any, x: Tensor) -> Tensor:
+    """Adapt `DebertaLayerNorm.forward`."""
+    return composite(x, module.weight, module.bias, eps=module.variance_epsilon)
+
+
+def global_response_norm(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Channels by the norm of each: Woo et al., "ConvNeXt V2" (2023), section 3.
+
+    Args:
+        input: `[N, H, W, C]`, floating point.
+        weight, bias: `[1, 1, 1, C]`.
+    """
+    norms = torch.linalg.vector_norm(input, ord=2, dim=(1, 2), keepdim=True)
+    relative = norms / (norms.mean(dim=-1, keepdim=True) + 1e-6)
+    return weight * (input * relative) + bias + input
+
+
+def response_norm_of_module(composite: Callable[..., Tensor], module: Any, x: Tensor) -> Tensor:
+    """Adapt `ConvNextV2GRN.forward`."""
+    return composite(x, module.weight, module.bias)
+
+
+def layer_scale(input: Tensor, scale: Tensor) -> Tensor:
+    """Each channel times its scale: Touvron et al., "Going Deeper with Image Transformers" (2021).
+
+    Args:
+        input: any shape `[…, C]`, floating point.
+        scale: `[C]`.
+    """
+    return input * scale
+
+
+def scale_of_module(composite: Callable[..., Tensor], module: Any, x: Tensor) -> Tensor:
+    """Adapt `Dinov2LayerScale.forward`."""
+    return composite(x, module.lambda1)
+
+
 def reciprocal_root(wide: Tensor, eps: float) -> Tensor:
     """`1 / sqrt(mean(wide^2) + eps)` over the last dimension, which stays."""
     return torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)

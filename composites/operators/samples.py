@@ -88,11 +88,6 @@ def rms_norm_gated(dtype: torch.dtype) -> Iterator[Call]:
         yield (norm, x, _leaf(*x.shape, dtype=dtype, seed=9)), {}
 
 
-def relu_backward(dtype: torch.dtype) -> Iterator[Call]:
-    for threshold in (0, 0.5):  # the second one is left to stock
-        yield (_random(2, 3, dtype=dtype), _random(2, 3, dtype=dtype, seed=1), threshold), {}
-
-
 def swiglu(dtype: torch.dtype, *activations: str) -> Iterator[Call]:
     sizes = {"hidden_size": 8, "intermediate_size": 16, "num_attention_heads": 2}
     for activation in activations or ("silu",):

@@ -63,8 +63,8 @@ def relu(_lowering: EntryLowering, self: Tensor) -> Any:
     return _kernel(self)
 
 
-def relu_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor, threshold: Number) -> Any:
-    """Lower calls as ptxla.relu_backward, version 1.
+def threshold_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor, threshold: Number) -> Any:
+    """Lower calls as ptxla.threshold_backward, version 1.
 
     aten::threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor
     """
@@ -1497,6 +1497,19 @@ def relu_squared_function(_composite: CompositeFunction, input: Tensor) -> Any:
     ))
 
 
+def xielu_function(_composite: CompositeFunction, input: Tensor, alpha_p: Tensor, alpha_n: Tensor, beta: Tensor, eps: Tensor) -> Any:
+    """Take calls of a function as ptxla.xielu.
+
+    composites.operators.activations:xielu(input: 'Tensor', alpha_p: 'Tensor', alpha_n: 'Tensor', beta: 'Tensor', eps: 'Tensor') -> 'Tensor'
+    """
+    return _composite(CallSpec(
+        _composite.definition.form,
+        key=(_tensor_key(input), _tensor_key(alpha_p), _tensor_key(alpha_n), _tensor_key(beta), _tensor_key(eps)),
+        operands=(input, alpha_p, alpha_n, beta, eps),
+        arguments={},
+    ))
+
+
 def swiglu_function(_composite: CompositeFunction, gate: Tensor, up: Tensor) -> Any:
     """Take calls of a function as ptxla.swiglu.
 
@@ -1637,6 +1650,45 @@ def cohere_layer_norm_function(_composite: CompositeFunction, input: Tensor, wei
         key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
         operands=(input, weight),
         arguments={'normalized_shape': normalized_shape, 'eps': eps},
+    ))
+
+
+def deberta_layer_norm_function(_composite: CompositeFunction, input: Tensor, weight: Tensor, bias: Tensor, *, eps: float) -> Any:
+    """Take calls of a function as ptxla.deberta_layer_norm.
+
+    composites.operators.norms:deberta_layer_norm(input: 'Tensor', weight: 'Tensor', bias: 'Tensor', *, eps: 'float') -> 'Tensor'
+    """
+    return _composite(CallSpec(
+        _composite.definition.form,
+        key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _value_key(eps)),
+        operands=(input, weight, bias),
+        arguments={'eps': eps},
+    ))
+
+
+def global_response_norm_function(_composite: CompositeFunction, input: Tensor, weight: Tensor, bias: Tensor) -> Any:
+    """Take calls of a function as ptxla.global_response_norm.
+
+    composites.operators.norms:global_response_norm(input: 'Tensor', weight: 'Tensor', bias: 'Tensor') -> 'Tensor'
+    """
+    return _composite(CallSpec(
+        _composite.definition.form,
+        key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias)),
+        operands=(input, weight, bias),
+        arguments={},
+    ))
+
+
+def layer_scale_function(_composite: CompositeFunction, input: Tensor, scale: Tensor) -> Any:
+    """Take calls of a function as ptxla.layer_scale.
+
+    composites.operators.norms:layer_scale(input: 'Tensor', scale: 'Tensor') -> 'Tensor'
+    """
+    return _composite(CallSpec(
+        _composite.definition.form,
+        key=(_tensor_key(input), _tensor_key(scale)),
+        operands=(input, scale),
+        arguments={},
     ))
 
 
@@ -2060,7 +2112,7 @@ BACKEND_HOOKS = {
     'gelu': gelu,
     'gelu_backward': gelu_backward,
     'relu': relu,
-    'relu_backward': relu_backward,
+    'threshold_backward': threshold_backward,
     'silu': silu,
     'silu_backward': silu_backward,
     'hardswish': hardswish,
@@ -2182,6 +2234,7 @@ FUNCTION_HOOKS = {
     'bloom_gelu_backward': bloom_gelu_backward_function,
     'quick_gelu': quick_gelu_function,
     'relu_squared': relu_squared_function,
+    'xielu': xielu_function,
     'swiglu': swiglu_function,
     'geglu': geglu_function,
     'batch_norm_training': batch_norm_training_function,
@@ -2193,6 +2246,9 @@ FUNCTION_HOOKS = {
     'weightless_rms_norm': weightless_rms_norm_function,
     'rms_norm_gated': rms_norm_gated_function,
     'cohere_layer_norm': cohere_layer_norm_function,
+    'deberta_layer_norm': deberta_layer_norm_function,
+    'global_response_norm': global_response_norm_function,
+    'layer_scale': layer_scale_function,
     'frozen_batch_norm': frozen_batch_norm_function,
     'drop_path': drop_path_function,
     'eager_attention': eager_attention_function,
