@@ -107,25 +107,6 @@ def gemma_of_module(composite: Callable[..., Tensor], module: Any, x: Tensor) ->
     return composite(x, weight, normalized_shape=list(weight.shape), eps=module.eps)
 
 
-def deberta_layer_norm(input: Tensor, weight: Tensor, bias: Tensor, *, eps: float) -> Tensor:
-    """The layer norm over the last dimension, in f32, with the roundings of DeBERTa: the normalized
-    value is rounded to the dtype of `input` before `weight` and `bias`.
-
-    Args:
-        input: any shape `[…, C]`, floating point.
-        weight, bias: `[C]`.
-    """
-    wide = input.float()
-    mean = wide.mean(-1, keepdim=True)
-    variance = (wide - mean).pow(2).mean(-1, keepdim=True)
-    return weight * ((wide - mean) / torch.sqrt(variance + eps)).to(input.dtype) + bias
-
-
-def deberta_of_module(composite: Callable[..., Tensor], module: Any, x: Tensor) -> Tensor:
-    """Adapt `DebertaLayerNorm.forward`."""
-    return composite(x, module.weight, module.bias, eps=module.variance_epsilon)
-
-
 def global_response_norm(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Channels by the norm of each: Woo et al., "ConvNeXt V2" (2023), section 3.
 

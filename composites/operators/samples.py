@@ -70,7 +70,6 @@ olmo2_rms_norm = of_modules(f"{_MODELS}.olmo2.modeling_olmo2:Olmo2RMSNorm", 8, e
 gemma_rms_norm = of_modules(f"{_MODELS}.gemma.modeling_gemma:GemmaRMSNorm", 8, eps=1e-5)
 weightless_rms_norm = of_modules(f"{_MODELS}.llama4.modeling_llama4:Llama4TextL2Norm", eps=1e-5)
 cohere_layer_norm = of_modules(f"{_MODELS}.cohere.modeling_cohere:CohereLayerNorm", 8, eps=1e-5)
-deberta_layer_norm = of_modules(f"{_MODELS}.deberta.modeling_deberta:DebertaLayerNorm", 8, 1e-5)
 global_response_norm = of_modules(
     f"{_MODELS}.convnextv2.modeling_convnextv2:ConvNextV2GRN", 8, shapes=((2, 3, 3, 8),)
 )

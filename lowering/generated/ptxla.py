@@ -1653,19 +1653,6 @@ def cohere_layer_norm_function(_composite: CompositeFunction, input: Tensor, wei
     ))
 
 
-def deberta_layer_norm_function(_composite: CompositeFunction, input: Tensor, weight: Tensor, bias: Tensor, *, eps: float) -> Any:
-    """Take calls of a function as ptxla.deberta_layer_norm.
-
-    composites.operators.norms:deberta_layer_norm(input: 'Tensor', weight: 'Tensor', bias: 'Tensor', *, eps: 'float') -> 'Tensor'
-    """
-    return _composite(CallSpec(
-        _composite.definition.form,
-        key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _value_key(eps)),
-        operands=(input, weight, bias),
-        arguments={'eps': eps},
-    ))
-
-
 def global_response_norm_function(_composite: CompositeFunction, input: Tensor, weight: Tensor, bias: Tensor) -> Any:
     """Take calls of a function as ptxla.global_response_norm.
 
@@ -2246,7 +2233,6 @@ FUNCTION_HOOKS = {
     'weightless_rms_norm': weightless_rms_norm_function,
     'rms_norm_gated': rms_norm_gated_function,
     'cohere_layer_norm': cohere_layer_norm_function,
-    'deberta_layer_norm': deberta_layer_norm_function,
     'global_response_norm': global_response_norm_function,
     'layer_scale': layer_scale_function,
     'frozen_batch_norm': frozen_batch_norm_function,

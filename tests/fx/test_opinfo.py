@@ -248,7 +248,7 @@ OTHER_BITS: dict[str, str] = {
     **_named(
         "the operations are the same; XLA:CPU fuses them in another way, or folds constants of the"
         " sample in another order",
-        "avg_pool2d", "avg_pool2d_backward", "deberta_layer_norm", "gptj_rotary_embedding",
+        "avg_pool2d", "avg_pool2d_backward", "gptj_rotary_embedding",
     ),
 }  # fmt: skip
 """Entries whose programs may have other bits than those without them, and why. All others, of
