@@ -14,7 +14,7 @@ import composites
 from composites.registry.builtin import builtin_registry_path
 from lowering.cli.app import app
 from lowering.cli.output import print_table
-from lowering.cli.watch import WatchedGraph, Watched, composites_table
+from lowering.cli.watch import Watched, WatchedGraph, composites_table
 from lowering.stablehlo import COMMAND_LINE, Module, inspect
 from lowering.stats.data import Stats
 
