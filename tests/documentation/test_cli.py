@@ -93,9 +93,7 @@ def test_mistakes_in_arguments_have_exit_code_2() -> None:
     wrong = [
         *(["nosuch"], ["list", "--nope"], ["lower", block], ["init", "9"]),
         ["lower", block, "-o", "out.mlir", "--target", "nope"],
-        ["lower", block, "-o", "out.mlir", "--custom-call", "acme.tanh"],
         ["inspect", block, "--casts", "--against", "some.lock"],
-        ["compare", block, "--bind", "acme.twice"],
         ["verify", "--dtypes", "f99"],
         ["export", "model.py:net", "-o", "out", "--mesh", "4"],
     ]
