@@ -24,7 +24,7 @@ from lowering.frontends import jax_dumps
 from lowering.frontends.chosen import dumping_to, read_dump
 from lowering.stablehlo import Module, Report, inspect
 from lowering.stablehlo.inspection.table import readable_value
-from lowering.stats.data import Stats, read_stats
+from lowering.stats.data import Checks, Stats, read_stats
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +155,21 @@ def decompositions_table(stats: Stats) -> Table | None:
             cells = (Text(name), Text(decomposition), str(calls), Text("; ".join(reasons)))
             table.add_row(*cells)
     return table if table.row_count else None
+
+
+def checks_table(checks: Checks) -> Table:
+    """One row for each kernel and each alternative that was checked."""
+    columns = (
+        *texts("composite", "kernel", "verdict"),
+        *numbers("calls", "wrong", "error", "allowed"),
+    )
+    table = Table(*columns, title="kernels beside the decompositions that they replace")
+    for row in checks.rows:
+        error = "failed" if row.error is None else f"{row.error:.1e}"
+        cells = (Text(row.composite), Text(row.kernel), "wrong" if row.wrong else "right")
+        table.add_row(*cells, str(row.calls), str(row.wrong), error, f"{row.tolerance:.0e}")
+    table.caption = f"the checks took {checks.seconds:.1f} s"
+    return table
 
 
 def _near(site: str) -> str:
