@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -51,6 +52,8 @@ def docs(
 
 def generate(check: Check = False) -> None:
     """Regenerate all generated files of this project. Run it at the root of a checkout."""
+    from composites.registry.document import json_schema
+
     registry = Path("registry.yaml")
     with clear_errors():
         if not registry.is_file():
@@ -59,6 +62,7 @@ def generate(check: Check = False) -> None:
         for output, text in (
             (Path("lowering/generated/ptxla.py"), _hooks(registry)),
             (Path("docs/operators.md"), _reference(registry)),
+            (Path("docs/registry.schema.json"), json.dumps(json_schema(), indent=2) + "\n"),
             (sample.with_suffix(".py"), _hooks(sample)),
         ):
             _generated(text, output, "composites generate", check=check)

@@ -19,7 +19,10 @@ FILES = [
     ROOT / "registry.yaml",
     ROOT / "tests" / "codegen" / "golden" / "sample.yaml",
     *sorted((ROOT / "examples" / "registries").glob("*.yaml")),
+    *sorted(ROOT.glob("examples/*/src/*/registry.yaml")),
+    ROOT / "composites" / "alternatives" / "kernels.yaml",
 ]
+PUBLISHED = ROOT / "docs" / "registry.schema.json"
 TYPES: dict[str, Any] = {"array": list, "boolean": bool, "integer": int}
 TYPES |= {"object": dict, "string": str}
 SHORT_FORMS = (Path(__file__).parent / "files" / "short_forms.yaml").read_text()
@@ -58,9 +61,14 @@ def accepts(schema: Any, value: Any) -> bool:
     return True
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(ROOT).as_posix())
 def test_registries_of_the_project(file: Path) -> None:
-    assert accepts(SCHEMA, yaml.safe_load(file.read_text(encoding="utf-8")))
+    """The schema accepts each file, whose first line leads editors to it."""
+    text = file.read_text(encoding="utf-8")
+    assert accepts(SCHEMA, yaml.safe_load(text))
+    if "golden" not in file.parts:
+        schema = text.splitlines()[0].removeprefix("# yaml-language-server: $schema=")
+        assert (file.parent / schema).resolve() == PUBLISHED
 
 
 def test_short_forms() -> None:
