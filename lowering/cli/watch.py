@@ -28,7 +28,7 @@ from lowering.stats.data import Stats, read_stats
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class WatchedGraph:
     """A graph that the script ran, once or several times."""
 
     runs: int
@@ -42,7 +42,7 @@ class Watched:
     """The result of running a script."""
 
     exit_code: int
-    graphs: tuple[Graph, ...]
+    graphs: tuple[WatchedGraph, ...]
     """Distinct graphs, in the order in which they first ran."""
     stats: Stats
     """The outcomes of the calls that reached a hook."""
@@ -74,15 +74,15 @@ def watch(command: Sequence[str], variables: Mapping[str, str]) -> Watched:
         runs[graph.hash] += 1
         texts[graph.hash] = graph.text
     graphs = (
-        Graph(runs[key], inspect(Module.parse(text)), key in compiled)
+        WatchedGraph(runs[key], inspect(Module.parse(text)), key in compiled)
         for key, text in texts.items()
     )
     return Watched(exit_code, tuple(graphs), stats)
 
 
-def _graphs_of_jax(texts: Sequence[str]) -> Iterator[Graph]:
+def _graphs_of_jax(texts: Sequence[str]) -> Iterator[WatchedGraph]:
     for text, count in Counter(texts).items():
-        yield Graph(count, inspect(Module.parse(text)), compiled=True)
+        yield WatchedGraph(count, inspect(Module.parse(text)), compiled=True)
 
 
 def composites_table(watched: Watched) -> Table:

@@ -65,8 +65,7 @@ class Report:
         JSON has no infinity and no NaN. Attributes with such a value become the text `inf`, `-inf`
         or `nan`.
         """
-        data = finite(asdict(self))
-        return json.dumps(data, indent=2, sort_keys=True, allow_nan=False)
+        return report_json(self)
 
 
 @dataclass(frozen=True)
@@ -200,14 +199,19 @@ def _public(module: IrModule) -> list[str]:
     return [name for name, function in functions(module).items() if not is_private(function)]
 
 
-def finite(value: Any) -> Any:
+def report_json(report: Any) -> str:
+    """A dataclass as JSON with sorted keys. Infinities and NaN are written as text."""
+    return json.dumps(_finite(asdict(report)), indent=2, sort_keys=True, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
     """Data for JSON, with text in place of infinities and NaN."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {key: finite(entry) for key, entry in value.items()}
+        return {key: _finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(entry) for entry in value]
+        return [_finite(entry) for entry in value]
     return value
 
 
