@@ -12,7 +12,7 @@ import typer
 from composites.errors import MissingPackageError, Problem, RegistryError
 from composites.files import write_atomic
 from composites.settings import ALLOWLIST
-from lowering.cli.errors import clear_errors, fail, warn
+from lowering.cli.errors import clear_errors, fail, fail_usage, warn
 from lowering.cli.output import AsJson, print_json, print_table
 
 if TYPE_CHECKING:
@@ -195,12 +195,12 @@ def list_entries(
         rows = listed_kernels(catalog) if kernels else []
     if kernels:
         if as_json:
-            print_json({"kernels": rows})
+            print_json({"kernels": [*map(asdict, rows)]})
         else:
             print_table(kernels_table(rows))
     elif as_json:
-        left_out = [asdict(registry) for registry in catalog.left_out]
-        print_json({"composites": entries, "left_out": left_out})
+        left_out = [*map(asdict, catalog.left_out)]
+        print_json({"composites": [*map(asdict, entries)], "left_out": left_out})
     else:
         print_table(listing_table(entries))
     if catalog.left_out:
@@ -208,13 +208,28 @@ def list_entries(
 
 
 def schema(
-    lock: Annotated[bool, typer.Option("--lock", help="Print the locks' schema instead.")] = False,
+    command: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[COMMAND]", help="Print the schema of the JSON that this command writes."
+        ),
+    ] = None,
+    lock: Annotated[bool, typer.Option("--lock", help="Print the schema of locks.")] = False,
 ) -> None:
-    """Print the JSON Schema of registry files, for editors."""
+    """Print the JSON Schema of registry files, for editors, or of what a command writes.
+
+    Example: composites schema inspect
+    """
     from composites.contracts.lock import lock_schema
     from composites.registry.document import json_schema
+    from lowering.cli.schemas import COMMANDS, output_schema
 
-    print_json(lock_schema() if lock else json_schema())
+    if command is None:
+        print_json(lock_schema() if lock else json_schema())
+    elif command in COMMANDS and not lock:
+        print_json(output_schema(command))
+    else:
+        fail_usage(f"name one of {', '.join(COMMANDS)}, or --lock alone")
 
 
 def _hooks(registry: Path) -> str:

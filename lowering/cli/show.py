@@ -52,7 +52,7 @@ def show(
             _print(described(entries[0], catalog), with_hook=hook)
         else:
             labels = {catalog.label(entry) for entry in entries}
-            print_table(listing_table(e for e in listed(catalog, ()) if e["name"] in labels))
+            print_table(listing_table(e for e in listed(catalog, ()) if e.name in labels))
             typer.echo(f"{name} selects these entries; name one of them for its full description")
 
 

@@ -5,10 +5,10 @@ Schema that pydantic writes for these models.
 """
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
+from composites_testing.json_schema import accepts
 
 from composites.registry.document import json_schema
 from composites.registry.validation import parse_registry
@@ -23,42 +23,7 @@ FILES = [
     ROOT / "composites" / "alternatives" / "kernels.yaml",
 ]
 PUBLISHED = ROOT / "docs" / "registry.schema.json"
-TYPES: dict[str, Any] = {"array": list, "boolean": bool, "integer": int}
-TYPES |= {"object": dict, "string": str}
 SHORT_FORMS = (Path(__file__).parent / "files" / "short_forms.yaml").read_text()
-
-
-def accepts(schema: Any, value: Any) -> bool:
-    """Return whether a value matches a schema."""
-    if isinstance(schema, bool):
-        return schema
-    if "$ref" in schema:
-        return accepts(SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]], value)
-    if "anyOf" in schema:
-        return any(accepts(one, value) for one in schema["anyOf"])
-    if "oneOf" in schema:
-        return sum(accepts(one, value) for one in schema["oneOf"]) == 1
-    if "enum" in schema:
-        return value in schema["enum"]
-    if "const" in schema:
-        return bool(value == schema["const"])
-    match schema["type"]:
-        case "null":
-            return value is None
-        case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case "integer" if isinstance(value, bool):
-            return False
-        case kind if not isinstance(value, TYPES[kind]):
-            return False
-        case "array":
-            return all(accepts(schema["items"], item) for item in value)
-        case "object":
-            known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
-            return set(schema.get("required", ())) <= set(value) and all(
-                accepts(known.get(key, others), item) for key, item in value.items()
-            )
-    return True
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(ROOT).as_posix())
