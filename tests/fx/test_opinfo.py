@@ -316,18 +316,6 @@ def test_many_samples(label: str, element_type: str) -> None:
     check(label, element_type, MANY)
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("label", OTHER_BITS)
-def test_exceptions_are_needed(label: str) -> None:
-    target = TARGETS[label]
-    identities = [entry.identity for entry in target.entries]
-    assert any(
-        with_other_bits(samples, run(samples, identities)[0])
-        for element_type in FLOATS
-        for samples in samples_of(target, element_type, MANY)
-    ), f"{label} has the same bits; remove it from OTHER_BITS and docs/known-differences.md"
-
-
 # ---- operators that no entry has ----
 
 RULED = {
