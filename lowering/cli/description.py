@@ -80,6 +80,13 @@ class Description:
     """The reason why there is no StableHLO, and what to do about it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The output of `composites show --json`."""
+
+    composites: Sequence[Description]
+
+
 def chosen(name: str, catalog: Catalog) -> tuple[Composite, ...]:
     """The entries that a name stands for, as in XLA_COMPOSITE_OP but without backward entries.
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite
+from composites.registry.packages import LeftOut
 from composites.registry.reference import conditions
 from lowering.cli.output import texts
 
@@ -138,6 +139,24 @@ def _produced(entry: Composite) -> Iterator[tuple[str, int]]:
     yield entry.composite_name, entry.version
     if entry.derives:
         yield entry.backward_name, entry.version
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """The output of `composites list --json`."""
+
+    composites: Sequence[Listed]
+    left_out: Sequence[LeftOut]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The output of `composites list --kernels --json`."""
+
+    kernels: Sequence[Kernel]
+
+
+Output = Entries | Kernels
 
 
 def kernels_table(kernels: Iterable[Kernel]) -> Table:

@@ -181,28 +181,20 @@ def list_entries(
     with clear_errors():
         from composites.allowlist import resolve, split_allowlist
         from composites.registry.catalog import load_catalog
-        from lowering.cli.listing import (
-            kernels_table,
-            listed,
-            listed_kernels,
-            listing_table,
-        )
+        from lowering.cli import listing
 
         catalog = load_catalog()
         for text in catalog.warnings():
             warn(text)
-        entries = listed(catalog, resolve(split_allowlist(ALLOWLIST.read()), catalog))
-        rows = listed_kernels(catalog) if kernels else []
-    if kernels:
-        if as_json:
-            print_json({"kernels": [*map(asdict, rows)]})
-        else:
-            print_table(kernels_table(rows))
-    elif as_json:
-        left_out = [*map(asdict, catalog.left_out)]
-        print_json({"composites": [*map(asdict, entries)], "left_out": left_out})
+        on = resolve(split_allowlist(ALLOWLIST.read()), catalog)
+        entries = listing.Entries(listing.listed(catalog, on), catalog.left_out)
+        rows = listing.listed_kernels(catalog) if kernels else []
+    if as_json:
+        print_json(asdict(listing.Kernels(rows) if kernels else entries))
+    elif kernels:
+        print_table(listing.kernels_table(rows))
     else:
-        print_table(listing_table(entries))
+        print_table(listing.listing_table(entries.composites))
     if catalog.left_out:
         raise typer.Exit(1)
 
@@ -222,14 +214,16 @@ def schema(
     """
     from composites.contracts.lock import lock_schema
     from composites.registry.document import json_schema
-    from lowering.cli.schemas import COMMANDS, output_schema
 
     if command is None:
         print_json(lock_schema() if lock else json_schema())
-    elif command in COMMANDS and not lock:
+        return
+    from lowering.cli.schemas import OUTPUTS, output_schema
+
+    if command not in OUTPUTS or lock:
+        fail_usage(f"name one of {', '.join(OUTPUTS)}, or --lock alone")
+    with clear_errors():
         print_json(output_schema(command))
-    else:
-        fail_usage(f"name one of {', '.join(COMMANDS)}, or --lock alone")
 
 
 def _hooks(registry: Path) -> str:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import composites
 from lowering.cli.app import app
-from lowering.cli.schemas import COMMANDS
+from lowering.cli.schemas import OUTPUTS
 
 REGISTRY = """schema: 2
 namespace: acme
@@ -76,7 +76,7 @@ def printed(command: str) -> str:
 
 @pytest.mark.parametrize(
     "command",
-    [pytest.param(c, marks=pytest.mark.slow) if c in SLOW else c for c in COMMANDS],
+    [pytest.param(c, marks=pytest.mark.slow) if c in SLOW else c for c in OUTPUTS],
 )
 def test_schema(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
