@@ -21,39 +21,24 @@ MODEL = """import torch
 def make():
     return torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Hardtanh()), (torch.ones(2, 4),)
 """
-PROGRAM = """
-func.func private @twice(%x: tensor<2xf32>) -> tensor<2xf32> {
-  %y = stablehlo.add %x, %x : tensor<2xf32>
-  return %y : tensor<2xf32>
-}
-func.func @main(%x: tensor<2xf32>) -> tensor<2xbf16> {
-  %y = stablehlo.composite "acme.twice" %x {composite_attributes = {limit = 0x7F800000 : f32},
-    decomposition = @twice, version = 1 : i32} : (tensor<2xf32>) -> tensor<2xf32>
-  %z = stablehlo.convert %y : (tensor<2xf32>) -> tensor<2xbf16>
-  return %z : tensor<2xbf16>
-}
-"""
-FILES = {"acme.yaml": REGISTRY, "model.py": MODEL, "program.mlir": PROGRAM}
-FILES |= {
+FILES = {
+    "acme.yaml": REGISTRY,
     "old.yaml": REGISTRY.replace("f32", "bf16"),
     "wrong.yaml": REGISTRY.replace("gelu,", "g,"),
-}
-FILES |= {
-    "kernels.py": "def twice(x, *, limit):\n    return x * 3\n",
+    "model.py": MODEL,
     "sources/a.cc": '"acme.norm"',
 }
+ROOT = Path(__file__).parents[2]
+BLOCK = ROOT / "tests" / "stablehlo" / "data" / "block.mlir"
+TWICE = f"acme.twice={BLOCK.parents[1] / 'stand_ins.py'}:twice"
 CALLS = {
     "check": ["acme.yaml", "wrong.yaml"],
-    "compare": ["program.mlir --bind acme.twice=kernels.py:twice"],
-    "diagnose": ["program.mlir --platform cpu"],
+    "compare": [f"{BLOCK} --bind {TWICE}"],
+    "diagnose": [f"{BLOCK} --platform cpu"],
     "diff": ["old.yaml acme.yaml"],
     "doctor": [""],
     "env": [""],
-    "inspect": [
-        "program.mlir",
-        "program.mlir --casts",
-        "program.mlir --against ROOT/registry.lock",
-    ],
+    "inspect": [f"{BLOCK}{also}" for also in ("", " --casts", f" --against {ROOT}/registry.lock")],
     "list": ["", "--kernels"],
     "run": [],
     "show": ["gelu", "softmax", "acme.gelu --registry acme.yaml"],
@@ -62,7 +47,6 @@ CALLS = {
     "watch": ["acme.yaml --sources sources"],
 }
 """The calls of each command."""
-ROOT = str(Path(__file__).parents[2])
 SLOW = ("doctor", "verify")
 
 
@@ -85,8 +69,8 @@ def test_schema(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     schema = json.loads(CliRunner().invoke(app, ["schema", command]).stdout)
-    calls = [f"{command} {call}".replace("ROOT", ROOT) for call in CALLS[command]]
-    texts = [printed(call) for call in calls] or [composites.stats().to_json()]
+    texts = [printed(f"{command} {call}") for call in CALLS[command]]
+    texts = texts or [composites.stats().to_json()]
     for text in texts:
         assert accepts(schema, json.loads(text, parse_constant=pytest.fail), closed=True), text
     assert not accepts(schema, {"another": 1}, closed=True)

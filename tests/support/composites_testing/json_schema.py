@@ -7,14 +7,8 @@ TYPES |= {"object": dict, "string": str}
 
 
 def accepts(schema: Any, value: Any, *, whole: Any = None, closed: bool = False) -> bool:
-    """Return whether a value matches a schema.
-
-    Args:
-        schema: the schema, or a part of it.
-        value: what JSON holds.
-        whole: the schema that a part refers to.
-        closed: mappings have no other keys than their schemas, where these list keys.
-    """
+    """Return whether a value matches a schema, or a part of the `whole` one. `closed`: mappings have
+    no other keys than the schema lists."""
     whole = whole or schema
 
     def fits(part: Any, value: Any) -> bool:
