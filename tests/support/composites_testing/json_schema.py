@@ -7,8 +7,8 @@ TYPES |= {"object": dict, "string": str}
 
 
 def accepts(schema: Any, value: Any, *, whole: Any = None, closed: bool = False) -> bool:
-    """Return whether a value matches a schema, or a part of the `whole` one. `closed`: mappings have
-    no other keys than the schema lists."""
+    """Return whether a value matches a schema, or a part of the `whole` one. With `closed`,
+    mappings have no other keys than the schema lists."""
     whole = whole or schema
 
     def fits(part: Any, value: Any) -> bool:
