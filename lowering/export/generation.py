@@ -65,7 +65,8 @@ class GenerationPrograms:
         Each is the one with the largest logit.
 
         Args:
-            prefill, decode: both programs, as `compile` returns them.
+            prefill: the program, as `compile` returns it.
+            decode: the other one.
             state: of `prefill.init`.
             prompt: tokens of shape (batch, length). Where it has not the length of the export,
                 `decode` reads the tokens that are too few or too many for `prefill`.
