@@ -1,10 +1,10 @@
-"""Linear attention of language models, computed in blocks of positions: lightning attention, and the
-delta rules, which correct a state before they add to it."""
+"""Linear attention of language models, computed in blocks of positions: lightning attention, and
+the gated delta rule, which corrects a state before it adds to it."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -68,7 +68,8 @@ def lightning_attention_of_module(
     **kwargs: Any,
 ) -> Values:
     """Run `MiniMaxLightningAttention.forward` with all between its projections as the composite."""
-    if past_key_values is not None and past_key_values.get_linear_cache(module.layer_idx) is not None:
+    layer, cache = module.layer_idx, past_key_values
+    if cache is not None and cache.get_linear_cache(layer) is not None:
         raise UnsupportedCallError("the call has a state")
     masked = sys.modules[type(module).__module__].apply_mask_to_padding_states
     projected = masked(module.act_fn(module.qkv_proj(hidden_states)), attention_mask)
@@ -82,8 +83,8 @@ def lightning_attention_of_module(
     )
     normed = module.norm(result.transpose(1, 2).flatten(2))
     gated = torch.sigmoid(module.output_gate(hidden_states)) * normed
-    if past_key_values is not None:
-        past_key_values.set_linear_cache(module.layer_idx, state)
+    if cache is not None:
+        cache.set_linear_cache(layer, state)
     return module.out_proj(gated), state
 
 
