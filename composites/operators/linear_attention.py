@@ -166,8 +166,10 @@ def _normalized(tensor: Tensor) -> Tensor:
 
 def _solution(system: Tensor, values: Tensor) -> Tensor:
     if values.device.type == "xla":  # torch_xla lowers only the operator that was before the other
-        return torch.triangular_solve(values, system, upper=False, unitriangular=True)[0]
-    return torch.linalg.solve_triangular(system, values, upper=False, unitriangular=True)
+        solved: Tensor = torch.triangular_solve(values, system, upper=False, unitriangular=True)[0]
+    else:
+        solved = torch.linalg.solve_triangular(system, values, upper=False, unitriangular=True)
+    return solved
 
 
 def _state_before(initial_state: Tensor | None, value: Tensor, key: Tensor) -> Tensor:

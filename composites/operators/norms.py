@@ -114,7 +114,7 @@ def global_response_norm(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         input: `[N, H, W, C]`, floating point.
         weight, bias: `[1, 1, 1, C]`.
     """
-    norms = torch.linalg.vector_norm(input, ord=2, dim=(1, 2), keepdim=True)
+    norms: Tensor = torch.linalg.vector_norm(input, ord=2, dim=(1, 2), keepdim=True)
     relative = norms / (norms.mean(dim=-1, keepdim=True) + 1e-6)
     return weight * (input * relative) + bias + input
 

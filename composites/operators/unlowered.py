@@ -162,7 +162,8 @@ def solve_triangular(
     if not left:
         transposed = solve_triangular(self.mT, B.mT, upper=not upper, unitriangular=unitriangular)
         return transposed.mT
-    return aten.triangular_solve(B, self, upper, False, unitriangular)[0]
+    solved: Tensor = aten.triangular_solve(B, self, upper, False, unitriangular)[0]
+    return solved
 
 
 DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
