@@ -145,9 +145,10 @@ def paged_attention(
 
 def _gathered(pages: Tensor, page_indices: Tensor) -> Tensor:
     """The keys or values of each sequence, `[N, H, M * page size, E]`."""
-    heads, _, _, width = pages.shape
+    heads, _, size, width = pages.shape
+    batch, count = page_indices.shape
     chosen = pages.index_select(1, page_indices.reshape(-1))
-    chosen = chosen.reshape(heads, page_indices.shape[0], -1, width)
+    chosen = chosen.reshape(heads, batch, count * size, width)
     return chosen.transpose(0, 1)
 
 
@@ -177,21 +178,21 @@ def _attend(
     dropout_p: float = 0.0,
 ) -> Tensor:
     batch, heads, length, width = query.shape
+    keys = key.shape[2]
     # The heads that share a key and value are further rows of one product.
     shared = batch, key.shape[1], heads // key.shape[1] * length
     scores = torch.matmul(query.reshape(*shared, width), key.transpose(2, 3)) * scale
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap
-    scores = scores.reshape(batch, heads, length, -1)
+    scores = scores.reshape(batch, heads, length, keys)
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         visible = attn_mask if visible is None else visible & attn_mask
     elif attn_mask is not None:
         scores = scores + attn_mask
     if visible is not None:
         # Added, as in transformers: a row without any key has a gradient then.
-        lowest = torch.finfo(scores.dtype).min
-        scores = scores + torch.where(visible, 0.0, lowest).to(scores.dtype)
-    keys = scores.shape[-1]
+        lowest = scores.new_full((), torch.finfo(scores.dtype).min)
+        scores = scores + torch.where(visible, 0.0, lowest)
     if sinks is not None:
         sink = sinks.reshape(1, -1, 1, 1).expand(batch, -1, length, 1)
         scores = torch.cat([scores, sink.to(scores.dtype)], -1)
@@ -200,4 +201,4 @@ def _attend(
     if dropout_p:
         weights = functional.dropout(weights, dropout_p)
     attended = torch.matmul(weights.reshape(*shared, keys), value)
-    return attended.reshape(batch, heads, length, -1)
+    return attended.reshape(batch, heads, length, value.shape[3])
