@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from composites.errors import InvalidCallError
 from composites.operators.opmath import opmath_type
 
 
@@ -126,7 +127,8 @@ def paged_attention(
 
     Args:
         query: `[N, Hq, E]`, floating point.
-        key_pages: `[H, pages, page size, E]`; H divides Hq, as in `attention`.
+        key_pages: `[H, pages, page size, E]`, finite numbers, behind the lengths too; H divides Hq,
+            as in `attention`.
         value_pages: `[H, pages, page size, Ev]`.
         lengths: `[N]`, integers: the number of keys of each sequence, at least 1.
         page_indices: `[N, M]`, integers: the pages of each sequence, in order. Those behind its
@@ -179,6 +181,10 @@ def _attend(
 ) -> Tensor:
     batch, heads, length, width = query.shape
     keys = key.shape[2]
+    if heads % key.shape[1]:
+        raise InvalidCallError(
+            f"the query has {heads} heads, which is no multiple of the key's {key.shape[1]}"
+        )
     # The heads that share a key and value are further rows of one product.
     shared = batch, key.shape[1], heads // key.shape[1] * length
     scores = torch.matmul(query.reshape(*shared, width), key.transpose(2, 3)) * scale
