@@ -166,9 +166,10 @@ def attribute_of(own: torch.nn.Module, name: str) -> Any:
     return value
 
 
-def has_control_flow(graph: torch.fx.Graph) -> bool:
-    """Return whether a graph calls an operator that takes functions, such as `torch.cond`."""
-    return any(torch_internals.takes_functions(node.target) for node in graph.nodes)
+def control_flow(graph: torch.fx.Graph) -> Sequence[str]:
+    """The operators of a graph that take functions, such as `cond`, each once."""
+    targets = {node.target for node in graph.nodes if torch_internals.takes_functions(node.target)}
+    return sorted(target.name() for target in targets)
 
 
 def device_type_of(inputs: Sequence[Any]) -> str:

@@ -349,6 +349,9 @@ def test_a_live_loop() -> None:
     with torch.no_grad():
         results = torch.compile(module, backend="composites", fullgraph=True)(POSITIVE)
         torch.testing.assert_close(results, reference(POSITIVE))
-    with pytest.warns(CompositesWarning, match="runs in eager PyTorch"):
+    message = r"does not trace while_loop in it \(.*\); while_loop has no gradient: use scan, or"
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match=message):
+        torch.compile(module, backend="composites", fullgraph=True)(POSITIVE)
+    with pytest.warns(CompositesWarning, match=f"runs in eager PyTorch: PyTorch {message}"):
         _, y = torch.compile(module, backend="composites")(POSITIVE.clone().requires_grad_())
     torch.testing.assert_close(y, reference(POSITIVE)[1])
