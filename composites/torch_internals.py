@@ -148,6 +148,11 @@ def takes_functions(target: Any) -> bool:
     return isinstance(target, torch._ops.HigherOrderOperator)
 
 
+def is_compiled(module: Any) -> bool:
+    """Return whether a module is what torch.compile returns, which calls another one."""
+    return isinstance(module, torch.nn.Module) and type(module).__name__ == "OptimizedModule"
+
+
 def writes_to_an_argument(target: Any) -> bool:
     """Return whether the target of a graph's node is an operator that writes to an argument."""
     return is_operator(target) and bool(target._schema.is_mutable)

@@ -73,10 +73,13 @@ class GenerationPrograms:
                 `decode` reads the tokens that are too few or too many for `prefill`.
 
         Raises:
-            ProgramError: the prompt has another batch, or is not shorter than `max_length`.
+            ProgramError: a program is not compiled, or the prompt has another batch, or is not
+                shorter than `max_length`.
         """
         import numpy as np
 
+        if isinstance(prefill, Program) or isinstance(decode, Program):
+            raise ProgramError("generate takes what compile() of both programs returns")
         (prompt_type,) = (value for value in self.prefill.inputs if value.name == TOKENS)
         batch, length = prompt_type.sizes
         tokens = np.asarray(array("the prompt", prompt))
