@@ -416,11 +416,15 @@ def without_modes() -> AbstractContextManager[Any]:
 
 
 class _Watching(TorchDispatchMode):
+    supports_higher_order_operators = True
+
     def __init__(self, around: Callable[..., Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._around = around
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if takes_functions(func):
+            raise UnsupportedCallError(f"{func.name()} takes functions, and has no rule")
         return self._around(func, args, kwargs or {})
 
 

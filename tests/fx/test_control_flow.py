@@ -355,3 +355,19 @@ def test_a_live_loop() -> None:
     with pytest.warns(CompositesWarning, match=f"runs in eager PyTorch: PyTorch {message}"):
         _, y = torch.compile(module, backend="composites")(POSITIVE.clone().requires_grad_())
     torch.testing.assert_close(y, reference(POSITIVE)[1])
+
+
+def test_a_live_graph_that_runs_in_eager_pytorch_keeps_its_device() -> None:
+    """In the graphs that operators take, too."""
+
+    def drawn(x: torch.Tensor) -> torch.Tensor:
+        moved = torch.rand_like(x) * 0 + torch.arange(4.0) + torch.tensor([1.0, 2.0, 3.0, 4.0])
+        return moved * torch.zeros(4).cos()
+
+    def call(x: torch.Tensor) -> Any:
+        return torch.cond(x.sum() > 0, drawn, torch.sin, (x,))
+
+    torch._dynamo.reset()
+    with pytest.warns(CompositesWarning, match="draws random numbers"):
+        result = torch.compile(call, backend="composites")(POSITIVE)
+    assert result.tolist() == [[1, 3, 5, 7]] * 4
