@@ -36,11 +36,11 @@ from lowering.export.listed_kernels import listed_kernels
 from lowering.stablehlo import Executable, RunError, compile_module
 from lowering.stablehlo.comparison.difference import error
 from lowering.stablehlo.comparison.inputs import real_inputs
-from lowering.stablehlo.comparison.isolate import decomposition_module
 from lowering.stablehlo.comparison.timing import times_in_turns
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.kernels import PlacedKernels, outer_calls, place_kernels, put_alone
 from lowering.stablehlo.run import enable_x64, local_devices
+from lowering.stablehlo.single_calls import decomposition_module
 
 PACKAGE = Path(__file__).parents[1] / "examples" / "gpu_kernels" / "src"
 CUDA = "cuda"

@@ -95,10 +95,10 @@ from lowering.export.arrays import array
 from lowering.stablehlo import Module, compile_module
 from lowering.stablehlo.comparison.difference import error
 from lowering.stablehlo.comparison.inputs import real_inputs
-from lowering.stablehlo.comparison.isolate import decomposition_module
 from lowering.stablehlo.comparison.timing import machine, median_times
 from lowering.stablehlo.composites import Signature
 from lowering.stablehlo.kernels import Candidate, outer_calls, place_kernels, put_alone
+from lowering.stablehlo.single_calls import decomposition_module
 
 PACKAGE = Path(__file__).parents[1] / "examples" / "cpu_kernels" / "src"
 FEWEST = 3

@@ -8,6 +8,7 @@
 | `XLA_COMPOSITE_LOG` | `info` or `debug` | `info` |
 | `XLA_COMPOSITE_STATS` | a file | `stats.jsonl` |
 | `XLA_COMPOSITE_COMPILE` | anything | `1` |
+| `XLA_COMPOSITE_CHECK_EVERY` | a number of calls | `100` |
 """
 
 from __future__ import annotations
@@ -74,7 +75,12 @@ COMPILE = Variable(
     "if set, torch.compile uses backend='composites' instead of its default, 'inductor'",
     "1",
 )
-VARIABLES = (ALLOWLIST, DECOMPOSITION, REGISTRIES, LOG, STATS, COMPILE)
+CHECK_EVERY = Variable(
+    "XLA_COMPOSITE_CHECK_EVERY",
+    "compare the kernels of torch.compile's graphs with decompositions, at each so many-th call",
+    "100",
+)
+VARIABLES = (ALLOWLIST, DECOMPOSITION, REGISTRIES, LOG, STATS, COMPILE, CHECK_EVERY)
 
 # A prefix that misspelled names share. XLA_COMPILATION_CACHE_SIZE, for one, is torch_xla's.
 _OURS = "XLA_COMPOS"

@@ -44,7 +44,7 @@ from lowering.sample_calls import (
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class TrialReport:
     """The problems and remarks of a trial."""
 
     problems: tuple[Problem, ...]
@@ -52,7 +52,7 @@ class Report:
     """The checks that could not run here, and problems that only some sets of entries have."""
 
 
-def try_entries(registries: Iterable[Registry], catalog: Catalog) -> Report:
+def try_entries(registries: Iterable[Registry], catalog: Catalog) -> TrialReport:
     """Turn on each entry of `registries` by itself, and its backward with it.
 
     Raises:
@@ -80,7 +80,7 @@ def try_entries(registries: Iterable[Registry], catalog: Catalog) -> Report:
                 elif missing is not None:
                     problems.append(missing)
     # A backward is tried alone and with each of its forwards.
-    return Report(tuple(dict.fromkeys(problems)), tuple(dict.fromkeys(remarks)))
+    return TrialReport(tuple(dict.fromkeys(problems)), tuple(dict.fromkeys(remarks)))
 
 
 def _clashes(registry: Registry, catalog: Catalog) -> Iterator[str]:

@@ -42,16 +42,16 @@ def embedding_bag(
     rows = functional.embedding(input, weight).to(opmath_type(weight.dtype))
     kept = torch.ones_like(input, dtype=torch.bool) if padding_idx is None else input != padding_idx
     if offsets is None:
-        result = _of_equal_bags(rows, kept, mode)
+        result = _reduce_equal_bags(rows, kept, mode)
     else:
         if per_sample_weights is not None:
             rows = rows * per_sample_weights.to(rows.dtype).unsqueeze(-1)
         starts = offsets[:-1] if include_last_offset else offsets
-        result = _of_bags(rows, kept, starts, mode)
+        result = _reduce_bags(rows, kept, starts, mode)
     return result.to(weight.dtype)
 
 
-def _of_equal_bags(rows: Tensor, kept: Tensor, mode: str) -> Tensor:
+def _reduce_equal_bags(rows: Tensor, kept: Tensor, mode: str) -> Tensor:
     counts = kept.sum(1, keepdim=True)
     if mode == "max":
         greatest = rows.masked_fill(~kept.unsqueeze(-1), -torch.inf).amax(1)
@@ -60,7 +60,7 @@ def _of_equal_bags(rows: Tensor, kept: Tensor, mode: str) -> Tensor:
     return total / counts.clamp(min=1) if mode == "mean" else total
 
 
-def _of_bags(rows: Tensor, kept: Tensor, starts: Tensor, mode: str) -> Tensor:
+def _reduce_bags(rows: Tensor, kept: Tensor, starts: Tensor, mode: str) -> Tensor:
     bags, width = starts.size(0), rows.size(1)
     # How many bags start at each row; those that are empty start where the next one does.
     starting = starts.new_zeros(rows.size(0) + 1).index_add(0, starts, torch.ones_like(starts))

@@ -161,7 +161,7 @@ def _causal(query: Tensor, key: Tensor, window: int | None) -> Tensor:
 
 
 def _visible(positions: Tensor, keys: int, window: int | None) -> Tensor:
-    """Whether a query at each of the positions takes part in each of the keys."""
+    """Return True where a query at each of the positions takes part in each of the keys."""
     last = positions.unsqueeze(-1)
     key = torch.arange(keys, device=positions.device)
     visible = key <= last

@@ -60,11 +60,11 @@ def cohere_layer_norm_backward(
     """
     size = input.shape[-1]
     centred = input - mean
-    of_normed = grad_output * weight
-    of_reciprocal = (of_normed * centred).sum(-1, keepdim=True)
-    of_variance = -0.5 * of_reciprocal * reciprocal_deviation.pow(3)
-    of_centred = of_normed * reciprocal_deviation
-    of_squares = of_variance.expand_as(input) / size * (2.0 * centred)
-    of_mean = (-of_centred).sum(-1, keepdim=True) + (-of_squares).sum(-1, keepdim=True)
-    of_input = of_centred + of_squares + of_mean.expand_as(input) / size
-    return of_input, sum_of_rows(grad_output * (centred * reciprocal_deviation))
+    grad_normed = grad_output * weight
+    grad_reciprocal = (grad_normed * centred).sum(-1, keepdim=True)
+    grad_variance = -0.5 * grad_reciprocal * reciprocal_deviation.pow(3)
+    grad_centred = grad_normed * reciprocal_deviation
+    grad_squares = grad_variance.expand_as(input) / size * (2.0 * centred)
+    grad_mean = (-grad_centred).sum(-1, keepdim=True) + (-grad_squares).sum(-1, keepdim=True)
+    grad_input = grad_centred + grad_squares + grad_mean.expand_as(input) / size
+    return grad_input, sum_of_rows(grad_output * (centred * reciprocal_deviation))

@@ -80,8 +80,8 @@ def loss_with_rows(
     logits = _rows_of_logits(input, weight, bias)
     classes = target.reshape(-1)
     loss, maxima, log_sums = cross_entropy_with_sums(logits, classes, None, reduction, ignore_index)
-    of_rows = loss if reduction else loss.view(target.shape)
-    return of_rows, maxima.view(target.shape), log_sums.view(target.shape)
+    row_losses = loss if reduction else loss.view(target.shape)
+    return row_losses, maxima.view(target.shape), log_sums.view(target.shape)
 
 
 def loss_of_linear_backward(
@@ -120,9 +120,9 @@ def loss_of_linear_backward(
         reduction,
         ignore_index,
     )
-    of_input = grads.mm(weight).view(input.shape)
-    of_weight = grads.t().mm(input.reshape(grads.size(0), weight.size(1)))
-    return of_input, of_weight
+    grad_input = grads.mm(weight).view(input.shape)
+    grad_weight = grads.t().mm(input.reshape(grads.size(0), weight.size(1)))
+    return grad_input, grad_weight
 
 
 def _check_autocast(input: Tensor) -> None:

@@ -134,20 +134,21 @@ def cross_entropy_backward(
     # Torch_xla computes `&` of booleans in u8, which not every compiler compares.
     valid = torch.where(target != ignore_index, target, torch.full_like(target, -1))
     counted = valid == valid.clamp(0, self.size(1) - 1)
-    of_others = -grad_output * 0.0  # also of the class of a row that is ignored
-    of_class = torch.where(counted, -grad_output, of_others)
+    grad_others = -grad_output * 0.0  # also of the class of a row that is ignored
+    grad_class = torch.where(counted, -grad_output, grad_others)
     if reduction == MEAN:
         count = counted.to(self.dtype).sum()
         count = torch.where(count != 0, count, torch.ones_like(count))
-        of_class, of_others = of_class / count, of_others / count
+        grad_class, grad_others = grad_class / count, grad_others / count
     # Of the logits' size: where devices divide the classes, they then communicate one number of
-    # each row, not one of `of_class` and one of `sums`.
-    of_class = of_class.unsqueeze(1).expand_as(self)
-    sums = torch.where(of_class != 0, of_class, torch.zeros_like(of_class))  # stock's have no -0
+    # each row, not one of `grad_class` and one of `sums`.
+    grad_class = grad_class.unsqueeze(1).expand_as(self)
+    # Stock's sums have no -0.
+    sums = torch.where(grad_class != 0, grad_class, torch.zeros_like(grad_class))
     chosen = target.unsqueeze(1) == torch.arange(self.size(1), device=self.device)
-    of_logs = torch.where(chosen, of_class, of_others.unsqueeze(-1))
+    grad_logs = torch.where(chosen, grad_class, grad_others.unsqueeze(-1))
     logs = (self - maxima.unsqueeze(1)) - log_sums.unsqueeze(1)
-    return of_logs - torch.exp(logs) * sums
+    return grad_logs - torch.exp(logs) * sums
 
 
 def _dimension_of_classes(logits: Tensor) -> int:

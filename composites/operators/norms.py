@@ -413,12 +413,12 @@ def layer_norm_backward_apart(
     grad = _only(grad_output, grad_output_1, grad_output_2)
     dims = last_dimensions(input, normalized_shape)
     centered = input - result_1
-    of_input = _gradient_of_norm(affine(grad, weight, None), centered, result_2, dims)
-    of_weight, of_bias = grad * (centered * result_2), grad
+    grad_input = _gradient_of_norm(affine(grad, weight, None), centered, result_2, dims)
+    grad_weight, grad_bias = grad * (centered * result_2), grad
     if dims[0]:
         others = list(range(dims[0]))
-        return of_input, of_weight.sum(others), of_bias.sum(others)
-    return of_input, of_weight, of_bias.clone()
+        return grad_input, grad_weight.sum(others), grad_bias.sum(others)
+    return grad_input, grad_weight, grad_bias.clone()
 
 
 def group_norm_apart(
@@ -541,7 +541,7 @@ def _gradients_of_channels(
     first two, with one weight for each channel of the input."""
     weighted = affine(grad, of_channels(weight, input), None).reshape(centered.shape)
     dims = list(range(2, centered.dim()))
-    of_input = _gradient_of_norm(weighted, centered, reciprocal, dims).reshape(input.shape)
+    grad_input = _gradient_of_norm(weighted, centered, reciprocal, dims).reshape(input.shape)
     normed = (centered * reciprocal).reshape(input.shape)
     others = [0, *range(2, input.dim())]
-    return of_input, (grad * normed).sum(others), grad.sum(others)
+    return grad_input, (grad * normed).sum(others), grad.sum(others)

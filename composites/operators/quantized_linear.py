@@ -71,8 +71,8 @@ def intx_weight_only_linear(
             does not.
     """
     if activation != "none":
-        quantized, of_rows, zeros = _quantized(input, symmetric=False, per_tensor=False)
-        input = (quantized.to(input.dtype) - zeros.to(input.dtype)) * of_rows
+        quantized, row_scales, zeros = _quantized(input, symmetric=False, per_tensor=False)
+        input = (quantized.to(input.dtype) - zeros.to(input.dtype)) * row_scales
     groups = weight.unflatten(-1, (-1, group_size)).to(input.dtype)
     shifted = groups - zero_point.to(input.dtype).unsqueeze(-1)
     dequantized = (shifted * scale.unsqueeze(-1)).to(input.dtype)
@@ -97,14 +97,14 @@ def int8_dynamic_linear(
         symmetric: whether the zero point of the input is 0.
         per_tensor: whether the input has one scale. Otherwise each of its rows has one.
     """
-    quantized, of_input, zero_point = _quantized(input, symmetric=symmetric, per_tensor=per_tensor)
+    quantized, row_scale, zero_point = _quantized(input, symmetric=symmetric, per_tensor=per_tensor)
     rows = quantized.reshape(-1, quantized.size(-1))
-    factor = of_input.to(torch.float32).reshape(-1, 1)
+    factor = row_scale.to(torch.float32).reshape(-1, 1)
     sums = matmul(rows, weight.t(), torch.int32).to(torch.float32)
     product = (sums * factor).to(input.dtype)
     if not symmetric:
-        of_weight = weight.sum(-1).to(torch.float32)
-        shift = zero_point.reshape(-1, 1).to(torch.float32) * factor * of_weight
+        weight_sums = weight.sum(-1).to(torch.float32)
+        shift = zero_point.reshape(-1, 1).to(torch.float32) * factor * weight_sums
         product = product - shift.to(input.dtype)
     result = (product * scale.flatten()).reshape(*input.shape[:-1], weight.size(0))
     return (result if bias is None else result + bias).to(input.dtype)
@@ -180,7 +180,7 @@ def of_torchao(
     return make(input, weight, bias)
 
 
-def _of_int8(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
+def _from_int8(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
     activation, scale = weight.act_quant_kwargs, weight.scale
     group_size = weight.block_size[-1]
     if activation is None and group_size == weight.size(-1):
@@ -200,7 +200,7 @@ def _of_int8(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
     )
 
 
-def _of_intx(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
+def _from_intx(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
     rows, group_size = weight.block_size
     if rows != 1 or input.dtype != weight.dtype:
         raise UnsupportedCallError("the weight is of another type, or its groups have several rows")
@@ -212,15 +212,15 @@ def _of_intx(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
     )
 
 
-def _of_float8(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
+def _from_float8(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
     if weight.act_quant_kwargs is not None or weight.scale.numel() not in (1, weight.size(0)):
         raise UnsupportedCallError("the input is quantized too, or scales are those of blocks")
     return float8_weight_only_linear(input, weight.qdata, weight.scale, bias)
 
 
 _OF_TENSORS: dict[str, Callable[[Tensor, Any, Tensor | None], Tensor]] = {
-    "Int8Tensor": _of_int8,
-    "IntxUnpackedToInt8Tensor": _of_intx,
-    "Float8Tensor": _of_float8,
+    "Int8Tensor": _from_int8,
+    "IntxUnpackedToInt8Tensor": _from_intx,
+    "Float8Tensor": _from_float8,
 }
 """The functions by the name of a class of torchao 0.18."""

@@ -21,8 +21,8 @@ from composites.errors import UnsupportedCallError
 from composites.intermediates import intermediate
 
 _LSTM_GATES = ("entering", "forgotten", "proposed", "shown")
-_GRU_OF_INPUT = ("reset_of_input", "update_of_input", "new_of_input")
-_GRU_OF_STATE = ("reset_of_state", "update_of_state", "new_of_state")
+_GRU_INPUT = ("reset_of_input", "update_of_input", "new_of_input")
+_GRU_STATE = ("reset_of_state", "update_of_state", "new_of_state")
 States = TypeVar("States", tuple[Tensor], tuple[Tensor, Tensor])
 LstmResults = tuple[Tensor, Tensor, Tensor]
 
@@ -72,10 +72,10 @@ def gru_cell(
     Returns:
         The next state, `[N, H]`.
     """
-    of_input, of_state = _gru_products(input, hx, w_ih, w_hh, b_ih, b_hh)
-    reset = (of_state[0] + of_input[0]).sigmoid()
-    update = (of_state[1] + of_input[1]).sigmoid()
-    proposed = (of_input[2] + of_state[2] * reset).tanh()
+    input_products, state_products = _gru_products(input, hx, w_ih, w_hh, b_ih, b_hh)
+    reset = (state_products[0] + input_products[0]).sigmoid()
+    update = (state_products[1] + input_products[1]).sigmoid()
+    proposed = (input_products[2] + state_products[2] * reset).tanh()
     return (hx - proposed) * update + proposed
 
 
@@ -88,11 +88,11 @@ def _gru_products(
     b_hh: Tensor | None,
 ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
     """The parts of reset, update and new gate in the products with input and state."""
-    of_input = functional.linear(input, w_ih, b_ih).chunk(3, 1)
-    of_state = functional.linear(hx, w_hh, b_hh).chunk(3, 1)
+    input_products = functional.linear(input, w_ih, b_ih).chunk(3, 1)
+    state_products = functional.linear(hx, w_hh, b_hh).chunk(3, 1)
     return (
-        tuple(map(intermediate, of_input, _GRU_OF_INPUT)),
-        tuple(map(intermediate, of_state, _GRU_OF_STATE)),
+        tuple(map(intermediate, input_products, _GRU_INPUT)),
+        tuple(map(intermediate, state_products, _GRU_STATE)),
     )
 
 
@@ -105,10 +105,10 @@ def scanned_gru_cell(
     b_hh: Tensor | None = None,
 ) -> Tensor:
     """`gru_cell`, in the order of operations of torch_xla's torch.nn.GRU."""
-    of_input, of_state = _gru_products(input, hx, w_ih, w_hh, b_ih, b_hh)
-    reset = torch.sigmoid(of_input[0] + of_state[0])
-    update = torch.sigmoid(of_input[1] + of_state[1])
-    proposed = torch.tanh(of_input[2] + reset * of_state[2])
+    input_products, state_products = _gru_products(input, hx, w_ih, w_hh, b_ih, b_hh)
+    reset = torch.sigmoid(input_products[0] + state_products[0])
+    update = torch.sigmoid(input_products[1] + state_products[1])
+    proposed = torch.tanh(input_products[2] + reset * state_products[2])
     return (1 - update) * proposed + update * hx
 
 

@@ -80,7 +80,7 @@ def _with_dtype_and_out(product: Product) -> Product:
     def write(*arguments: Any, out: Tensor, **factors: float) -> Tensor:
         *operands, out_dtype = arguments
         result = product(*operands, out_dtype=out_dtype, **factors)
-        return _write(_of_dtype(out, out_dtype), result)
+        return _write(_as_dtype(out, out_dtype), result)
 
     return write
 
@@ -235,7 +235,7 @@ def _check_wider(dtype: torch.dtype, *operands: Tensor, out: Tensor | None = Non
         raise UnsupportedCallError("autograd does not support writing to `out`")
 
 
-def _of_dtype(out: Tensor, dtype: torch.dtype) -> Tensor:
+def _as_dtype(out: Tensor, dtype: torch.dtype) -> Tensor:
     if out.dtype != dtype:
         raise InvalidCallError(
             f"Expected out tensor to have dtype {dtype}, but got {out.dtype} instead"

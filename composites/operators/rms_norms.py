@@ -152,14 +152,14 @@ def rms_norm_backward(
     """
     dims = last_dimensions(input, normalized_shape)
     count = math.prod(input.shape[dim] for dim in dims)
-    of_normed = grad_output if weight is None else grad_output * weight
-    of_root = (of_normed * input).sum(dims, keepdim=True)
-    of_squares = (-0.5 * of_root * inverse_rms.pow(3)).expand_as(input) / count
-    of_input = of_normed * inverse_rms + of_squares * (2.0 * input)
-    of_weight = grad_output * (input * inverse_rms)
+    grad_normed = grad_output if weight is None else grad_output * weight
+    grad_root = (grad_normed * input).sum(dims, keepdim=True)
+    grad_squares = (-0.5 * grad_root * inverse_rms.pow(3)).expand_as(input) / count
+    grad_input = grad_normed * inverse_rms + grad_squares * (2.0 * input)
+    grad_weight = grad_output * (input * inverse_rms)
     if dims[0]:
-        of_weight = of_weight.sum(list(range(dims[0])))
-    return of_input, of_weight
+        grad_weight = grad_weight.sum(list(range(dims[0])))
+    return grad_input, grad_weight
 
 
 def weightless_rms_norm_backward(
@@ -192,11 +192,11 @@ def rms_norm_gated_backward(
     """The gradients of `rms_norm_gated_with_root`. If there is no gate, ignore its
     gradient."""
     grouped = in_groups(gated(input, gate), group_size)
-    of_normed = in_groups(grad_output * weight, group_size)
-    of_grouped, _ = rms_norm_backward(of_normed, grouped, None, inverse_rms, [group_size])
-    of_gated = of_grouped.view(input.shape)
-    of_weight = sum_of_rows(grad_output * (grouped * inverse_rms).view(input.shape))
+    grad_normed = in_groups(grad_output * weight, group_size)
+    grad_grouped, _ = rms_norm_backward(grad_normed, grouped, None, inverse_rms, [group_size])
+    grad_gated = grad_grouped.view(input.shape)
+    grad_weight = sum_of_rows(grad_output * (grouped * inverse_rms).view(input.shape))
     if gate is None:
-        return of_gated, of_weight, of_gated
-    of_gate = torch.ops.aten.silu_backward(of_gated * input, gate)
-    return of_gated * functional.silu(gate), of_weight, of_gate
+        return grad_gated, grad_weight, grad_gated
+    grad_gate = torch.ops.aten.silu_backward(grad_gated * input, gate)
+    return grad_gated * functional.silu(gate), grad_weight, grad_gate

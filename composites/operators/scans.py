@@ -203,8 +203,8 @@ def chunk_scan(
     else:
         before = initial_states[:, None].to(dtype=states.dtype, device=states.device)
     states = torch.cat([before, states], dim=1)
-    of_chunks = functional.pad(summed[:, :, :, -1], (1, 0))
-    between = torch.exp(_segment_sum(of_chunks)).transpose(1, 3)
+    chunk_sums = functional.pad(summed[:, :, :, -1], (1, 0))
+    between = torch.exp(_segment_sum(chunk_sums)).transpose(1, 3)
     states = torch.einsum("bzch,bzhpn->bchpn", between, states)
     states, last = states[:, :-1], states[:, -1]
 

@@ -128,7 +128,7 @@ def attention_mask(
     config: Any = None,
     **kwargs: Any,
 ) -> Tensor | None:
-    """What stands for a mask, or a mask; see the head of this module.
+    """Make a mask, or the small tensor that stands for one; see the head of this module.
 
     Args:
         q_offset: the position of the first query; a tensor for a static cache.

@@ -84,9 +84,7 @@ def compare_kernels(
         functions = {
             name: load_function(path) for name, path in pairs("--bind", bind or []).items()
         }
-        # Another process reads the file first, which may be damaged. Kernels run in this one.
-        file = program_file(program)
-        module = Module.from_bytes(bytes_of(file), str(file), limits=Limits())
+        module = read_program(program)
         comparison = compare(
             module,
             functions,
@@ -103,9 +101,11 @@ def compare_kernels(
         fail("\nerror: ".join(comparison.problems))
 
 
-def program_file(path: Path) -> Path:
-    """The file of a program that may be in a folder."""
-    return path / _MODULE if path.is_dir() else path
+def read_program(path: Path) -> Module:
+    """The program of a file, or of a folder. Another process reads it first, because it may be
+    damaged."""
+    file = path / _MODULE if path.is_dir() else path
+    return Module.from_bytes(bytes_of(file), str(file), limits=Limits())
 
 
 def load_arrays(path: Path, module: Module, names: Sequence[str] = ()) -> dict[str, Any]:

@@ -11,10 +11,9 @@ import typer
 
 from composites.errors import did_you_mean
 from composites.files import write_atomic
-from lowering.cli.compare import load_arrays, program_file
+from lowering.cli.compare import load_arrays, read_program
 from lowering.cli.errors import clear_errors, fail, fail_usage
 from lowering.cli.output import print_table
-from lowering.cli.stablehlo import bytes_of
 from lowering.stablehlo import Limits, Module, clean
 from lowering.stablehlo.comparison.inputs import typical_inputs
 from lowering.stablehlo.composites import Signature
@@ -121,9 +120,8 @@ def diagnose_program(
 
 def _program(path: Path, inputs: Path | None) -> tuple[Module, Sequence[Any]]:
     """The program, and an array for each of its inputs."""
-    file = program_file(path)
     if not (path / "manifest.json").is_file():
-        module = Module.from_bytes(bytes_of(file), str(file), limits=Limits())
+        module = read_program(path)
         if inputs is not None:
             return module, list(load_arrays(inputs, module).values())
         return module, typical_inputs(module)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from composites.child_processes import signal_name
-from composites.settings import COMPILE
+from composites.settings import CHECK_EVERY, COMPILE
 from lowering.cli.errors import clear_errors, fail
 from lowering.cli.output import print_table
 from lowering.frontends.chosen import is_installed
@@ -31,6 +31,16 @@ def run(
             help='Have torch.compile use backend="composites" instead of its default, "inductor".',
         ),
     ] = False,
+    check_every: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            show_default=False,
+            help='Compare the kernels in graphs of backend="composites" with the decompositions'
+            " that they replace, at the first of each N calls of a graph.",
+        ),
+    ] = None,
 ) -> None:
     """Run a script and show which composites were in the graphs that it ran, which decompositions
     they have if alternatives are chosen, which calls were not claimed and why, and which entries
@@ -38,9 +48,10 @@ def run(
 
     Example: XLA_COMPOSITE_OP=gelu,softmax composites run train.py
 
-    Example: XLA_COMPOSITE_OP=all composites run --compile train.py
+    Example: XLA_COMPOSITE_OP=all composites run --compile --check-every 100 train.py
     """
     from lowering.cli.watch import (
+        checks_table,
         composites_table,
         decompositions_table,
         fallbacks_table,
@@ -51,6 +62,8 @@ def run(
         fail(f"there is no file {script}")
     with clear_errors():
         variables = {COMPILE.name: "1"} if compile else {}
+        if check_every is not None:
+            variables[CHECK_EVERY.name] = str(check_every)
         watched = watch([script, *(arguments or [])], variables)
     if watched.graphs:
         print_table(composites_table(watched))
@@ -60,6 +73,10 @@ def run(
     missed = fallbacks_table(watched.stats)
     if missed is not None:
         print_table(missed)
+    if watched.stats.checks.rows:
+        print_table(checks_table(watched.stats.checks))
+    elif check_every is not None:
+        typer.echo('no graph of backend="composites" has a kernel to check')
     idle = watched.stats.idle_listed()
     if idle:
         typer.echo(f"on, and caught no call: {idle}")

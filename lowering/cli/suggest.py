@@ -18,7 +18,7 @@ from lowering.cli.output import numbers, print_json, print_table, texts
 
 if TYPE_CHECKING:
     from lowering.suggestion.draft import Row
-    from lowering.suggestion.suggest import Report
+    from lowering.suggestion.suggest import SuggestionReport
 
 
 _ROWS = 20
@@ -79,12 +79,12 @@ def suggest(
                 typer.echo(f"{output} has the draft; composites show describes its entries")
 
 
-def report_data(report: Report) -> dict[str, object]:
+def report_data(report: SuggestionReport) -> dict[str, object]:
     """The report as `--json` prints it."""
     return asdict(report) | {"inside": report.inside}
 
 
-def _print(report: Report) -> None:
+def _print(report: SuggestionReport) -> None:
     inside = "" if report.inside is None else f"; {report.inside:.1%} of stock's are inside"
     typer.echo(f"{report.outside} instructions outside {report.composites} composites{inside}")
     title = "Functions, with what they call and their backwards"

@@ -24,8 +24,8 @@ from lowering.cli.output import numbers, print_json, print_table
 
 if TYPE_CHECKING:
     from composites.registry.catalog import Catalog
-    from lowering.verification.results import Finding, Report, Row
-    from lowering.verification.targets import Target
+    from lowering.verification.results import Finding, Row, VerificationReport
+    from lowering.verification.subjects import Subject
 
 
 def verify(
@@ -67,8 +67,8 @@ def verify(
         from lowering.verification.results import Verdict
 
         types = _element_types(dtypes)
-        catalog, targets = _targets(names or [], registry, samples)
-        report = _report(targets, catalog, types, count, quiet=as_json)
+        catalog, subjects = _subjects(names or [], registry, samples)
+        report = _report(subjects, catalog, types, count, quiet=as_json)
         if junit is not None:
             write_atomic(junit, junit_text(report))
         if as_json:
@@ -81,7 +81,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def junit_text(report: Report) -> str:
+def junit_text(report: VerificationReport) -> str:
     """All rows as test cases of JUnit's XML."""
     from lowering.verification.results import Verdict
 
@@ -116,15 +116,15 @@ def _element_types(text: str) -> tuple[str, ...]:
     return types or fail_usage("--dtypes: name an element type, such as f32")
 
 
-def _targets(
+def _subjects(
     names: list[str], registry: Path | None, samples: str | None
-) -> tuple[Catalog, Sequence[Target]]:
-    """The targets that are verified, and the catalog that they are part of."""
+) -> tuple[Catalog, Sequence[Subject]]:
+    """The subjects that are verified, and the catalog that they are part of."""
     from composites.allowlist import resolve
     from composites.decompositions import choose
     from composites.registry.catalog import load_catalog
     from composites.registry.model import STOCK
-    from lowering.verification.targets import all_targets
+    from lowering.verification.subjects import all_subjects
 
     files = None if registry is None else (str(registry),)
     functions = tuple(name for name in names if ":" in name)
@@ -152,23 +152,23 @@ def _targets(
             if entry.identity in identities - own:
                 raise AllowlistError(f"{entry.qualified} is not an entry of {registry}")
     chosen = tuple(dict.fromkeys(pair for _, pair in words))
-    return catalog, all_targets(entries, chosen, functions, samples, catalog)
+    return catalog, all_subjects(entries, chosen, functions, samples, catalog)
 
 
 def _report(
-    targets: Sequence[Target], catalog: Catalog, dtypes: Sequence[str], count: int, *, quiet: bool
-) -> Report:
-    from lowering.verification.results import Report
-    from lowering.verification.verify import verify as verify_target
+    subjects: Sequence[Subject], catalog: Catalog, dtypes: Sequence[str], count: int, *, quiet: bool
+) -> VerificationReport:
+    from lowering.verification.results import VerificationReport
+    from lowering.verification.verify import verify as verify_subject
 
     rows: list[Row] = []
     with Progress(console=Console(stderr=True), transient=True, disable=quiet) as progress:
-        task = progress.add_task("", total=len(targets))
-        for target in targets:
-            progress.update(task, description=target.label)
-            rows += verify_target(target, catalog, dtypes, count)
+        task = progress.add_task("", total=len(subjects))
+        for subject in subjects:
+            progress.update(task, description=subject.label)
+            rows += verify_subject(subject, catalog, dtypes, count)
             progress.advance(task)
-    return Report(tuple(rows))
+    return VerificationReport(tuple(rows))
 
 
 def row_data(row: Row) -> dict[str, object]:
@@ -176,7 +176,7 @@ def row_data(row: Row) -> dict[str, object]:
     return asdict(row) | {"verdict": str(row.verdict)}
 
 
-def _print(report: Report) -> None:
+def _print(report: VerificationReport) -> None:
     from lowering.verification.results import Verdict, entries_of
 
     print_table(_table(report))
@@ -204,7 +204,7 @@ def _first_of_each(findings: Sequence[Finding]) -> Iterator[tuple[Finding, int]]
             yield finding, count - 1
 
 
-def _table(report: Report) -> Table:
+def _table(report: VerificationReport) -> Table:
     errors = ("forward", "of f64", "gradient", "of f64", "accepted")
     table = Table(
         *(Column(heading, no_wrap=True) for heading in ("entry", "dtype", "samples")),

@@ -24,11 +24,11 @@ from lowering.frontends import jax_dumps
 from lowering.frontends.chosen import dumping_to, read_dump
 from lowering.stablehlo import Module, Report, inspect
 from lowering.stablehlo.inspection.table import readable_value
-from lowering.stats.data import Stats, read_stats
+from lowering.stats.data import Checks, Stats, read_stats
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class WatchedGraph:
     """A graph that the script ran, once or several times."""
 
     runs: int
@@ -42,7 +42,7 @@ class Watched:
     """The result of running a script."""
 
     exit_code: int
-    graphs: tuple[Graph, ...]
+    graphs: tuple[WatchedGraph, ...]
     """Distinct graphs, in the order in which they first ran."""
     stats: Stats
     """The outcomes of the calls that reached a hook."""
@@ -74,15 +74,15 @@ def watch(command: Sequence[str], variables: Mapping[str, str]) -> Watched:
         runs[graph.hash] += 1
         texts[graph.hash] = graph.text
     graphs = (
-        Graph(runs[key], inspect(Module.parse(text)), key in compiled)
+        WatchedGraph(runs[key], inspect(Module.parse(text)), key in compiled)
         for key, text in texts.items()
     )
     return Watched(exit_code, tuple(graphs), stats)
 
 
-def _graphs_of_jax(texts: Sequence[str]) -> Iterator[Graph]:
+def _graphs_of_jax(texts: Sequence[str]) -> Iterator[WatchedGraph]:
     for text, count in Counter(texts).items():
-        yield Graph(count, inspect(Module.parse(text)), compiled=True)
+        yield WatchedGraph(count, inspect(Module.parse(text)), compiled=True)
 
 
 def composites_table(watched: Watched) -> Table:
@@ -155,6 +155,21 @@ def decompositions_table(stats: Stats) -> Table | None:
             cells = (Text(name), Text(decomposition), str(calls), Text("; ".join(reasons)))
             table.add_row(*cells)
     return table if table.row_count else None
+
+
+def checks_table(checks: Checks) -> Table:
+    """One row for each kernel and each alternative that was checked."""
+    columns = (
+        *texts("composite", "kernel", "verdict"),
+        *numbers("calls", "wrong", "error", "allowed"),
+    )
+    table = Table(*columns, title="kernels beside the decompositions that they replace")
+    for row in checks.rows:
+        error = "failed" if row.error is None else f"{row.error:.1e}"
+        cells = (Text(row.composite), Text(row.kernel), "wrong" if row.wrong else "right")
+        table.add_row(*cells, str(row.calls), str(row.wrong), error, f"{row.tolerance:.0e}")
+    table.caption = f"the checks took {checks.seconds:.1f} s"
+    return table
 
 
 def _near(site: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from composites.element_types import BY_NAME
@@ -27,13 +28,15 @@ def array(name: str, value: Any) -> Any:
     return value
 
 
-def kept_array(value: Value) -> Any:
-    """The value that a program keeps for an input, as a numpy array; None if it keeps none."""
+def kept_arrays(inputs: Iterable[Value]) -> dict[str, Any]:
+    """The values that a program keeps for inputs, by name, as numpy arrays."""
     import numpy as np
 
-    if value.kept is None:
-        return None
-    return np.frombuffer(value.kept, numpy_dtype(value.dtype)).reshape(value.sizes)
+    return {
+        value.name: np.frombuffer(value.kept, numpy_dtype(value.dtype)).reshape(value.sizes)
+        for value in inputs
+        if value.kept is not None
+    }
 
 
 def check_array(name: str, value: Any) -> None:

@@ -11,13 +11,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from composites.element_types import NAME_OF_SAFETENSORS
 from composites.errors import MissingPackageError, ProgramError
-from composites.files import replace_folder
+from lowering.export.folders import folder_path, write_folder
 from lowering.export.manifest import Value
 from lowering.export.state import State, Weights, first_weights
 from lowering.stablehlo.dtypes import numpy_dtype
@@ -50,9 +49,7 @@ def write(state: State, values: Mapping[str, Any], folder: str | os.PathLike[str
             MODEL: bytes(numpy.save(_contiguous(model), header)),
             TRAINING: bytes(numpy.save(_contiguous(training), {"format": "pt"})),
         }
-        replace_folder(folder, files, partial(_check_replaceable, folder))
-    except OSError as error:
-        raise ProgramError(f"{folder} cannot be written: {error.strerror}") from error
+        write_folder(folder, files, "a checkpoint", allowed=files)
     except (TypeError, ValueError) as error:
         raise ProgramError(f"the state cannot be written to {folder!r}: {error}") from error
 
@@ -63,10 +60,7 @@ def read(inputs: Sequence[Value], folder: str | os.PathLike[str]) -> Weights:
     Raises:
         ProgramError: there is no checkpoint, it is damaged, or it is not one of this program.
     """
-    try:
-        path = Path(folder)
-    except TypeError as error:
-        raise ProgramError(f"the folder must be a path, not {folder!r}") from error
+    path = folder_path(folder)
     model, header = read_tensors(path / MODEL)
     training, _ = read_tensors(path / TRAINING)
     try:
@@ -126,12 +120,3 @@ def _contiguous(tensors: Mapping[str, Any]) -> dict[str, Any]:
     import numpy as np
 
     return {name: np.asarray(value, order="C") for name, value in tensors.items()}
-
-
-def _check_replaceable(folder: Any, names: Sequence[str]) -> None:
-    others = [name for name in names if name not in (MODEL, TRAINING)]
-    if others:
-        raise ProgramError(
-            f"{folder} contains something other than a checkpoint ({', '.join(others[:5])});"
-            " nothing is written. Name another folder, or a new one inside it"
-        )

@@ -8,7 +8,7 @@ from typing import Any
 
 from composites.errors import ProgramError, did_you_mean
 from lowering.export import manifest
-from lowering.export.arrays import kept_array
+from lowering.export.arrays import kept_arrays
 from lowering.export.checkpoint import read_tensors
 from lowering.export.program import Program
 from lowering.export.state import is_state, small_values
@@ -34,7 +34,7 @@ def example_inputs(program: Program, folder: Path, arrays: Mapping[str, Any]) ->
             )
     values = dict(zip(names, typical_inputs(program.module), strict=True))
     values |= small_values(filter(is_state, program.inputs))
-    values |= {value.name: kept_array(value) for value in program.inputs if value.kept is not None}
+    values |= kept_arrays(program.inputs)
     if (folder / manifest.WEIGHTS).is_file():
         values |= read_tensors(folder / manifest.WEIGHTS)[0]
     values |= arrays

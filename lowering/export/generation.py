@@ -14,14 +14,12 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from composites.errors import ProgramError
-from composites.files import replace_folder
 from lowering.export.arrays import array
-from lowering.export.program import Program, check_replaceable
+from lowering.export.folders import folder_path, read_file, write_folder
+from lowering.export.program import Program
 from lowering.stablehlo import Limits
 
 NAME = "generation.json"
@@ -67,7 +65,8 @@ class GenerationPrograms:
         Each is the one with the largest logit.
 
         Args:
-            prefill, decode: both programs, as `compile` returns them.
+            prefill: the program, as `compile` returns it.
+            decode: the other one.
             state: of `prefill.init`.
             prompt: tokens of shape (batch, length). Where it has not the length of the export,
                 `decode` reads the tokens that are too few or too many for `prefill`.
@@ -122,11 +121,7 @@ class GenerationPrograms:
         described = {"format": FORMAT, "max_length": self.max_length, "programs": PARTS}
         files[NAME] = json.dumps(described, indent=2).encode() + b"\n"
         required = (NAME, *(f"{part}/" for part in PARTS))
-        check = partial(check_replaceable, Path(folder), required, (), "programs of generation")
-        try:
-            replace_folder(folder, files, check)
-        except OSError as error:
-            raise ProgramError(f"{folder} cannot be written: {error.strerror}") from error
+        write_folder(folder_path(folder), files, "programs of generation", required)
 
     @classmethod
     def load(
@@ -137,14 +132,13 @@ class GenerationPrograms:
         Raises:
             ProgramError: there is none, or one of the programs is damaged.
         """
-        path = Path(folder)
+        path = folder_path(folder)
+        content = read_file(path / NAME)
         try:
-            described = json.loads((path / NAME).read_bytes())
+            described = json.loads(content)
             max_length = described["max_length"]
             if described["format"] != FORMAT or type(max_length) is not int:
                 raise ValueError("it is not of format 1")
-        except OSError as error:
-            raise ProgramError(f"{path / NAME} cannot be read: {error.strerror}") from error
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ProgramError(f"{path / NAME} is damaged: {error}") from error
         prefill, decode = (Program.load(path / part, limits=limits) for part in PARTS)

@@ -17,17 +17,17 @@ import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from composites.errors import MissingPackageError, ProgramError, did_you_mean
-from composites.files import replace_folder
 from composites.registry.model import KERNEL_PLATFORMS
 from lowering.export import manifest
-from lowering.export.arrays import array, check_type, dtype_name, kept_array
+from lowering.export.arrays import array, check_type, dtype_name, kept_arrays
 from lowering.export.dimensions import Dimension, checked_sizes, evaluated, sizes_of
+from lowering.export.folders import folder_path, read_file, write_folder
 from lowering.export.manifest import Manifest, Value
 from lowering.export.partitioning import DividedProgram, annotation, check_mesh
 from lowering.export.shardings import DeviceMesh
@@ -257,14 +257,10 @@ class Program:
             VersionError: no such version can be written, or it cannot hold the program; the message
                 says which can.
         """
-        path = _path(folder)
+        path = folder_path(folder)
         files = self.files(portable=portable, weights=weights)
-        try:
-            required = (manifest.NAME, manifest.TEXT)
-            check = partial(check_replaceable, path, required, manifest.FILES, "a program")
-            replace_folder(path, files, check)
-        except OSError as error:
-            raise ProgramError(f"{path} cannot be written: {error.strerror}") from error
+        required = (manifest.NAME, manifest.TEXT)
+        write_folder(path, files, "a program", required, manifest.FILES)
 
     def files(
         self, *, portable: str | None = None, weights: Mapping[str, Any] | None = None
@@ -306,10 +302,10 @@ class Program:
             ProgramError: there is none, it is damaged or of a newer format, manifest.json does
                 not describe `@main`, or the StableHLO cannot be read within the limits.
         """
-        path = _path(folder)
+        path = folder_path(folder)
         source = path / manifest.NAME
-        read = manifest.parse(_read(source), str(source))
-        text = _read(path / manifest.TEXT)
+        read = manifest.parse(read_file(source), str(source))
+        text = read_file(path / manifest.TEXT)
         for name, expected in read.sha256.items():
             actual = manifest.digest(text) if name == manifest.TEXT else _digest(path / name)
             if actual != expected:
@@ -383,7 +379,7 @@ class Program:
 
     def _ordered(self, named: Mapping[str, Any]) -> Sequence[Any]:
         self._check_names(named)
-        named = {**self._kept, **named}
+        named = {**kept_arrays(self.inputs), **named}
         missing = [value.name for value in self.inputs if value.name not in named]
         if missing:
             raise ProgramError(f"inputs are missing: {', '.join(missing)}")
@@ -425,12 +421,7 @@ class Program:
         values at the export, as numpy arrays."""
         known = {value.name for value in self.inputs}
         held = {name: value for name, value in values_of(module).items() if name in known}
-        return self._kept | held
-
-    @property
-    def _kept(self) -> dict[str, Any]:
-        """The values that the program keeps, by input name."""
-        return {value.name: kept_array(value) for value in self.inputs if value.kept is not None}
+        return kept_arrays(self.inputs) | held
 
 
 @dataclass(frozen=True)
@@ -452,51 +443,6 @@ def _result_shapes(module: Module) -> list[tuple[int, ...]]:
     types = function_types(functions(module.ir)["main"])[1]
     shapes = [shape_and_element_type(type_) for type_ in types]
     return [item[0] for item in shapes if item is not None]
-
-
-# ---- the folder ----
-
-
-def _path(folder: str | os.PathLike[str]) -> Path:
-    """The path, where it is one that a folder can have."""
-    try:
-        path = Path(folder)
-        usable = b"\0" not in os.fsencode(path)
-    except (TypeError, ValueError):
-        usable = False
-    if not usable:
-        raise ProgramError(f"the folder must be a path, not {folder!r}")
-    return path
-
-
-def check_replaceable(
-    folder: Path,
-    required: Collection[str],
-    allowed: Collection[str],
-    content: str,
-    names: Sequence[str],
-) -> None:
-    """Check that a folder with these names may be replaced: it is empty, or has only this content.
-
-    Args:
-        required: names that each such folder has.
-        allowed: names that it may have beside them.
-    """
-    others = [name for name in names if name not in (*required, *allowed)]
-    missing = [name for name in required if name not in names]
-    if names and (others or missing):
-        there = f"{', '.join(names[:5])}{', …' if names[5:] else ''}"
-        raise ProgramError(
-            f"{folder} contains something other than {content} ({there}); nothing is written. Name"
-            " another folder, or a new one inside it"
-        )
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ProgramError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _digest(path: Path) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from composites.errors import ProgramError, did_you_mean
 from composites.tensor_subclasses import inner_tensors
-from lowering.export.arrays import array, check_type, kept_array
+from lowering.export.arrays import array, check_type, kept_arrays
 from lowering.export.manifest import Value
 from lowering.stablehlo.dtypes import numpy_dtype
 
@@ -98,13 +98,14 @@ def first_weights(
     if optimizer is not None:
         arrays = arrays | _of_optimizer(weights, optimizer)
     known = {value.name for value in inputs}
+    kept = kept_arrays(inputs)
     values: dict[str, Any] = {}
     for value in inputs:
         if value.name in arrays:
             values[value.name] = array(value.name, arrays[value.name])
             check_type(value, values[value.name])
-        elif value.kept is not None:
-            values[value.name] = kept_array(value)
+        elif value.name in kept:
+            values[value.name] = kept[value.name]
         elif value.name == SEED:
             values[SEED] = _seed(value, seed)
         elif value.name.startswith("cache:"):

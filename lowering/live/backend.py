@@ -35,6 +35,8 @@ from lowering.frontends.fx.autocast import autocast, casts_of  # noqa: E402
 from lowering.frontends.fx.device import device  # noqa: E402
 from lowering.frontends.fx.recorder import device_offered  # noqa: E402
 from lowering.frontends.fx.tensors import LIVE_BACKENDS  # noqa: E402
+from lowering.live.checks import check_every  # noqa: E402
+from lowering.live.chosen_kernels import check_names  # noqa: E402
 from lowering.live.executable import LiveProgram  # noqa: E402
 from lowering.live.numbers import changing_numbers, without_reads  # noqa: E402
 from lowering.live.sizes import FunctionsOfSizes, varies  # noqa: E402
@@ -103,11 +105,13 @@ def composites(
         mode: as PyTorch's own backend has it; nothing but `default` means something here.
 
     Raises:
-        CompositesError: there is no such option, or no such mode.
+        CompositesError: there is no such option, mode or composite.
     """
     if mode not in (None, "default"):
         raise CompositesError(f"backend 'composites' has no mode {mode!r}; leave `mode` out")
     chosen_options = Options.read(options or {})
+    check_names(chosen_options.kernels)
+    check_every()
     compile_graph = partial(
         _compiled,
         platform=chosen_options.platform or device_type_of(example_inputs),

@@ -15,6 +15,8 @@ from lowering.export.compilation_cache import cached_in
 from lowering.export.step import Kernels, candidates_of
 from lowering.frontends.fx import capture
 from lowering.frontends.protocols import LoweredGraph
+from lowering.live.checks import GraphChecks
+from lowering.live.chosen_kernels import kernels_of
 from lowering.live.exchange import Inputs, remember, to_jax, to_torch
 from lowering.live.replay import Replay, states_of_generators
 from lowering.live.saved import save_graph
@@ -92,6 +94,7 @@ class LiveProgram:
             save_graph(lowered, names, [n for n, _ in self._results], kind, folder)
         self.kernels = self._placed(lowered, platform, kernels)
         self._compiled = self._compile(lowered, platform, cache)
+        self._checks = GraphChecks.create(self.kernels, platform)
 
     def _lowered(
         self, graph: torch.fx.GraphModule, inputs: Sequence[Any], orders: Sequence[Order]
@@ -140,7 +143,11 @@ class LiveProgram:
     @staticmethod
     def _placed(lowered: LoweredGraph, platform: str, kernels: Kernels) -> PlacedKernels:
         candidates, unlisted = candidates_of(
-            kernels, lowered.module, None, platform, alternatives=kernels == "auto"
+            kernels_of(kernels, lowered.module),
+            lowered.module,
+            None,
+            platform,
+            alternatives=kernels == "auto",
         )
         return place_kernels(lowered.module, candidates, platform=platform, unlisted=unlisted)
 
@@ -190,6 +197,8 @@ class LiveProgram:
             }
             changed = {place: inputs[place] for place in self._writes}
             inputs.clear()
+            if self._checks is not None:
+                self._checks.count(arrays)
             computed = import_jax().block_until_ready(self._compiled(*arrays))
         results: list[Any] = list(self._constants)
         for n, value in passed.items():

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 from composites.registry.selection import Selection
 
 from .bindings import find_operations, string_value
-from .comparison.isolate import call_module
 from .composites import Signature, by_version, ignored_attributes, name_and_version, signature
 from .dtypes import static_tensor
 from .errors import StableHLOError
@@ -19,6 +18,7 @@ from .passes.bind import Binding, bind_calls, callable_name
 from .passes.decompose import decompose
 from .passes.to_custom_call import replace_calls
 from .run import compile_module
+from .single_calls import call_module
 from .symbols import (
     COMPOSITE,
     CUSTOM_CALL,

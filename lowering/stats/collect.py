@@ -11,6 +11,7 @@ from composites import settings
 from composites.errors import CompositesError
 from lowering import activation
 from lowering.dispatch.statistics import EntryStatistics, Statistics
+from lowering.stats.checks import recorded
 from lowering.stats.data import DeclinedStats, EntryStats, FallbackStats, Stats
 
 log = logging.getLogger("composites")
@@ -28,7 +29,8 @@ def collected(statistics: Statistics, active: Iterable[str]) -> Stats:
         active: the names of entries that are on.
     """
     on, counted = set(active), _by_name(statistics)
-    return Stats({name: _entry_stats(counted[name], name in on) for name in sorted(counted)})
+    entries = {name: _entry_stats(counted[name], name in on) for name in sorted(counted)}
+    return Stats(entries, recorded.checks)
 
 
 def _by_name(statistics: Statistics) -> dict[str, EntryStatistics]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 
@@ -56,6 +56,49 @@ class EntryStats:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckStats:
+    """The checks of a kernel, or of an alternative, against the decomposition that it replaces."""
+
+    composite: str
+    kernel: str
+    calls: int
+    """Calls that were checked."""
+    wrong: int
+    """The number of these calls whose error is larger than the tolerance."""
+    error: float | None
+    """The largest error, relative to the largest value of a result; None if the kernel failed, or
+    gave no number where there is one."""
+    tolerance: float
+
+    def __add__(self, other: CheckStats) -> CheckStats:
+        """The checks of both, which are of one kernel."""
+        errors = self.error, other.error
+        return replace(
+            self,
+            calls=self.calls + other.calls,
+            wrong=self.wrong + other.wrong,
+            error=None if None in errors else max(error for error in errors if error is not None),
+            tolerance=max(self.tolerance, other.tolerance),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """The checks of all kernels; see XLA_COMPOSITE_CHECK_EVERY."""
+
+    rows: tuple[CheckStats, ...] = ()
+    seconds: float = 0.0
+    """The time that the checks took."""
+
+    def __add__(self, other: Checks) -> Checks:
+        rows: dict[tuple[str, str], CheckStats] = {}
+        for row in (*self.rows, *other.rows):
+            key = row.composite, row.kernel
+            rows[key] = rows[key] + row if key in rows else row
+        return Checks(tuple(rows.values()), self.seconds + other.seconds)
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """The calls of all entries that are on, or were on, since the process began.
 
@@ -64,6 +107,7 @@ class Stats:
 
     entries: Mapping[str, EntryStats]
     """The statistics of entries by name, as XLA_COMPOSITE_OP has it."""
+    checks: Checks = Checks()
 
     @property
     def idle(self) -> tuple[str, ...]:
@@ -94,6 +138,7 @@ class Stats:
     @classmethod
     def from_json(cls, line: str) -> Stats:
         """The statistics that `to_json` wrote."""
+        data = json.loads(line)
         entries = {
             name: EntryStats(
                 **entry
@@ -102,9 +147,11 @@ class Stats:
                     "declined": tuple(DeclinedStats(**d) for d in entry.get("declined", ())),
                 }
             )
-            for name, entry in json.loads(line)["entries"].items()
+            for name, entry in data["entries"].items()
         }
-        return cls(entries)
+        checks = data.get("checks", {"rows": (), "seconds": 0.0})
+        rows = tuple(CheckStats(**row) for row in checks["rows"])
+        return cls(entries, Checks(rows, checks["seconds"]))
 
 
 def read_stats(file: Path) -> Stats:
@@ -116,10 +163,12 @@ def read_stats(file: Path) -> Stats:
 def added_up(processes: Iterable[Stats]) -> Stats:
     """The statistics of several processes as those of one."""
     by_name: dict[str, list[EntryStats]] = {}
+    checks = Checks()
     for process in processes:
+        checks += process.checks
         for name, entry in process.entries.items():
             by_name.setdefault(name, []).append(entry)
-    return Stats({name: _entry(by_name[name]) for name in sorted(by_name)})
+    return Stats({name: _entry(by_name[name]) for name in sorted(by_name)}, checks)
 
 
 def _entry(parts: list[EntryStats]) -> EntryStats:

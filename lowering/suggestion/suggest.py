@@ -26,7 +26,7 @@ from lowering.suggestion.recording import Recorded, record
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SuggestionReport:
     """The contents of a step outside composites."""
 
     on: tuple[str, ...]
@@ -58,7 +58,7 @@ def suggest(
     backward: bool = True,
     optimizer: OptimizerFactory | None = None,
     ops: Sequence[str] | None = None,
-) -> Report:
+) -> SuggestionReport:
     """Say what a step is made of outside composites, and draft entries for it.
 
     Args:
@@ -101,7 +101,7 @@ def suggest(
         stock = measure().outside
     drafting = Drafting(step)
     after = drafting.draft(on, measure)
-    return Report(
+    return SuggestionReport(
         on=on,
         stock=stock,
         outside=step.outside,

@@ -5,7 +5,7 @@ entry on. What comes back is compared.
 
 | module | what it does |
 |---|---|
-| `targets` | what is verified: entries of registries, functions under `@composite` |
+| `subjects` | what is verified: entries of registries, functions under `@composite` |
 | `samples` | calls to run, and where they come from |
 | `opinfo` | PyTorch's database of samples; the only module that uses it |
 | `runs` | runs samples, and keeps what came back on the CPU |

@@ -88,7 +88,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class VerificationReport:
     """All entries."""
 
     rows: tuple[Row, ...]

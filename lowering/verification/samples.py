@@ -25,7 +25,7 @@ from lowering.sample_calls import (
     example_calls,
 )
 from lowering.verification import opinfo
-from lowering.verification.targets import Target
+from lowering.verification.subjects import Subject
 
 NAMED, DATABASE, GENERATED = "samples", "OpInfo", "generated"
 """The sources of samples."""
@@ -39,21 +39,22 @@ class Samples:
     samples: tuple[Sample, ...]
 
 
-def sources(target: Target, element_type: str, count: int) -> Iterator[Samples | NoCalls]:
+def sources(subject: Subject, element_type: str, count: int) -> Iterator[Samples | NoCalls]:
     """Samples from each source that has some, the best first; at most `count` of each.
 
     Raises:
         UnusableFunctionError: the function that yields samples cannot be used.
     """
     dtype = getattr(torch, PYTORCH_NAMES[element_type])
-    if target.samples is not None:
-        yield _some(NAMED, _named(target, dtype), count)
+    if subject.samples is not None:
+        yield _some(NAMED, _named(subject, dtype), count)
         return
-    op = target.entry.op if target.entry.op is not None else target.forward and target.forward.op
+    entry, forward = subject.entry, subject.forward
+    op = entry.op if entry.op is not None else forward and forward.op
     samples = list(opinfo.samples_of(op, dtype, gradients=True)) if op else []
     if samples:
         yield _some(DATABASE, samples, count)
-    made = _generated(target, element_type, dtype)
+    made = _generated(subject, element_type, dtype)
     yield made if isinstance(made, NoCalls) else _some(GENERATED, made, count)
 
 
@@ -83,34 +84,36 @@ def _plain(item: tuple[str, Any]) -> tuple[str, str]:
     return name, "tensor" if isinstance(value, torch.Tensor) else repr(value)
 
 
-def _named(target: Target, dtype: torch.dtype) -> Iterator[Sample]:
-    assert target.samples is not None
-    find = load_function if target.function else find_function
-    function = target.function or caught(_owner(target))
-    for arguments, keywords in calls_of(target.samples, dtype, target.label, find):
-        yield Sample(function, arguments, keywords, reference=target.original)
+def _named(subject: Subject, dtype: torch.dtype) -> Iterator[Sample]:
+    assert subject.samples is not None
+    find = load_function if subject.function else find_function
+    function = subject.function or caught(_owner(subject))
+    for arguments, keywords in calls_of(subject.samples, dtype, subject.label, find):
+        yield Sample(function, arguments, keywords, reference=subject.original)
 
 
-def _owner(target: Target) -> Composite:
+def _owner(subject: Subject) -> Composite:
     """The entry whose calls the samples are: a backward is reached through its forward."""
-    entry, forward = target.entry, target.forward
+    entry, forward = subject.entry, subject.forward
     calls_itself = samples_of(entry) is not None and (entry.op is not None or entry.functions)
     return entry if calls_itself or forward is None else forward
 
 
-def _generated(target: Target, element_type: str, dtype: torch.dtype) -> Iterator[Sample] | NoCalls:
-    entry = target.entry
-    if entry.op is None and entry.gradients and target.forward is not None:
-        entry = target.forward
+def _generated(
+    subject: Subject, element_type: str, dtype: torch.dtype
+) -> Iterator[Sample] | NoCalls:
+    entry = subject.entry
+    if entry.op is None and entry.gradients and subject.forward is not None:
+        entry = subject.forward
     if entry.op is None and entry.adapt is not None:
         return NoCalls("no samples; name some with `samples`")
-    calls = example_calls(entry, target.function)
+    calls = example_calls(entry, subject.function)
     if isinstance(calls, NoCalls):
         return NoCalls(f"no samples ({calls.reason}); name some with `samples`")
     fitting = [call for call in calls if _element_type(call) in (element_type, "f32")]
     if not fitting:
         return NoCalls(f"its example call is not in {element_type}; name some with `samples`")
-    return _varied(fitting[0], entry, dtype, target)
+    return _varied(fitting[0], entry, dtype, subject)
 
 
 def _element_type(call: ExampleCall) -> str:
@@ -124,10 +127,10 @@ def _element_type(call: ExampleCall) -> str:
 
 
 def _varied(
-    call: ExampleCall, entry: Composite, dtype: torch.dtype, target: Target
+    call: ExampleCall, entry: Composite, dtype: torch.dtype, subject: Subject
 ) -> Iterator[Sample]:
     """The call in a dtype, with signed values, and with other values of its plain arguments."""
-    differentiable = not target.is_backward or entry is not target.entry
+    differentiable = not subject.is_backward or entry is not subject.entry
     fixed = {name for name, _ in entry.when.values} | call.specified
 
     def prepared(tensor: torch.Tensor) -> torch.Tensor:
@@ -143,7 +146,7 @@ def _varied(
         for other in (_others(value) if name not in fixed else ())
     )
     for varied in (usual, Sample(call.function, *usual.placed(_signed)), *others):
-        yield Sample(call.function, *varied.placed(prepared), reference=target.original)
+        yield Sample(call.function, *varied.placed(prepared), reference=subject.original)
 
 
 def _signed(tensor: torch.Tensor) -> torch.Tensor:

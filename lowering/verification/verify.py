@@ -1,4 +1,4 @@
-"""`verify`: run each target in each dtype, and report problems."""
+"""`verify`: run each subject in each dtype, and report problems."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from lowering.verification.judgement import Judged, Outcomes, greatest, judge
 from lowering.verification.results import Check, Finding, Row, Unclaimed
 from lowering.verification.runs import Raised, Run, Values
 from lowering.verification.samples import Samples, chosen, sources, without_gradients
-from lowering.verification.targets import Target
+from lowering.verification.subjects import Subject
 from lowering.verification.tolerances import tolerance_of
 
 DTYPES = ("f32", "bf16")
@@ -43,11 +43,11 @@ _TWICE = 2
 """The number of samples that are called a second time."""
 
 
-def element_types(target: Target, chosen: Sequence[str]) -> tuple[str, ...]:
+def element_types(subject: Subject, chosen: Sequence[str]) -> tuple[str, ...]:
     """The chosen element types that the entry's conditions allow; if there are none, the first one
     that they allow."""
-    own = target.alternative.when.dtypes if target.alternative is not None else ()
-    allowed = own or target.entry.when.dtypes
+    own = subject.alternative.when.dtypes if subject.alternative is not None else ()
+    allowed = own or subject.entry.when.dtypes
     fitting = tuple(name for name in chosen if not allowed or name in allowed)
     if fitting:
         return fitting
@@ -56,9 +56,9 @@ def element_types(target: Target, chosen: Sequence[str]) -> tuple[str, ...]:
 
 
 def verify(
-    target: Target, catalog: Catalog, dtypes: Sequence[str] = DTYPES, count: int = COUNT
+    subject: Subject, catalog: Catalog, dtypes: Sequence[str] = DTYPES, count: int = COUNT
 ) -> tuple[Row, ...]:
-    """Run one target in each dtype.
+    """Run one subject in each dtype.
 
     Raises:
         UnusableFunctionError: the function that yields samples cannot be used.
@@ -70,11 +70,11 @@ def verify(
     rows: list[Row] = []
     with activation.all_off(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's, about samples
-        for dtype in element_types(target, dtypes):
+        for dtype in element_types(subject, dtypes):
             began = time.monotonic()
-            row = _Verifier(target, catalog, frontend, dtype, count).row()
+            row = _Verifier(subject, catalog, frontend, dtype, count).row()
             rows.append(replace(row, seconds=time.monotonic() - began))
-    return _with_claims(target.entry, rows) if target.alternative is None else tuple(rows)
+    return _with_claims(subject.entry, rows) if subject.alternative is None else tuple(rows)
 
 
 def _with_claims(entry: Composite, rows: list[Row]) -> tuple[Row, ...]:
@@ -99,26 +99,26 @@ def _with_claims(entry: Composite, rows: list[Row]) -> tuple[Row, ...]:
 
 
 @contextmanager
-def turned_on(target: Target, catalog: Catalog) -> Iterator[Statistics]:
-    """A context in which a target is on, with what becomes of its calls.
+def turned_on(subject: Subject, catalog: Catalog) -> Iterator[Statistics]:
+    """A context in which a subject is on, with what becomes of its calls.
 
     Raises:
         CompositesError: the entry cannot be turned on.
     """
-    if target.function is not None:  # it is always on
+    if subject.function is not None:  # it is always on
         yield activation.statistics
         return
-    for entry in target.entries:
+    for entry in subject.entries:
         for function in entry.functions[:1]:
             try:
                 import_module(function.partition(":")[0])
             except UnusableFunctionError:
-                if entry == target.entry:
+                if entry == subject.entry:
                     raise  # of others, programs do without the package
     counted = Statistics()
-    if target.alternative is not None:
-        import_alternative(target.alternative, target.entry)
-    with activation.installed(catalog, target.entries, counted, target.words):
+    if subject.alternative is not None:
+        import_alternative(subject.alternative, subject.entry)
+    with activation.installed(catalog, subject.entries, counted, subject.words):
         yield counted
 
 
@@ -157,30 +157,30 @@ def _reasons(statistics: EntryStatistics | None) -> dict[str, int]:
     return reasons
 
 
-def counted_entry(target: Target) -> Composite:
+def counted_entry(subject: Subject) -> Composite:
     """The entry whose calls are counted: a backward without operator belongs to its forward."""
-    if target.entry.gradients and target.forward is not None:
-        return target.forward
-    return target.entry
+    if subject.entry.gradients and subject.forward is not None:
+        return subject.forward
+    return subject.entry
 
 
 @dataclass(frozen=True, slots=True)
 class _Verifier:
-    target: Target
+    subject: Subject
     catalog: Catalog
     frontend: Frontend
     dtype: str
     count: int
 
     def row(self) -> Row:
-        bare = Row(self.target.label, self.dtype, "", 0, tolerance=self._tolerance())
-        for function in self.target.entry.functions[:1] if not self.target.function else ():
+        bare = Row(self.subject.label, self.dtype, "", 0, tolerance=self._tolerance())
+        for function in self.subject.entry.functions[:1] if not self.subject.function else ():
             try:
                 import_module(function.partition(":")[0])
             except UnusableFunctionError as error:  # programs do without the package
                 return replace(bare, findings=(_unverified(str(error)),))
         try:
-            selected = select(self.target, self.catalog, self.frontend, self.dtype, self.count)
+            selected = select(self.subject, self.catalog, self.frontend, self.dtype, self.count)
         except UnusableFunctionError:  # the function that yields samples
             raise
         except CompositesError as error:
@@ -193,8 +193,8 @@ class _Verifier:
             return replace(bare, findings=(_unverified(f"the CPU refuses all samples: {refusal}"),))
         samples = [item.sample for item in prepared]
         stock = self._stock(samples)
-        identity = counted_entry(self.target).identity
-        with turned_on(self.target, self.catalog) as statistics:
+        identity = counted_entry(self.subject).identity
+        with turned_on(self.subject, self.catalog) as statistics:
             before = _Counts.of(statistics, identity)
             ours = runs.on_device(
                 self.frontend,
@@ -207,7 +207,7 @@ class _Verifier:
         return self._judged(bare, prepared, stock, ours, counts)
 
     def _stock(self, samples: Sequence[Sample]) -> Run:
-        for operator in [find_operator(entry.op) for entry in self.target.entries if entry.op]:
+        for operator in [find_operator(entry.op) for entry in self.subject.entries if entry.op]:
             if self.frontend.dispatching.crashes(operator):
                 crash = Raised("RuntimeError", f"the stock {operator.qualified} ends the process")
                 return Run([crash for _ in samples])
@@ -244,26 +244,26 @@ class _Verifier:
                 again=ours.again.get(number),
                 is_random=item.is_random,
                 is_native=self._is_native(),
-                limit=None if self.target.alternative is None else self._tolerance(),
+                limit=None if self.subject.alternative is None else self._tolerance(),
             )
         )
 
     def _tolerance(self) -> float:
         """The greatest error that is accepted."""
-        alternative = self.target.alternative
+        alternative = self.subject.alternative
         promised = {} if alternative is None else dict(alternative.tolerance)
         return promised.get(self.dtype, tolerance_of(self.dtype))
 
     def _is_native(self) -> bool:
         """Return whether all that is on is the stock lowering of operators. A function's own body
         can be fused in another way than the calls that it stands for."""
-        return self.target.alternative is None and all(
-            e.op and e.decomposition.kind == "native" for e in self.target.entries
+        return self.subject.alternative is None and all(
+            e.op and e.decomposition.kind == "native" for e in self.subject.entries
         )
 
     def _indistinguishable(self, ours: Run) -> Iterator[Finding]:
-        names = {entry.composite_name for entry in self.target.entries}
-        names |= {entry.backward_name for entry in self.target.entries}
+        names = {entry.composite_name for entry in self.subject.entries}
+        names |= {entry.backward_name for entry in self.subject.entries}
         for written in () if ours.module is None else ambiguous(ours.module, names):
             yield Finding(
                 Check.ATTRIBUTES,
@@ -277,7 +277,7 @@ def _unverified(reason: str) -> Finding:
 
 
 def select(
-    target: Target, catalog: Catalog, frontend: Frontend, dtype: str, count: int
+    subject: Subject, catalog: Catalog, frontend: Frontend, dtype: str, count: int
 ) -> Samples | NoCalls:
     """The samples of the first source that reach the entry, or else of the last one that has some.
 
@@ -285,15 +285,15 @@ def select(
         UnusableFunctionError: a function that the entry names cannot be used.
         CompositesError: the entry cannot be turned on.
     """
-    if target.alternative is not None:
-        return _taken(target, target.alternative, catalog, frontend, dtype, count)
-    identity = counted_entry(target).identity
+    if subject.alternative is not None:
+        return _taken(subject, subject.alternative, catalog, frontend, dtype, count)
+    identity = counted_entry(subject).identity
     last: Samples | NoCalls = NoCalls("no samples")
-    for offered in sources(target, dtype, count):
+    for offered in sources(subject, dtype, count):
         if isinstance(offered, NoCalls):
             return last if isinstance(last, Samples) else offered
         last = offered
-        with turned_on(target, catalog) as statistics:
+        with turned_on(subject, catalog) as statistics:
             before = _Counts.of(statistics, identity)
             failed = _fails(frontend, offered.samples)
             reached = _Counts.of(statistics, identity).since(before)
@@ -303,7 +303,7 @@ def select(
 
 
 def _taken(
-    target: Target,
+    subject: Subject,
     alternative: Kernel,
     catalog: Catalog,
     frontend: Frontend,
@@ -312,12 +312,12 @@ def _taken(
 ) -> Samples | NoCalls:
     """The samples of the first source that has some which the alternative takes."""
     names = {alternative.name, f"{alternative.name}, backward"}
-    for offered in sources(target, dtype, _MORE * count):
+    for offered in sources(subject, dtype, _MORE * count):
         taken: list[Sample] = []
         for sample in () if isinstance(offered, NoCalls) else offered.samples:
-            with turned_on(target, catalog) as statistics:
+            with turned_on(subject, catalog) as statistics:
                 failed = _fails(frontend, [sample])
-                if failed or names & statistics.of(target.entry).decompositions.keys():
+                if failed or names & statistics.of(subject.entry).decompositions.keys():
                     taken.append(sample)
         if taken and not isinstance(offered, NoCalls):
             return Samples(offered.source, chosen(taken, count))

@@ -78,8 +78,9 @@ from lowering.dispatch import keys
 NAMES = ("gelu", "layer_norm", "adamw", "cross_entropy_loss", "swiglu")
 OPERATORS = ("aten::gelu", "aten::native_layer_norm", "aten::cross_entropy_loss")
 activation.catalog()
-# A module with a copy of a function that `swiglu` names. The rest of transformers is not imported.
+# A module with a copy of a function that `swiglu` names, whose own module is imported before.
 import importlib.util, tempfile
+import transformers.models.llama.modeling_llama
 with tempfile.NamedTemporaryFile("w", suffix=".py", delete=False) as file:
     file.write(MODELS)
 spec = importlib.util.spec_from_file_location("transformers.models_of_a_test", file.name)

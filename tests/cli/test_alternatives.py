@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from composites.decompositions import choose
 from lowering import activation
 from lowering.cli.app import app
-from lowering.verification.targets import all_targets
+from lowering.verification.subjects import all_subjects
 
 FUNCTIONS = """
 def two(self):
@@ -102,7 +102,7 @@ def test_export(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_verify_takes_one_alternative() -> None:
     catalog = activation.catalog()
-    targets = all_targets((), choose("umbra.e=b", catalog), (), None, catalog)
+    targets = all_subjects((), choose("umbra.e=b", catalog), (), None, catalog)
     assert [target.label for target in targets] == ["umbra.e=b"]
     mistake = invoke("verify", "umbra.e=c")
     assert mistake.exit_code == 1
@@ -119,9 +119,9 @@ def test_verify_takes_one_alternative() -> None:
 def test_verify_takes_each_alternative_once() -> None:
     catalog = activation.catalog()
     words = (*choose("umbra.e=b", catalog), *choose("umbra.e=fast", catalog))
-    targets = all_targets((), words, (), None, catalog)
+    targets = all_subjects((), words, (), None, catalog)
     assert [target.label for target in targets] == ["umbra.e=a", "umbra.e=b"]
-    targets = all_targets((targets[0].entry,), words, (), None, catalog)
+    targets = all_subjects((targets[0].entry,), words, (), None, catalog)
     assert [target.label for target in targets] == ["umbra.e", "umbra.e=a", "umbra.e=b"]
 
 

@@ -24,8 +24,8 @@ from lowering.stablehlo import (
 )
 from lowering.stablehlo.comparison.difference import error
 from lowering.stablehlo.comparison.inputs import make_inputs
-from lowering.stablehlo.comparison.isolate import decomposition_module
 from lowering.stablehlo.inspection.report import distinct_calls
+from lowering.stablehlo.single_calls import decomposition_module
 
 REPLACED = {"bert": (3, 2), "gpt2": (2, 2), "vit": (2, 2)}
 

@@ -14,7 +14,7 @@ import composites
 from composites.registry.builtin import builtin_registry_path
 from lowering.cli.app import app
 from lowering.cli.output import print_table
-from lowering.cli.watch import Graph, Watched, composites_table
+from lowering.cli.watch import Watched, WatchedGraph, composites_table
 from lowering.stablehlo import COMMAND_LINE, Module, inspect
 from lowering.stats.data import Stats
 
@@ -93,9 +93,7 @@ def test_mistakes_in_arguments_have_exit_code_2() -> None:
     wrong = [
         *(["nosuch"], ["list", "--nope"], ["lower", block], ["init", "9"]),
         ["lower", block, "-o", "out.mlir", "--target", "nope"],
-        ["lower", block, "-o", "out.mlir", "--custom-call", "acme.tanh"],
         ["inspect", block, "--casts", "--against", "some.lock"],
-        ["compare", block, "--bind", "acme.twice"],
         ["verify", "--dtypes", "f99"],
         ["export", "model.py:net", "-o", "out", "--mesh", "4"],
     ]
@@ -237,7 +235,7 @@ def test_run_of_a_compiled_script(tmp_path: Path) -> None:
 
 
 def test_run_counts_one_graph_as_one() -> None:
-    graph = Graph(runs=1, report=inspect(Module.parse("module {}")), compiled=False)
+    graph = WatchedGraph(runs=1, report=inspect(Module.parse("module {}")), compiled=False)
     assert composites_table(Watched(0, (graph,), Stats({}))).caption == "1 graph, 1 run"
 
 

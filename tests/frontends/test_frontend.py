@@ -30,7 +30,7 @@ ROWS = {
 
 EXTRA = "installed by the extra"
 VARYING, DIVIDED = "sizes that vary, in exports", "shardings by parameter name, in exports"
-LINES = "the line of Python, where a `target` refuses an operation"
+LINES = "the line of Python in errors, if a `target` refuses an operation"
 FUNCTIONS = "`torch.cond`, and `while_loop`, `scan` and `map` of PyTorch"
 RUNS = "`XLA_COMPOSITE_OP` and `composites.enable` in a script that trains"
 """Rows for which a program is exported or run."""

@@ -24,6 +24,7 @@ from torch._dynamo.utils import counters
 from torch.utils.checkpoint import checkpoint
 
 import composites
+from composites.errors import CompositesWarning
 from lowering.live import exchange
 
 
@@ -612,6 +613,7 @@ def test_mistakes() -> None:
         ({"kernel": "auto"}, "has no option 'kernel'; it has: kernels, platform, save, cache"),
         ({"cache": 3}, "compiled programs cannot be kept in 3"),
         ({"kernels": 3}, "kernels must be 'auto', None, names"),
+        ({"kernels": ["ptxla.geluu"]}, "there is no composite 'ptxla.geluu'; did you mean"),
         ({"platform": "tpu9"}, "no platform 'tpu9'"),
         (3, "options must be a mapping"),
     ):
@@ -619,6 +621,34 @@ def test_mistakes() -> None:
             compiled(F.gelu, options=options)(torch.ones(2))
     with pytest.raises(Exception, match="has no mode 'max-autotune'"):
         compiled(F.gelu, mode="max-autotune")(torch.ones(2))
+
+
+def test_kernels_are_checked_on_the_data_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels for the forward and for the backward, which are two graphs."""
+    jax = pytest.importorskip("jax")
+
+    def too_large(x: Any, *, approximate: str) -> Any:
+        return jax.nn.gelu(x, approximate=False) * 1.01
+
+    def right(gradient: Any, x: Any, *, approximate: str) -> Any:
+        return jax.vjp(lambda x: jax.nn.gelu(x, approximate=False), x)[1](gradient)[0]
+
+    monkeypatch.setenv("XLA_COMPOSITE_CHECK_EVERY", "2")
+    before = composites.stats().checks.rows
+    kernels = {"ptxla.gelu": too_large, "ptxla.gelu_backward@1": right}
+    run = compiled(F.gelu, options={"kernels": kernels})
+    x = torch.linspace(-2, 2, 9, requires_grad=True)
+    warned = pytest.warns(CompositesWarning, match="too_large is wrong; ptxla.gelu, call 1 .* 0.01")
+    with composites.enabled("gelu"), warned:
+        run(x).sum().backward()
+    for _ in range(2):
+        run(x).sum().backward()
+    first, second = (row for row in composites.stats().checks.rows if row not in before)
+    assert (first.kernel, first.calls, first.wrong) == ("too_large", 2, 2)
+    assert (second.kernel, second.calls, second.wrong) == ("right", 2, 0)
+    monkeypatch.setenv("XLA_COMPOSITE_CHECK_EVERY", "often")
+    with pytest.raises(Exception, match="CHECK_EVERY=often: it must be a number of calls"):
+        compiled(F.gelu)(torch.ones(2))
 
 
 def test_a_backward_that_runs_twice(tmp_path: Path) -> None:
@@ -670,9 +700,10 @@ def test_a_script_that_names_no_backend(tmp_path: Path) -> None:
         "model = torch.compile(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.GELU()))\n"
         "model(torch.ones(2, 4)).sum().backward()\n"
     )
-    command = (sys.executable, "-m", "composites", "run", "--compile", str(script))
-    done = run(*command, XLA_COMPOSITE_OP="gelu")
+    command = (sys.executable, "-m", "composites", "run", "--compile", "--check-every", "9")
+    done = run(*command, str(script), XLA_COMPOSITE_OP="gelu")
     assert done.code == 0, done.stderr
+    assert "has a kernel to check" in done.stdout
     assert "ptxla.gelu " in done.stdout
     assert "ptxla.gelu_backward " in done.stdout
 

@@ -22,10 +22,10 @@ from lowering.verification import opinfo
 from lowering.verification.bits import same_bits
 from lowering.verification.runs import Values, evaluate, is_random, on_cpu
 from lowering.verification.samples import Samples, chosen, sources
-from lowering.verification.targets import Target, targets_of
+from lowering.verification.subjects import Subject, subjects_of
 
 CATALOG = load_catalog()
-TARGETS = {t.label: t for t in targets_of(tuple(CATALOG), CATALOG) if t.alternative is None}
+TARGETS = {t.label: t for t in subjects_of(tuple(CATALOG), CATALOG) if t.alternative is None}
 FLOATS = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 ONE, MANY = 1, 12
@@ -109,7 +109,7 @@ def tensors_of(sample: Sample) -> list[torch.Tensor]:
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
-def samples_of(target: Target, element_type: str, count: int) -> Iterator[list[Sample]]:
+def samples_of(target: Subject, element_type: str, count: int) -> Iterator[list[Sample]]:
     """Samples that PyTorch takes on the CPU, of each source."""
     for source in sources(target, element_type, count):
         taken = source.samples if isinstance(source, Samples) else ()
@@ -271,7 +271,7 @@ def check(label: str, element_type: str, count: int) -> None:
     assert target.entry.when or label in ELSEWHERE, "the entry claims no sample"
 
 
-def compare(target: Target, samples: Sequence[Sample], element_type: str) -> set[str]:
+def compare(target: Subject, samples: Sequence[Sample], element_type: str) -> set[str]:
     """Compare one program of samples with PyTorch and with the program without the entry. What it
     claims is returned."""
     label = target.label
@@ -314,18 +314,6 @@ def test_one_sample_in_f32(label: str) -> None:
 @pytest.mark.parametrize("label", [label for label in TARGETS if label not in READING])
 def test_many_samples(label: str, element_type: str) -> None:
     check(label, element_type, MANY)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("label", OTHER_BITS)
-def test_exceptions_are_needed(label: str) -> None:
-    target = TARGETS[label]
-    identities = [entry.identity for entry in target.entries]
-    assert any(
-        with_other_bits(samples, run(samples, identities)[0])
-        for element_type in FLOATS
-        for samples in samples_of(target, element_type, MANY)
-    ), f"{label} has the same bits; remove it from OTHER_BITS and docs/known-differences.md"
 
 
 # ---- operators that no entry has ----

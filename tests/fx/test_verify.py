@@ -10,7 +10,7 @@ from composites.registry.catalog import load_catalog
 from lowering import activation
 from lowering.frontends.fx.runner import FxRunning
 from lowering.verification.results import Check, Row, Verdict
-from lowering.verification.targets import targets_of
+from lowering.verification.subjects import subjects_of
 from lowering.verification.verify import verify
 
 DTYPES = [
@@ -23,7 +23,9 @@ def rows_of(name: str, dtypes: tuple[str, ...] = ("f32", "bf16")) -> list[Row]:
     catalog = load_catalog([])
     entries = [entry for entry in catalog if entry.qualified == f"ptxla.{name}"]
     return [
-        row for target in targets_of(entries, catalog) for row in verify(target, catalog, dtypes, 3)
+        row
+        for target in subjects_of(entries, catalog)
+        for row in verify(target, catalog, dtypes, 3)
     ]
 
 

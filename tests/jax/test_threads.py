@@ -55,7 +55,7 @@ def test_threads_that_compute_a_property_at_once_get_one_object() -> None:
     owner = Owner()
     first, second = at_once(lambda: owner.made, lambda: owner.made)
     assert first is second is owner.made
-    assert Owner.made.__doc__ == "What is made."
+    assert Owner.made.__doc__ == "The result of each thread."
 
 
 def test_functions_of_tensors_are_recorded_one_after_the_other() -> None:

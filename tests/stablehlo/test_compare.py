@@ -1,7 +1,6 @@
 """compare: right kernels, planted mistakes, the operands that calls run on, and what is written."""
 
 import ctypes
-import json
 import math
 import re
 from pathlib import Path
@@ -80,8 +79,6 @@ def test_a_kernel_may_return_what_a_backward_saves() -> None:
 
 WRONG: tuple[tuple[Any, str], ...] = (
     (seven, r"seven differs from the decomposition; its error is 2\.5, and 1e-05 is allowed"),
-    (lambda x, axis, scale: x.astype("bfloat16") * 2, r"returns \(tensor<4x8xbf16>\)"),
-    (lambda x, axis: x * 2, "has no parameter for scale"),
     (lambda x, axis, scale: x / 0 * 0, "its error is inf"),
     (lambda x, axis, scale: x.undefined, "cannot be lowered for .*AttributeError"),
 )
@@ -189,10 +186,7 @@ def test_kernels_in_cpp(library: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_not_registered_is_a_problem(library: Path, tmp_path: Path) -> None:
-    assert "nobody_has_this" in problem(
-        compare(load("block"), targets={"acme.twice": "nobody_has_this"})
-    )
+def test_what_cannot_be_registered(library: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="no library has the symbol nobody_has_this"):
         register_targets(["nobody_has_this"], [library])
     with pytest.raises(RunError, match="cannot be loaded"):
@@ -293,8 +287,6 @@ def test_real_inputs_reach_the_calls() -> None:
     assert comparison.calls[0].numbers is not None
     assert comparison.calls[0].numbers.inputs == "given"
     assert "differs" in problem(compare(module, {"acme.twice": right_for_ones}))
-    with pytest.raises(RunError, match="@main takes 2 inputs"):
-        compare(module, {"acme.twice": twice}, inputs=[ones])
     inner = compare(module, {"acme.tanh": lambda x: jnp.tanh(x)}, inputs=[ones, eye])
     assert inner.calls[0].numbers is not None
     assert inner.calls[0].numbers.inputs == "normal"  # inside a decomposition
@@ -316,38 +308,18 @@ def shown(comparison: Comparison) -> str:
     return console.export_text()
 
 
-@pytest.fixture(scope="module")
-def mixed() -> Comparison:
+def test_the_table_has_the_comparison() -> None:
     """One right kernel, one that is wrong, and one that is refused; with a name to be escaped."""
     kernels: dict[str, Any] = {
         "acme.twice": seven,
         "acme.tanh": lambda x: jnp.tanh(x),
         "ptxla.outer": lambda x: x,
     }
-    right = compare(load("block"), kernels)
-    assert sorted(row.numbers is None for row in right.calls) == [False, False, True]
+    mixed = compare(load("block"), kernels)
+    assert sorted(row.numbers is None for row in mixed.calls) == [False, False, True]
     # One wrong kernel does not hide the others.
-    problems = {row.call.name: row.problem is not None for row in right.calls}
+    problems = {row.call.name: row.problem is not None for row in mixed.calls}
     assert problems == {"acme.twice": True, "acme.tanh": False, "ptxla.outer": True}
-    return right
-
-
-def test_json_has_all_that_the_comparison_has(mixed: Comparison) -> None:
-    data = json.loads(mixed.to_json())
-    assert data["module"] == "block"
-    assert data["machine"]["copy_bandwidth"] == mixed.machine.copy_bandwidth
-    for row, call in zip(data["calls"], mixed.calls, strict=True):
-        assert row["call"]["attributes"] == call.call.attributes
-        assert row["call"]["share"] == call.call.share
-        assert row["problem"] == call.problem
-        assert (row["bytes"], row["bound_seconds"]) == (call.bytes, call.bound_seconds)
-        if call.numbers is not None:
-            assert row["numbers"]["error"] == call.numbers.error
-            assert row["numbers"]["kernel_seconds"] == call.numbers.kernel_seconds
-    infinite = compare(load("block"), {"acme.twice": lambda x, axis, scale: x / 0})
-    assert json.loads(infinite.to_json())["calls"][0]["numbers"]["error"] == "inf"
-
-
-def test_the_table_has_the_comparison(mixed: Comparison) -> None:
+    text = shown(mixed)
     for name in ("acme.twice", "acme.tanh", "ptxla.outer v1", "2.5e+00", "GB/s"):
-        assert name in shown(mixed)
+        assert name in text

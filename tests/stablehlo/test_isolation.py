@@ -15,7 +15,6 @@ from composites_testing.processes import run, run_python
 
 from lowering.stablehlo import (
     AttributeConversionError,
-    BytecodeError,
     CrashError,
     Limits,
     Module,
@@ -54,8 +53,6 @@ def test_other_errors_are_those_of_reading_without_limits() -> None:
         Module.parse("module {\n  oops\n}", "a", limits=Limits())
     with pytest.raises(ParseError, match=r"^a:2:3: half of a surrogate pair is not text"):
         Module.parse("module {\n  \ud800\n}", "a", limits=Limits())
-    with pytest.raises(BytecodeError, match=r"^a: damaged or unreadable bytecode"):
-        Module.from_bytes(b"ML\xefR\x00", "a", limits=Limits())
 
 
 def test_limits_are_positive() -> None:

@@ -13,7 +13,6 @@ from lowering.stablehlo import (
     AttributeConversionError,
     Module,
     StableHLOError,
-    UnknownCompositeError,
     run,
     to_custom_call,
 )
@@ -43,10 +42,7 @@ def test_the_operation_and_the_unused_decomposition() -> None:
     assert "@ptxla.outer.impl" in text
 
 
-def test_composites_inside_decompositions_and_scalars() -> None:
-    text = to_custom_call(load("block"), {"acme.tanh": "t"}).text
-    assert "stablehlo.custom_call @t(%arg1)" in text
-    assert "acme.tanh" not in text
+def test_scalars() -> None:
     text = to_custom_call(composite_module("acme.id", "tensor<f32>"), {"acme.id": "id"}).text
     assert "operand_layouts = [dense<> : tensor<0xindex>]" in text
 
@@ -85,18 +81,13 @@ def test_attributes_that_are_ignored_are_left_out() -> None:
     module = scaled("{a = [[1], [2]], b = 1 : i64}")
     text = to_custom_call(module, {"acme.scale": "k"}, ignored={"acme.scale": ["a"]}).text
     assert "backend_config = {b = 1 : i64}" in text
-    with pytest.raises(AttributeConversionError, match="no call has the attribute 'c'"):
-        to_custom_call(module, {"acme.scale": "k"}, ignored={"acme.scale": ["a", "c"]})
 
 
-def test_targets_with_blanks_and_unknown_names_are_refused() -> None:
+def test_targets_with_blanks_are_refused() -> None:
     for target in ("a b", " a", "a\n", ""):
         message = r"^acme\.scale: .* is not an FFI target; write a name"
         with pytest.raises(StableHLOError, match=message):
             to_custom_call(scaled("{}"), {"acme.scale": target})
-    message = r"no composite matches 'acme\.twicee'; .*twice"
-    with pytest.raises(UnknownCompositeError, match=message):
-        to_custom_call(load("block"), {"acme.twicee": "k"})
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ from lowering.verification.opinfo import samples_of
 from lowering.verification.results import Verdict
 from lowering.verification.runs import evaluate
 from lowering.verification.samples import DATABASE, GENERATED, NAMED, Samples, chosen, sources
-from lowering.verification.targets import Target, targets_of
+from lowering.verification.subjects import Subject, subjects_of
 from lowering.verification.verify import verify
 
 # torch_xla's own selu says so, with composites or without.
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings(
 CATALOG = load_catalog([])
 TARGETS = {
     target.entry.name: target
-    for target in targets_of(tuple(CATALOG), CATALOG)
+    for target in subjects_of(tuple(CATALOG), CATALOG)
     if target.alternative is None and not (target.is_backward and target.entry.op is None)
 }
 OTHER_BITS = {
@@ -99,7 +99,7 @@ def computed(sample: Sample, mode: Mode) -> Mapping[str, Any]:
     return {f"tensor {number}": tensor for number, tensor in enumerate(values.tensors)}
 
 
-def samples(target: Target, dtype: str, most: int) -> tuple[Sample, ...]:
+def samples(target: Subject, dtype: str, most: int) -> tuple[Sample, ...]:
     """Samples of the best source. Backward entries have direct calls of their operators, since
     samples of forwards have gradients. Types other than floats have the database's samples only."""
     most = MANY if target.entry.name in OF_MANY else most
@@ -112,7 +112,7 @@ def samples(target: Target, dtype: str, most: int) -> tuple[Sample, ...]:
     return ()
 
 
-def of_database(target: Target, dtype: torch.dtype, most: int) -> tuple[Sample, ...]:
+def of_database(target: Subject, dtype: torch.dtype, most: int) -> tuple[Sample, ...]:
     if target.is_backward or target.samples is not None:
         return ()
     found = samples_of(target.entry.op or "", dtype, gradients=False)

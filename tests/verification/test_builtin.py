@@ -4,7 +4,7 @@ import pytest
 
 from composites.registry.catalog import load_catalog
 from lowering.verification.results import Row, Verdict, entries_of
-from lowering.verification.targets import targets_of
+from lowering.verification.subjects import subjects_of
 from lowering.verification.verify import verify
 
 NOT_VERIFIED = {
@@ -19,7 +19,7 @@ NOT_VERIFIED = {
 def test_every_entry() -> None:
     catalog = load_catalog([])
     rows: list[Row] = []
-    for target in targets_of(tuple(catalog), catalog):
+    for target in subjects_of(tuple(catalog), catalog):
         rows += verify(target, catalog)
     failed = [row for row in rows if row.verdict is Verdict.FAILED]
     assert not failed

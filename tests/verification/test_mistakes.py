@@ -9,7 +9,7 @@ import pytest
 
 from composites.registry.catalog import load_catalog
 from lowering.verification.results import Check, Row, Verdict
-from lowering.verification.targets import target_of_function, targets_of
+from lowering.verification.subjects import subject_of_function, subjects_of
 from lowering.verification.verify import verify
 
 Verify = Callable[..., Sequence[Row]]
@@ -125,7 +125,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verify:
         file.write_text(f"schema: 1\nnamespace: planted\ncomposites:\n{entries}")
         catalog = load_catalog([str(file)], in_place=True)
         (entry,) = [e for e in catalog.registries[0].composites if e.name == name]
-        targets = targets_of([entry], catalog)
+        targets = subjects_of([entry], catalog)
         return [row for target in targets for row in verify(target, catalog, dtypes)]
 
     return run
@@ -271,7 +271,7 @@ def test_adapters(run: Verify) -> None:
 def test_functions(run: Verify) -> None:
     """`frozen` lacks the attribute `limit`, without which no call is claimed."""
     for name, samples in product(("scaled", "frozen"), (None, "planted:scaled_samples")):
-        target = target_of_function(f"planted:{name}", samples)
+        target = subject_of_function(f"planted:{name}", samples)
         (row,) = verify(target, load_catalog([]), ("f32",))
         assert row.verdict is (Verdict.VERIFIED if name == "scaled" else Verdict.FAILED), row
         assert row.source == ("samples" if samples else "generated")

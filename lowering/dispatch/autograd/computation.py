@@ -71,7 +71,7 @@ class Computation:
             grads: the gradients of the results; None for one that is not there.
         """
         pairs = zip(grads, self.reached, strict=True)
-        reached = frozenset().union(*(of for grad, of in pairs if grad is not None))
+        reached = frozenset().union(*(operands for grad, operands in pairs if grad is not None))
         return [number in reached for number in range(self.operands)]
 
     def insert(
@@ -214,7 +214,7 @@ def _lower_stock(
         require_tensors(extra)
         return [result.detach() for result in (*flat, *extra)]
 
-    def of_arrays(*arrays: Any) -> list[Any]:
+    def results_of_arrays(*arrays: Any) -> list[Any]:
         with recorded() as named:
             results = jax_function(entry, spec)(*arrays)
         extra = further_values(spec, arrays, named) if needed else []
@@ -231,7 +231,7 @@ def _lower_stock(
             lower_function,
             entry,
             frontend,
-            of_arrays if entry.decomposition.kind == "jax" else forward,
+            results_of_arrays if entry.decomposition.kind == "jax" else forward,
             spec.operands,
             autocast=autocast,
         ),

@@ -79,7 +79,7 @@ class CompositeFunction:
         if not all(t is None or (type(t) in PLAIN and owns(t)) for t in operands):
             if spec.is_flat:
                 return self._compiled(spec)
-            return self._of_lists(spec)
+            return self._call_lists(spec)
         mode = definition.watching_mode()
         if mode is not None:
             return self._stock(spec, mode)
@@ -99,7 +99,7 @@ class CompositeFunction:
             random_numbers.advance(computation.draws)
         return self._returned(results, spec, computation)
 
-    def _of_lists(self, spec: CallSpec) -> Any:
+    def _call_lists(self, spec: CallSpec) -> Any:
         """Run a call with lists of tensors, each of which becomes an operand."""
         if any(key is UNKNOWN for key in spec.key):
             owned = self.definition.frontend.tensors.owns

@@ -368,8 +368,8 @@ class _Backward:
         def returned(*tensors: Any) -> list[Any]:
             pulled = run(self.derived.named(tensors))
             by_name = dict(zip(alternative.gradients, pulled, strict=True))
-            of_each = gradients_by_operand(self.step.spec, by_name, changed)
-            return [g for g, is_asked in zip(of_each, self.needed, strict=True) if is_asked]
+            by_operand = gradients_by_operand(self.step.spec, by_name, changed)
+            return [g for g, is_asked in zip(by_operand, self.needed, strict=True) if is_asked]
 
         return returned
 

@@ -80,7 +80,7 @@ def cond(
     """
     if not isinstance(pred, Tensor) or capture.computed_in(pred) is None:
         return true_fn(*operands) if pred else false_fn(*operands)
-    tensors, (true, false) = _of_tensors(operands, true_fn, false_fn)
+    tensors, (true, false) = _on_tensors(operands, true_fn, false_fn)
     branches = [record(branch, tensors, "torch.cond") for branch in (true, false)]
     first, second = branches
     _check_types("torch.cond", "true_fn", first.results, "false_fn", second.results)
@@ -120,7 +120,7 @@ def while_loop(
                 f"while_loop carries the number {value}; carry torch.tensor({value}) instead"
             )
     carried = list(carried_inputs)
-    operands, (test_fn, step_fn) = _of_tensors([*carried, *additional_inputs], cond_fn, body_fn)
+    operands, (test_fn, step_fn) = _on_tensors([*carried, *additional_inputs], cond_fn, body_fn)
     further = operands[len(carried) :]
     described = [_described(tensor) for tensor in operands]
     test = record(test_fn, operands, "while_loop", described=described)
@@ -194,7 +194,7 @@ def _scanned(
     additional: Sequence[Any],
 ) -> Any:
     carried, rows = len(init), len(init) + len(xs)
-    operands, (step_fn,) = _of_tensors([*init, *xs, *additional], function)
+    operands, (step_fn,) = _on_tensors([*init, *xs, *additional], function)
     steps = xs[0].shape[0]
     described = [_described(tensor) for tensor in operands]
     described[carried:rows] = [_described(x, x.shape[1:]) for x in xs]
@@ -246,28 +246,28 @@ def _scan_backward(
     backward = gradient_function(
         function, operands=len(inputs) - len(step.read), read=step.read, needed=needed
     )
-    of_carried = list(compress(grads, smooth))
-    of_shared = [torch.zeros_like(tensor) for tensor in shared if tensor.requires_grad]
-    of_results = grads[carried:count]
-    of_befores = list(compress(grads[count:], smooth))
+    grad_carried = list(compress(grads, smooth))
+    grad_shared = [torch.zeros_like(tensor) for tensor in shared if tensor.requires_grad]
+    grad_results = grads[carried:count]
+    grad_befores = list(compress(grads[count:], smooth))
     befores = outputs[count:]
 
     def one(*values: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        parts = (of_carried, of_shared, of_results, of_befores, befores, xs, shared)
-        after, sums, result, of_before, before, row, fixed = _split(values, parts)
+        parts = (grad_carried, grad_shared, grad_results, grad_befores, befores, xs, shared)
+        after, sums, result, grad_before, before, row, fixed = _split(values, parts)
         rest = iter(after)
         every = [
             next(rest) if one else torch.zeros_like(tensor)
             for one, tensor in zip(smooth, before, strict=True)
         ]
         gradients = iter(backward(*before, *row, *fixed, *every, *result))
-        carry = [grad + next(gradients) for grad in of_before]
-        of_row = [next(gradients) for x in xs if x.requires_grad]
-        return [*carry, *(total + next(gradients) for total in sums)], of_row
+        carry = [grad + next(gradients) for grad in grad_before]
+        grad_row = [next(gradients) for x in xs if x.requires_grad]
+        return [*carry, *(total + next(gradients) for total in sums)], grad_row
 
-    reverse = [tensor.flip(0) for tensor in (*of_results, *of_befores, *befores, *xs)]
-    ends, of_xs = _scanned(operator, one, [*of_carried, *of_shared], reverse, shared)
-    end, row = iter(ends), iter(of_xs)
+    reverse = [tensor.flip(0) for tensor in (*grad_results, *grad_befores, *befores, *xs)]
+    ends, grad_xs = _scanned(operator, one, [*grad_carried, *grad_shared], reverse, shared)
+    end, row = iter(ends), iter(grad_xs)
     return [
         *(next(end) if one else None for one in smooth),
         *(next(row).flip(0) if x.requires_grad else None for x in xs),
@@ -347,18 +347,18 @@ RULES.update({rule: rule for rule in (_cond_in_jax, _loop_in_jax, _scan_in_jax)}
 # ---- operands ----
 
 
-def _of_tensors(
+def _on_tensors(
     values: Sequence[Any], *functions: Callable[..., Any]
 ) -> tuple[list[Tensor], list[Callable[..., Any]]]:
     """The tensors among values, and functions of all of them as functions of these."""
 
     def with_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
-        def of_tensors(*tensors: Tensor) -> Any:
+        def with_tensors(*tensors: Tensor) -> Any:
             rest = iter(tensors)
             arguments = [next(rest) if isinstance(value, Tensor) else value for value in values]
             return function(*arguments)
 
-        return of_tensors
+        return with_tensors
 
     tensors = [value for value in values if isinstance(value, Tensor)]
     return tensors, [with_numbers(function) for function in functions]

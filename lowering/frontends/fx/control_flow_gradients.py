@@ -92,10 +92,10 @@ def gradient_function(
         asked = list(compress(leaves, needed))
         if not (pairs and asked):
             return [torch.zeros_like(leaf) for leaf in asked]
-        outputs, of_outputs = zip(*pairs, strict=True)
+        outputs, grad_outputs = zip(*pairs, strict=True)
         return list(
             torch.autograd.grad(
-                outputs, asked, of_outputs, create_graph=again, materialize_grads=True
+                outputs, asked, grad_outputs, create_graph=again, materialize_grads=True
             )
         )
 

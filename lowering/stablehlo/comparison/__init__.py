@@ -1,7 +1,6 @@
 """`compare`: a kernel and the decomposition that it replaces, on the same operands.
 
-distinct calls of a module (inspection)
-    -> isolate    one call as small modules: its decomposition, and the call alone
+distinct calls of a module (inspection), each as small modules (single_calls)
     -> inputs     operands for it
     -> compare    runs decomposition, decomposition in f64 and kernel; difference, timing
     -> results    data and JSON

@@ -1,50 +1,30 @@
 """`compare`: kernels against the decompositions of the composites that they are for.
 
 Each distinct call (version, attributes, types, decomposition) becomes two small modules: see
-`isolate`. One has the decomposition, the other the kernel; a third computes the decomposition in
-f64. All run on the same operands.
+`single_calls`. One has the decomposition, the other the kernel; a third computes the decomposition
+in f64. All run on the same operands.
 """
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any
 
-from ..composites import (
-    Signature,
-    by_version,
-    composites_of,
-    ignored_attributes,
-    name_and_version,
-    signature,
-)
+from ..composites import Signature
 from ..dtypes import static_tensor
 from ..errors import RunError, StableHLOError, UnsupportedOperationError
 from ..inspection.report import CompositeReport, distinct_calls
+from ..kernels import Candidate, Candidates, given_kernels, put
 from ..module import Module
-from ..passes.bind import Binding, bind_calls, callable_name
 from ..passes.clean import clean
 from ..passes.compute_in_f64 import compute_in_f64
 from ..passes.decompose import decompose
-from ..passes.to_custom_call import to_custom_call
 from ..run import compile_module
+from ..single_calls import call_module, decomposition_module, with_unreadable_attributes
 from .difference import any_finite, default_tolerance, error
 from .inputs import Inputs, make_inputs, real_inputs
-from .isolate import call_module, decomposition_module, with_unreadable_attributes
 from .results import ComparedCall, Comparison, Numbers
 from .timing import machine, median_times
-
-Put: TypeAlias = Callable[[Module, str, Collection[str]], Module]
-"""Puts a kernel in the place of the composite of this name, without some of its attributes."""
-
-
-@dataclass(frozen=True)
-class _Kernel:
-    name: str
-    put: Put
-    is_target: bool
-    """True if the kernel is a target of XLA's FFI. Nobody knows which attributes it reads."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +34,17 @@ class _Case:
     module: Module
     call: Signature
     decomposition: str
-    kernel: _Kernel
-    ignored: frozenset[str]
+    kernel: Candidate
     inputs: Inputs | None
     """The inputs; None to make them."""
     tolerance: float
     platform: str
     timed: bool
+
+    def with_kernel(self) -> Module:
+        """A module with the call alone, which has the kernel."""
+        lone = call_module(self.module, self.call)
+        return decompose(put(lone, {self.call: self.kernel}, platform=self.platform))
 
 
 def compare(
@@ -105,64 +89,42 @@ def compare(
             f"the tolerance {tolerance} is not an error; give a number such as 1e-5"
         )
     module = clean(module)
-    calls = distinct_calls(module)
-    signatures = [call for call, _ in calls]
-    kernels = by_version(signatures, _kernels(bindings or {}, targets or {}, platform))
-    if not kernels:
-        raise StableHLOError("nothing to compare: name a kernel for at least one composite")
-    left_out = ignored_attributes(signatures, ignored or {})
+    candidates = _candidates(module, bindings or {}, targets or {}, ignored)
     real = {} if inputs is None else real_inputs(module, inputs, platform)
     rows = []
-    for (call, decomposition), report in calls.items():
-        key = name_and_version(call)
-        if key not in kernels:
-            continue
+    for (call, decomposition), report in distinct_calls(module).items():
         types = (*call.operands, *call.results)
-        case = _Case(
-            module=module,
-            call=call,
-            decomposition=decomposition,
-            kernel=kernels[key],
-            ignored=left_out.get(key, frozenset()) & report.attributes.keys(),
-            inputs=real.get((call, decomposition)),
-            tolerance=default_tolerance(types) if tolerance is None else tolerance,
-            platform=platform,
-            timed=timed,
-        )
-        rows.append(_compared(case, report))
+        for candidate in candidates(call):
+            case = _Case(
+                module=module,
+                call=call,
+                decomposition=decomposition,
+                # As one that a registry lists, it may also return what an entry saves.
+                kernel=replace(candidate, listed_as=candidate.name),
+                inputs=real.get((call, decomposition)),
+                tolerance=default_tolerance(types) if tolerance is None else tolerance,
+                platform=platform,
+                timed=timed,
+            )
+            rows.append(_compared(case, report))
     return Comparison(module.name, machine(platform), tuple(rows))
 
 
-def _kernels(
-    bindings: Mapping[str, Callable[..., Any]], targets: Mapping[str, str], platform: str
-) -> dict[str, _Kernel]:
+def _candidates(
+    module: Module,
+    bindings: Mapping[str, Callable[..., Any]],
+    targets: Mapping[str, str],
+    ignored: Mapping[str, Collection[str]] | None,
+) -> Candidates:
+    """The kernel for a call, if there is one."""
     twice = bindings.keys() & targets.keys()
     if twice:
         raise StableHLOError(
             f"{', '.join(sorted(twice))}: both a function and a target are given; give one of them"
         )
-    functions = {
-        key: _Kernel(callable_name(fn), partial(_bound, fn, platform), is_target=False)
-        for key, fn in bindings.items()
-    }
-    return functions | {
-        key: _Kernel(target, partial(_called, target), is_target=True)
-        for key, target in targets.items()
-    }
-
-
-def _bound(
-    fn: Callable[..., Any], platform: str, module: Module, name: str, ignored: Collection[str]
-) -> Module:
-    binding = Binding(fn, ignored, returns_saved=True)
-    calls = {
-        call: binding for call in map(signature, composites_of(module.ir)) if call.name == name
-    }
-    return decompose(bind_calls(module, calls, platform=platform))
-
-
-def _called(target: str, module: Module, name: str, ignored: Collection[str]) -> Module:
-    return to_custom_call(module, {name: target}, ignored={name: ignored})
+    if not bindings and not targets:
+        raise StableHLOError("nothing to compare: name a kernel for at least one composite")
+    return given_kernels(module, {**bindings, **targets}, ignored)
 
 
 def _compared(case: _Case, report: CompositeReport) -> ComparedCall:
@@ -193,10 +155,7 @@ def _run(case: _Case) -> tuple[Numbers, Inputs]:
     """
     plain = decomposition_module(case.module, case.decomposition)
     reference = compile_module(plain, platform=case.platform)
-    lone = call_module(case.module, case.call)
-    kernel = compile_module(
-        case.kernel.put(lone, case.call.name, case.ignored), platform=case.platform
-    )
+    kernel = compile_module(case.with_kernel(), platform=case.platform)
     inputs = make_inputs(plain, reference) if case.inputs is None else case.inputs
     expected, got = reference(*inputs.arrays), kernel(*inputs.arrays)
     if not any_finite(expected):
@@ -237,8 +196,8 @@ def _problem(case: _Case, numbers: Numbers, inputs: Inputs) -> str | None:
             f"{case.call}: {case.kernel.name} differs from the decomposition; its error is "
             f"{numbers.error:.2g}, and {case.tolerance:.2g} is allowed{_of_made_operands(case)}"
         )
-    if case.kernel.is_target and _reads_no_attribute(case, inputs):
-        names = ", ".join(sorted(case.call.python_attributes().keys() - case.ignored))
+    if isinstance(case.kernel.kernel, str) and _reads_no_attribute(case, inputs):
+        names = ", ".join(sorted(case.call.python_attributes().keys() - case.kernel.ignored))
         return (
             f"{case.call}: {case.kernel.name} does not read {names}, which the call sets; let it "
             f"read {names}, or list {names} as ignored if the result does not depend on it"
@@ -262,11 +221,9 @@ def _reads_no_attribute(case: _Case, inputs: Inputs) -> bool:
 
     XLA checks the attributes of a call against those that a target reads, but not if it reads none.
     """
-    if case.call.python_attributes().keys() <= case.ignored:
+    if not case.call.python_attributes().keys() - case.kernel.ignored:
         return False
-    strange = with_unreadable_attributes(
-        case.kernel.put(call_module(case.module, case.call), case.call.name, case.ignored)
-    )
+    strange = with_unreadable_attributes(case.with_kernel())
     try:
         compile_module(strange, platform=case.platform)(*inputs.arrays)
     except RunError:

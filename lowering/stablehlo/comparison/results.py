@@ -1,9 +1,8 @@
 """The results of `compare`."""
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from ..inspection.report import CompositeReport, finite
+from ..inspection.report import CompositeReport, report_json
 from .timing import Machine
 
 
@@ -69,4 +68,4 @@ class Comparison:
 
     def to_json(self) -> str:
         """The comparison as JSON. Infinities and NaN are written as text."""
-        return json.dumps(finite(asdict(self)), indent=2, sort_keys=True, allow_nan=False)
+        return report_json(self)

@@ -25,18 +25,14 @@ NUMBER_HEADINGS = (
 
 def comparison_table(comparison: Comparison) -> "Table":
     """The calls of a comparison, one row each, the largest share first."""
-    from rich.text import Text
-
-    table = report_table(
+    return report_table(
         TEXT_HEADINGS,
         NUMBER_HEADINGS,
         map(cells, comparison.calls),
-        Text(f"kernels for @{comparison.module or 'module'}"),
-        Text(caption(comparison)),
+        f"kernels for @{comparison.module or 'module'}",
+        caption(comparison),
+        [call.problem is not None for call in comparison.calls],
     )
-    for row, call in zip(table.rows, comparison.calls, strict=True):
-        row.style = None if call.problem is None else "red"
-    return table
 
 
 def caption(comparison: Comparison) -> str:

@@ -61,43 +61,74 @@ def diagnose(
         RunError: there is no `@main` with one block, the inputs are not its, or the CPU fails.
         StableHLOError: `@main` calls no composites.
     """
-    module = clean(module)
-    check_arrays(main_types(module)[0], inputs)
-    main = functions(module.ir)["main"]
-    block = body(main)
-    if block is None:
-        raise RunError("@main has several blocks; only a program with one can be run in parts")
-    reports = _reports(module)
-    trial = _Trial(_once(device), _once(on_platform("cpu")), _once(in_f64), f64, tolerance)
-    right = dict(zip(block.arguments, inputs, strict=True))
-    computed = dict(right)
-    rows: dict[Signature | None, list[Call]] = {}
-    limits: dict[Signature | None, float] = {}
-    replays: list[tuple[Call, Replay]] = []
-    number = 0
-    for part in parts_of(main):
-        call = None if part.composite is None else signature(part.composite)
-        number += call is not None
-        replay = Replay(part.module(module), tuple(right[value] for value in part.inputs))
-        outcome = trial.run(replay, [computed[value] for value in part.inputs])
-        where = f"{reports[call].name}, {'behind ' if call is None else ''}call {number}"
-        problem = outcome.problem and f"{where} of the program: {outcome.problem}"
-        row = Call(number, part.node, outcome.own, outcome.added, problem)
-        rows.setdefault(call, []).append(row)
-        limits[call] = max(outcome.limit, limits.get(call, 0.0))
-        if call is not None and (not replays or row.rank > replays[0][0].rank):
-            replays = [(row, replay)]
-        right |= zip(part.outputs, outcome.expected, strict=True)
-        computed |= zip(part.outputs, outcome.following, strict=True)
-        for value in part.released:
-            del right[value], computed[value]
-    names: Mapping[Any, str] = kernels or {}
-    composites = [
-        DiagnosedComposite(reports[call], names.get(call), limits[call], tuple(calls))
-        for call, calls in rows.items()
-    ]
-    composites.sort(key=lambda each: each.rank, reverse=True)
-    return Diagnosis(module.name, tuple(composites)), replays[0][1]
+    return Diagnoser.create(module, device, f64=f64, tolerance=tolerance, kernels=kernels).run(
+        inputs
+    )
+
+
+@dataclass(frozen=True)
+class Diagnoser:
+    """A program, a device and a reference, for inputs that come one after the other. What it has
+    compiled is kept."""
+
+    module: Module
+    """The program, cleaned."""
+    trial: "_Trial"
+    kernels: Mapping[Signature, str]
+    """The names of kernels by call, for the report."""
+
+    @classmethod
+    def create(
+        cls,
+        module: Module,
+        device: Device,
+        *,
+        f64: bool = False,
+        tolerance: float | None = None,
+        kernels: Mapping[Signature, str] | None = None,
+    ) -> "Diagnoser":
+        """The arguments are those of `diagnose`."""
+        trial = _Trial(_once(device), _once(on_platform("cpu")), _once(in_f64), f64, tolerance)
+        return cls(clean(module), trial, kernels or {})
+
+    def run(self, inputs: Sequence[Any]) -> tuple[Diagnosis, Replay]:
+        """Run the program part by part. Arguments, results and errors are those of `diagnose`."""
+        module = self.module
+        check_arrays(main_types(module)[0], inputs)
+        main = functions(module.ir)["main"]
+        block = body(main)
+        if block is None:
+            raise RunError("@main has several blocks; only a program with one can be run in parts")
+        reports = _reports(module)
+        right = dict(zip(block.arguments, inputs, strict=True))
+        computed = dict(right)
+        rows: dict[Signature | None, list[Call]] = {}
+        limits: dict[Signature | None, float] = {}
+        replays: list[tuple[Call, Replay]] = []
+        number = 0
+        for part in parts_of(main):
+            call = None if part.composite is None else signature(part.composite)
+            number += call is not None
+            replay = Replay(part.module(module), tuple(right[value] for value in part.inputs))
+            outcome = self.trial.run(replay, [computed[value] for value in part.inputs])
+            where = f"{reports[call].name}, {'behind ' if call is None else ''}call {number}"
+            problem = outcome.problem and f"{where} of the program: {outcome.problem}"
+            row = Call(number, part.node, outcome.own, outcome.added, problem)
+            rows.setdefault(call, []).append(row)
+            limits[call] = max(outcome.limit, limits.get(call, 0.0))
+            if call is not None and (not replays or row.rank > replays[0][0].rank):
+                replays = [(row, replay)]
+            right |= zip(part.outputs, outcome.expected, strict=True)
+            computed |= zip(part.outputs, outcome.following, strict=True)
+            for value in part.released:
+                del right[value], computed[value]
+        names: Mapping[Any, str] = self.kernels
+        composites = [
+            DiagnosedComposite(reports[call], names.get(call), limits[call], tuple(calls))
+            for call, calls in rows.items()
+        ]
+        composites.sort(key=lambda each: each.rank, reverse=True)
+        return Diagnosis(module.name, tuple(composites)), replays[0][1]
 
 
 @dataclass(frozen=True)

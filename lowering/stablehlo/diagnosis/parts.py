@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..bindings import IrOperation, IrValue, building, ir, walk
-from ..comparison.isolate import empty_function, reachable
 from ..errors import StableHLOError
 from ..module import Module
+from ..single_calls import empty_function, reachable
 from ..symbols import COMPOSITE, functions
 
 _CONSTANT = "stablehlo.constant"

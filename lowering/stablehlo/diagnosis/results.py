@@ -3,11 +3,11 @@
 import json
 import math
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..comparison.difference import Difference
-from ..inspection.report import CompositeReport, finite
+from ..inspection.report import CompositeReport, report_json
 from ..inspection.table import cells, report_table
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Diagnosis:
 
     def to_json(self) -> str:
         """The diagnosis as JSON. Infinities and NaN are written as text."""
-        return json.dumps(finite(asdict(self)), indent=2, sort_keys=True, allow_nan=False)
+        return report_json(self)
 
     def node_data(self) -> str:
         """The errors as custom node data of Model Explorer, for the graph of `@main`. Composites
@@ -109,13 +109,9 @@ class Diagnosis:
 
     def table(self) -> "Table":
         """A row for each composite."""
-        from rich.text import Text
-
-        title = Text(f"errors of @{self.module or 'module'}")
-        table = report_table(_TEXTS, _NUMBERS, map(_cells, self.composites), title, Text(_CAPTION))
-        for row, each in zip(table.rows, self.composites, strict=True):
-            row.style = "red" if each.worst.problem else None
-        return table
+        title = f"errors of @{self.module or 'module'}"
+        wrong = [each.worst.problem is not None for each in self.composites]
+        return report_table(_TEXTS, _NUMBERS, map(_cells, self.composites), title, _CAPTION, wrong)
 
 
 def _cells(row: DiagnosedComposite) -> tuple[str, ...]:

@@ -1,8 +1,7 @@
 """`casts`: every conversion between element types, its cost, and the operations around it."""
 
-import json
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from ..bindings import (
     IrOperation,
@@ -19,6 +18,7 @@ from ..data_movement import CONVERT
 from ..dtypes import CastKind, byte_size, cast_kind
 from ..module import Module
 from ..symbols import COMPOSITE, executions, functions
+from .report import report_json
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class CastReport:
 
     def to_json(self) -> str:
         """The report as JSON with sorted keys, so that equal modules give equal text."""
-        return json.dumps(asdict(self), indent=2, sort_keys=True)
+        return report_json(self)
 
 
 def casts(module: Module) -> CastReport:

@@ -65,8 +65,7 @@ class Report:
         JSON has no infinity and no NaN. Attributes with such a value become the text `inf`, `-inf`
         or `nan`.
         """
-        data = finite(asdict(self))
-        return json.dumps(data, indent=2, sort_keys=True, allow_nan=False)
+        return report_json(self)
 
 
 @dataclass(frozen=True)
@@ -198,6 +197,11 @@ def _occurrences(
 
 def _public(module: IrModule) -> list[str]:
     return [name for name, function in functions(module).items() if not is_private(function)]
+
+
+def report_json(report: Any) -> str:
+    """A dataclass as JSON with sorted keys. Infinities and NaN are written as text."""
+    return json.dumps(finite(asdict(report)), indent=2, sort_keys=True, allow_nan=False)
 
 
 def finite(value: Any) -> Any:

@@ -1,6 +1,7 @@
 """Reports as tables for the terminal."""
 
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from .cast_report import Cast, CastReport
@@ -8,41 +9,40 @@ from .report import CompositeReport, Report
 
 if TYPE_CHECKING:
     from rich.table import Table
-    from rich.text import TextType
 
 
 def report_table(
     texts: Sequence[str],
     numbers: Sequence[str],
     rows: Iterable[Sequence[str]],
-    title: "TextType | None" = None,
-    caption: "TextType | None" = None,
+    title: str = "",
+    caption: str = "",
+    wrong: Iterable[bool] = (),
 ) -> "Table":
-    """A table with these headings. Columns of text are folded, those of numbers are not."""
+    """A table with these headings. Columns of text are folded, those of numbers are not. Rows that
+    are `wrong` are red."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, caption=caption)
+    # Text, not str: rich would read [brackets] in types and attributes as markup.
+    table = Table(title=Text(title), caption=Text(caption))
     for heading in texts:
         table.add_column(heading, overflow="fold")
     for heading in numbers:
         table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
-        # Text, not str: rich would read [brackets] in types and attributes as markup.
-        table.add_row(*map(Text, row))
+    for row, is_wrong in zip_longest(rows, wrong):
+        table.add_row(*map(Text, row), style="red" if is_wrong else None)
     return table
 
 
 def composite_table(report: Report) -> "Table":
     """The composites of a report, one row each. Title and caption have the module's totals."""
-    from rich.text import Text
-
     return report_table(
         ("composite", "attributes", "types"),
         ("count", "ops", "bytes", "share"),
         map(cells, report.composites),
-        Text(f"composites of @{report.module or 'module'}"),
-        Text(caption(report)),
+        f"composites of @{report.module or 'module'}",
+        caption(report),
     )
 
 
@@ -72,14 +72,12 @@ def cells(row: CompositeReport) -> tuple[str, ...]:
 
 def cast_table(report: CastReport) -> "Table":
     """The casts of a report, one row each, most bytes first. The caption has the totals by kind."""
-    from rich.text import Text
-
     return report_table(
         ("function", "made by", "cast", "kind", "read by"),
         ("count", "bytes"),
         map(cast_cells, report.casts),
-        Text(f"casts of @{report.module or 'module'}"),
-        Text(cast_caption(report)),
+        f"casts of @{report.module or 'module'}",
+        cast_caption(report),
     )
 
 

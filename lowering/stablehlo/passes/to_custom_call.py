@@ -60,11 +60,7 @@ def to_custom_call(
         StableHLOError: a target is empty, or has blanks in it.
     """
     for name, target in targets.items():
-        if target.split() != [target]:  # registry files refuse it too
-            raise StableHLOError(
-                f"{name}: {target!r} is not an FFI target; write a name without blanks, such as"
-                " acme_gelu"
-            )
+        _check_target(name, target)
     calls = list(dict.fromkeys(signature(composite) for composite in composites_of(module.ir)))
     chosen = by_version(calls, targets)
     left_out = ignored_attributes(calls, ignored or {})
@@ -84,8 +80,17 @@ def replace_calls(
     for composite in composites_of(result):
         replacement = targets.get(signature(composite))
         if replacement is not None:
+            _check_target(composite_name(composite), replacement[0])
             _replace(composite, *replacement)
     return drop_unused_functions(Module(result))
+
+
+def _check_target(name: str, target: str) -> None:
+    if target.split() != [target]:  # registry files refuse it too
+        raise StableHLOError(
+            f"{name}: {target!r} is not an FFI target; write a name without blanks, such as"
+            " acme_gelu"
+        )
 
 
 def _replace(composite: IrOperation, target: str, left_out: Collection[str]) -> None:

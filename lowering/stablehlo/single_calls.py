@@ -4,7 +4,7 @@
 but the call, for `bind` and `to_custom_call`.
 """
 
-from ..bindings import (
+from .bindings import (
     IrModule,
     IrOperation,
     IrType,
@@ -14,12 +14,12 @@ from ..bindings import (
     find_operations,
     ir,
 )
-from ..composites import Signature, composites_of, signature
-from ..errors import UnsupportedOperationError
-from ..module import Module
-from ..passes.decompose import decompose
-from ..passes.flatten_calls import flatten_calls
-from ..symbols import COMPOSITE, CUSTOM_CALL, functions, make_private, rename, uses
+from .composites import Signature, composites_of, signature
+from .errors import UnsupportedOperationError
+from .module import Module
+from .passes.decompose import decompose
+from .passes.flatten_calls import flatten_calls
+from .symbols import COMPOSITE, CUSTOM_CALL, functions, make_private, rename, uses
 
 _MAIN = "main"
 _DECLARATION = "decomposition"

@@ -1,4 +1,4 @@
-"""The targets of verification: an entry of a registry, or a function under `@composite`."""
+"""The subjects of verification: an entry of a registry, or a function under `@composite`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from lowering.decorator import ENTRY
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Subject:
     """Something to verify."""
 
     entry: Composite
     label: str
     entries: tuple[Composite, ...] = ()
-    """The entries that are on while the target runs: the entry, and its backward or its forward."""
+    """The entries that are on while it runs: the entry, and its backward or its forward."""
     forward: Composite | None = None
     """The forward of a backward, if the registry has one."""
     function: Callable[..., Any] | None = None
@@ -55,31 +55,31 @@ class Target:
         return original  # type: ignore[no-any-return]
 
 
-def all_targets(
+def all_subjects(
     entries: Sequence[Composite],
     words: Words,
     functions: Sequence[str],
     samples: str | None,
     catalog: Catalog,
-) -> tuple[Target, ...]:
+) -> tuple[Subject, ...]:
     """Entries with their alternatives, the alternatives that words mean, and functions.
 
     Raises:
         UnusableFunctionError: a function does not exist, or is not under `@composite`.
     """
-    whole = targets_of(entries, catalog)
-    labels = {target.label for target in whole}
+    whole = subjects_of(entries, catalog)
+    labels = {subject.label for subject in whole}
     chosen = (t for t in alternatives_of(words, catalog) if t.label not in labels)
-    return (*whole, *chosen, *(target_of_function(name, samples) for name in functions))
+    return (*whole, *chosen, *(subject_of_function(name, samples) for name in functions))
 
 
-def targets_of(entries: Sequence[Composite], catalog: Catalog) -> tuple[Target, ...]:
+def subjects_of(entries: Sequence[Composite], catalog: Catalog) -> tuple[Subject, ...]:
     """Entries of registries, each followed by its alternatives."""
-    own = [_target(entry, catalog) for entry in entries]
-    return tuple(each for target in own for each in (target, *_alternatives(target)))
+    own = [_subject(entry, catalog) for entry in entries]
+    return tuple(each for subject in own for each in (subject, *_alternatives(subject)))
 
 
-def alternatives_of(words: Words, catalog: Catalog) -> tuple[Target, ...]:
+def alternatives_of(words: Words, catalog: Catalog) -> tuple[Subject, ...]:
     """The alternatives that words mean, without the entries' own decompositions. There may be
     several words for one entry."""
     chosen = {
@@ -89,33 +89,33 @@ def alternatives_of(words: Words, catalog: Catalog) -> tuple[Target, ...]:
         for alternative in (entry.chosen(word) if entry.identity == identity else ())
     }
     named = {identity for identity, _ in chosen}
-    targets = targets_of([entry for entry in catalog if entry.identity in named], catalog)
+    subjects = subjects_of([entry for entry in catalog if entry.identity in named], catalog)
     return tuple(
-        t for t in targets if t.alternative and (t.entry.identity, t.alternative.name) in chosen
+        t for t in subjects if t.alternative and (t.entry.identity, t.alternative.name) in chosen
     )
 
 
-def _alternatives(target: Target) -> Iterator[Target]:
-    for alternative in target.entry.alternatives:
+def _alternatives(subject: Subject) -> Iterator[Subject]:
+    for alternative in subject.entry.alternatives:
         if alternative.is_automatic:
             continue  # the row of the entry has the one with stock's bits
         yield replace(
-            target,
-            label=f"{target.label}={alternative.name}",
-            samples=samples_of(alternative) or target.samples,
+            subject,
+            label=f"{subject.label}={alternative.name}",
+            samples=samples_of(alternative) or subject.samples,
             alternative=alternative,
         )
 
 
-def _target(entry: Composite, catalog: Catalog) -> Target:
+def _subject(entry: Composite, catalog: Catalog) -> Subject:
     forward = catalog.forward_of(entry)
     on = entry if forward is None or entry.op is not None else forward
     entries = tuple(resolve([on.identity], catalog))
     samples = samples_of(entry) or (None if forward is None else samples_of(forward))
-    return Target(entry, catalog.label(entry), entries, forward, samples=samples)
+    return Subject(entry, catalog.label(entry), entries, forward, samples=samples)
 
 
-def target_of_function(name: str, samples: str | None) -> Target:
+def subject_of_function(name: str, samples: str | None) -> Subject:
     """A function under `@composite`, as `package.module:function` or `FILE.py:FUNCTION`.
 
     Raises:
@@ -128,4 +128,4 @@ def target_of_function(name: str, samples: str | None) -> Target:
             f"{name} is not under @composites.composite; name such a function, or an entry of a"
             " registry"
         )
-    return Target(entry, entry.qualified, (entry,), function=function, samples=samples)
+    return Subject(entry, entry.qualified, (entry,), function=function, samples=samples)

@@ -1,0 +1,17 @@
+"""The checks of kernels in this process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lowering.stats.data import Checks
+
+
+@dataclass
+class Recorded:
+    """All checks since the process began."""
+
+    checks: Checks = field(default_factory=Checks)
+
+
+recorded = Recorded()
