@@ -165,9 +165,10 @@ def _slice(redispatch: Redispatch, place: int) -> Kernel:
     """The kernel of an operator whose arguments from this place on are those of a slice."""
 
     def kernel(*arguments: Any) -> Any:
-        dim, start, end, *step = (*arguments[place:], *(0, None, None)[len(arguments) - place :])
-        size = arguments[0].shape[dim]
-        start, end = (at if at is None else max(at, -size) for at in (start, end))
-        return redispatch(*arguments[:place], dim, start, end, *step)
+        before, of_slice = arguments[:place], arguments[place:]
+        dim, start, end, step = of_slice + (0, None, None, 1)[len(of_slice) :]
+        first = -arguments[0].shape[dim]
+        start, end = (at if at is None else max(at, first) for at in (start, end))
+        return redispatch(*before, dim, start, end, step)
 
     return kernel
