@@ -183,7 +183,7 @@ def _attend(
     keys = key.shape[2]
     if heads % key.shape[1]:
         raise InvalidCallError(
-            f"the query has {heads} heads, which is no multiple of the key's {key.shape[1]}"
+            f"the key has {key.shape[1]} heads, which do not divide the query's {heads}"
         )
     # The heads that share a key and value are further rows of one product.
     shared = batch, key.shape[1], heads // key.shape[1] * length
