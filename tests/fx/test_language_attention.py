@@ -123,7 +123,9 @@ def test_types_and_sizes_of_attention() -> None:
         query, key = torch.ones(size, dtype=torch.float64), torch.ones(size[0], 2, 5, 8).double()
         found = function(query, key, key * 2, scale=0.5, is_causal=True)
         torch.testing.assert_close(found, torch.full_like(query, 2.0))
-    with pytest.raises(InvalidCallError, match="key has 2 heads, which do not divide the query's 3"):
+    with pytest.raises(
+        InvalidCallError, match="key has 2 heads, which do not divide the query's 3"
+    ):
         function(torch.ones(2, 3, 1, 8), torch.ones(2, 2, 5, 8), torch.ones(2, 2, 5, 8), scale=0.5)
 
 
