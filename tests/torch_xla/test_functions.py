@@ -13,7 +13,7 @@ import torch
 import torch_xla
 from composites_testing.environment import is_full_level
 from composites_testing.selection import exhaustive, variants
-from composites_testing.tensors import values
+from composites_testing.tensors import lazy_text, values
 from torch import nn
 from transformers import LlamaConfig
 from transformers.activations import NewGELUActivation
@@ -84,11 +84,6 @@ def test_a_reference_that_was_kept_is_the_original_again() -> None:
         kept = modeling_llama.apply_rotary_pos_emb
         assert "ptxla::rotary_embedding" in lazy_text(*kept(x, x, x[0], x[0]))
     assert "ptxla" not in lazy_text(*kept(x, x, x[0], x[0]))
-
-
-def lazy_text(*tensors: torch.Tensor) -> str:
-    text: str = torch_xla._XLAC._get_xla_tensors_text(list(tensors))
-    return text
 
 
 LIBRARY = """
