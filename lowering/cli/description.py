@@ -28,8 +28,10 @@ from composites.registry.reference import facts
 from composites.registry.samples import samples_of
 from composites.registry.signatures import describe_function
 from composites.settings import ALLOWLIST, REGISTRIES
+from lowering.cli.listing import Kernel, listed_kernels
 from lowering.codegen.loader import hooks_source, load_function_hook
 from lowering.sample_calls import NoCalls
+from lowering.verification.tolerances import TOLERANCES
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,21 @@ class Description:
     """Composite, version, operands, attributes, results and conditions, as a lock has them."""
     facts: Sequence[str]
     """The statements about the entry on the reference page of its registry."""
+    backward: str | None
+    """The name in StableHLO of the composite of its gradients."""
+    dtypes: Sequence[str]
+    """The element types of the calls that it takes; empty for all."""
+    frontends: Sequence[str]
+    """The programs that can have it: those of torch_xla (`xla`), of PyTorch without it (`fx`), and
+    of JAX (`jax`)."""
+    not_in_jax: str | None
+    """The reason why programs of JAX cannot have it."""
+    tolerance: Mapping[str, float]
+    """The greatest error that `composites verify` accepts, by element type; others are equal."""
     alternatives: Mapping[str, Mapping[str, Any]]
     """Other decompositions, as in a registry file."""
+    kernels: Sequence[Kernel]
+    """Kernels that registries list for it and for its backward, with their platforms."""
     not_found: Sequence[str]
     """Functions that it catches and that are not installed."""
     hook: str
@@ -63,6 +78,13 @@ class Description:
     """The StableHLO of the gradients, where the backward is derived."""
     no_stablehlo: str | None
     """The reason why there is no StableHLO, and what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The output of `composites show --json`."""
+
+    composites: Sequence[Description]
 
 
 def chosen(name: str, catalog: Catalog) -> tuple[Composite, ...]:
@@ -83,6 +105,8 @@ def described(entry: Composite, catalog: Catalog) -> Description:
     registry = next(r for r in catalog.registries if any(e is entry for e in r.composites))
     example = _example(entry, catalog)
     installed = [target for target, _ in _functions(entry)]
+    backward = _backward(entry, registry)
+    not_in_jax = _not_in_jax(entry, catalog)
     return Description(
         name=catalog.label(entry),
         file=entry.location.file,
@@ -97,16 +121,45 @@ def described(entry: Composite, catalog: Catalog) -> Description:
         ),
         contract=forward_contract(entry),
         facts=tuple(facts(entry, registry)),
+        backward=backward,
+        dtypes=entry.when.dtypes,
+        frontends=("xla", "fx") if not_in_jax else ("xla", "fx", "jax"),
+        not_in_jax=not_in_jax,
+        tolerance=TOLERANCES,
         alternatives={
             kernel.name: replace(kernel, samples=samples_of(kernel)).document
             for kernel in entry.alternatives
         },
+        kernels=tuple(
+            kernel
+            for kernel in listed_kernels(catalog)
+            if kernel.composite in (entry.composite_name, backward)
+            and kernel.version in (None, entry.version)
+        ),
         not_found=tuple(target for target in entry.functions if target not in installed),
         hook=_hook(entry, registry),
         stablehlo=example.call,
         stablehlo_of_backward=example.gradients,
         no_stablehlo=example.why_not,
     )
+
+
+def _backward(entry: Composite, registry: Registry) -> str | None:
+    if entry.backward is None or entry.derives:
+        return entry.backward_name if entry.derives else None
+    backward = registry.backward_of(entry)
+    return None if backward is None else backward.composite_name
+
+
+def _not_in_jax(entry: Composite, catalog: Catalog) -> str | None:
+    try:
+        from lowering.jax_entries.availability import availability
+        from lowering.jax_entries.entries import Entries
+
+        (answer,) = availability(Entries(catalog), [entry.identity])
+    except (CompositesError, ImportError) as error:
+        return str(error)
+    return answer.reason
 
 
 def _turn_on(label: str, registry: Registry) -> str:

@@ -43,7 +43,7 @@ _ADVICE = (
     ("RegistryError", f"correct {REGISTRIES.name}; see `composites check FILE`"),
     ("DecompositionError", f"correct {DECOMPOSITION.name}; composites cannot be turned on"),
     ("AllowlistError", f"correct {ALLOWLIST.name}; the program stops at `import torch_xla`"),
-    ("in place of the package", "rename it, or start the program from another folder"),
+    ("instead of the package", "rename it, or start the program from another folder"),
     ("backend extension", f"correct or uninstall its package; {_AUTOLOAD}=0 leaves all out"),
     ("No module named '(torch|torch_xla)'", f"for scripts, {installing('torch-xla,cli')}"),
     ("_XLAC|undefined symbol", "torch and torch_xla have to be of one release; {}"),

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TypedDict
+from dataclasses import dataclass
 
 from rich.table import Table
 from rich.text import Text
 
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite
+from composites.registry.packages import LeftOut
 from composites.registry.reference import conditions
 from lowering.cli.output import texts
 
 
-class Listed(TypedDict):
+@dataclass(frozen=True, slots=True)
+class Listed:
     """An entry, as `composites list --json` prints it."""
 
     name: str
@@ -61,27 +63,28 @@ def listing_table(entries: Iterable[Listed]) -> Table:
     table = Table(*texts("composite", "catches", "attributes", "alternatives"))
     table.add_column("on", no_wrap=True, min_width=len("yes"))
     for entry in entries:
-        functions = dict.fromkeys(target.partition(":")[2] for target in entry["functions"])
+        functions = dict.fromkeys(target.partition(":")[2] for target in entry.functions)
         table.add_row(
-            Text(f"{entry['name'].partition('@')[0]} v{entry['version']}"),
-            Text(entry["op"] or ", ".join(functions) + _copies(entry)),
-            Text(", ".join(entry["attributes"])),
+            Text(f"{entry.name.partition('@')[0]} v{entry.version}"),
+            Text(entry.op or ", ".join(functions) + _copies(entry)),
+            Text(", ".join(entry.attributes)),
             Text(", ".join(_alternatives(entry))),
-            "yes" if entry["on"] else "",
+            "yes" if entry.on else "",
         )
     return table
 
 
 def _alternatives(entry: Listed) -> Iterator[str]:
-    for name, goals in entry["alternatives"].items():
+    for name, goals in entry.alternatives.items():
         yield f"{name} ({', '.join(goals)})" if goals else name
 
 
 def _copies(entry: Listed) -> str:
-    return f", and copies in {', '.join(entry['copies'])}" if entry["copies"] else ""
+    return f", and copies in {', '.join(entry.copies)}" if entry.copies else ""
 
 
-class Kernel(TypedDict):
+@dataclass(frozen=True, slots=True)
+class Kernel:
     """A kernel, as `composites list --kernels --json` prints it."""
 
     composite: str
@@ -138,18 +141,36 @@ def _produced(entry: Composite) -> Iterator[tuple[str, int]]:
         yield entry.backward_name, entry.version
 
 
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """The output of `composites list --json`."""
+
+    composites: Sequence[Listed]
+    left_out: Sequence[LeftOut]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The output of `composites list --kernels --json`."""
+
+    kernels: Sequence[Kernel]
+
+
+Output = Entries | Kernels
+
+
 def kernels_table(kernels: Iterable[Kernel]) -> Table:
     """One row for each kernel."""
     table = Table(*texts("composite", "platform", "kernel", "when", "priority", "file"))
     for kernel in kernels:
-        version = "" if kernel["version"] is None else f"@{kernel['version']}"
-        unknown = "" if kernel["known"] else " (no entry produces it)"
+        version = "" if kernel.version is None else f"@{kernel.version}"
+        unknown = "" if kernel.known else " (no entry produces it)"
         table.add_row(
-            Text(f"{kernel['composite']}{version}{unknown}"),
-            Text(kernel["platform"]),
-            Text(kernel["function"] or kernel["target"] or ""),
-            Text(kernel["when"]),
-            Text(str(kernel["priority"])),
-            Text(f"{kernel['file']}:{kernel['line']}"),
+            Text(f"{kernel.composite}{version}{unknown}"),
+            Text(kernel.platform),
+            Text(kernel.function or kernel.target or ""),
+            Text(kernel.when),
+            Text(str(kernel.priority)),
+            Text(f"{kernel.file}:{kernel.line}"),
         )
     return table

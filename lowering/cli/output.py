@@ -13,6 +13,8 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
+from lowering.stablehlo.inspection.report import finite
+
 _ANY_WIDTH = 1_000_000
 _NARROWEST = 16
 """Characters that a folded column has at least; a name is readable in them."""
@@ -23,8 +25,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 
 
 def print_json(data: object) -> None:
-    """Print data as JSON, for other programs."""
-    typer.echo(json.dumps(data, indent=2))
+    """Print data as JSON, for other programs. Infinities and NaN are text."""
+    typer.echo(json.dumps(finite(data), indent=2, allow_nan=False))
 
 
 def texts(*headings: str) -> list[Column]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,7 @@ import typer
 from composites.errors import MissingPackageError, Problem, RegistryError
 from composites.files import write_atomic
 from composites.settings import ALLOWLIST
-from lowering.cli.errors import clear_errors, fail, warn
+from lowering.cli.errors import clear_errors, fail, fail_usage, warn
 from lowering.cli.output import AsJson, print_json, print_table
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def docs(
 
 def generate(check: Check = False) -> None:
     """Regenerate all generated files of this project. Run it at the root of a checkout."""
+    from composites.registry.document import json_schema
+
     registry = Path("registry.yaml")
     with clear_errors():
         if not registry.is_file():
@@ -59,6 +62,7 @@ def generate(check: Check = False) -> None:
         for output, text in (
             (Path("lowering/generated/ptxla.py"), _hooks(registry)),
             (Path("docs/operators.md"), _reference(registry)),
+            (Path("docs/registry.schema.json"), json.dumps(json_schema(), indent=2) + "\n"),
             (sample.with_suffix(".py"), _hooks(sample)),
         ):
             _generated(text, output, "composites generate", check=check)
@@ -177,40 +181,49 @@ def list_entries(
     with clear_errors():
         from composites.allowlist import resolve, split_allowlist
         from composites.registry.catalog import load_catalog
-        from lowering.cli.listing import (
-            kernels_table,
-            listed,
-            listed_kernels,
-            listing_table,
-        )
+        from lowering.cli import listing
 
         catalog = load_catalog()
         for text in catalog.warnings():
             warn(text)
-        entries = listed(catalog, resolve(split_allowlist(ALLOWLIST.read()), catalog))
-        rows = listed_kernels(catalog) if kernels else []
-    if kernels:
-        if as_json:
-            print_json({"kernels": rows})
-        else:
-            print_table(kernels_table(rows))
-    elif as_json:
-        left_out = [asdict(registry) for registry in catalog.left_out]
-        print_json({"composites": entries, "left_out": left_out})
+        on = resolve(split_allowlist(ALLOWLIST.read()), catalog)
+        entries = listing.Entries(listing.listed(catalog, on), catalog.left_out)
+        rows = listing.listed_kernels(catalog) if kernels else []
+    if as_json:
+        print_json(asdict(listing.Kernels(rows) if kernels else entries))
+    elif kernels:
+        print_table(listing.kernels_table(rows))
     else:
-        print_table(listing_table(entries))
+        print_table(listing.listing_table(entries.composites))
     if catalog.left_out:
         raise typer.Exit(1)
 
 
 def schema(
-    lock: Annotated[bool, typer.Option("--lock", help="Print the locks' schema instead.")] = False,
+    command: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[COMMAND]", help="Print the schema of the JSON that this command writes."
+        ),
+    ] = None,
+    lock: Annotated[bool, typer.Option("--lock", help="Print the schema of locks.")] = False,
 ) -> None:
-    """Print the JSON Schema of registry files, for editors."""
+    """Print the JSON Schema of registry files, for editors, or of what a command writes.
+
+    Example: composites schema inspect
+    """
     from composites.contracts.lock import lock_schema
     from composites.registry.document import json_schema
 
-    print_json(lock_schema() if lock else json_schema())
+    if command is None:
+        print_json(lock_schema() if lock else json_schema())
+        return
+    from lowering.cli.schemas import OUTPUTS, output_schema
+
+    if command not in OUTPUTS or lock:
+        fail_usage(f"name one of {', '.join(OUTPUTS)}, or --lock alone")
+    with clear_errors():
+        print_json(output_schema(command))
 
 
 def _hooks(registry: Path) -> str:

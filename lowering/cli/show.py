@@ -37,7 +37,7 @@ def show(
     """
     with clear_errors(), ALLOWLIST.unset():
         from composites.registry.catalog import load_catalog
-        from lowering.cli.description import chosen, described
+        from lowering.cli.description import Shown, chosen, described
         from lowering.cli.listing import listed, listing_table
 
         files = None if registry is None else [str(path) for path in registry]
@@ -46,13 +46,12 @@ def show(
             warn(text)
         entries = chosen(name, catalog)
         if as_json:
-            descriptions = [asdict(described(entry, catalog)) for entry in entries]
-            print_json({"composites": descriptions})
+            print_json(asdict(Shown([described(entry, catalog) for entry in entries])))
         elif len(entries) == 1:
             _print(described(entries[0], catalog), with_hook=hook)
         else:
             labels = {catalog.label(entry) for entry in entries}
-            print_table(listing_table(e for e in listed(catalog, ()) if e["name"] in labels))
+            print_table(listing_table(e for e in listed(catalog, ()) if e.name in labels))
             typer.echo(f"{name} selects these entries; name one of them for its full description")
 
 

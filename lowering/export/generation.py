@@ -65,16 +65,20 @@ class GenerationPrograms:
         Each is the one with the largest logit.
 
         Args:
-            prefill, decode: both programs, as `compile` returns them.
+            prefill: the program, as `compile` returns it.
+            decode: the other one.
             state: of `prefill.init`.
             prompt: tokens of shape (batch, length). Where it has not the length of the export,
                 `decode` reads the tokens that are too few or too many for `prefill`.
 
         Raises:
-            ProgramError: the prompt has another batch, or is not shorter than `max_length`.
+            ProgramError: a program is not compiled, or the prompt has another batch, or is not
+                shorter than `max_length`.
         """
         import numpy as np
 
+        if isinstance(prefill, Program) or isinstance(decode, Program):
+            raise ProgramError("generate takes what compile() of both programs returns")
         (prompt_type,) = (value for value in self.prefill.inputs if value.name == TOKENS)
         batch, length = prompt_type.sizes
         tokens = np.asarray(array("the prompt", prompt))

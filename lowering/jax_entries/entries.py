@@ -38,7 +38,7 @@ class Entries:
         """The entry of this name, with or without its namespace.
 
         Raises:
-            AllowlistError: there is none, or several vendors have one.
+            AllowlistError: there is none, it is an older version, or several vendors have one.
         """
         exact = [e for e in self._catalog.find(name) if name in (e.name, e.qualified, e.identity)]
         if not exact:
@@ -47,7 +47,8 @@ class Entries:
                 f" {', '.join(e.name for e in self._catalog.find(name))}"
             )
         definition = self._definitions.get(exact[0].identity)
-        assert definition is not None
+        if definition is None:
+            raise AllowlistError(f"{name!r} is an older version; JAX programs have the highest one")
         return self.of(definition)
 
     def of(self, definition: Definition) -> EntryFunction:

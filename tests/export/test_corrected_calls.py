@@ -36,6 +36,8 @@ CALLS: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "division by a complex number": lambda x: torch.complex(x, x) / 2j,
     "sum with a complex number": lambda x: x + 1j,
     "masked_fill with a complex number": lambda x: torch.complex(x, x).masked_fill(x > 0, 3j),
+    "slice from before the first": lambda x: x[:, -8:-1] * x[-9:1, -8::2].exp(),
+    "writes from there": lambda x: torch.cat([y := x * 1, y[:, -8:-1].neg_()], 1) * 2,
     "cumsum to i32": lambda x: x.to(torch.int16).cumsum(1, dtype=torch.int32),
 }
 

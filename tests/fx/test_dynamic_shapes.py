@@ -356,7 +356,7 @@ REFUSED: list[tuple[Callable[..., Any], int, dict[str, Any], str]] = [
         {"dynamic_shapes": ({1: BATCH},)},
         "the module fails with varying sizes: ",
     ),
-    (lambda m, x: x[: x.shape[0] // 2] + x[x.shape[0] // 2 :], 1, ROWS, "where sizes vary: "),
+    (lambda m, x: x[: x.shape[0] // 2] + x[x.shape[0] // 2 :], 1, ROWS, "with varying sizes: "),
     (
         lambda m, x, y: m.linear(x),
         2,

@@ -5,10 +5,10 @@ Schema that pydantic writes for these models.
 """
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
+from composites_testing.json_schema import accepts
 
 from composites.registry.document import json_schema
 from composites.registry.validation import parse_registry
@@ -19,48 +19,21 @@ FILES = [
     ROOT / "registry.yaml",
     ROOT / "tests" / "codegen" / "golden" / "sample.yaml",
     *sorted((ROOT / "examples" / "registries").glob("*.yaml")),
+    *sorted(ROOT.glob("examples/*/src/*/registry.yaml")),
+    ROOT / "composites" / "alternatives" / "kernels.yaml",
 ]
-TYPES: dict[str, Any] = {"array": list, "boolean": bool, "integer": int}
-TYPES |= {"object": dict, "string": str}
+PUBLISHED = ROOT / "docs" / "registry.schema.json"
 SHORT_FORMS = (Path(__file__).parent / "files" / "short_forms.yaml").read_text()
 
 
-def accepts(schema: Any, value: Any) -> bool:
-    """Return whether a value matches a schema."""
-    if isinstance(schema, bool):
-        return schema
-    if "$ref" in schema:
-        return accepts(SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]], value)
-    if "anyOf" in schema:
-        return any(accepts(one, value) for one in schema["anyOf"])
-    if "oneOf" in schema:
-        return sum(accepts(one, value) for one in schema["oneOf"]) == 1
-    if "enum" in schema:
-        return value in schema["enum"]
-    if "const" in schema:
-        return bool(value == schema["const"])
-    match schema["type"]:
-        case "null":
-            return value is None
-        case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case "integer" if isinstance(value, bool):
-            return False
-        case kind if not isinstance(value, TYPES[kind]):
-            return False
-        case "array":
-            return all(accepts(schema["items"], item) for item in value)
-        case "object":
-            known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
-            return set(schema.get("required", ())) <= set(value) and all(
-                accepts(known.get(key, others), item) for key, item in value.items()
-            )
-    return True
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(ROOT).as_posix())
 def test_registries_of_the_project(file: Path) -> None:
-    assert accepts(SCHEMA, yaml.safe_load(file.read_text(encoding="utf-8")))
+    """The schema accepts each file, whose first line leads editors to it."""
+    text = file.read_text(encoding="utf-8")
+    assert accepts(SCHEMA, yaml.safe_load(text))
+    if "golden" not in file.parts:
+        schema = text.splitlines()[0].removeprefix("# yaml-language-server: $schema=")
+        assert (file.parent / schema).resolve() == PUBLISHED
 
 
 def test_short_forms() -> None:

@@ -201,17 +201,17 @@ def _public(module: IrModule) -> list[str]:
 
 def report_json(report: Any) -> str:
     """A dataclass as JSON with sorted keys. Infinities and NaN are written as text."""
-    return json.dumps(_finite(asdict(report)), indent=2, sort_keys=True, allow_nan=False)
+    return json.dumps(finite(asdict(report)), indent=2, sort_keys=True, allow_nan=False)
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """Data for JSON, with text in place of infinities and NaN."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
+        return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
+        return [finite(entry) for entry in value]
     return value
 
 

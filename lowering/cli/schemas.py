@@ -1,0 +1,79 @@
+"""JSON Schemas of the JSON that commands write, for `composites schema COMMAND`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from pydantic import TypeAdapter, create_model
+
+from composites.contracts.changes import Change
+from composites.errors import Problem
+from composites.registry.mentions import Difference
+from lowering.cli.doctor import Finding
+from lowering.stablehlo import Comparison
+from lowering.stablehlo.diagnosis.results import Diagnosis
+from lowering.stablehlo.inspection.cast_report import CastReport
+from lowering.stablehlo.inspection.report import Report
+from lowering.stats.data import Stats
+from lowering.verification.results import Row, Verdict
+
+
+def _object(**types: Any) -> Any:
+    """A mapping with these keys."""
+    fields: dict[str, Any] = {name: (type_, ...) for name, type_ in types.items()}
+    return create_model("Output", **fields)
+
+
+_VARIABLE: Any = _object(name=str, meaning=str, example=str, value=str)
+_CALL: Any = _object(composite=str, version=int, count=int, reason=str)
+OUTPUTS: Mapping[str, Any] = {
+    "check": _object(problems=Sequence[Problem], warnings=Sequence[str]),
+    "compare": Comparison,
+    "diagnose": Diagnosis,
+    "diff": _object(changes=Sequence[Change], compatible=bool),
+    "doctor": _object(problems=int, warnings=int, findings=Sequence[Finding]),
+    "env": _object(variables=Sequence[_VARIABLE]),
+    "inspect": Report | CastReport | _object(not_understood=Sequence[_CALL]),
+    "list": "lowering.cli.listing:Output",
+    "run": Stats,  # a line of XLA_COMPOSITE_STATS
+    "show": "lowering.cli.description:Shown",
+    "suggest": "lowering.suggestion.suggest:SuggestionReport",
+    "verify": Sequence[Row],
+    "watch": _object(differences=Sequence[Difference]),
+}
+"""The type of what each command writes; `module:NAME` if its module needs torch."""
+_NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf", "nan"]}]}
+"""JSON has no infinities and no NaN, which are text."""
+_COMPUTED: Mapping[str, tuple[str, str, Any]] = {
+    "verify": ("Row", "verdict", {"enum": [*Verdict]}),
+    "suggest": ("SuggestionReport", "inside", {"anyOf": [_NUMBER, {"type": "null"}]}),
+}
+"""The property of a dataclass that a command adds: the names of both, and the schema."""
+
+
+def output_schema(command: str) -> dict[str, Any]:
+    """The JSON Schema of what a command of OUTPUTS writes."""
+    written = OUTPUTS[command]
+    if isinstance(written, str):
+        module, _, name = written.partition(":")
+        written = getattr(import_module(module), name)
+    schema = _with_text(TypeAdapter(written).json_schema(mode="serialization"))
+    if command in _COMPUTED:
+        name, key, computed = _COMPUTED[command]
+        definition = schema.get("$defs", {}).get(name, schema)
+        definition["properties"][key] = computed
+        definition["required"].append(key)
+    return dict(schema)
+
+
+def _with_text(schema: Any) -> Any:
+    """Numbers may also be text."""
+    if isinstance(schema, list):
+        return [_with_text(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("type") == "number":
+        return _NUMBER
+    return {key: _with_text(value) for key, value in schema.items()}
