@@ -220,7 +220,7 @@ def test_a_function_whose_helper_was_replaced_is_not_caught(
 @pytest.mark.parametrize(("gate", "device"), [("relu", "xla"), ("silu", "cpu")])
 def test_projections_run_once_where_the_composite_declines(gate: str, device: str) -> None:
     """A gate that is no silu, and a call on the CPU."""
-    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2}
+    sizes: Any = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2}
     module = modeling_llama.LlamaMLP(LlamaConfig(**sizes, hidden_act=gate)).to(device)
     calls: list[int] = []
     module.up_proj.register_forward_hook(lambda *_: calls.append(1))
