@@ -103,8 +103,7 @@ def test_what_cannot_generate() -> None:
 def test_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
     for runtime in ["jax", *(["litert"] if find_spec("litert_converter") else [])]:
         done = run(sys.executable, str(EXAMPLE), "--runtime", runtime, PJRT_DEVICE="CPU")
-        assert done.code == 0, done.stderr
-        lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
+        lines = [line.split(maxsplit=1) for line in done.succeeded().stdout.splitlines()]
         assert [name for name, _ in lines] == [runtime, runtime, "PyTorch", "PyTorch"]
         assert [row for _, row in lines[:2]] == [row for _, row in lines[2:]]
     example = runpy.run_path(str(EXAMPLE))
