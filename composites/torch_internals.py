@@ -148,6 +148,11 @@ def takes_functions(target: Any) -> bool:
     return isinstance(target, torch._ops.HigherOrderOperator)
 
 
+def is_compiled(module: Any) -> bool:
+    """Return whether a module is what torch.compile returns, which calls another one."""
+    return isinstance(module, torch.nn.Module) and type(module).__name__ == "OptimizedModule"
+
+
 def writes_to_an_argument(target: Any) -> bool:
     """Return whether the target of a graph's node is an operator that writes to an argument."""
     return is_operator(target) and bool(target._schema.is_mutable)
@@ -411,11 +416,15 @@ def without_modes() -> AbstractContextManager[Any]:
 
 
 class _Watching(TorchDispatchMode):
+    supports_higher_order_operators = True
+
     def __init__(self, around: Callable[..., Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._around = around
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if takes_functions(func):
+            raise UnsupportedCallError(f"{func.name()} takes functions, and has no rule")
         return self._around(func, args, kwargs or {})
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from composites.errors import InvalidCallError
 from composites.operators.opmath import opmath_type
 
 
@@ -126,7 +127,8 @@ def paged_attention(
 
     Args:
         query: `[N, Hq, E]`, floating point.
-        key_pages: `[H, pages, page size, E]`; H divides Hq, as in `attention`.
+        key_pages: `[H, pages, page size, E]`, finite numbers, behind the lengths too; H divides Hq,
+            as in `attention`.
         value_pages: `[H, pages, page size, Ev]`.
         lengths: `[N]`, integers: the number of keys of each sequence, at least 1.
         page_indices: `[N, M]`, integers: the pages of each sequence, in order. Those behind its
@@ -145,9 +147,10 @@ def paged_attention(
 
 def _gathered(pages: Tensor, page_indices: Tensor) -> Tensor:
     """The keys or values of each sequence, `[N, H, M * page size, E]`."""
-    heads, _, _, width = pages.shape
+    heads, _, size, width = pages.shape
+    batch, count = page_indices.shape
     chosen = pages.index_select(1, page_indices.reshape(-1))
-    chosen = chosen.reshape(heads, page_indices.shape[0], -1, width)
+    chosen = chosen.reshape(heads, batch, count * size, width)
     return chosen.transpose(0, 1)
 
 
@@ -177,21 +180,25 @@ def _attend(
     dropout_p: float = 0.0,
 ) -> Tensor:
     batch, heads, length, width = query.shape
+    keys = key.shape[2]
+    if heads % key.shape[1]:
+        raise InvalidCallError(
+            f"the key has {key.shape[1]} heads, which do not divide the query's {heads}"
+        )
     # The heads that share a key and value are further rows of one product.
     shared = batch, key.shape[1], heads // key.shape[1] * length
     scores = torch.matmul(query.reshape(*shared, width), key.transpose(2, 3)) * scale
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap
-    scores = scores.reshape(batch, heads, length, -1)
+    scores = scores.reshape(batch, heads, length, keys)
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         visible = attn_mask if visible is None else visible & attn_mask
     elif attn_mask is not None:
         scores = scores + attn_mask
     if visible is not None:
         # Added, as in transformers: a row without any key has a gradient then.
-        lowest = torch.finfo(scores.dtype).min
-        scores = scores + torch.where(visible, 0.0, lowest).to(scores.dtype)
-    keys = scores.shape[-1]
+        lowest = scores.new_full((), torch.finfo(scores.dtype).min)
+        scores = scores + torch.where(visible, 0.0, lowest)
     if sinks is not None:
         sink = sinks.reshape(1, -1, 1, 1).expand(batch, -1, length, 1)
         scores = torch.cat([scores, sink.to(scores.dtype)], -1)
@@ -200,4 +207,4 @@ def _attend(
     if dropout_p:
         weights = functional.dropout(weights, dropout_p)
     attended = torch.matmul(weights.reshape(*shared, keys), value)
-    return attended.reshape(batch, heads, length, -1)
+    return attended.reshape(batch, heads, length, value.shape[3])

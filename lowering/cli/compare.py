@@ -104,7 +104,7 @@ def compare_kernels(
 def read_program(path: Path) -> Module:
     """The program of a file, or of a folder. Another process reads it first, because it may be
     damaged."""
-    file = path / _MODULE if path.is_dir() else path
+    file = path / _MODULE if (path / _MODULE).is_file() else path
     return Module.from_bytes(bytes_of(file), str(file), limits=Limits())
 
 

@@ -154,6 +154,9 @@ def bytes_of(file: Path) -> bytes:
     text = file / "program.mlir"
     if text.is_file():  # a folder that `composites export` wrote
         fail(f"{file} is a folder; write {text}, or program.mlirbc for its artifact")
+    programs = sorted(str(inner.parent) for inner in file.glob("*/program.mlir"))
+    if programs:  # as those of a model that generates
+        fail(f"{file} is a folder of programs; name one of them: {', '.join(programs)}")
     return file.read_bytes()
 
 

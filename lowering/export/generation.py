@@ -19,10 +19,9 @@ from typing import Any, TypeAlias
 from composites.errors import ProgramError
 from lowering.export.arrays import array
 from lowering.export.folders import folder_path, read_file, write_folder
-from lowering.export.program import Program
+from lowering.export.program import GENERATION, Program
 from lowering.stablehlo import Limits
 
-NAME = "generation.json"
 FORMAT = 1
 PARTS = ("prefill", "decode")
 TOKENS, LOGITS = "kwarg:input_ids", "out:logits"
@@ -72,10 +71,13 @@ class GenerationPrograms:
                 `decode` reads the tokens that are too few or too many for `prefill`.
 
         Raises:
-            ProgramError: the prompt has another batch, or is not shorter than `max_length`.
+            ProgramError: a program is not compiled, or the prompt has another batch, or is not
+                shorter than `max_length`.
         """
         import numpy as np
 
+        if isinstance(prefill, Program) or isinstance(decode, Program):
+            raise ProgramError("generate takes what compile() of both programs returns")
         (prompt_type,) = (value for value in self.prefill.inputs if value.name == TOKENS)
         batch, length = prompt_type.sizes
         tokens = np.asarray(array("the prompt", prompt))
@@ -116,8 +118,8 @@ class GenerationPrograms:
             **_under("decode", self.decode.files(portable=portable)),
         }
         described = {"format": FORMAT, "max_length": self.max_length, "programs": PARTS}
-        files[NAME] = json.dumps(described, indent=2).encode() + b"\n"
-        required = (NAME, *(f"{part}/" for part in PARTS))
+        files[GENERATION] = json.dumps(described, indent=2).encode() + b"\n"
+        required = (GENERATION, *(f"{part}/" for part in PARTS))
         write_folder(folder_path(folder), files, "programs of generation", required)
 
     @classmethod
@@ -130,14 +132,14 @@ class GenerationPrograms:
             ProgramError: there is none, or one of the programs is damaged.
         """
         path = folder_path(folder)
-        content = read_file(path / NAME)
+        content = read_file(path / GENERATION)
         try:
             described = json.loads(content)
             max_length = described["max_length"]
             if described["format"] != FORMAT or type(max_length) is not int:
                 raise ValueError("it is not of format 1")
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise ProgramError(f"{path / NAME} is damaged: {error}") from error
+            raise ProgramError(f"{path / GENERATION} is damaged: {error}") from error
         prefill, decode = (Program.load(path / part, limits=limits) for part in PARTS)
         return cls(prefill, decode, max_length)
 

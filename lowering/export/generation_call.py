@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from composites import torch_internals
 from composites.errors import ExportError
 from lowering.export.cache_tensors import ATTRIBUTE, CacheTensors
 from lowering.export.request import ExportRequest
@@ -29,6 +30,8 @@ def generation_call(
     Raises:
         ExportError: the model does not generate, or the arguments are others.
     """
+    if torch_internals.is_compiled(model):
+        raise ExportError("decode=True exports the model that torch.compile was called with")
     can_generate = hasattr(model, "can_generate") and model.can_generate()
     if not can_generate or model.config.is_encoder_decoder:
         raise ExportError(

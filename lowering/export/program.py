@@ -48,6 +48,9 @@ from lowering.stablehlo.kernels import KernelUse, place_kernels
 from lowering.stablehlo.run import function_types
 from lowering.stablehlo.symbols import functions
 
+GENERATION = "generation.json"
+"""The file in a folder of two programs; see `generation`."""
+
 
 @dataclass(frozen=True)
 class Program:
@@ -304,6 +307,11 @@ class Program:
         """
         path = folder_path(folder)
         source = path / manifest.NAME
+        if not source.exists() and (path / GENERATION).is_file():
+            raise ProgramError(
+                f"{path} has two programs, prefill and decode; composites.GenerationPrograms.load"
+                " reads both, and Program.load each of its folders"
+            )
         read = manifest.parse(read_file(source), str(source))
         text = read_file(path / manifest.TEXT)
         for name, expected in read.sha256.items():

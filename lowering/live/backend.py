@@ -41,8 +41,8 @@ from lowering.live.executable import LiveProgram  # noqa: E402
 from lowering.live.numbers import changing_numbers, without_reads  # noqa: E402
 from lowering.live.sizes import FunctionsOfSizes, varies  # noqa: E402
 from lowering.live.traced_graph import (  # noqa: E402
+    control_flow,
     device_type_of,
-    has_control_flow,
     on_traced_device,
 )
 
@@ -193,10 +193,19 @@ def _function(
             function: Callable[..., Any] = compile_ahead(traced.module, fakes)
     except Exception as error:
         # AOTAutograd has errors of many types for gradients of control flow that it cannot trace.
-        is_supported = not isinstance(error, _UNSUPPORTED) and not has_control_flow(graph.graph)
-        if is_full_graph or is_supported:
+        reason, operators = _reason(error), control_flow(graph.graph)
+        if isinstance(error, _UNSUPPORTED):
+            if is_full_graph:
+                raise
+        elif operators:
+            reason = f"PyTorch does not trace {', '.join(operators)} in it ({reason})"
+            if "while_loop" in operators and torch.is_grad_enabled():
+                reason += "; while_loop has no gradient: use scan, or torch.no_grad()"
+            if is_full_graph:
+                raise UnsupportedCallError(reason) from error
+        else:
             raise
-        _warn_of_eager(_reason(error))
+        _warn_of_eager(reason)
         return otherwise
     if not traced.attributes and len(traced.positions) == len(inputs):
         return function

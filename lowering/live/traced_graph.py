@@ -45,12 +45,21 @@ def on_traced_device(
         device_type: the type of the device of the user's tensors.
         constants: the positions of inputs whose values become constants; see `numbers`.
     """
-    own = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))  # Dynamo goes on with its graph
+    own = _copied(graph)  # Dynamo goes on with its graph, and so does eager PyTorch
     put_values(own.graph, constants, inputs)
     for part in own.modules():
         if isinstance(part, torch.fx.GraphModule):
             _move(part, device_type, is_outermost=part is own)
     return _with_attributes_as_inputs(own, _put_numbers(own, inputs))
+
+
+def _copied(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A copy with the same tensors, and with copies of the graphs that its operators take."""
+    own = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    for name, part in list(own.named_children()):
+        if isinstance(part, torch.fx.GraphModule):
+            setattr(own, name, _copied(part))
+    return own
 
 
 def _move(part: torch.fx.GraphModule, device_type: str, is_outermost: bool) -> None:
@@ -166,9 +175,10 @@ def attribute_of(own: torch.nn.Module, name: str) -> Any:
     return value
 
 
-def has_control_flow(graph: torch.fx.Graph) -> bool:
-    """Return whether a graph calls an operator that takes functions, such as `torch.cond`."""
-    return any(torch_internals.takes_functions(node.target) for node in graph.nodes)
+def control_flow(graph: torch.fx.Graph) -> Sequence[str]:
+    """The operators of a graph that take functions, such as `cond`, each once."""
+    targets = {node.target for node in graph.nodes if torch_internals.takes_functions(node.target)}
+    return sorted(target.name() for target in targets)
 
 
 def device_type_of(inputs: Sequence[Any]) -> str:

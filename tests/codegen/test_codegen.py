@@ -15,7 +15,7 @@ from composites.registry.reference import reference
 from composites.registry.validation import load_registry, parse_registry
 from lowering.codegen.conditions import conditions_of
 from lowering.codegen.loader import load_hooks
-from lowering.codegen.source import generate
+from lowering.codegen.source import generate, operator_name
 
 ROOT = Path(__file__).parents[2]
 GENERATED = ROOT / "lowering" / "generated" / "ptxla.py"
@@ -94,12 +94,16 @@ def test_hostile_text_stays_text(text: str) -> None:
 
 
 def test_names_that_are_no_python_names() -> None:
-    names = {"lambda", "a.b", "a_b", "a$b", "9", "torch"}
+    """Or that versions side by side could have too."""
+    names = {"lambda", "a.b", "a_b", "a$b", "9", "torch", "gelu_1", "gelu__v2", "gelu@1"}
     entries = "".join(f"  {name!r}: {{op: aten::gelu}}\n" for name in sorted(names))
     source = f"schema: 1\nnamespace: acme\ncomposites:\n{entries}"
-    module = load_hooks(parse_registry(source, "acme.yaml"))
-    assert set(module.BACKEND_HOOKS) == names
-    assert len({hook.__name__ for hook in module.BACKEND_HOOKS.values()}) == len(names)
+    registry = parse_registry(f"{source}  gelu: {{op: aten::gelu, version: 2}}\n", "acme.yaml")
+    module = load_hooks(registry)
+    assert set(module.BACKEND_HOOKS) == {registry.key(entry) for entry in registry.composites}
+    hooks = {hook.__name__ for hook in module.BACKEND_HOOKS.values()}
+    operators = {operator_name(entry) for entry in registry.composites}
+    assert len(hooks) == len(operators) == len(names) + 1
 
 
 def test_tracebacks_show_the_generated_lines() -> None:

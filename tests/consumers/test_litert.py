@@ -33,8 +33,7 @@ def converted(*subjects: str) -> dict[str, Any]:
         XLA_COMPOSITE_REGISTRY=os.pathsep.join(str(REGISTRIES / f"{f}.yaml") for f in FILES),
         PYTHONPATH=os.pathsep.join([str(REGISTRIES), *filter(None, [inherited])]),
     )
-    assert done.code == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(done.succeeded().stdout.splitlines()[-1])
     return found
 
 

@@ -93,7 +93,7 @@ def test_a_lock_is_the_same_in_every_process(write: Callable[..., str], tmp_path
     command = ["lock", file, "-o", str(output)]
     script = f"from lowering.cli import main\nimport sys\nsys.argv[1:] = {command!r}\nmain()\n"
     done = run_python(script, XLA_COMPOSITE_OP="silu", PYTHONHASHSEED="7", PJRT_DEVICE="CPU")
-    assert done.code == 0, done.stderr
+    done.succeeded()
     assert output.read_text() == expected
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from composites_testing.modules import Calling
-from torch import Tensor
 from torch.nn import functional
 from typer.testing import CliRunner
 
@@ -23,15 +22,7 @@ from lowering.cli.app import app
 from lowering.stablehlo import RunError
 from lowering.stablehlo.errors import BindError
 
-
-class Attention(torch.nn.Module):
-    def __init__(self, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.dropout = dropout
-
-    def forward(self, query: Tensor) -> Tensor:
-        attended = functional.scaled_dot_product_attention
-        return attended(query, query, query, dropout_p=self.dropout)
+ATTENTION = Calling(lambda x: functional.scaled_dot_product_attention(x, x, x))
 
 
 def reasons(program: Program) -> dict[str, str | None]:
@@ -50,7 +41,7 @@ def test_the_registry_is_right_and_listed(registry: Path) -> None:
 @pytest.mark.slow
 def test_small_attention_keeps_its_decomposition() -> None:
     small, large = (
-        composites.export(Attention(), (torch.empty(2, 6, length, 64),)) for length in (32, 128)
+        composites.export(ATTENTION, (torch.empty(2, 6, length, 64),)) for length in (32, 128)
     )
     name = "ptxla.scaled_dot_product_attention"
     assert "needs query.numel()" in str(reasons(small)[name])
@@ -61,10 +52,10 @@ def test_small_attention_keeps_its_decomposition() -> None:
 def test_a_key_of_nan_makes_its_head_nan() -> None:
     query = torch.randn(2, 6, 128, 64)
     query[0, 1, 3] = torch.nan  # as key, it gives all other rows of its head a score of NaN
-    step = composites.export(Attention(), (query,)).compile("cpu")
+    step = composites.export(ATTENTION, (query,)).compile("cpu")
     outputs, _ = step(step.init({}), query)
     assert all(use.kernel is not None for use in step.kernels)
-    np.testing.assert_array_equal(np.isnan(outputs["out:0"]), Attention()(query).isnan())
+    np.testing.assert_array_equal(np.isnan(outputs["out:0"]), ATTENTION(query).isnan())
 
 
 def test_calls_that_are_refused() -> None:

@@ -30,6 +30,4 @@ print(program.composites["ptxla.silu_backward"])
 
 @pytest.mark.process
 def test_an_export() -> None:
-    done = run_python(BACKWARD + EXPORT)
-    assert done.code == 0, done.stdout + done.stderr
-    assert done.stdout == "1\n"
+    assert run_python(BACKWARD + EXPORT).succeeded().stdout == "1\n"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from composites_testing.modules import Calling
 
 import composites
 
@@ -35,6 +36,8 @@ CALLS: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "division by a complex number": lambda x: torch.complex(x, x) / 2j,
     "sum with a complex number": lambda x: x + 1j,
     "masked_fill with a complex number": lambda x: torch.complex(x, x).masked_fill(x > 0, 3j),
+    "slice from before the first": lambda x: x[:, -8:-1] * x[-9:1, -8::2].exp(),
+    "writes from there": lambda x: torch.cat([y := x * 1, y[:, -8:-1].neg_()], 1) * 2,
     "cumsum to i32": lambda x: x.to(torch.int16).cumsum(1, dtype=torch.int32),
 }
 
@@ -103,23 +106,13 @@ def test_gradients_are_those_of_pytorch(ops: Any) -> None:
         )
 
 
-class All(torch.nn.Module):
-    """Calls all functions, each on its own as a composite or in none."""
-
-    def __init__(self, *, composed: bool) -> None:
-        super().__init__()
-        named = {f"acme.call_{number}": call for number, call in enumerate(CALLS.values())}
-        self.calls = [
-            composites.composite(name)(call) if composed else call for name, call in named.items()
-        ]
-
-    def forward(self, x: torch.Tensor) -> Any:
-        return [call(x) for call in self.calls]
-
-
 @pytest.mark.parametrize("ops", [[], None, "inside"], ids=["stock", "composites", "inside"])
 def test_results_are_those_of_pytorch(ops: Any) -> None:
-    module = All(composed=ops == "inside")
+    """Of all calls in one program, in no composite or each on its own in one."""
+    calls = [*CALLS.values()]
+    if ops == "inside":
+        calls = [composites.composite(f"acme.call_{n}")(call) for n, call in enumerate(calls)]
+    module = Calling(lambda x: [call(x) for call in calls])
     program = composites.export(module, (X,), ops=None if ops == "inside" else ops)
     if ops == "inside":
         own = [name for name in program.composites if name.startswith("acme.call_")]

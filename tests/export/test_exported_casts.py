@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from composites_testing.transformer import AttentionBlock
 from torch import nn
 from torch.nn import functional as F
 
@@ -18,33 +19,13 @@ from lowering.stablehlo.data_movement import CONVERT, DATA_MOVEMENT, data_operan
 PASSES = [widen_dots, drop_cast_roundtrips]
 
 
-class Block(nn.Module):
-    """Attention and a feed-forward network, each on the norm of a residual stream."""
-
-    def __init__(self, width: int = 16, heads: int = 2) -> None:
-        super().__init__()
-        self.heads = heads
-        self.norm, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        batch, length, width = x.shape
-        split = (batch, length, self.heads, width // self.heads)
-        parts = self.qkv(self.norm(x)).chunk(3, -1)
-        q, k, v = (part.reshape(split).transpose(1, 2) for part in parts)
-        scores = (q @ k.transpose(-2, -1) / 2).softmax(-1)
-        x = x + self.out((scores @ v).transpose(1, 2).reshape(x.shape))
-        return x + self.down(F.gelu(self.up(self.norm_2(x))))
-
-
 class Autocast(nn.Module):
     """A language model of two blocks in f32, run under autocast to bfloat16."""
 
     def __init__(self) -> None:
         super().__init__()
         self.embedding = nn.Embedding(32, 16)
-        self.blocks = nn.Sequential(Block(), Block())
+        self.blocks = nn.Sequential(*(AttentionBlock(16, 2) for _ in range(2)))
         self.head = nn.Linear(16, 32, bias=False)
 
     def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

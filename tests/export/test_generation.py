@@ -63,6 +63,8 @@ def test_tokens_are_those_of_generate(name: str, tmp_path: Path) -> None:
         assert written.tolist() == expected.tolist()
     with pytest.raises(ProgramError, match=r"from \(2, 1\) to \(2, 19\); it has \(2, 20\)"):
         programs.generate(*steps, None, expected)
+    with pytest.raises(ProgramError, match=r"takes what compile\(\) of both programs returns"):
+        programs.generate(programs.prefill, steps[1], None, PROMPT)  # type: ignore[arg-type]
     (tmp_path / "saved" / "notes.txt").write_text("mine")
     with pytest.raises(ProgramError, match=r"something other than programs of generation \(.*no"):
         programs.save(tmp_path / "saved")
@@ -91,6 +93,8 @@ def test_what_cannot_generate() -> None:
         with pytest.raises(ExportError) as raised:
             composites.export(module, args, kwargs, decode=True)
         assert message in str(raised.value)
+    with pytest.raises(ExportError, match=r"the model that torch\.compile was called with"):
+        composites.export(torch.compile(made("LlamaForCausalLM")), (PROMPT,), decode=True)  # type: ignore[call-overload]
     with pytest.raises(ExportError, match="leave out train, optimizer and dynamic_shapes"):
         composites.export(made("LlamaForCausalLM"), (PROMPT,), decode=True, train=True)
 
@@ -99,8 +103,7 @@ def test_what_cannot_generate() -> None:
 def test_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
     for runtime in ["jax", *(["litert"] if find_spec("litert_converter") else [])]:
         done = run(sys.executable, str(EXAMPLE), "--runtime", runtime, PJRT_DEVICE="CPU")
-        assert done.code == 0, done.stderr
-        lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
+        lines = [line.split(maxsplit=1) for line in done.succeeded().stdout.splitlines()]
         assert [name for name, _ in lines] == [runtime, runtime, "PyTorch", "PyTorch"]
         assert [row for _, row in lines[:2]] == [row for _, row in lines[2:]]
     example = runpy.run_path(str(EXAMPLE))

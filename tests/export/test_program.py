@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -133,22 +132,6 @@ def test_values_that_no_state_dict_has(x: torch.Tensor, tmp_path: Path) -> None:
         )
     meta = composites.export(Scaling().to("meta"), (x,)).compile("cpu")
     refused(partial(meta.init, module.state_dict()), "weights are missing: buffer:scales")
-
-
-def test_weights_in_bfloat16(tmp_path: Path) -> None:
-    from safetensors.torch import load_file as load_torch
-
-    torch.manual_seed(0)
-    module = torch.nn.Linear(4, 4).bfloat16()
-    x = torch.linspace(-1, 1, 8).reshape(2, 4).bfloat16()
-    program = composites.export(module, (x,))
-    program.save(tmp_path, weights=program.module_weights(module))
-    written = load_torch(tmp_path / "weights.safetensors")
-    assert torch.equal(written["param:weight"], module.weight)
-    out = program.run(written | {"arg:0": x})["out:0"]
-    assert out.dtype == ml_dtypes.bfloat16
-    expected = module(x).detach().float().numpy()
-    np.testing.assert_allclose(out.astype(np.float32), expected, rtol=0, atol=2**-7)
 
 
 def refused(call: Callable[[], object], message: str, kind: type[Exception] = ProgramError) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from composites_testing.modules import Calling
 from torch import nn
 from torch.nn import functional
 from torch_xla.experimental.scan import scan
@@ -69,13 +70,8 @@ class Gru(nn.Module):
         return output.sum() + state.square()
 
 
-class Loss(nn.Module):
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.module(x).square().mean()
+def with_loss(module: nn.Module) -> nn.Module:
+    return nn.Sequential(module, Calling(lambda x: x.square().mean()))
 
 
 def assert_computes_as(program: Program, plain: nn.Module, x: torch.Tensor, output: str) -> None:
@@ -110,8 +106,8 @@ def test_a_loop_has_one_composite_each_way_in_its_body(name: str, train: bool) -
     plain.load_state_dict(scanned.state_dict())
     x = torch.randn(4, 3, 8)
     if train:
-        program = composites.export(Loss(scanned), (x,), train=True)
-        assert_computes_as(program, Loss(plain), x, "loss")
+        program = composites.export(with_loss(scanned), (x,), train=True)
+        assert_computes_as(program, with_loss(plain), x, "loss")
     else:
         program = composites.export(scanned, (x,))
         assert_computes_as(program, plain, x, "out:0")
@@ -139,7 +135,7 @@ class Closure(nn.Module):
 
 
 def test_a_function_that_reads_a_tensor_from_outside() -> None:
-    for train, module in ((True, Loss(Closure())), (False, Closure())):
+    for train, module in ((True, with_loss(Closure())), (False, Closure())):
         with pytest.raises(ExportError) as raised:
             composites.export(module, (torch.randn(4, 8),), train=train)
         assert str(raised.value).startswith(f"{__file__}:")
@@ -149,21 +145,12 @@ def test_a_function_that_reads_a_tensor_from_outside() -> None:
         )
 
 
-class Branch(nn.Module):
-    """A module that calls PyTorch's operator, itself or as a graph of torch.export does."""
-
-    def __init__(self, operator: Callable[..., torch.Tensor]) -> None:
-        super().__init__()
-        self.operator = operator
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.operator(x.sum() > 0, torch.sin, torch.cos, (x,))
-
-
 @pytest.mark.parametrize(
     "operator", [torch.ops.higher_order.cond, pytest.param(torch.cond, marks=pytest.mark.slow)]
 )
 def test_operators_that_torch_xla_cannot_record(operator: Callable[..., torch.Tensor]) -> None:
+    """As a module calls them, or a graph of torch.export does."""
+    module = Calling(lambda x: operator(x.sum() > 0, torch.sin, torch.cos, (x,)))
     with pytest.raises(ExportError, match="torch_xla cannot record PyTorch's cond") as raised:
-        composites.export(Branch(operator), (torch.randn(4),))
+        composites.export(module, (torch.randn(4),))
     assert str(raised.value).startswith(f"{__file__}:")

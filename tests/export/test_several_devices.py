@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from composites_testing.modules import TwoLayers
 
 import composites
 
@@ -60,21 +61,12 @@ print("result", json.dumps([losses, len(jax.devices()), len(jax.local_devices())
 """
 
 
-class Layers(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = torch.nn.Linear(8, 16), torch.nn.Linear(16, 6)
-
-    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        scores = self.second(torch.nn.functional.gelu(self.first(x)))
-        return torch.nn.functional.cross_entropy(scores, labels)
-
-
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[float]]:
     """A folder with a training step, and its losses on one device."""
     torch.manual_seed(0)
-    model, batch = Layers(), (torch.randn(4, 8), torch.arange(4))
+    model = TwoLayers(torch.nn.functional.cross_entropy)
+    batch = (torch.randn(4, 8), torch.arange(4))
     optimizer = partial(torch.optim.AdamW, lr=1e-2)
     mesh = {"data": 2, "model": 2}
     program = composites.export(model, batch, optimizer=optimizer, mesh=mesh, shardings=SHARDINGS)

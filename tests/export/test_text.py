@@ -5,13 +5,16 @@ import hashlib
 import inspect
 import json
 import re
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from composites_testing.example_models import export_example, load_example
+from composites_testing.modules import Calling
 from composites_testing.processes import run_python
+from torch import nn
 
 import composites
 from composites import Program
@@ -39,9 +42,9 @@ def test_texts_of_models(kind: str, model: Any) -> None:
     assert all(re.sub(r"\.impl(_\d+)?$", "", name) in program.composites for name in functions)
 
 
-class Named(torch.nn.Module):
+class Named(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.gelu(x)
+        return nn.functional.gelu(x)
 
 
 def test_the_module_has_the_name_of_the_model() -> None:
@@ -51,32 +54,25 @@ def test_the_module_has_the_name_of_the_model() -> None:
         assert program.module.name == "Named"
         assert program.mlir.startswith("module @Named {\n  func.func @main(")
         assert Module.from_bytes(program.module.portable()).name == "Named"
-    assert composites.export(torch.nn.Identity(), (x,)).module.name == "Identity"
+    assert composites.export(nn.Identity(), (x,)).module.name == "Identity"
     odd = type("Größe 2", (Named,), {})
     assert composites.export(odd(), (x,)).mlir.startswith("module @Gr__e_2 {\n")
 
 
-class Layers(torch.nn.Module):
+def layers(count: int) -> torch.nn.Module:
     """Linear layers with gelu and softmax between them."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__()
-        self.layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(count))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for layer in self.layers:
-            x = torch.nn.functional.gelu(layer(x)).softmax(-1)
-        return x.sum()
+    made = [(nn.Linear(8, 8), nn.GELU(), nn.Softmax(-1)) for _ in range(count)]
+    return nn.Sequential(*chain(*made), Calling(torch.sum))
 
 
 def test_more_layers_bring_no_more_functions() -> None:
     x = torch.ones(2, 8)
-    few, many = (composites.export(Layers(count), (x,), train=True) for count in (2, 6))
+    few, many = (composites.export(layers(count), (x,), train=True) for count in (2, 6))
     assert FUNCTION.findall(few.mlir) == FUNCTION.findall(many.mlir)
     assert few.composites == dict.fromkeys(few.composites, 2)
     assert many.composites == dict.fromkeys(few.composites, 6)
     assert len(FUNCTION.findall(many.mlir)) == 4
-    own = composites.export(Layers(2), (x,), train=True, share_decompositions=False)
+    own = composites.export(layers(2), (x,), train=True, share_decompositions=False)
     functions = FUNCTION.findall(own.mlir)
     assert len(functions) == len(set(CALLED.findall(own.mlir))) == 8
     gelus = [name for name in functions if name.startswith("ptxla.gelu.")]

@@ -5,7 +5,6 @@ import traceback
 
 import pytest
 import torch
-from composites_testing.processes import run_python
 
 import composites
 from composites import ExportError
@@ -50,36 +49,3 @@ def test_a_module_keeps_no_traced_tensor(train: bool, reads: bool) -> None:
     assert module.history[0] is first
     assert module.by_name == {}
     assert module.calls == 1
-
-
-SYNC = """
-import torch, torch_xla
-import composites
-
-class Keeping(torch.nn.Module):
-    def __init__(self, reads):
-        super().__init__()
-        self.linear, self.reads = torch.nn.Linear(3, 3), reads
-
-    def forward(self, x):
-        self.last = self.linear(x)
-        return self.last.sum() * (self.last.sum().item() if self.reads else 1)
-
-real, kept = torch.ones(2, device="xla") * 3, []
-for train in (True, False):
-    for reads in (True, False):
-        module = Keeping(reads)
-        try:
-            composites.export(module, (torch.randn(2, 3),), train=train)
-        except composites.ExportError as error:
-            kept.append(error)
-        torch_xla.sync()
-print(real.tolist(), len(kept))
-"""
-
-
-@pytest.mark.process
-@pytest.mark.torch_xla
-def test_a_sync_after_exports_while_somebody_keeps_their_errors() -> None:
-    done = run_python(SYNC)  # a sync computes every tensor of the process
-    assert done.stdout == "[3.0, 3.0] 2\n", done.stderr

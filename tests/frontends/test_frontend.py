@@ -1,8 +1,6 @@
 """The frontend that is chosen, what it has, and errors that say what to do."""
 
 import re
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from composites_testing.modules import Calling
+from composites_testing.processes import run_python
 
 import composites
 from composites.errors import ExportError
@@ -74,8 +73,10 @@ def test_exports_in_the_documentation() -> None:
 def test_an_export_beside_a_package_that_registers_a_device() -> None:
     """The device of exports is not the one that such packages register, before or after."""
     named = "torch.utils.rename_privateuse1_backend('other')"
-    for program in (f"{named}\n{EXPORT}", f"{EXPORT}\n{named}"):
-        assert run(f"import torch, composites\n{program}\nprint('fine')") == "fine"
+    export = "composites.export(torch.nn.GELU(), (torch.ones(2),), frontend='fx')"
+    for program in (f"{named}\n{export}", f"{export}\n{named}"):
+        done = run_python(f"import torch, composites\n{program}\nprint('fine')").succeeded()
+        assert done.stdout.endswith("fine\n")
 
 
 def test_the_frontend_of_this_process() -> None:
@@ -89,15 +90,3 @@ def test_the_frontend_of_this_process() -> None:
     ):
         with pytest.raises(ExportError, match=message):
             composites.export(torch.nn.Linear(2, 2), (torch.ones(2),), frontend=frontend)
-
-
-def run(code: str) -> str:
-    """The last line that a program writes to stderr."""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False
-    )
-    lines = (done.stdout + done.stderr).strip().splitlines()
-    return lines[-1] if lines else ""
-
-
-EXPORT = "composites.export(torch.nn.GELU(), (torch.ones(2),), frontend='fx')"

@@ -317,7 +317,7 @@ def test_an_error_says_the_line(name: str) -> None:
 
 def decay(x: torch.Tensor, weight: torch.Tensor, ops: Any) -> Any:
     def step(h: torch.Tensor, row: torch.Tensor) -> Any:
-        return h * 0.5 + F.gelu(row @ weight), h.clone()
+        return h * weight[0, 0] + F.gelu(row @ weight), h.clone()
 
     h, ys = ops.scan(step, x[0] * 1.5, x, reverse=True)
     return h + ys
@@ -349,6 +349,25 @@ def test_a_live_loop() -> None:
     with torch.no_grad():
         results = torch.compile(module, backend="composites", fullgraph=True)(POSITIVE)
         torch.testing.assert_close(results, reference(POSITIVE))
-    with pytest.warns(CompositesWarning, match="runs in eager PyTorch"):
+    message = r"does not trace while_loop in it \(.*\); while_loop has no gradient: use scan, or"
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match=message):
+        torch.compile(module, backend="composites", fullgraph=True)(POSITIVE)
+    with pytest.warns(CompositesWarning, match=f"runs in eager PyTorch: PyTorch {message}"):
         _, y = torch.compile(module, backend="composites")(POSITIVE.clone().requires_grad_())
     torch.testing.assert_close(y, reference(POSITIVE)[1])
+
+
+def test_a_live_graph_that_runs_in_eager_pytorch_keeps_its_device() -> None:
+    """In the graphs that operators take, too."""
+
+    def drawn(x: torch.Tensor) -> torch.Tensor:
+        moved = torch.rand_like(x) * 0 + torch.arange(4.0) + torch.tensor([1.0, 2.0, 3.0, 4.0])
+        return moved * torch.zeros(4).cos()
+
+    def call(x: torch.Tensor) -> Any:
+        return torch.cond(x.sum() > 0, drawn, torch.sin, (x,))
+
+    torch._dynamo.reset()
+    with pytest.warns(CompositesWarning, match="draws random numbers"):
+        result = torch.compile(call, backend="composites")(POSITIVE)
+    assert result.tolist() == [[1, 3, 5, 7]] * 4

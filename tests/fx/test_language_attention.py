@@ -13,6 +13,8 @@ from torch import Tensor
 from torch._dynamo.utils import counters
 
 import composites
+from composites.errors import InvalidCallError
+from composites.operators import language_attention
 
 SIZES: dict[str, Any] = {
     "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -112,6 +114,19 @@ def test_generation_compiles_a_prefill_and_a_decode(implementation: str) -> None
     )
     assert (cached > 0) == (implementation == "composites")
     assert written
+
+
+def test_types_and_sizes_of_attention() -> None:
+    """f64 under an f32 default, no tokens, no sequences, and heads that do not divide."""
+    function = language_attention.attention
+    for size in ((2, 4, 3, 8), (2, 4, 0, 8), (0, 4, 3, 8)):
+        query, key = torch.ones(size, dtype=torch.float64), torch.ones(size[0], 2, 5, 8).double()
+        found = function(query, key, key * 2, scale=0.5, is_causal=True)
+        torch.testing.assert_close(found, torch.full_like(query, 2.0))
+    with pytest.raises(
+        InvalidCallError, match="key has 2 heads, which do not divide the query's 3"
+    ):
+        function(torch.ones(2, 3, 1, 8), torch.ones(2, 2, 5, 8), torch.ones(2, 2, 5, 8), scale=0.5)
 
 
 @pytest.mark.parametrize("window", [None, 3])

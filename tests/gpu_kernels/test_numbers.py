@@ -98,22 +98,17 @@ SAMPLES: Mapping[str, Sample] = {
     "norm, small numbers of bf16, which show the epsilon": norm(5, 33, dtype=BF16, size=0.02),
     "norm, f16": norm(5, 33, dtype=F16),
 }
+cudnn = partial(attention, dtype=BF16, module="attention:")
 CUDNN: Mapping[str, Sample] = {
-    "attention": attention((2, 3, 128, 64), dtype=BF16, module="attention:"),
-    "attention, f16": attention((2, 3, 128, 32), dtype=F16, module="attention:"),
-    "attention, an odd length": attention((2, 3, 70, 16), dtype=BF16, module="attention:"),
-    "attention, the largest head": attention((1, 2, 96, 128), dtype=BF16, module="attention:"),
-    "attention, causal": attention(
-        (1, 2, 192, 24), dtype=BF16, is_causal=True, module="attention:"
-    ),
-    "attention, more keys": attention(
-        (1, 2, 64, 16), *[(1, 2, 150, 16)] * 2, dtype=BF16, module="attention:"
-    ),
-    "attention, scale": attention((2, 2, 64, 16), dtype=BF16, scale=0.3, module="attention:"),
-    "attention, grouped": attention(
-        (2, 4, 64, 16), *[(2, 2, 64, 16)] * 2, dtype=BF16, enable_gqa=True, module="attention:"
-    ),
-    "attention, three dimensions": attention((4, 64, 16), dtype=BF16, module="attention:"),
+    "attention": cudnn((2, 3, 128, 64)),
+    "attention, f16": cudnn((2, 3, 128, 32), dtype=F16),
+    "attention, an odd length": cudnn((2, 3, 70, 16)),
+    "attention, the largest head": cudnn((1, 2, 96, 128)),
+    "attention, causal": cudnn((1, 2, 192, 24), is_causal=True),
+    "attention, more keys": cudnn((1, 2, 64, 16), *[(1, 2, 150, 16)] * 2),
+    "attention, scale": cudnn((2, 2, 64, 16), scale=0.3),
+    "attention, grouped": cudnn((2, 4, 64, 16), *[(2, 2, 64, 16)] * 2, enable_gqa=True),
+    "attention, three dimensions": cudnn((4, 64, 16)),
 }
 """They run on a GPU only."""
 if HAS_GPU:

@@ -151,15 +151,16 @@ def test_kernels_in_a_file_of_their_own(
     assert raised.value.problems[0].file == str(folder / "kernels.yaml")
 
 
+def adding(folder: Path, namespace: str, entry: str, composites: str = "{}") -> Path:
+    """A file that adds an alternative to an entry."""
+    path = folder / f"{namespace}.yaml"
+    head = f"schema: 1\nnamespace: {namespace}\ncomposites: {composites}\n"
+    path.write_text(f"{head}kernels: {{{entry}: {{a: {{{F}}}}}}}\n")
+    return path
+
+
 def test_two_vendors_cannot_use_one_name(tmp_path: Path) -> None:
-    files = []
-    for name in ("acme", "umbra"):
-        path = tmp_path / f"{name}.yaml"
-        path.write_text(
-            f"schema: 1\nnamespace: {name}\ncomposites: {{}}\n"
-            f"kernels: {{ptxla.gelu: {{a: {{{F}}}}}}}\n"
-        )
-        files.append(str(path))
+    files = [str(adding(tmp_path, name, "ptxla.gelu")) for name in ("acme", "umbra")]
     with pytest.raises(RegistryError, match=r"ptxla\.gelu already has it: .*acme\.yaml:4; take"):
         load_catalog(files)
 
@@ -217,18 +218,11 @@ def test_a_package_with_a_wrong_addition_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another package keeps the alternatives that it gives."""
-    modules = {}
     for name, entry in (("good", "ptxla.gelu"), ("wrong", "ptxla.gleu")):
-        path = tmp_path / f"{name}.yaml"
-        path.write_text(
-            f"schema: 1\nnamespace: {name}\ncomposites: {{}}\n"
-            f"kernels: {{{entry}: {{a: {{{F}}}}}, {entry}@1: {{b: {{{F}}}}}}}\n"
-        )
-        modules[f"{name}_ops"] = returning(path)
-    for name, source in modules.items():
-        install(tmp_path, name.replace("_", "-"), monkeypatch, **{name: source})
+        path = adding(tmp_path, name, f"{entry}@1: {{b: {{{F}}}}}, {entry}")
+        install(tmp_path, f"{name}-ops", monkeypatch, **{f"{name}_ops": returning(path)})
     found = load_catalog([])
-    assert [a.name for a in gelu_of(found).alternatives] == ["b", "a"]
+    assert [a.name for a in gelu_of(found).alternatives] == ["a", "b"]
     (left,) = found.left_out
     assert left.package == "wrong-ops"
     assert left.reason.count("there is no such entry") == 2
@@ -254,11 +248,7 @@ def test_a_package_that_adds_to_one_that_is_left_out(
 ) -> None:
     """It is left out too, and not without a word."""
     for name, entry in (("wrong", "ptxla.gleu"), ("other", "wrong.e")):
-        path = tmp_path / f"{name}.yaml"
-        path.write_text(
-            f"schema: 1\nnamespace: {name}\ncomposites: {{e: {{op: aten::gelu}}}}\n"
-            f"kernels: {{{entry}: {{a: {{{F}}}}}}}\n"
-        )
+        path = adding(tmp_path, name, entry, "{e: {op: aten::gelu}}")
         install(tmp_path, f"{name}-ops", monkeypatch, **{f"{name}_ops": returning(path)})
     found = load_catalog([])
     assert [left.package for left in found.left_out] == ["wrong-ops", "other-ops"]

@@ -1,13 +1,11 @@
 """casts: every conversion with where it stands, what it costs and how often; table, JSON, CLI."""
 
-import io
 import json
 from pathlib import Path
 from typing import Literal
 
 from composites_testing.passes import DATA, composite_module, load
-from composites_testing.stablehlo_commands import invoke
-from rich.console import Console
+from composites_testing.stablehlo_commands import invoke, printed
 
 from lowering.stablehlo import Cast, Module, cast_table, casts
 
@@ -47,9 +45,7 @@ def test_what_reads_nothing_and_what_has_no_casts() -> None:
 
 
 def test_table() -> None:
-    output = io.StringIO()
-    Console(file=output, width=160).print(cast_table(casts(STEP)))
-    lines = output.getvalue().splitlines()
+    lines = printed(cast_table(casts(STEP))).splitlines()
     (first,) = (line for line in lines if "acme.wide" in line)
     cells = [cell.strip() for cell in first.split("│")[1:-1]]
     assert cells[:4] == ["@half", "acme.wide", "8x4xf32 -> bf16", "narrowing"]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from composites_testing.golden import read_cases
 from composites_testing.passes import DATA, composite_module, load
+from composites_testing.stablehlo_commands import printed
 
 from lowering.stablehlo import (
     Comparison,
@@ -148,7 +149,7 @@ def test_why_there_is_no_f64() -> None:
     assert numbers is not None
     assert (numbers.error, numbers.kernel_error, numbers.decomposition_error) == (0, None, None)
     assert numbers.why_not_f64 == "stablehlo.bitcast_convert: it reads the bits of floats"
-    assert "no f64" in shown(comparison)
+    assert "no f64" in printed(comparison_table(comparison), 400)
 
 
 # ---- kernels in C++ ----
@@ -300,14 +301,6 @@ def test_dynamic_shapes_are_a_problem() -> None:
 # ---- what is written ----
 
 
-def shown(comparison: Comparison) -> str:
-    from rich.console import Console
-
-    console = Console(width=400, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(comparison_table(comparison))
-    return console.export_text()
-
-
 def test_the_table_has_the_comparison() -> None:
     """One right kernel, one that is wrong, and one that is refused; with a name to be escaped."""
     kernels: dict[str, Any] = {
@@ -320,6 +313,6 @@ def test_the_table_has_the_comparison() -> None:
     # One wrong kernel does not hide the others.
     problems = {row.call.name: row.problem is not None for row in mixed.calls}
     assert problems == {"acme.twice": True, "acme.tanh": False, "ptxla.outer": True}
-    text = shown(mixed)
+    text = printed(comparison_table(mixed), 400)
     for name in ("acme.twice", "acme.tanh", "ptxla.outer v1", "2.5e+00", "GB/s"):
         assert name in text

@@ -122,6 +122,12 @@ def test_rounding_that_the_cpu_has_too_is_no_fault() -> None:
     for f64, factor, wrong in ((True, 1, 0), (False, 1.005, 0), (False, 1.2, 1)):
         device = changed(lambda run, result, by=factor: result * np.float32(by))
         assert len(diagnose(module, [ROWS], device, f64=f64)[0].problems) == wrong, (f64, factor)
+    body = f"%y = stablehlo.multiply %x, %x : {type_}\n%r = stablehlo.divide %y, %x : {type_}"
+    overflow = np.where(np.eye(4, 8) > 0, np.float32(1e30), ROWS)
+    for f64, factor, wrong in ((True, 1, 1), (False, 1, 0), (False, 1.2, 1)):
+        device = changed(lambda run, result, by=factor: result * np.float32(by))
+        found, _ = diagnose(composite_module("acme.own", type_, body), [overflow], device, f64=f64)
+        assert len(found.problems) == wrong, (f64, factor)
 
 
 def test_parts_give_what_the_whole_gives() -> None:

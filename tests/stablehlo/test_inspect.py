@@ -1,10 +1,9 @@
 """inspect: counts, sizes and shares; the table; JSON."""
 
-import io
 import json
 
 from composites_testing.passes import composite_module, load
-from rich.console import Console
+from composites_testing.stablehlo_commands import printed
 
 from lowering.stablehlo import (
     Module,
@@ -91,7 +90,7 @@ def test_modules_without_composites_and_unusual_types() -> None:
 
 
 def test_table() -> None:
-    text = printed(load("block"))
+    text = printed(composite_table(inspect(load("block"))))
     assert "composites of @block" in text
     assert "acme.twice" in text
     assert "axis=1, scale=2" in text
@@ -100,10 +99,4 @@ def test_table() -> None:
     assert "40.0%" in text
     assert "5 operations, 4 of them in composites (80%); 640 B of values" in text
     markup = composite_module("acme.f", "tensor<2xf32>", attributes='{b = "[red]plain[/red]"}')
-    assert "[red]plain[/red]" in printed(markup)
-
-
-def printed(module: Module) -> str:
-    output = io.StringIO()
-    Console(file=output, width=160).print(composite_table(inspect(module)))
-    return output.getvalue()
+    assert "[red]plain[/red]" in printed(composite_table(inspect(markup)))

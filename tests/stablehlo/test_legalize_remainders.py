@@ -1,55 +1,23 @@
-"""legalize_remainders: the bits of the definition, and no operand that is positive."""
+"""legalize_remainders among other passes; passes/legalize_remainders.mlir has more."""
 
-from typing import Any
-
-import ml_dtypes
 import numpy as np
-import pytest
-from composites_testing.passes import program, same_bits, same_values, stay
+from composites_testing.passes import program
 
-from lowering.stablehlo import TARGETS, Module, legalize_remainders, run, run_passes
-from lowering.stablehlo.pipeline import Pass
+from lowering.stablehlo import TARGETS, run, run_passes
 
 
-def remainder(element: str, sizes: str = "8x8x", attributes: str = "") -> Module:
-    x = f"tensor<{sizes}{element}>"
-    return program(f"%r = stablehlo.remainder %x, %y {attributes} : {x}", f"%x: {x}, %y: {x}", x)
-
-
-TYPES: dict[str, Any] = {
-    "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "i32": np.int32,
-    "i64": np.int64,
-}  # fmt: skip
-
-
-def test_the_bits_stay() -> None:
-    row = np.array([-7.5, -4, -2, -0.3, 1, 2, 3.3, 9])
-    for element, dtype in TYPES.items():
-        numbers = np.where(np.abs(row) < 1, 5, row) if element.startswith("i") else row
-        x, y = np.meshgrid(numbers, numbers)
-        same_bits(remainder(element), legalize_remainders, x.astype(dtype), y.astype(dtype))
-
-
-@pytest.mark.parametrize("passes", [(legalize_remainders,), TARGETS["portable"].passes])
-def test_the_least_integers(passes: tuple[Pass, ...]) -> None:
+def test_the_least_integers() -> None:
     wrong = []
     for bits in (8, 16, 32, 64):
         dtype = np.dtype(f"int{bits}")
         least, greatest = np.iinfo(dtype).min, np.iinfo(dtype).max
         row = np.array([least, least + 1, greatest, -10, -3, -2, -1, 1, 2, 3, 10], dtype)
         x, y = np.meshgrid(row, row)
-        module = remainder(f"i{bits}", "11x11x")
-        (want,), (found,) = (run(each, x, y) for each in (module, run_passes(module, [*passes])))
+        type_ = f"tensor<11x11xi{bits}>"
+        body = f"%r = stablehlo.remainder %x, %y : {type_}"
+        module = program(body, f"%x: {type_}, %y: {type_}", type_)
+        lowered = run_passes(module, [*TARGETS["portable"].passes])
+        (want,), (found,) = (run(each, x, y) for each in (module, lowered))
         if found.tobytes() != want.tobytes():
             wrong.append((bits, x[found != want], y[found != want], found[found != want]))
     assert not wrong
-
-
-def test_numbers_that_are_not_finite() -> None:
-    row = np.array([np.nan, np.inf, -np.inf, 0, 1, -1, 3.5, -3.5], np.float32)
-    same_values(remainder("f32"), legalize_remainders, *np.meshgrid(row, row))
-
-
-def test_others_stay() -> None:
-    sharded = remainder("f32", attributes='{mhlo.sharding = "{replicated}"}')
-    stay(legalize_remainders, [remainder("ui32"), remainder("f32", "?x8x"), sharded])

@@ -85,4 +85,7 @@ def test_files_that_cannot_be_read(command: list[str], tmp_path: Path) -> None:
     code, _, err = invoke(*command, tmp_path)
     assert code == 1
     assert err.startswith(f"error: {tmp_path} is a folder; write {text}, or program.mlirbc")
+    _, _, err = invoke(*command, tmp_path.parent)
+    assert "is a folder of programs; name one of them: " in err
+    assert str(tmp_path) in err
     assert not Path("out.mlir").exists()

@@ -1,10 +1,12 @@
 """Targets: the passes of a consumer, and what it does not take."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from composites_testing.cases import cases
 from composites_testing.modules import Calling
 from composites_testing.passes import DATA
 from composites_testing.stablehlo_commands import invoke
@@ -24,6 +26,7 @@ from lowering.stablehlo.bindings import operator_name, source_line
 
 SOLVE = DATA / "solve.mlir"
 CALL = DATA / "kernel_call.mlir"
+FORMS = DATA.parent / "forms_of_litert.mlir"
 POOL = torch.nn.Sequential(
     torch.nn.Conv2d(1, 2, 3), torch.nn.GELU(), torch.nn.MaxPool2d(3, 2, 1), torch.nn.Flatten(0)
 )
@@ -57,42 +60,12 @@ def test_what_cannot_be_replaced_is_named() -> None:
 
 
 def test_a_form_that_is_refused_is_described() -> None:
-    reverse = "%r = stablehlo.reverse %a, dims = [{}] : tensor<2x3x4xf32>"
-    window = """%z = stablehlo.constant dense<0.0> : tensor<f32>
-      %r = "stablehlo.reduce_window"(%a, %z) <{{window_dimensions = array<i64: 1, 2, 1>,
-        base_dilations = array<i64: 1, {}, 1>, padding = dense<[[0, 0], [1, 0], [0, 0]]>
-        : tensor<3x2xi64>}}> ({{
-        ^bb0(%p: tensor<f32>, %q: tensor<f32>):
-          %s = stablehlo.add %p, %q : tensor<f32>
-          stablehlo.return %s : tensor<f32>
-      }}) : (tensor<2x3x4xf32>, tensor<f32>) -> tensor<2x{}x4xf32>"""
-    volume = """%x = stablehlo.reshape %a : (tensor<2x3x4xf32>) -> tensor<1x2x3x2x2xf32>
-      %w = stablehlo.constant dense<1.0> : tensor<2x{}x1x1x1xf32>
-      %r = stablehlo.convolution(%x, %w)
-        dim_numbers = [b, f, 0, 1, 2]x[o, i, 0, 1, 2]->[b, f, 0, 1, 2],
-        window = {{}} {{batch_group_count = 1 : i64, feature_group_count = {} : i64}}
-        : (tensor<1x2x3x2x2xf32>, tensor<2x{}x1x1x1xf32>) -> tensor<1x2x3x2x2xf32>"""
-    taken_and_refused = [
-        (reverse.format("0, 1"), reverse.format("0, 2"), "reverse of f32 along dimensions that"),
-        (window.format(1, 3), window.format(2, 5), "reduce_window of f32 with base dilations"),
-        (volume.format(2, 1, 2), volume.format(1, 2, 1), "convolution of f32 in three dim"),
-    ]
-    for *bodies, message in taken_and_refused:
-        taken, refused = map(_body, bodies)
-        run_passes(taken, target_passes("litert"))
-        with pytest.raises(RefusedOperationError, match=f"does not take stablehlo.{message}"):
-            run_passes(refused, target_passes("litert"))
-
-
-def _body(lines: str) -> Module:
-    """A program of these lines, whose result is %r."""
-    result = lines.rpartition("-> ")[2] if "-> " in lines else lines.rpartition(": ")[2]
-    return Module.parse(f"""
-        func.func @main(%a: tensor<2x3x4xf32>) -> {result} {{
-          {lines}
-          return %r : {result}
-        }}
-    """)
+    """The programs of forms_of_litert.mlir, which say nothing of a form that is taken."""
+    for case in cases(FORMS.read_text(encoding="utf-8")):
+        (message,) = case.all("says")
+        error = pytest.raises(RefusedOperationError, match=f"does not take stablehlo.{message}")
+        with error if message else nullcontext():
+            run_passes(case.module(), target_passes("litert"))
 
 
 WITH_LINES = DATA / "lines.mlir"

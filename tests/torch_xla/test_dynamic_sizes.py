@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
+from composites_testing.modules import Calling
 from torch.export import Dim
 from torch_xla.stablehlo import exported_program_to_stablehlo
 
@@ -46,13 +47,8 @@ def test_a_marked_tensor_takes_the_stock_lowering() -> None:
 
 
 def test_torch_xlas_own_export_of_sizes_that_vary() -> None:
-    class Net(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return network(x)
-
-    graph = torch.export.export(
-        Net(), (torch.randn(4, 8),), dynamic_shapes=({0: Dim("batch", min=2)},)
-    )
+    sizes = (({0: Dim("batch", min=2)},),)
+    graph = torch.export.export(Calling(network), (torch.randn(4, 8),), dynamic_shapes=sizes)
     stock = exported_program_to_stablehlo(graph).get_stablehlo_text()
     with composites.enabled("gelu", "softmax"), pytest.warns(CompositesWarning):
         assert exported_program_to_stablehlo(graph).get_stablehlo_text() == stock

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch_xla.core.xla_model as xm
+from composites_testing.tensors import gradient_of
 from torch import nn
 from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM
 
@@ -113,14 +114,9 @@ def test_closer_to_the_f64_gradient_than_stock(name: str, autocast: bool) -> Non
     expected, plain = weights(reference), weights(stock)
     errors = {}
     for layer, weight in weights(module).items():
-        gradient = main[weight].grad
-        assert gradient is not None
+        gradient, truth = gradient_of(main[weight]), gradient_of(expected[layer])
         assert gradient.dtype == torch.float32
-        stocks = plain[layer].grad
-        assert stocks is not None
-        truth = expected[layer].grad
-        assert truth is not None
-        errors[layer] = (error(stocks, truth), error(gradient, truth))
+        errors[layer] = (error(gradient_of(plain[layer]), truth), error(gradient, truth))
     report = "\n".join(f"{n}: stock {s:.2e}, main {m:.2e}" for n, (s, m) in errors.items())
     print(report)
     assert sum(m < s for s, m in errors.values()) >= 0.9 * len(errors), report
@@ -129,11 +125,10 @@ def test_closer_to_the_f64_gradient_than_stock(name: str, autocast: bool) -> Non
     every = zip(main.parameters(), reference.parameters(), strict=True)
     for parameter, truth_of in every:  # nothing is lost, shared weights included
         assert parameter.dtype == torch.float32
-        assert parameter.grad is not None
-        assert truth_of.grad is not None
-        difference = parameter.grad.cpu().double() - truth_of.grad
+        truth = gradient_of(truth_of)
+        difference = gradient_of(parameter).cpu().double() - truth
         # The gradient of the bias of attention's keys is zero but for rounding.
-        assert difference.norm() <= 0.05 * truth_of.grad.norm() + 1e-3
+        assert difference.norm() <= 0.05 * truth.norm() + 1e-3
 
 
 @pytest.mark.parametrize("autocast", [False, True], ids=["bf16", "autocast"])
@@ -183,12 +178,9 @@ def test_on_the_cpu() -> None:
     layer(x).sum().backward()
     layer(x).sum().backward()
     expected = 2 * x.double().sum(0).expand(8, 256)
-    gradient = main[layer.weight].grad
-    assert gradient is not None
+    gradient = gradient_of(main[layer.weight])
     torch.testing.assert_close(gradient.double(), expected, rtol=1e-5, atol=1e-4)
-    bias = main[layer.bias].grad
-    assert bias is not None
-    assert torch.equal(bias, torch.full((8,), 1024.0))
+    assert torch.equal(gradient_of(main[layer.bias]), torch.full((8,), 1024.0))
 
 
 def test_f32_layers_and_evaluation_are_stock() -> None:
@@ -196,8 +188,7 @@ def test_f32_layers_and_evaluation_are_stock() -> None:
     main = composites.nn.accumulate_gradients_in_fp32(layer)
     layer(torch.ones(2, 4, device="xla")).sum().backward()
     assert main[layer.weight] is layer.weight
-    assert layer.weight.grad is not None
-    assert "composite" not in xm.get_stablehlo([layer.weight.grad])
+    assert "composite" not in xm.get_stablehlo([gradient_of(layer.weight)])
 
 
 def test_frozen_weights_have_no_gradient() -> None:
@@ -219,5 +210,4 @@ def test_remove_makes_the_module_what_it_was() -> None:
     assert type(layer[0]) is nn.Linear
     assert vars(layer[0]).keys() == before
     layer(torch.ones(2, 4, dtype=torch.bfloat16)).sum().backward()
-    assert layer[0].weight.grad is not None
-    assert layer[0].weight.grad.dtype == torch.bfloat16
+    assert gradient_of(layer[0].weight).dtype == torch.bfloat16

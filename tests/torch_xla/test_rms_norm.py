@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-import torch_xla
 from composites_testing.selection import variants
+from composites_testing.tensors import hlo_text
 from torch import Tensor
 from transformers.models.cohere.modeling_cohere import CohereLayerNorm
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
@@ -46,10 +46,6 @@ def test_bits_of_a_weight_of_another_type(types: tuple[torch.dtype, ...]) -> Non
             assert composites.stats().entries["ptxla.rms_norm"].calls == before + 1
 
 
-def text(tensors: Sequence[Tensor]) -> str:
-    return str(torch_xla._XLAC._get_xla_tensors_hlo(list(tensors)))
-
-
 def signature(composite: str, hlo: str) -> str:
     """The types of operands and results of the computation."""
     found = re.search(rf"^%{re.escape(composite)}\.\d+ (\(.*) {{$", hlo, re.MULTILINE)
@@ -81,9 +77,9 @@ def test_the_backward_takes_the_root(name: str) -> None:
     norm = made()
     x = torch.randn(6, 32, device="xla").requires_grad_()
     with composites.enabled(entry):
-        found = text(torch.autograd.grad(norm(x).square().sum(), [x]))
+        found = hlo_text(*torch.autograd.grad(norm(x).square().sum(), [x]))
         with torch.no_grad():
-            alone = text([norm(x)])
+            alone = hlo_text(norm(x))
     assert f"{composite}_backward" in found
     assert found.count(" rsqrt(") == 1
     saved = "f32[6,2,1]" if entry == "rms_norm_gated" else "f32[6,1]"
@@ -113,7 +109,7 @@ def test_a_gate_of_another_shape_has_the_gradients_of_stock(
 def test_half_precision_saves_the_root_for_kernels_only() -> None:
     x = torch.randn(6, 32, device="xla").bfloat16().requires_grad_()
     with composites.enabled("rms_norm"):
-        found = text(torch.autograd.grad(F.rms_norm(x, [32]).square().sum(), [x]))
+        found = hlo_text(*torch.autograd.grad(F.rms_norm(x, [32]).square().sum(), [x]))
     # The result's, what is saved, and the backward's, for which stock rounds between operations. In
     # one program, XLA merges them.
     assert found.count(" rsqrt(") == 3

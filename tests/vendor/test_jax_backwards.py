@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -9,8 +10,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 import torch_xla.core.xla_model as xm
-from composites_testing import tensors
 from composites_testing.modules import CallingWithWeight
+from composites_testing.tensors import values
 from composites_testing.vendor_calls import umbra_composites, values_and_gradients
 from torch import Tensor
 
@@ -109,8 +110,7 @@ def derived(op: str, function: str, more: str = "") -> str:
     return f"  planted: {{{keys}}}\n"
 
 
-def numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
-    return tensors.values(*shape, seed=seed, dtype=dtype, device="cpu")
+numbers = partial(values, device="cpu")
 
 
 def same_as_cpu(
@@ -119,8 +119,8 @@ def same_as_cpu(
     results, grads = values_and_gradients(call, "xla", given)
     assert sorted(set(umbra_composites(*results, *grads))) == list(names)
     expected, expected_grads = values_and_gradients(call, "cpu", given)
-    for mine, theirs in zip(results + grads, expected + expected_grads, strict=True):
-        torch.testing.assert_close(mine.cpu(), theirs, rtol=rtol, atol=rtol)
+    found = [tensor.cpu() for tensor in results + grads]
+    torch.testing.assert_close(found, expected + expected_grads, rtol=rtol, atol=rtol)
 
 
 BOTH = ("planted", "planted_backward")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 import torch_xla.core.xla_model as xm
 from composites_testing.modules import Calling
-from composites_testing.tensors import values
+from composites_testing.tensors import gradient_of, values
 from composites_testing.vendor_calls import umbra_composites, values_and_gradients
 from torch import Tensor
 
@@ -72,8 +73,7 @@ def index(self: Tensor, indices: list[Tensor], present: list[bool]) -> Tensor:
 Enable = Callable[[str], None]
 
 
-def numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
-    return values(*shape, seed=seed, dtype=dtype, device="cpu")
+numbers = partial(values, device="cpu")
 
 
 def text_of(*tensors: Tensor) -> str:
@@ -197,9 +197,8 @@ def test_only_some_tensors_of_a_list_need_a_gradient(enable: Enable) -> None:
     enable(CAT % ", backward: derive")
     a, b = numbers(2, 3).to("xla").requires_grad_(), numbers(2, 3).to("xla")
     torch.cat([a, b]).sum().backward()
-    assert a.grad is not None
-    assert "output_mask = dense<[true, false]> : tensor<2xi1>" in text_of(a.grad)
-    assert torch.equal(a.grad.cpu(), torch.ones(2, 3))
+    assert "output_mask = dense<[true, false]> : tensor<2xi1>" in text_of(gradient_of(a))
+    assert torch.equal(gradient_of(a).cpu(), torch.ones(2, 3))
 
 
 def test_a_backward_with_too_few_gradients(enable: Enable) -> None:
@@ -317,8 +316,7 @@ def test_in_graphs_of_torch_compile(enable: Enable) -> None:
     expected = torch.cat([torch.stack([a, b]).mean(0), b], 1)
     torch.testing.assert_close(found.cpu(), expected)
     theirs = torch.autograd.grad(expected.square().sum(), [a, b])
-    for mine, other in zip(grads, theirs, strict=True):
-        torch.testing.assert_close(mine.cpu(), other)
+    torch.testing.assert_close([grad.cpu() for grad in grads], list(theirs))
 
 
 def test_an_optimizer_over_lists(enable: Enable) -> None:
@@ -335,9 +333,9 @@ def test_an_optimizer_over_lists(enable: Enable) -> None:
     enable(FOREACH % "")
     ours = trained("xla")
     assert set(umbra_composites(*ours)) == {"add"}
-    for mine, theirs, expected in zip(ours, stock, cpu, strict=True):
-        assert torch.equal(mine.cpu(), theirs)
-        torch.testing.assert_close(mine.cpu(), expected)
+    found = [weight.cpu() for weight in ours]
+    assert all(map(torch.equal, found, stock))
+    torch.testing.assert_close(found, cpu)
 
 
 def test_exports_and_kernels(enable: Enable) -> None:

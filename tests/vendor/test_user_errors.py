@@ -63,24 +63,35 @@ import torch, torch_xla
 import composites
 from lowering.suggestion.suggest import suggest
 
-class Branching(torch.nn.Module):
-    def forward(self, x):
-        self.last = x * 2
-        return self.last if self.last.sum() > 0 else x
+x = torch.ones(2, 3)
 
-kept = [Branching()]
+class Keeping(torch.nn.Module):
+    def __init__(self, reads):
+        super().__init__()
+        self.linear, self.reads = torch.nn.Linear(3, 3), reads
+
+    def forward(self, x):
+        self.last = self.linear(x)
+        return self.last.sum() * (self.last.sum().item() if self.reads else 1)
+
+real, kept = torch.ones(2, device="xla") * 3, [Keeping(True), Keeping(False)]
 composites.enable("umbra.gelu")
 for call in (
+    *(
+        lambda module=module, train=train: composites.export(module, (x,), train=train)
+        for module in kept
+        for train in (True, False)
+    ),
     lambda: torch.nn.functional.gelu(torch.ones(2, 3, device="xla")),
-    lambda: composites.export(torch.nn.GELU(), (torch.ones(2, 3),), ops=["umbra.gelu"]),
-    lambda: suggest(kept[0], (torch.ones(2, 3),)),
+    lambda: composites.export(torch.nn.GELU(), (x,), ops=["umbra.gelu"]),
+    lambda: suggest(kept[0], (x,)),
 ):
     try:
         call()
     except composites.errors.CompositesError as error:
         kept.append(error)
     torch_xla.sync(wait=True)
-print(len(kept))
+print(real.tolist(), len(kept))
 """
 
 
@@ -89,7 +100,7 @@ def test_a_sync_while_somebody_keeps_the_errors(use: Callable[[str], str], tmp_p
     use("  gelu: {op: aten::gelu, attributes: [approximate], decomposition: umbra_ops:in_torch}\n")
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     done = run_python(KEPT, PYTHONPATH=path)
-    assert done.stdout == "4\n", done.stderr
+    assert done.stdout == "[3.0, 3.0] 7\n", done.stderr  # two modules, and five errors
 
 
 def test_a_kernel(use: Callable[[str], str], tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+from composites_testing.modules import Calling
 from composites_testing.vendor_calls import (
     check_forms,
     emitted_by,
@@ -125,21 +126,12 @@ def test_compiled_grouped_products() -> None:
     names = [call.split('"')[1] for call in emitted_by(*results, *grads)]
     assert names == ["chlo.ragged_dot"] * 3
     expected, expected_grads = values_and_gradients(product, "cpu", tensors)
-    for got, want in zip(results + grads, expected + expected_grads, strict=True):
-        torch.testing.assert_close(got.cpu(), want)
-
-
-class Calls(torch.nn.Module):
-    def __init__(self, call: Callable[..., Any]) -> None:
-        super().__init__()
-        self.call = call
-
-    def forward(self, *tensors: torch.Tensor) -> Any:
-        return self.call(*tensors)
+    found = [tensor.cpu() for tensor in results + grads]
+    torch.testing.assert_close(found, expected + expected_grads)
 
 
 def exported(call: Callable[..., Any], *tensors: torch.Tensor) -> Module:
-    program = composites.export(Calls(call), tensors, ops=["chlo.*", "xla.*"])
+    program = composites.export(Calling(call), tensors, ops=["chlo.*", "xla.*"])
     return Module.parse(program.mlir)
 
 

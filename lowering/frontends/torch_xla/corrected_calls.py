@@ -10,6 +10,8 @@
   them.
 - The gradient of batch norm in evaluation: torch_xla reads the mean and the deviation of a batch.
 - `masked_fill` with a complex number: torch_xla drops its imaginary part.
+- Slices that begin or end before the first element, as `x[:, -8:]` of three columns: torch_xla
+  refuses them.
 
 A running program has torch_xla's results. Kernels here belong to the dispatch key of
 `missing_kernels`.
@@ -18,6 +20,7 @@ A running program has torch_xla's results. Kernels here belong to the dispatch k
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -100,6 +103,8 @@ def corrections() -> Iterator[tuple[Any, Callable[[Redispatch], Kernel]]]:
         yield overload, _count
     yield _ATEN.masked_fill.Scalar, _filling
     yield _ATEN.native_batch_norm_backward.default, _normalization
+    yield _ATEN.slice_copy.Tensor, partial(_slice, place=1)
+    yield _ATEN.slice_scatter.default, partial(_slice, place=2)
 
 
 def _normalization(redispatch: Redispatch) -> Kernel:
@@ -152,5 +157,18 @@ def _filling(redispatch: Redispatch) -> Kernel:
         if isinstance(value, complex) and self.is_complex():
             return torch.where(mask, complex_number(value, dtype=self.dtype), self)
         return redispatch(self, mask, value)
+
+    return kernel
+
+
+def _slice(redispatch: Redispatch, place: int) -> Kernel:
+    """The kernel of an operator whose arguments from this place on are those of a slice."""
+
+    def kernel(*arguments: Any) -> Any:
+        before, of_slice = arguments[:place], arguments[place:]
+        dim, start, end, step = of_slice + (0, None, None, 1)[len(of_slice) :]
+        first = -arguments[0].shape[dim]
+        start, end = (at if at is None else max(at, first) for at in (start, end))
+        return redispatch(*before, dim, start, end, step)
 
     return kernel

@@ -1,5 +1,6 @@
 """`diagnose`: which composite of a program brings an error in, on a device or with kernels."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -178,9 +179,11 @@ class _Trial:
         return _Outcome(expected, following, limit, own, added, problem)
 
     def _rounding(self, replay: Replay) -> float:
-        """The error of the CPU in the program's own types."""
+        """The error of the CPU in the program's own types; 0 where it is infinite: an overflow of
+        the CPU excuses no other error."""
         plain, exact = (each(replay.part)(*replay.arrays) for each in (self.plain, self.exact))
-        return error(plain, exact)
+        rounding = error(plain, exact)
+        return rounding if math.isfinite(rounding) else 0.0
 
 
 def _reports(module: Module) -> dict[Signature | None, CompositeReport]:

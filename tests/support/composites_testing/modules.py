@@ -31,6 +31,18 @@ class Computed(torch.nn.Module):
         return self.function(self, *args, **kwargs)
 
 
+class TwoLayers(torch.nn.Module):
+    """Two linear layers with a gelu between them, and a loss of what they give."""
+
+    def __init__(self, loss: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(8, 16), torch.nn.Linear(16, 6)
+        self.loss = loss
+
+    def forward(self, x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        return self.loss(self.second(torch.nn.functional.gelu(self.first(x))), *others)
+
+
 class CallingWithWeight(torch.nn.Module):
     """Calls a function with its weight, `[4, 6]`, and returns a loss of the result."""
 

@@ -14,6 +14,11 @@ class Finished:
     stdout: str
     stderr: str
 
+    def succeeded(self) -> "Finished":
+        """Check that it ended well. Returns the process."""
+        assert self.code == 0, self.stdout[-5000:] + self.stderr[-5000:]
+        return self
+
 
 def run_python(script: str, *arguments: str, **environment: str) -> Finished:
     """Run `script` with these arguments of Python's and these variables."""

@@ -31,6 +31,16 @@ def gradient_of(leaf: torch.Tensor) -> torch.Tensor:
     return leaf.grad
 
 
+def lazy_text(*tensors: torch.Tensor) -> str:
+    """The lazy graph of tensors."""
+    return str(torch_xla._XLAC._get_xla_tensors_text(list(tensors)))
+
+
+def hlo_text(*tensors: torch.Tensor) -> str:
+    """The graph of tensors, in HLO."""
+    return str(torch_xla._XLAC._get_xla_tensors_hlo(list(tensors)))
+
+
 def execute(tensors: Sequence[torch.Tensor]) -> None:
     """Execute the graph of these tensors and of no others.
 

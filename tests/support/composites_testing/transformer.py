@@ -1,5 +1,6 @@
-"""A small transformer, trained in a few steps."""
+"""Small transformers, and one that is trained in a few steps."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,30 @@ from torch import Tensor, nn
 def made(make: Callable[[], nn.Module]) -> nn.Module:
     torch.manual_seed(0)
     return make()
+
+
+class AttentionBlock(nn.Module):
+    """Attention written out, and a GELU MLP, each on the norm of a residual stream."""
+
+    def __init__(self, width: int, heads: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
+        self.mlp = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        qkv = self.qkv(self.norm(x)).view(batch, length, 3, self.heads, width // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        scores = q @ k.transpose(-1, -2) / math.sqrt(width // self.heads)
+        attended = F.softmax(self.dropout(scores), dim=-1) @ v
+        x = x + self.out(attended.transpose(1, 2).reshape(batch, length, width))
+        return x + self.mlp(x)
 
 
 class Block(nn.Module):
