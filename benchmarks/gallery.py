@@ -1,15 +1,13 @@
 """Operators before and after: their StableHLO in stock torch_xla, and with composites on.
 
-    python -m benchmarks.gallery [--check]
+    python -m benchmarks.gallery
 
-It writes docs/gallery.md. `--check` writes nothing, and fails if the page is not current. Calls are
-the examples of `composites show`; nothing is run.
+It writes docs/gallery.md. Calls are the examples of `composites show`; nothing is run.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,13 +70,8 @@ def paragraphs() -> Iterator[str | list[str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if it is stale")
-    text = page("Gallery", ABOUT, *paragraphs())
-    if not parser.parse_args().check:
-        PAGE.write_text(text, encoding="utf-8")
-    elif PAGE.read_text(encoding="utf-8") != text:
-        sys.exit(f"{PAGE} is stale; run: python -m benchmarks.gallery")
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    PAGE.write_text(page("Gallery", ABOUT, *paragraphs()), encoding="utf-8")
 
 
 if __name__ == "__main__":

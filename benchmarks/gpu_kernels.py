@@ -30,7 +30,8 @@ from benchmarks.harness.runs import Case as Measurement
 from benchmarks.harness.runs import Measured, chosen, failures, measured
 from benchmarks.harness.timing import reached
 from benchmarks.kernel_cases import ON_GPUS, Weighted
-from benchmarks.training_steps import Batch, Training, causal_gpt
+from benchmarks.training_models import Batch
+from benchmarks.training_steps import Training, causal_gpt
 from composites import Program
 from lowering.export.listed_kernels import listed_kernels
 from lowering.stablehlo import Executable, RunError, compile_module

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.cases import Case, case_of
-from benchmarks.training_steps import Batch, OwnLoss, architecture, causal_gpt, gpt2, model_of
+from benchmarks.training_models import Batch
+from benchmarks.training_steps import OwnLoss, architecture, causal_gpt, gpt2, model_of
 from benchmarks.unet import ResidualBlock, SelfAttention
 
 

@@ -88,7 +88,8 @@ from benchmarks.kernel_cases import (
     Growing,
     StepCase,
 )
-from benchmarks.training_steps import Batch, Training
+from benchmarks.training_models import Batch
+from benchmarks.training_steps import Training
 from composites.functions import find_function
 from composites.registry.listed_kernels import all_listed
 from lowering.export.arrays import array

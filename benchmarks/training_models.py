@@ -11,9 +11,8 @@ from typing import Any, Literal
 import torch
 import yaml
 from torch import Tensor, nn
-from torch.nn import functional
 
-from benchmarks.unet import UNetBlock
+from benchmarks.unet import unet as unet_step
 
 BATCH, LENGTH, VOCABULARY, WIDTH = 2, 16, 128, 64
 Kind = Literal["decoder", "encoder", "state space"]
@@ -150,16 +149,8 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 
 
 def unet() -> Model:
-    def loss(module: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
-        return functional.mse_loss(module(batch["sample"], batch["time"]), batch["noise"])
-
-    sample = torch.randn(BATCH, WIDTH, 8, 8)
-    batch = {
-        "sample": sample,
-        "time": torch.randn(BATCH, WIDTH),
-        "noise": torch.randn(BATCH, WIDTH, 16, 16),
-    }
-    return Model(UNetBlock(WIDTH), batch, loss)
+    module, batch = unet_step(WIDTH, 8, BATCH)
+    return Model(module, batch, lambda module, batch: module(**batch))
 
 
 MODELS: Mapping[str, Callable[[], Model]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,10 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.cases import UPDATE, Mode, Place
-from benchmarks.training_models import ARCHITECTURES, of_transformers
-from benchmarks.unet import UNetBlock
-
-Batch = Mapping[str, Tensor]
+from benchmarks.training_models import ARCHITECTURES, Batch, of_transformers
+from benchmarks.unet import unet  # noqa: F401 (of decomposition_cases.yaml)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,20 +143,3 @@ def causal_gpt(
     model = CausalGPT(vocabulary, width, width // 64, layers, length)
     tokens, labels = (torch.randint(vocabulary, (1, length)) for _ in range(2))
     return model, {"tokens": tokens, "labels": labels}
-
-
-class UNetLoss(nn.Module):
-    """A block of a U-Net, with its loss."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.block = UNetBlock(channels)
-
-    def forward(self, sample: Tensor, time: Tensor, noise: Tensor) -> Tensor:
-        return functional.mse_loss(self.block(sample, time), noise)
-
-
-def unet(channels: int = 64, size: int = 32) -> tuple[nn.Module, Batch]:
-    """Four images; attention is over all their pixels."""
-    sample, noise = (torch.randn(4, channels, s, s) for s in (size, 2 * size))
-    return UNetLoss(channels), {"sample": sample, "time": torch.randn(4, channels), "noise": noise}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -65,3 +68,23 @@ class UNetBlock(nn.Module):
         hidden = functional.interpolate(hidden, scale_factor=2.0, mode="nearest")
         up: Tensor = self.up(hidden)
         return up
+
+
+class UNetLoss(nn.Module):
+    """A block of a U-Net, with its loss."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.block = UNetBlock(channels)
+
+    def forward(self, sample: Tensor, time: Tensor, noise: Tensor) -> Tensor:
+        return functional.mse_loss(self.block(sample, time), noise)
+
+
+def unet(
+    channels: int = 64, size: int = 32, images: int = 4
+) -> tuple[nn.Module, Mapping[str, Tensor]]:
+    """The block with its loss, and a batch; attention is over all pixels of an image."""
+    sample, noise = (torch.randn(images, channels, s, s) for s in (size, 2 * size))
+    batch = {"sample": sample, "time": torch.randn(images, channels), "noise": noise}
+    return UNetLoss(channels), batch

@@ -19,15 +19,10 @@ def of_last_program(folder: Path) -> int | None:
     """Bytes of the buffers of the program that was compiled last, after its reports in `folder`;
     None if XLA has compiled nothing, since stock torch_xla computes some operators with PyTorch on
     the CPU."""
-    reports = sorted(folder.glob(_REPORT), key=_number)
+    reports = sorted(folder.glob(_REPORT))  # module_0012.SyncTensorsGraph…
     if not reports:
         return None
     match = _TOTAL.search(reports[-1].read_text(encoding="utf-8"))
     if match is None:
         raise RuntimeError(f"{reports[-1]} does not say how many bytes are used")
     return int(match[1])
-
-
-def _number(report: Path) -> int:
-    """The number of a program, in the order of compilation: `module_0012.SyncTensorsGraph…`."""
-    return int(report.name.partition(".")[0].removeprefix("module_"))

@@ -96,6 +96,8 @@ def sentence(lacking: Sequence[str], most: int = 3) -> str:
 def _imported(module: str) -> Any:
     try:
         return import_module(module)
+    except MemoryError:
+        raise
     except Exception:  # whatever a fork raises, the module is not there
         return None
 
