@@ -51,7 +51,12 @@ def _xla_flags(environment: Mapping[str, str]) -> str:
 
 
 def _quick_flags() -> list[str]:
-    flags = ["--xla_backend_optimization_level=0", "--xla_cpu_parallel_codegen_split_count=1"]
+    flags = [
+        "--xla_backend_optimization_level=0",
+        "--xla_cpu_parallel_codegen_split_count=1",
+        # The same instructions on each processor: with AVX-512's for f16, other sums are rounded.
+        "--xla_cpu_max_isa=AVX2",
+    ]
     # A flag that one of torch_xla and jaxlib does not know ends the process; 0.12 dropped this one.
     major, minor = importlib.metadata.version("jaxlib").split(".")[:2]
     if (int(major), int(minor)) < (0, 11):
