@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -81,9 +79,7 @@ class UNetLoss(nn.Module):
         return functional.mse_loss(self.block(sample, time), noise)
 
 
-def unet(
-    channels: int = 64, size: int = 32, images: int = 4
-) -> tuple[nn.Module, Mapping[str, Tensor]]:
+def unet(channels: int = 64, size: int = 32, images: int = 4) -> tuple[UNetLoss, dict[str, Tensor]]:
     """The block with its loss, and a batch; attention is over all pixels of an image."""
     sample, noise = (torch.randn(images, channels, s, s) for s in (size, 2 * size))
     batch = {"sample": sample, "time": torch.randn(images, channels), "noise": noise}
