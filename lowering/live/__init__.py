@@ -10,8 +10,9 @@ The way of a graph:
 | the same graph on the device of traced tensors, where hooks of composites are | `traced_graph` |
 | AOTAutograd's graphs of operators, forward and backward, with composites | `backend` |
 | these graphs, run with traced tensors; results that share memory | `replay`, `views` |
-| StableHLO, with kernels in place of composites; compiled by XLA | `executable` |
+| StableHLO, with kernels in place of composites; compiled by XLA | `executable`, `chosen_kernels` |
 | calls with PyTorch's tensors, which JAX takes without a copy | `exchange` |
+| kernels beside decompositions on the data of a step, if that is asked for | `checks` |
 
 `composites.wrap` (`wrapping`, `in_front`) hands AOTAutograd's graphs to another backend of
 torch.compile, with composites as operators of `torch.library` (`operators`).

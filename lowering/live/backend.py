@@ -111,13 +111,13 @@ def composites(
         raise CompositesError(f"backend 'composites' has no mode {mode!r}; leave `mode` out")
     chosen_options = Options.read(options or {})
     check_names(chosen_options.kernels)
-    check_every()
     compile_graph = partial(
         _compiled,
         platform=chosen_options.platform or device_type_of(example_inputs),
         kernels=chosen_options.kernels,
         folder=chosen_options.save,
         cache=chosen_options.cache,
+        check_every=check_every(),
     )
     return with_composites(graph, example_inputs, compile_graph)
 
@@ -249,6 +249,7 @@ def _compiled(
     written: Sequence[int] = (),
     folder: str | os.PathLike[str] | None,
     cache: str | os.PathLike[str] | None,
+    check_every: int,
 ) -> Any:
     """A graph of AOTAutograd as a program. Dynamo does not trace it: a backward can run in a frame
     that Dynamo looks at."""
@@ -262,6 +263,7 @@ def _compiled(
         written=written,
         folder=folder,
         cache=cache,
+        check_every=check_every,
     )
     run = torch.compiler.disable(program)
     run._boxed_call = True

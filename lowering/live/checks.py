@@ -45,9 +45,8 @@ class GraphChecks:
     warned: set[str] = field(default_factory=set)
 
     @classmethod
-    def create(cls, placed: PlacedKernels, platform: str) -> GraphChecks | None:
-        """The checks of a graph; None if there are none, or nothing to check."""
-        every = check_every()
+    def create(cls, placed: PlacedKernels, platform: str, every: int) -> GraphChecks | None:
+        """The checks of a graph; None if `every` is 0, or there is nothing to check."""
         if not every or not placed.taken:
             return None
         names = {call: candidate.name for call, candidate in placed.taken.items()}

@@ -19,9 +19,12 @@ def check_names(kernels: Kernels) -> None:
     Raises:
         CompositesError: no entry, and no decorated function, has a composite of this name.
     """
+    keys = _keys(kernels)
+    if not keys:
+        return
     entries = [*activation.catalog(), *(e.entry for e in activation.statistics.entries.values())]
     known = {name for entry in entries for name in (entry.composite_name, entry.backward_name)}
-    for key in _keys(kernels):
+    for key in keys:
         if not _chooses(key, known):
             raise CompositesError(
                 f"kernels: there is no composite {key!r}{did_you_mean(key, sorted(known))}"
@@ -30,12 +33,14 @@ def check_names(kernels: Kernels) -> None:
 
 def kernels_of(kernels: Kernels, module: Module) -> Kernels:
     """The kernels for composites that a graph has. Other graphs of the model have the others."""
-    called = {call.name for call in distinct(module)}
     keys = _keys(kernels)
+    if not keys:
+        return kernels
+    called = {call.name for call in distinct(module)}
     chosen = [key for key in keys if _chooses(key, called)]
     if isinstance(kernels, Mapping):
         return {key: kernels[key] for key in chosen}
-    return chosen if keys else kernels
+    return chosen
 
 
 def _keys(kernels: Kernels) -> list[str]:

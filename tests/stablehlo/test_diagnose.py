@@ -149,7 +149,7 @@ def test_parts_give_what_the_whole_gives() -> None:
 def test_a_kernel_that_is_wrong_from_a_size_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is saved is wrong alone too, and node data has the numbers that the graph has."""
+    """The saved call is wrong alone too, and node data has the numbers that the graph has."""
     monkeypatch.syspath_prepend(str(DATA.parent))
     data, nodes, worst = tmp_path / "d.json", tmp_path / "n.json", tmp_path / "worst"
     kernels = ("--kernels", DATA / "kernels.yaml")

@@ -81,7 +81,7 @@ class Diagnosis:
     module: str
     """The module's symbol name."""
     composites: tuple[DiagnosedComposite, ...]
-    """Those that bring errors in come first."""
+    """Composites that bring errors in come first."""
 
     @property
     def problems(self) -> tuple[str, ...]:
