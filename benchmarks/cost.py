@@ -3,8 +3,8 @@
     python -m benchmarks.cost [--names "gelu, forward"] [--repeats 12]
                               [--markdown benchmarks/RESULTS.md]
 
-Workloads are chains of gelu on f32[128,256], forward and with backward, and a training step of a
-small GPT-2 from transformers (random weights, AdamW) with every composite on.
+Workloads are chains of gelu and of layer norm on f32[128,256], forward and with backward, and a
+training step of a small GPT-2 from transformers (random weights, AdamW) with every composite on.
 
 How the times are kept honest:
 
@@ -52,12 +52,12 @@ from benchmarks.training_steps import model_of, tokens_of
 
 SHAPE = (128, 256)
 COUNTS = (1, 200, 1000)
-"""Gelus of a chain."""
+"""Calls of a chain."""
 COMPILES = 8
 """Compiles of a workload on each side, before its `divisor`: they take seconds."""
 
-TRACE_FUNCTION = "trace, F.gelu"
-TRACE_MODULE = "trace, nn.GELU"
+TRACE_FUNCTION = "trace, function"
+TRACE_MODULE = "trace, module"
 TRACE = "trace"
 BUILD = "HLO build"
 TRACE_AND_BUILD = "trace + HLO build"
@@ -106,27 +106,32 @@ class Workload:
     bars: Mapping[str, float] = field(default_factory=dict)
 
 
-def gelu_chain(calls: int, *, backward: bool) -> Workload:
-    """`calls` gelus of one shape, one after the other.
+def chain(operator: str, calls: int, *, backward: bool) -> Workload:
+    """`calls` gelus or layer norms of one shape, one after the other.
 
-    With backward, the result is the gradient of the input: `calls` gelu_backward, and the gelus
-    whose values they need, which are all but the last.
+    With backward, the result is the gradient of the input: `calls` backwards, and the calls whose
+    values they need, which for gelu are all but the last.
     """
     x = torch.randn(SHAPE, device="xla").requires_grad_(backward)
     seed = torch.ones(SHAPE, device="xla")
+    module: torch.nn.Module = torch.nn.GELU()
+    arguments: tuple[object, ...] = ()
+    if operator == "layer_norm":
+        norm = module = torch.nn.LayerNorm(SHAPE[-1]).to("xla")
+        arguments = (norm.normalized_shape, norm.weight, norm.bias)
 
-    def traced(gelu: Callable[[torch.Tensor], torch.Tensor]) -> Results:
+    def traced(call: Callable[..., torch.Tensor], *others: object) -> Results:
         y = x
         for _ in range(calls):
-            y = gelu(y)
+            y = call(y, *others)
         return torch.autograd.grad(y, x, seed) if backward else (y,)
 
-    def function() -> Results:
-        return traced(torch.nn.functional.gelu)  # looked up here: composites replace it
+    def function() -> Results:  # looked up here: composites replace it
+        return traced(getattr(torch.nn.functional, operator), *arguments)
 
     return Workload(
-        operators=("gelu",),
-        traces={TRACE_FUNCTION: function, TRACE_MODULE: partial(traced, torch.nn.GELU())},
+        operators=(operator,),
+        traces={TRACE_FUNCTION: function, TRACE_MODULE: partial(traced, module)},
         calls=calls,
         divisor=1 + calls // 500,
         bars=CHAIN_BARS if calls == CHAIN_BARS_AT else {},
@@ -155,9 +160,10 @@ def gpt2_step() -> Workload:
 
 WORKLOADS: Mapping[str, Callable[[], Workload]] = {
     **{
-        f"{calls} gelu, forward{' + backward' if backward else ''}": partial(
-            gelu_chain, calls, backward=backward
+        f"{calls} {operator}, forward{' + backward' if backward else ''}": partial(
+            chain, operator, calls, backward=backward
         )
+        for operator in ("gelu", "layer_norm")
         for backward in (False, True)
         for calls in COUNTS
     },
