@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 PATCH = "_composites_patch"
-"""The attribute of a replaced function that holds its patch."""
+"""The attribute of a replacement that holds the functions that it may call."""
 
 
 def original_function(value: Any) -> Any:

@@ -6,14 +6,14 @@ import functools
 import logging
 import sys
 from collections.abc import Callable, Collection
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
 from composites.errors import AllowlistError, did_you_mean
 from composites.registry.model import BUILTIN_NAMESPACE, Composite
-from lowering.copies.original import PATCH
+from lowering.copies.original import PATCH, original_function
 from lowering.copies.search import Copy, Search, is_in
 from lowering.dispatch.dynamo.functions import Replacement
 from lowering.import_hook import after_import, after_imports
@@ -56,33 +56,22 @@ class Patch:
                 return
             before = vars(owner)[name]
         is_classmethod = isinstance(before, classmethod)
-        function = before.__func__ if is_classmethod else before
-        # An earlier patch may still be there: hooks are replaced before the old ones are removed.
-        earlier: Patch | None = getattr(function, PATCH, None)
-        original = function if earlier is None else function.__wrapped__
+        original = original_function(before.__func__ if is_classmethod else before)
         replacement = self.wrapper(original)
-
-        @functools.wraps(original)
-        def made(*arguments: Any, **keywords: Any) -> Any:
-            # Code that imported the name still holds this function after the patch is removed.
-            called = original if self.removed else replacement
-            return called(*arguments, **keywords)
-
-        setattr(made, PATCH, self)
-        # A pickle names it by where it is, which is where the original is without the patch. The
-        # original may be defined elsewhere, as torch_xla's clip_grad_norm_ in torch.nn.utils.
-        made.__module__, made.__qualname__ = module_name, path
-
-        patched = classmethod(made) if is_classmethod else made
+        stand_in, called = _stand_in(self.target, original)
+        called.append(replacement)
+        if _function_in(owner, name) is not stand_in:
+            setattr(owner, name, classmethod(stand_in) if is_classmethod else stand_in)
+            _replace_imports(name, owner, original, stand_in)
 
         def undo() -> None:
-            if vars(owner).get(name) is patched:
-                is_needed = earlier is not None and not earlier.removed
-                kept = classmethod(original) if is_classmethod else original
-                setattr(owner, name, before if is_needed else kept)
+            with suppress(ValueError):  # another thread was faster
+                called.remove(replacement)
+            if called == [original] and _function_in(owner, name) is stand_in:
+                setattr(owner, name, classmethod(original) if is_classmethod else original)
+                _replace_imports(name, owner, stand_in, original)
 
         self.undo = undo
-        setattr(owner, name, patched)
         if self.removed:  # by another thread, while this one imported the module
             undo()
 
@@ -110,6 +99,53 @@ class Patch:
             f"{did_you_mean(name, list(vars(owner)))}; correct `function: {self.target}`, or"
             f" turn the entry off with -{entry.name}"
         )
+
+
+def _stand_in(target: str, original: Any) -> tuple[Any, list[Any]]:
+    """The function that stands in place of an original one, and the functions that it may call.
+
+    It calls the last one: hooks are replaced before the old ones are removed. A function has one
+    for each target, whatever patches come and go, because code that imported the name holds it.
+    """
+    stand_ins = original.__dict__.setdefault(_STAND_INS, {})
+    if target not in stand_ins:
+        called = [original]
+
+        @functools.wraps(original)
+        def stand_in(*arguments: Any, **keywords: Any) -> Any:
+            return called[-1](*arguments, **keywords)
+
+        setattr(stand_in, PATCH, called)
+        # A pickle names it by where it is, which is where the original is without the patch. The
+        # original may be defined elsewhere, as torch_xla's clip_grad_norm_ in torch.nn.utils.
+        stand_in.__module__, _, stand_in.__qualname__ = target.partition(":")
+        stand_ins[target] = stand_in
+    stand_in = stand_ins[target]
+    return stand_in, vars(stand_in)[PATCH]
+
+
+_STAND_INS = "_composites_stand_ins"
+"""The attribute of an original function that holds the functions in place of it, by target."""
+
+
+def _function_in(owner: Any, name: str) -> Any:
+    """The function that a module or a class has under a name."""
+    value = vars(owner).get(name)
+    return getattr(value, "__func__", value)
+
+
+def _replace_imports(name: str, owner: Any, before: Any, after: Any) -> None:
+    """Let modules of other packages that imported a function by its name have another one.
+
+    Modules of the same package keep what they have: entries name each function that they catch.
+    """
+    if not isinstance(owner, ModuleType):
+        return
+    package = owner.__name__.partition(".")[0]
+    for module_name, module in list(sys.modules.items()):
+        values = getattr(module, "__dict__", {})
+        if values.get(name) is before and module_name.partition(".")[0] != package:
+            values[name] = after
 
 
 def patch_function(target: str, wrapper: Wrapper, claimed_by: Composite) -> Patch:

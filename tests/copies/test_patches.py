@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from composites.registry.validation import parse_registry
 from lowering.copies.original import PATCH
 from lowering.copies.search import Copy, Search
 from lowering.dispatch.dynamo.functions import Replacement
-from lowering.installation.patches import CopyPatches, patch_copies, patch_function
+from lowering.installation.patches import CopyPatches, Patch, patch_copies, patch_function
 
 CODE = "def scale(x):\n    return x * 2\n"
 COUNT = 40
@@ -114,3 +115,36 @@ def test_a_method_of_a_class_gets_the_class_that_it_is_called_with(tmp_path: Pat
     added[1].remove()
     assert other.scale(3) == 15
     assert vars(scaled)["scale"].__func__ is before.__func__
+
+
+def test_a_name_that_another_module_imported_is_replaced_too() -> None:
+    """Before the function was replaced, while it is, and after another change."""
+    scale = importlib.import_module("acme_scale").scale
+    holders = [ModuleType("acme_holder"), ModuleType("unrelated_holder")]
+    for holder in holders:
+        holder.scale = scale  # type: ignore[attr-defined]
+        sys.modules[holder.__name__] = holder
+    entry = parse_registry(REGISTRY, "acme.yaml").composites[0]
+
+    def patch(added: int) -> Patch:
+        return patch_function(
+            "acme_scale:scale",
+            lambda original: Replacement(lambda x: original(x) + added, original),
+            entry,
+        )
+
+    try:
+        for _ in range(2):
+            first = patch(1)
+            kept = sys.modules["acme_scale"].scale
+            assert [holder.scale(3) for holder in holders] == [7, 7]
+            second = patch(2)  # installed before the first one is removed
+            first.remove()
+            assert [holder.scale(3) for holder in holders] == [8, 8]
+            assert kept(3) == 8
+            second.remove()
+            assert [holder.scale for holder in holders] == [scale, scale]
+            assert kept(3) == 6
+    finally:
+        for holder in holders:
+            del sys.modules[holder.__name__]
