@@ -182,7 +182,6 @@ def recorded(frontend: Frontend, example: Callee, leaves: int | None) -> Module:
     none of them has one, the module is the call's alone.
     """
     recording = frontend.recording
-    assert recording is not None
     with _recording(recording, differentiable=leaves != 0):
         placed = _Placed(frontend, leaves)
         results = _tensors(example.run(placed))

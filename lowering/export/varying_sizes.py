@@ -14,7 +14,6 @@ from lowering.export.dimensions import Dimension
 from lowering.export.dynamic_shapes import DynamicArguments
 from lowering.export.recording import Recorded, record
 from lowering.export.request import ExportRequest
-from lowering.export.tracing import recording_of
 from lowering.stablehlo import DynamicSizeError, Module, RunError, program_difference, refine
 from lowering.stablehlo.bindings import find_operations, string_value
 
@@ -30,7 +29,7 @@ def record_for_sizes(
     """
     dimensions = arguments.dimensions
     bounds = {d.name: (max(d.min, 2), d.max) for d in dimensions}
-    with recording_of(request.frontend).symbolic(bounds) as sizes:
+    with request.frontend.recording.symbolic(bounds) as sizes:
         program = _recorded(request, arguments, sizes)
     read = {size for value in program.inputs for size in value.shape}
     unknown = next((d.name for d in dimensions if d.name not in read), None)

@@ -1,7 +1,7 @@
 """The parts of a frontend, with one protocol for each part of the project that uses it.
 
-A `Frontend` consists of these parts. Dispatching, a graph and tracing are what composites need. A
-second frontend implements the others only if they apply to it.
+A `Frontend` consists of these parts. The last ones, which have a default there, are those of
+torch_xla's frontend alone.
 """
 
 from __future__ import annotations
@@ -414,18 +414,15 @@ class Frontend:
     dispatching: Dispatching
     graph: Graph
     tracing: Tracing
+    random_numbers: RandomNumbers
+    recording: Recording
+    running: Running
     write: Callable[[InPlace], None]
     """Gives tensors new values in place."""
     own_operators: Callable[[], Sequence[Override]] = tuple
     """Registers kernels of this project's own operators, for as long as the result is kept."""
     compiled_graphs: CompiledGraphs | None = None
     """None: torch.compile does not keep composites in its graphs."""
-    random_numbers: RandomNumbers | None = None
-    """None: no decomposition that is traced draws random numbers."""
-    recording: Recording | None = None
-    """None: programs cannot be exported."""
-    running: Running | None = None
-    """None: entries cannot be verified."""
     labels: Labels | None = None
     """None: it cannot be said which call an instruction comes from."""
     dynamic_sizes: DynamicSizes | None = None

@@ -105,7 +105,6 @@ class LiveProgram:
         StableHLO."""
         frontend = activation.backend().frontend
         recording = frontend.recording
-        assert recording is not None
         with ExitStack() as contexts:
             for context in (capture.at_top(), recording.recording()):
                 contexts.enter_context(context)

@@ -57,7 +57,6 @@ def _compiled(
 ) -> Any:
     """A graph of AOTAutograd, compiled by another backend, which is not told more about it."""
     recording = activation.backend().frontend.recording
-    assert recording is not None
     with capture.at_top(), recording.recording():
         written = _with_operators(graph, device)
     with torch_internals.tracing(), torch.no_grad():

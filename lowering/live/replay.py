@@ -91,6 +91,4 @@ def _view_by_strides(
 
 
 def _random_numbers() -> RandomNumbers:
-    numbers = activation.backend().frontend.random_numbers
-    assert numbers is not None
-    return numbers
+    return activation.backend().frontend.random_numbers

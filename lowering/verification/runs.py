@@ -190,7 +190,6 @@ def on_device(
         claimed: counts the calls that the entry has claimed so far.
         twice: how many of the samples are called a second time.
     """
-    assert frontend.running is not None
     done = Run()
     with torch.random.fork_rng(devices=()), frontend.running.graph() as graph:
         for number, sample in enumerate(samples):
@@ -224,7 +223,6 @@ def on_device(
 
 def traced(frontend: Frontend, samples: Sequence[Sample]) -> list[Outcome]:
     """Call samples without running a graph."""
-    assert frontend.running is not None
     with torch.random.fork_rng(devices=()), frontend.running.graph() as graph:
         return [_attempt(sample, graph, sample.function) for sample in samples]
 

@@ -89,13 +89,13 @@ class CompositeFunction:
             return spec.otherwise(self.otherwise)
         definition.statistics.caught += 1
         random_numbers = definition.frontend.random_numbers
-        seed = random_numbers.seed() if computation.draws and random_numbers else None
+        seed = random_numbers.seed() if computation.draws else None
         if any(computation.differentiable):
             step = self._step(spec, computation, seed)
             results = _differentiable(step, step, operands)
         else:
             results = computation.insert(definition, operands, seed)
-        if seed is not None and random_numbers is not None:
+        if seed is not None:
             random_numbers.advance(computation.draws)
         return self._returned(results, spec, computation)
 

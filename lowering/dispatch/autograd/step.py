@@ -186,9 +186,8 @@ class _Backward:
         random_numbers = definition.frontend.random_numbers
 
         def run(*operands: torch.Tensor | None) -> Any:
-            state = random_numbers.random_state(self.step.seed) if random_numbers else nullcontext()
             # Only the gradients are calls of the program.
-            with state, torch_internals.without_modes():
+            with random_numbers.random_state(self.step.seed), torch_internals.without_modes():
                 return self.step.run(*operands)
 
         with definition.lowering.raised(), interrupts.allowed():
