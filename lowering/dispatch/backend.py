@@ -24,6 +24,7 @@ from composites.errors import (
     UnsupportedCallError,
     VaryingAttributeError,
 )
+from composites.functions import find_function
 from composites.intermediates import handled
 from composites.registry import model
 from composites.registry.model import Composite
@@ -37,7 +38,7 @@ from lowering.dispatch.alternatives import (
 )
 from lowering.dispatch.call import CallForm, CallSpec
 from lowering.dispatch.computations import TRANSIENT, NotNowError, computed, remember
-from lowering.dispatch.decomposition import Decomposer
+from lowering.dispatch.decomposition import lower_function, require_tensors
 from lowering.dispatch.operand_lists import ungrouped
 from lowering.dispatch.statistics import EntryStatistics, Fallback, written_operands
 from lowering.emission.types import TensorType
@@ -53,14 +54,16 @@ class EntryLowering:
 
     form: CallForm
     frontend: Frontend
-    decomposer: Decomposer
-    alternatives: Alternatives
+    stock: Kernel
+    """The stock kernel, at the dispatch key where the operator is caught."""
     otherwise: Kernel
     """Takes the calls that the entry does not claim."""
     computations: dict[Hashable, Any]
     """A computation, or a Fallback, by the key of a call. Other lowerings of the entry may have
     made them."""
     statistics: EntryStatistics
+    chosen: tuple[model.Kernel, ...] = ()
+    """The alternatives that may take calls."""
     kernels: dict[Hashable, Kernel] = field(default_factory=dict)
     """Functions of a call's tensors by its key, which insert the computation into the graph or fall
     back. Operands come first, in the composite's order."""
@@ -69,6 +72,10 @@ class EntryLowering:
     @property
     def entry(self) -> Composite:
         return self.form.entry
+
+    @property
+    def alternatives(self) -> Alternatives:
+        return Alternatives(self.entry, self.chosen, self.statistics)
 
     def lower(self, spec: CallSpec) -> Kernel:
         """The kernel for calls with a new key; see `kernels`.
@@ -162,7 +169,7 @@ class EntryLowering:
     def _lowered(self, spec: CallSpec, alternative: model.Kernel | None) -> Lowered | Fallback:
         """The composite with an alternative, or with the entry's own decomposition."""
         entry, frontend = self.entry, self.frontend
-        decompose = partial(self.decomposer.lower, spec)
+        decompose = partial(self._decomposed, spec)
         if alternative is not None:
             as_stock = has_stock_bits(entry, alternative)
             assert alternative.forward is not None
@@ -181,6 +188,22 @@ class EntryLowering:
             decompose,
             None if entry.decomposition.kind == "native" else partial(self._check, entry, spec),
         )
+
+    def _decomposed(self, spec: CallSpec) -> TracedFunction:
+        """The entry's own decomposition of a call; see `lower_function`."""
+        entry, decomposition, operator = self.entry, self.entry.decomposition, self.form.operator
+        target = decomposition.target
+        function = self.stock if target is None else find_function(target)
+
+        def results(*values: Any) -> Any:
+            returned = spec.call(function, *values)
+            if decomposition.kind == "torch":
+                require_tensors(returned if isinstance(returned, list | tuple) else (returned,))
+            return entry.exposed(returned)
+
+        # A stock kernel above PyTorch's decompositions dispatches again.
+        whole = target is not None or operator.implicit_autograd
+        return lower_function(entry, self.frontend, results, spec.operands, whole_dispatch=whole)
 
     def _fallback(self, reason: str, spec: CallSpec) -> Fallback:
         return self.statistics.fallback(reason, written_operands(spec.operands))
@@ -282,30 +305,6 @@ def lower_composite(
     log.debug("%s for %s", name, ", ".join(map(str, present)))
     statistics.lowered += 1
     return Lowered(composite.handle, decomposition.draws, composite.results, written)
-
-
-def make_lowering(
-    form: CallForm,
-    frontend: Frontend,
-    stock: Kernel,
-    otherwise: Kernel,
-    computations: dict[Hashable, Any],
-    statistics: EntryStatistics,
-    chosen: tuple[model.Kernel, ...] = (),
-) -> EntryLowering:
-    """The lowering of an entry, with the computations that it has already made.
-
-    Args:
-        stock: the stock kernel, at the dispatch key where the operator is caught.
-        otherwise: takes the calls that the entry does not claim.
-        chosen: the alternatives that may take its calls.
-    """
-    decomposer = Decomposer(form.entry, frontend, stock, form.operator.implicit_autograd)
-    alternatives = Alternatives(form.entry, chosen, statistics)
-    statistics.caches["backend"] = computations
-    return EntryLowering(
-        form, frontend, decomposer, alternatives, otherwise, computations, statistics
-    )
 
 
 def _meta_results(spec: CallSpec, frontend: Frontend) -> tuple[TensorType | None, ...] | None:

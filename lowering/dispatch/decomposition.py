@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,43 +22,9 @@ from lowering.dispatch.guarded_self import UnlistedReadError
 from lowering.frontends.protocols import (
     Frontend,
     GraphRunError,
-    Kernel,
     TracedFunction,
     WrittenOperandError,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Decomposer:
-    """Lowers the decomposition of one entry for given operands."""
-
-    entry: Composite
-    frontend: Frontend
-    stock: Kernel
-    """The stock kernel, at the dispatch key where the entry's operator is caught."""
-    stock_dispatches: bool
-    """True if the stock kernel is above PyTorch's decompositions and dispatches again."""
-
-    def lower(self, spec: CallSpec) -> TracedFunction:
-        """Trace the decomposition of a call.
-
-        Raises:
-            LoweringError: the entry's own function failed. Errors of the stock lowering are not
-                wrapped.
-            UnsupportedCallError: the entry's own function leaves the call to the stock lowering.
-            InvalidCallError: the entry's own function rejects the call.
-        """
-        entry, target = self.entry, self.entry.decomposition.target
-        function = self.stock if target is None else find_function(target)
-
-        def results(*values: Any) -> Any:
-            returned = spec.call(function, *values)
-            if entry.decomposition.kind == "torch":
-                require_tensors(returned if isinstance(returned, list | tuple) else (returned,))
-            return entry.exposed(returned)
-
-        whole = target is not None or self.stock_dispatches
-        return lower_function(entry, self.frontend, results, spec.operands, whole_dispatch=whole)
 
 
 def jax_function(entry: Composite, spec: CallSpec) -> Callable[..., Any]:
@@ -112,6 +77,8 @@ def lower_function(
     Raises:
         LoweringError: the entry's own function failed. Errors of the stock lowering are not
             wrapped.
+        UnsupportedCallError: the entry's own function leaves the call to the stock lowering.
+        InvalidCallError: the entry's own function rejects the call.
         MissingPackageError: jax is not installed, and the decomposition is written in it.
     """
     is_jax = entry.decomposition.kind == "jax"

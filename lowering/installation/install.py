@@ -48,7 +48,7 @@ from lowering.codegen import loader, source
 from lowering.copies.search import Copy, Search, is_in
 from lowering.dispatch.autograd.definition import Definition, ExplicitBackward
 from lowering.dispatch.autograd.function import CompositeFunction, OwnOperator
-from lowering.dispatch.backend import make_lowering
+from lowering.dispatch.backend import EntryLowering
 from lowering.dispatch.call import CallForm
 from lowering.dispatch.computations import Computations
 from lowering.dispatch.dynamo.calls import CompiledCalls
@@ -481,13 +481,15 @@ class _Installer:
         self, entry: Composite, operator: Operator, stock: Kernel, otherwise: Kernel
     ) -> Kernel:
         """A kernel at the backend. Calls that the entry does not claim go to `otherwise`."""
-        lowering = make_lowering(
+        computations, statistics = self.computations.of(entry, stock), self.statistics.of(entry)
+        statistics.caches["backend"] = computations
+        lowering = EntryLowering(
             CallForm(entry, operator),
             self.frontend,
             stock,
             otherwise,
-            self.computations.of(entry, stock),
-            self.statistics.of(entry),
+            computations,
+            statistics,
             self.chosen.get(entry.identity, ()),
         )
         return MethodType(self._hooks(entry).BACKEND_HOOKS[self._key(entry)], lowering)

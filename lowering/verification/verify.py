@@ -12,7 +12,6 @@ from composites.element_types import TABLE
 from composites.errors import (
     CompositesError,
     LoweringError,
-    MissingPackageError,
     UnusableFunctionError,
 )
 from composites.functions import import_module
