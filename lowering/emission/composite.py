@@ -24,7 +24,7 @@ from lowering.emission.builder import compact, drop_defaults, renumber, signatur
 from lowering.emission.duplicates import share_equal
 from lowering.emission.inlining import inline_calls
 from lowering.emission.numbers import put_numbers
-from lowering.emission.simplify import drop_dead, simplify
+from lowering.emission.simplify import drop_dead, reachable, simplify
 from lowering.emission.sums import merge_sums
 from lowering.emission.transposes import fold_transposes
 from lowering.emission.types import DecompositionHlo, TensorType
@@ -104,8 +104,8 @@ def emit_composite(
         simplify(body)
     else:
         drop_dead(body)
-    reachable = _reachable(body.id, {c.id: c for c in known})
-    kept = [c for c in known if c.id in reachable]
+    reached = reachable(body.id, {c.id: c for c in known})
+    kept = [c for c in known if c.id in reached]
     next_id = renumber(kept, first=2)
     body.name = f"{name}.impl.1"
 
@@ -168,18 +168,6 @@ def _take_operands(
 def _parameters(computation: Any) -> list[Any]:
     items = [item for item in computation.instructions if item.opcode == "parameter"]
     return sorted(items, key=lambda item: item.parameter_number)
-
-
-def _reachable(entry_id: int, by_id: Mapping[int, Any]) -> set[int]:
-    reached: set[int] = set()
-    pending = [entry_id]
-    while pending:
-        computation_id = pending.pop()
-        if computation_id not in reached:
-            reached.add(computation_id)
-            for instruction in by_id[computation_id].instructions:
-                pending.extend(instruction.called_computation_ids)
-    return reached
 
 
 def _has_wide_product(computation: Any) -> bool:
