@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+import torch_xla.core.xla_model as xm
 
 from composites import torch_internals
 from composites.errors import UnsupportedCallError
@@ -28,7 +29,6 @@ from lowering.frontends.torch_xla.random import (
     XlaRandomNumbers,
     advances_between,
     carries_mark,
-    state_now,
 )
 from lowering.frontends.torch_xla.tensors import (
     DEVICE_TYPE,
@@ -62,7 +62,7 @@ class XlaTracing:
 
     def __init__(self, graph: XlaGraph, random_numbers: XlaRandomNumbers) -> None:
         self._graph = graph
-        self._generator = random_numbers.generator
+        self._random_numbers = random_numbers
         self._top_of_dispatch = torch_internals.fresh_dispatch_state()
 
     def autocast_dtype(self) -> torch.dtype | None:
@@ -88,7 +88,7 @@ class XlaTracing:
                 decomposed() if self._graph.is_recorded else nullcontext(),
                 torch.no_grad(),
             ):
-                return _lowered(function, operands, autocast, self._generator.tensors)
+                return _lowered(function, operands, autocast, self._random_numbers.tensors)
 
         _, handled, _ = sys.exc_info()
         # Tensors of a trace around this one are needed after an error.
@@ -114,19 +114,19 @@ class XlaTracing:
         return torch_internals.dispatching_from(self._top_of_dispatch)
 
     def _decomposition(self, traced: Callable[[], _Traced], as_stock: bool) -> DecompositionHlo:
-        before = state_now()
+        before = xm.get_rng_state()
         trace = traced()
-        draws = advances_between(before, state_now(), limit=_MOST_DRAWS)
+        draws = advances_between(before, xm.get_rng_state(), limit=_MOST_DRAWS)
         if draws is None:
-            self._generator.restore(before)
+            self._random_numbers.restore(before)
             raise UnsupportedCallError(f"it draws random numbers more than {_MOST_DRAWS} times")
         seed = None
         if draws != 0:
             # The function draws random numbers. The graph that is being built may hold any
             # expression as the state by now, so the function is traced again with a plain parameter
             # as the state.
-            self._generator.restore(before)
-            with self._generator.at(MARK):
+            self._random_numbers.restore(before)
+            with self._random_numbers.at(MARK):
                 trace = traced()
             seed = _seed_among(trace.others)
         return replace(
