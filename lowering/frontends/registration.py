@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -161,6 +161,24 @@ class Override:
 
     def remove(self) -> None:
         self.place.remove(self)
+
+
+def register_at_key(
+    dispatch_key: str, kernels: Mapping[str, Kernel]
+) -> tuple[torch.library.Library, ...]:
+    """Register kernels of operators of aten, by name, for a dispatch key that no tensor has, for as
+    long as the result is kept. They take the dispatch keys as their first argument. Other operators
+    fall through to the keys below."""
+    others, operators = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
+    try:
+        others.fallback(torch.library.fallthrough_kernel, dispatch_key)
+        for name, kernel in kernels.items():
+            operators.impl(name, kernel, dispatch_key, with_keyset=True)
+    except BaseException:  # so that they can be registered again
+        torch_internals.remove_library(operators)
+        torch_internals.remove_library(others)
+        raise
+    return others, operators
 
 
 _BYSTANDERS = ("rich.live", "tqdm._monitor")

@@ -20,6 +20,7 @@ from composites.torch_internals import pytree
 from lowering.frontends import autocast as states
 from lowering.frontends.aten_in_jax.table import overload
 from lowering.frontends.fx.device import DEVICE_TYPE
+from lowering.frontends.registration import register_at_key
 
 AUTOCAST_KEY = "AutocastIPU"
 _STATE = "ipu"
@@ -232,10 +233,8 @@ def casts_of(device_type: str) -> Iterator[None]:
 
 
 @cache
-def define_casts() -> tuple[torch.library.Library, ...]:
+def define_casts() -> object:
     """Register the kernels that cast. They stay for the life of the process."""
-    others, library = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
-    others.fallback(torch.library.fallthrough_kernel, AUTOCAST_KEY)
     kernels = {"cpu": _kernels_of_cpu(), "cuda": _kernels_of_cuda()}
     after = torch_internals.keys_after(torch_internals.parse_key(AUTOCAST_KEY))
 
@@ -245,6 +244,5 @@ def define_casts() -> tuple[torch.library.Library, ...]:
             return overload(f"aten::{name}").redispatch(keys & after, *arguments, **keywords)
         return kernel(*arguments, **keywords)
 
-    for name in {**kernels["cpu"], **kernels["cuda"]}:
-        library.impl(name, partial(call, name), AUTOCAST_KEY, with_keyset=True)
-    return others, library
+    names = {**kernels["cpu"], **kernels["cuda"]}
+    return register_at_key(AUTOCAST_KEY, {name: partial(call, name) for name in names})
