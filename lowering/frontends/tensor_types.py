@@ -29,6 +29,12 @@ def tensor_type(tensor: torch.Tensor, whose: str) -> TensorType:
     return TensorType(element, tuple(tensor.shape))
 
 
+def description(tensor: torch.Tensor) -> str:
+    """A tensor without values as text."""
+    size = tuple(tensor.shape)
+    return f"tensor(..., device='{tensor.device}', size={size}, dtype={tensor.dtype})"
+
+
 def layout_refusal(tensor: torch.Tensor) -> str | None:
     """The reason why no graph has such a tensor, and what to do; None for a dense one."""
     if tensor.is_nested:

@@ -34,7 +34,7 @@ from lowering.frontends.fx.device import device
 from lowering.frontends.fx.sizes import as_expressions, describing, vary
 from lowering.frontends.fx.sources import keep_source
 from lowering.frontends.protocols import Kernel
-from lowering.frontends.tensor_types import layout_refusal
+from lowering.frontends.tensor_types import description, layout_refusal
 
 
 class TracedTensor(torch.Tensor):
@@ -60,12 +60,6 @@ class TracedTensor(torch.Tensor):
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         return called(func, args, kwargs or {})
-
-
-def description(tensor: torch.Tensor) -> str:
-    """A tensor without values as text."""
-    size = tuple(tensor.shape)
-    return f"tensor(..., device='{tensor.device}', size={size}, dtype={tensor.dtype})"
 
 
 def functional(tensor: TracedTensor) -> torch.Tensor:

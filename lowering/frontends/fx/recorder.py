@@ -22,6 +22,7 @@ from lowering.frontends.fx.stablehlo import program
 from lowering.frontends.fx.tensors import FxTensors
 from lowering.frontends.jax import lower_to_stablehlo
 from lowering.frontends.protocols import Bounds, GraphParameter, LoweredGraph
+from lowering.frontends.tensor_types import description
 
 
 @contextmanager
@@ -129,4 +130,4 @@ class FxRecording:
 def _text(tensor: Any) -> str | None:
     if not isinstance(tensor, torch.Tensor) or not FxTensors.owns(tensor):
         return None
-    return capture.description(tensor)
+    return description(tensor)

@@ -144,3 +144,16 @@ class XlaGraph:
 def hlo_of(tensors: Sequence[torch.Tensor]) -> bytes:
     """The graph of these tensors as a serialized HLO module, before any XLA pass."""
     return _XLAC._get_xla_tensors_hlo_proto(list(tensors))  # type: ignore[no-any-return]
+
+
+def lowered(name: str, outputs: Sequence[torch.Tensor]) -> Any:
+    """A LoweringContext of torch_xla that has lowered the graph of some tensors to HLO.
+
+    Raises:
+        ValueError: there are none. torch_xla (2.9) reads behind the end of its instructions then.
+    """
+    if not outputs:
+        raise ValueError("it returns no tensor")
+    context = _XLAC.lowering.LoweringContext(name)
+    context.build(list(outputs))
+    return context

@@ -21,8 +21,7 @@ from lowering.frontends.captured import CapturedTensorsRefused
 from lowering.frontends.finished_frames import clear_frames
 from lowering.frontends.operand_writes import refuse_writes
 from lowering.frontends.torch_xla import modes
-from lowering.frontends.torch_xla.contexts import lowered
-from lowering.frontends.torch_xla.graph import XlaGraph
+from lowering.frontends.torch_xla.graph import XlaGraph, lowered
 from lowering.frontends.torch_xla.missing_kernels import decomposed
 from lowering.frontends.torch_xla.random import (
     MARK,
