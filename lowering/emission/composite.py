@@ -50,10 +50,9 @@ def emit_composite(
     decomposition: DecompositionHlo,
     *,
     guard_products: bool = False,
-    separate_batches: bool = False,
     keep_roundings: bool = False,
     is_shared: bool = False,
-    is_copied: bool = True,
+    is_partitioned: bool = False,
 ) -> CompositeHlo:
     """Wrap a decomposition.
 
@@ -66,13 +65,14 @@ def emit_composite(
         guard_products: put an optimization barrier after a composite that contains a product from
             bf16 to f32. XLA:CPU (jaxlib 0.7.1 to 0.12.0, torch_xla 2.9) rejects such a product if
             it fuses a transpose of the result into it. It does not do this across a barrier.
-        separate_batches: write products over merged batch dimensions with the dimensions apart, for
-            a partitioner. XLA fuses the two in other ways, so that last bits can differ.
         keep_roundings: see `separate_batch_dimensions`.
         is_shared: several devices share the graph. Batch norms are written as sums and elementwise
             operations, sums over the same dimensions as one, and products read no transposes.
-        is_copied: the graph holds a copy of the module for every call, so it is simplified here. A
-            recorded graph is simplified as a whole, in `lowering.hlo`.
+        is_partitioned: a partitioner may divide the graph among devices, each use of a value in its
+            own way. Products over merged batch dimensions are written with the dimensions apart for
+            it; XLA fuses the two in other ways, so that last bits can differ. Equal values stay.
+            Otherwise the graph runs, and holds a copy of the module for every call, so that it is
+            simplified here. A recorded graph is simplified as a whole, in `lowering.hlo`.
 
     Raises:
         ForeignParameterError: a parameter of the decomposition is not an operand.
@@ -85,7 +85,7 @@ def emit_composite(
     sums = expand_batch_norms(body, 1 + max(by_id)) if is_shared else []
     if is_shared:
         merge_sums(body, by_id | {computation.id: computation for computation in sums})
-    if separate_batches:
+    if is_partitioned:
         separate_batch_dimensions(body, keep_roundings=keep_roundings)
     if is_shared:
         fold_transposes(body)
@@ -97,13 +97,13 @@ def emit_composite(
     types = signature(body)
     for computation in known:
         compact(computation)
-    if is_copied:
+    if is_partitioned:
+        drop_dead(body)
+    else:
         for computation in known:
             drop_defaults(computation)
         share_equal(known)
         simplify(body)
-    else:
-        drop_dead(body)
     reached = reachable(body.id, {c.id: c for c in known})
     kept = [c for c in known if c.id in reached]
     next_id = renumber(kept, first=2)

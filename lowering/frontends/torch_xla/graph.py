@@ -102,9 +102,6 @@ class XlaGraph:
         decomposition: DecompositionHlo,
     ) -> EmittedComposite:
         """See `lowering.frontends.protocols.Graph`."""
-        # A partitioner may divide the graph among devices. A mode that changes later does not
-        # change the composite.
-        is_partitioned = self.is_recorded or runtime.is_spmd()
         emitted = emit_composite(
             name,
             version,
@@ -112,14 +109,12 @@ class XlaGraph:
             operands if decomposition.seed is None else [*operands, SEED_TYPE],
             decomposition,
             guard_products=self.guards_products,
-            separate_batches=is_partitioned,
             # XLA:CPU leaves out the rounding of a product to a narrow type where the next
             # instruction widens it.
             keep_roundings=self.target.device == "CPU",
             is_shared=self.is_shared,
-            # A graph that runs holds a copy of a computation for every call. A partitioner may
-            # divide each use of a value in its own way, so equal values stay.
-            is_copied=not is_partitioned,
+            # A mode that changes later does not change the composite.
+            is_partitioned=self.is_recorded or runtime.is_spmd(),
         )
         return EmittedComposite(self.computation(name, emitted.module), emitted.results)
 
