@@ -177,6 +177,7 @@ class OperatorBackward:
 
         self.backward = backward
         self._operator = operator
+        self._returns_list = spec.form.operator.returns_list
         operands = [*(grad for grad in grads if grad is not None), *types]
         self._graph = aten_in_jax.record(of_tensors, operands, decompose=False, kept=backward)
 
@@ -193,17 +194,14 @@ class OperatorBackward:
             results: of the forward.
             claim: see `evaluate`.
         """
-        known = {
-            node: results[0] if isinstance(node.meta["val"], torch.Tensor) else results
-            for node in self._graph.module.graph.nodes
-            if node.op == "call_function" and node.target == self._operator
-        }
 
         def claimed(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+            if target == self._operator:
+                return results if len(results) > 1 or self._returns_list else results[0]
             answer = claim(target, arguments, keywords)
             return run_operator(target, arguments, keywords) if answer is NotImplemented else answer
 
-        return aten_in_jax.evaluate(self._graph, arrays, claim=claimed, known=known)
+        return aten_in_jax.evaluate(self._graph, arrays, claim=claimed)
 
 
 def run_operator(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

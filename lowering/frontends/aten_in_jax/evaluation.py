@@ -23,47 +23,31 @@ def evaluate(
     arrays: Sequence[Any],
     *,
     claim: Claim | None = None,
-    known: Mapping[torch.fx.Node, Any] | None = None,
 ) -> list[Any]:
     """Run a graph.
 
     Args:
         arrays: the operands that are present.
         claim: is asked first what an operator gives.
-        known: results of nodes, which are then not run.
 
     Raises:
         UnknownOperatorError: an operator has no rule.
     """
+    inputs = iter(arrays)
+    values: dict[torch.fx.Node, Any] = {}
     # PyTorch's operators promote ranks, whatever the program allows for its own.
     with jax.numpy_rank_promotion("allow"):
-        return _evaluated(graph, arrays, claim, known)
-
-
-def _evaluated(
-    graph: RecordedGraph,
-    arrays: Sequence[Any],
-    claim: Claim | None,
-    known: Mapping[torch.fx.Node, Any] | None,
-) -> list[Any]:
-    inputs = iter(arrays)
-    values: dict[torch.fx.Node, Any] = dict(known or {})
-    for node in graph.module.graph.nodes:
-        if node.op == "placeholder":
-            values[node] = next(inputs)
-        elif node in values:
-            continue
-        elif node.op == "get_attr":
-            values[node] = _constant(getattr(graph.module, node.target))
-        elif node.op == "call_function":
+        for node in graph.module.graph.nodes:
             arguments = torch.fx.node.map_arg(node.args, values.__getitem__)
             keywords = torch.fx.node.map_arg(node.kwargs, values.__getitem__)
-            described = node.meta.get("val")
-            values[node] = result_of(node.target, described, arguments, dict(keywords), claim)
-        elif node.op == "output":
-            results = torch.fx.node.map_arg(node.args[0], values.__getitem__)
-            return list(results)
-    raise AssertionError("a graph has an output")
+            if node.op == "placeholder":
+                values[node] = next(inputs)
+            elif node.op == "get_attr":
+                values[node] = _constant(getattr(graph.module, node.target))
+            elif node.op == "call_function":
+                described = node.meta.get("val")
+                values[node] = result_of(node.target, described, arguments, dict(keywords), claim)
+    return list(arguments[0])  # of the last node, which is the output
 
 
 def result_of(

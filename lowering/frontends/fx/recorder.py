@@ -10,12 +10,12 @@ import torch
 
 from composites import torch_internals
 from lowering.frontends.autograd_threads import gradients_in_this_thread
-from lowering.frontends.errors import ForeignDataError, other_device
+from lowering.frontends.errors import other_device
 from lowering.frontends.fx import capture, sources
 from lowering.frontends.fx.autocast import offered
 from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.fx.graph import FxGraph
-from lowering.frontends.fx.lower import ForeignInputError, array_function
+from lowering.frontends.fx.lower import array_function
 from lowering.frontends.fx.random import drawing_from, states_offered
 from lowering.frontends.fx.sizes import symbolic
 from lowering.frontends.fx.stablehlo import program
@@ -104,13 +104,7 @@ class FxRecording:
         with capture.recording(seed.node.graph):  # views of what was written to are made now
             results = [capture.traced(tensor) for tensor in outputs]
             operands = [*(capture.traced(tensor) for tensor in inputs), seed]
-        try:
-            function, read, nodes = array_function(results, operands, located=located)
-        except ForeignInputError as error:
-            raise ForeignDataError(
-                "the module computes with a tensor of another export; keep none of the tensors"
-                " that a module computes while it is exported"
-            ) from error
+        function, read, nodes = array_function(results, operands, located=located)
         types = [FxTensors.type_of(operands[place]) for place in read]
         if located:
             module = sources.with_sources(lower_to_stablehlo(function, types), nodes)
