@@ -27,7 +27,6 @@ from composites.errors import (
 from composites.registry import model
 from composites.registry.catalog import Catalog, load_catalog
 from composites.registry.model import STOCK, Composite, for_target, without_target
-from composites.registry.operators import find_operator
 from composites.settings import ALLOWLIST, DECOMPOSITION, warn_of_late_allowlist
 from lowering.dispatch.computations import Computations
 from lowering.dispatch.dynamo.calls import CompiledCalls
@@ -426,7 +425,8 @@ def _install(
 def composite_function(entry: Composite, catalog: Catalog) -> Kernel:
     """The composite of an entry with `adapt`, as a function with its decomposition's signature."""
     made = backend()
-    return install.composite_function(entry, catalog, made.frontend, made.compiled_calls)
+    registries = install.registries_of(catalog)
+    return install.Installer(registries, made.frontend, made.compiled_calls).as_function(entry)
 
 
 @contextmanager
@@ -463,18 +463,14 @@ def _install_from(
     counted: Statistics,
     words: Words,
 ) -> None:
-    caught = {e.op for e in entries if e.op is not None}
-    caught |= {name for e in entries for name, _ in e.rewrites if "::" in name}
-    operators = {name: find_operator(name) for name in caught}
     made = backend()
-    install.install(
-        installation,
-        entries,
-        operators,
-        catalog,
+    install.Installer(
+        install.registries_of(catalog),
         made.frontend,
         made.compiled_calls,
+        entries,
         computations,
         counted,
         {entry.identity: kernels for entry, kernels in chosen_alternatives(entries, words)},
-    )
+        installation.overrides,
+    ).install()
