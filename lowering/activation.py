@@ -389,7 +389,7 @@ def _backend() -> Backend:
     compiled_calls = CompiledCalls()
     kernels = compiled_calls.implement(frontend.dispatching)
     if frontend.dynamic_sizes is not None:
-        frontend.dynamic_sizes.before_each(_off_where_sizes_vary)
+        frontend.dynamic_sizes(_off_where_sizes_vary)
     return Backend(frontend, compiled_calls, (*kernels, *frontend.own_operators()))
 
 

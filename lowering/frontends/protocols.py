@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from composites.in_place import InPlace
 from composites.registry.operators import Operator
+from composites.torch_internals import DispatchKeySet
 from lowering.emission.types import TensorType
 from lowering.stablehlo import Module
 
@@ -72,14 +73,17 @@ class Tensors(Protocol):
 # ---- dispatching: used when hooks are installed ----
 
 
-class StockKernel(Protocol):
-    """The kernel that runs while it is not overridden."""
+@dataclass(frozen=True, slots=True, eq=False)
+class StockKernel:
+    """The kernel that runs while it is not overridden. It can still be called after that."""
 
-    @property
-    def call_boxed(self) -> Kernel:
-        """Takes the dispatch keys of the call as its first argument."""
+    call_boxed: Kernel
+    """Takes the dispatch keys of the call as its first argument."""
+    keys: DispatchKeySet
+    """The dispatch keys of a plain tensor of the frontend, from this kernel's key downwards."""
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self.call_boxed(self.keys, *arguments, **keywords)
 
 
 class Override(Protocol):
@@ -105,7 +109,7 @@ class Dispatching(Protocol):
         """The key directly above the backend's, which a call reaches first in inference mode."""
 
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> StockKernel:
-        """The stock kernel. It can still be called after it was overridden."""
+        """The stock kernel."""
 
     def decomposes(self, operator: Operator) -> bool:
         """Return whether the frontend itself decomposes an operator above its backend kernels."""
@@ -121,16 +125,6 @@ class Dispatching(Protocol):
 
     def crashes(self, operator: Operator) -> bool:
         """Return whether the stock kernel ends the process, where it should raise an exception."""
-
-
-class CompiledGraphs(Protocol):
-    """This project's own operators in the graphs of torch.compile."""
-
-    def define_operator(self, name: str, operator: Operator, meaning: Kernel) -> Kernel:
-        """Define an operator with the schema of `operator` that PyTorch does not decompose.
-
-        On every other backend it runs `meaning`.
-        """
 
 
 # ---- graphs: used by hooks ----
@@ -369,13 +363,6 @@ class RunningGraph(Protocol):
         """One of the tensors that `run` was given, on the CPU."""
 
 
-class Running(Protocol):
-    """Running calls in this process."""
-
-    def graph(self) -> AbstractContextManager[RunningGraph]:
-        """A context in which calls are made that run as one graph."""
-
-
 # ---- labels: used by `composites suggest` ----
 
 
@@ -399,13 +386,6 @@ class Labels(Protocol):
         """The innermost label of the call that an HLO instruction comes from, if it had one."""
 
 
-class DynamicSizes(Protocol):
-    """Tensors whose sizes vary in the graph, which computations cannot have."""
-
-    def before_each(self, call: Callable[[], None]) -> None:
-        """Call a function before a size of a tensor becomes one that varies."""
-
-
 @dataclass(frozen=True, slots=True)
 class Frontend:
     """The parts of a frontend."""
@@ -416,14 +396,18 @@ class Frontend:
     tracing: Tracing
     random_numbers: RandomNumbers
     recording: Recording
-    running: Running
+    running: Callable[[], AbstractContextManager[RunningGraph]]
+    """A context in which calls are made that run as one graph."""
     write: Callable[[InPlace], None]
     """Gives tensors new values in place."""
     own_operators: Callable[[], Sequence[Override]] = tuple
     """Registers kernels of this project's own operators, for as long as the result is kept."""
-    compiled_graphs: CompiledGraphs | None = None
-    """None: torch.compile does not keep composites in its graphs."""
+    define_operator: Callable[[str, Operator, Kernel], Kernel] | None = None
+    """Defines an operator of this project, by name, with the schema of another one, that PyTorch
+    does not decompose, for the graphs of torch.compile. On other backends it runs the function.
+    None: torch.compile does not keep composites in its graphs."""
     labels: Labels | None = None
     """None: it cannot be said which call an instruction comes from."""
-    dynamic_sizes: DynamicSizes | None = None
-    """None: no size varies."""
+    dynamic_sizes: Callable[[Callable[[], None]], None] | None = None
+    """Calls a function before a size of a tensor becomes one that varies, which computations cannot
+    have. None: no size varies."""

@@ -24,18 +24,6 @@ OPERATOR_NAMESPACE = "composites"
 """Namespace of this project's own operators."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StockKernel:
-    """A kernel that can be called after it was overridden."""
-
-    call_boxed: Callable[..., Any]
-    keys: DispatchKeySet
-    """The dispatch keys of a plain tensor of the frontend, from this kernel's key downwards."""
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        return self.call_boxed(self.keys, *arguments, **keywords)
-
-
 def keys_from(dispatching: Dispatching, dispatch_key: str) -> DispatchKeySet:
     """The dispatch keys of a plain tensor of a frontend, from this key downwards."""
     # ADInplaceOrView is left out. It only has kernels for operators that write to an argument or

@@ -290,8 +290,7 @@ class Installer:
         return self.own_operators[entry]
 
     def _implemented(self, operator: Operator, entry: Composite) -> OwnOperator | None:
-        compiled_graphs = self.frontend.compiled_graphs
-        if compiled_graphs is None:
+        if self.frontend.define_operator is None:
             return None
         name = source.operator_name(entry)
         # Operators such as aten::mm.dtype run on CUDA only. A decomposition written in PyTorch runs
@@ -300,7 +299,7 @@ class Installer:
         target = entry.decomposition.target if torch_function else None
         overload = find_overload(operator)
         meaning = overload if target is None else find_function(target)
-        own = compiled_graphs.define_operator(name, operator, meaning)
+        own = self.frontend.define_operator(name, operator, meaning)
         dispatching = self.frontend.dispatching
         stock = dispatching.stock_kernel(operator, dispatching.autograd_key)
         # The hook at autograd's key has checked the entry's conditions. Calls that cannot be

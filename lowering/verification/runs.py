@@ -191,7 +191,7 @@ def on_device(
         twice: how many of the samples are called a second time.
     """
     done = Run()
-    with torch.random.fork_rng(devices=()), frontend.running.graph() as graph:
+    with torch.random.fork_rng(devices=()), frontend.running() as graph:
         for number, sample in enumerate(samples):
             function = (sample.reference or sample.function) if stock else sample.function
             before = claimed()
@@ -223,7 +223,7 @@ def on_device(
 
 def traced(frontend: Frontend, samples: Sequence[Sample]) -> list[Outcome]:
     """Call samples without running a graph."""
-    with torch.random.fork_rng(devices=()), frontend.running.graph() as graph:
+    with torch.random.fork_rng(devices=()), frontend.running() as graph:
         return [_attempt(sample, graph, sample.function) for sample in samples]
 
 

@@ -12,8 +12,8 @@ from composites import torch_internals
 from composites.registry.operators import Operator, find_overload
 from composites.torch_internals import DispatchKeySet
 from lowering.frontends.fx import AUTOGRAD_KEY, DISPATCH_KEY, FUNCTIONALIZATION_KEY, capture
-from lowering.frontends.protocols import Kernel, Override
-from lowering.frontends.registration import OPERATOR_NAMESPACE, Place, StockKernel, keys_from
+from lowering.frontends.protocols import Kernel, Override, StockKernel
+from lowering.frontends.registration import OPERATOR_NAMESPACE, Place, keys_from
 
 
 @dataclass(frozen=True, slots=True, eq=False)

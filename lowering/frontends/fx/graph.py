@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,16 +22,6 @@ from lowering.frontends.protocols import EmittedComposite
 from lowering.frontends.tensor_types import DTYPE_OF, ELEMENT_TYPE_OF
 from lowering.frontends.thread_flag import ThreadFlag
 from lowering.stablehlo.run import enable_x64
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The purpose of a graph."""
-
-    inside: bool
-    """True if the graph becomes part of a decomposition."""
-    shared: bool
-    """True if the graph is recorded for several devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +49,8 @@ class FxGraph:
         return self.tracing.active
 
     @property
-    def target(self) -> Target:
-        return Target(self.tracing.active, self.is_shared)
+    def target(self) -> Hashable:
+        return self.tracing.active, self.is_shared
 
     @staticmethod
     def composite(

@@ -16,16 +16,13 @@ import torch_xla
 _XLAC = torch_xla._XLAC
 
 
-class XlaDynamicSizes:
-    """See `lowering.frontends.protocols.DynamicSizes`."""
+def before_each(call: Callable[[], None]) -> None:
+    """Call a function before a size of a tensor becomes one that varies."""
+    original = _XLAC._xla_mark_dynamic
 
-    @staticmethod
-    def before_each(call: Callable[[], None]) -> None:
-        original = _XLAC._xla_mark_dynamic
+    @wraps(original)
+    def marked(*arguments: Any, **keywords: Any) -> Any:
+        call()
+        return original(*arguments, **keywords)
 
-        @wraps(original)
-        def marked(*arguments: Any, **keywords: Any) -> Any:
-            call()
-            return original(*arguments, **keywords)
-
-        _XLAC._xla_mark_dynamic = marked
+    _XLAC._xla_mark_dynamic = marked

@@ -15,14 +15,6 @@ from lowering.stablehlo import Module
 _XLAC = torch_xla._XLAC
 
 
-class XlaRunning:
-    """See `lowering.frontends.protocols.Running`."""
-
-    @contextmanager
-    def graph(self) -> Iterator[XlaRunningGraph]:
-        yield XlaRunningGraph()
-
-
 class XlaRunningGraph:
     """See `lowering.frontends.protocols.RunningGraph`. Tensors have their values at once; what is
     computed with them has some when the graph has run."""
