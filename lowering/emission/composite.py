@@ -82,9 +82,11 @@ def emit_composite(
     body = hlo_proto.entry_of(source)
 
     inline_calls(body, by_id)
-    sums = expand_batch_norms(body, 1 + max(by_id)) if is_shared else []
+    norms = expand_batch_norms(body, 1 + max(by_id)) if is_shared else []
+    by_id |= {computation.id: computation for computation in norms}
     if is_shared:
-        merge_sums(body, by_id | {computation.id: computation for computation in sums})
+        inline_calls(body, by_id)
+        merge_sums(body, by_id)
     if is_partitioned:
         separate_batch_dimensions(body, keep_roundings=keep_roundings)
     if is_shared:
@@ -93,7 +95,7 @@ def emit_composite(
     _return_results(body)
     seed = () if decomposition.seed is None else (decomposition.seed,)
     _take_operands(body, operands, (*decomposition.parameters, *seed))
-    known = [*sums, *source.computations]  # in XLA's order, callers come last
+    known = [*norms, *source.computations]  # in XLA's order, callers come last
     types = signature(body)
     for computation in known:
         compact(computation)

@@ -126,15 +126,9 @@ class _Linker:
     def _entry_of(self, name: str) -> int:
         if name not in self._entries:
             module = hlo_proto.Module.FromString(self.modules[name])
-            ids = {c.id: self.next_id + n for n, c in enumerate(module.computations)}
-            self.next_id += len(ids)
-            self._entries[name] = ids[hlo_proto.entry_of(module).id]
-            for computation in module.computations:
-                computation.id = ids[computation.id]
-                computation.name = f"{hlo_proto.stem(computation.name)}.{computation.id}"
-                for instruction in computation.instructions:
-                    called = instruction.called_computation_ids
-                    called[:] = [ids[i] for i in called]
+            hlo_proto.number_computations(module, self.next_id)
+            self.next_id += len(module.computations)
+            self._entries[name] = module.entry_computation_id
             self.add(module.computations)
         return self._entries[name]
 
