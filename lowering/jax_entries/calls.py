@@ -159,13 +159,9 @@ class Call:
         """The composite."""
         return self._kind(self._meaning[0])
 
-    @property
+    @lock_free_property
     def saving(self) -> Kind:
         """The composite with the further results of `saves`."""
-        return self._saving
-
-    @lock_free_property
-    def _saving(self) -> Kind:
         if not self.definition.entry.saved:
             return self.kind
         function, _ = self._lowered(
@@ -209,7 +205,7 @@ class Call:
         """See `Rules`."""
         entry, backward = self.definition.entry, self.definition.backward
         if entry.derives:
-            return self._saving
+            return self.saving
         if backward is None:
             return None
         if not backward.entry.gradients:

@@ -101,7 +101,7 @@ class CaughtCall(_PlainCall):
         return self.function, list
 
     @lock_free_property
-    def _saving(self) -> Kind:
+    def saving(self) -> Kind:
         if not self.definition.entry.saved:
             return self.kind
         further = self._lowered(meaning.further_results, self.definition, self.spec, self._types)
