@@ -96,8 +96,6 @@ def _is_scalar_with_dims(
         return False
     schema = getattr(target, "_schema", None)
     for place, argument in enumerate(schema.arguments if schema is not None else ()):
-        if argument.name == "input_sizes":  # of which the dimensions are, as in `select_backward`
-            return False
         if argument.name in _DIMS:
             at = arguments[place] if place < len(arguments) else argument.default_value
             if keywords.get(argument.name, at) not in (None, [], ()):
