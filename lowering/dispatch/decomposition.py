@@ -35,18 +35,18 @@ def jax_function(entry: Composite, spec: CallSpec) -> Callable[..., Any]:
 
 
 def jax_frontend() -> Any:
-    """`lowering.frontends.jax`.
+    """`lowering.frontends.jax.functions`.
 
     Raises:
         MissingPackageError: jax is not installed.
     """
     try:
-        from lowering.frontends import jax
+        from lowering.frontends.jax import functions
     except ModuleNotFoundError as error:
         raise MissingPackageError(
             f"a jax: decomposition needs jax ({error}); pip install jax"
         ) from error
-    return jax
+    return functions
 
 
 def keeps_stock_bits(entry: Composite) -> bool:

@@ -17,7 +17,7 @@ from lowering.dispatch.autograd import gradients
 from lowering.dispatch.backward import BackwardSpec, further_values
 from lowering.dispatch.call import CallSpec
 from lowering.frontends import aten_in_jax
-from lowering.frontends import jax as jax_functions
+from lowering.frontends.jax import functions as jax_functions
 from lowering.jax_entries.definition import Definition
 
 Arrays = Callable[..., list[Any]]

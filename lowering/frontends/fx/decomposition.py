@@ -10,8 +10,8 @@ import torch
 
 from lowering.emission.types import SEED_TYPE, TensorType
 from lowering.frontends.fx.aten_graph import without_operands as without_operands_of
-from lowering.frontends.jax import lower_to_jaxpr
 from lowering.frontends.jax.composite_call import reads
+from lowering.frontends.jax.functions import lower_to_jaxpr
 from lowering.frontends.jax.internals import without_operands
 from lowering.stablehlo.run import enable_x64
 

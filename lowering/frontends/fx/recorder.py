@@ -20,7 +20,7 @@ from lowering.frontends.fx.random import drawing_from, states_offered
 from lowering.frontends.fx.sizes import symbolic
 from lowering.frontends.fx.stablehlo import program
 from lowering.frontends.fx.tensors import FxTensors
-from lowering.frontends.jax import lower_to_stablehlo
+from lowering.frontends.jax.functions import lower_to_stablehlo
 from lowering.frontends.protocols import Bounds, GraphParameter, LoweredGraph
 from lowering.frontends.tensor_types import description
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from lowering.emission.types import TensorType
 from lowering.frontends.fx import sizes
-from lowering.frontends.jax import lower_to_stablehlo
+from lowering.frontends.jax.functions import lower_to_stablehlo
 from lowering.stablehlo import (
     Module,
     bindings,

@@ -103,9 +103,9 @@ class XlaTracing:
     def trace_arrays(
         self, function: Callable[..., Any], operands: Sequence[TensorType | None]
     ) -> DecompositionHlo:
-        from lowering.frontends import jax  # optional for torch_xla
+        from lowering.frontends.jax.functions import lower_to_hlo  # JAX is imported if it is used
 
-        return jax.lower_to_hlo(function, operands)
+        return lower_to_hlo(function, operands)
 
     def _dispatching(self, whole_dispatch: bool) -> AbstractContextManager[Any]:
         if not whole_dispatch:

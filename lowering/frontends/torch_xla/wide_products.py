@@ -31,8 +31,8 @@ def _kernel(graph: XlaGraph, name: str) -> Kernel:
     def computation(
         operands: tuple[TensorType, ...], geometry: tuple[Any, ...], dtype: torch.dtype, _: Target
     ) -> Any:
-        from lowering.frontends import jax
         from lowering.frontends.aten_in_jax.table import overload, rule_of
+        from lowering.frontends.jax.functions import lower_to_hlo, optimization_barrier
 
         rule = rule_of(overload(symbol))
         blank = torch.empty(0, dtype=dtype, device="meta")
@@ -42,9 +42,9 @@ def _kernel(graph: XlaGraph, name: str) -> Kernel:
 
         def function(one: Any, other: Any) -> Any:
             result = rule(of_result, one, other, *geometry, dtype)
-            return jax.optimization_barrier(result) if guarded else result
+            return optimization_barrier(result) if guarded else result
 
-        return graph.computation(name, jax.lower_to_hlo(function, operands).module)
+        return graph.computation(name, lower_to_hlo(function, operands).module)
 
     def kernel(one: Tensor, other: Tensor, *arguments: Any) -> Tensor:
         *listed, out_dtype = arguments
