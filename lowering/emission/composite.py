@@ -20,7 +20,14 @@ from composites.attribute_types import dictionary
 from lowering.emission import hlo_proto
 from lowering.emission.batch_dimensions import separate_batch_dimensions
 from lowering.emission.batch_norms import expand_batch_norms
-from lowering.emission.builder import compact, drop_defaults, renumber, signature
+from lowering.emission.builder import (
+    as_module,
+    calling,
+    compact,
+    drop_defaults,
+    renumber,
+    signature,
+)
 from lowering.emission.duplicates import share_equal
 from lowering.emission.inlining import inline_calls
 from lowering.emission.numbers import put_numbers
@@ -113,15 +120,7 @@ def emit_composite(
 
     guarded = guard_products and any(map(_has_wide_product, kept))
     wrapper = _wrapper(name, version, attributes, body, types, next_id, guarded)
-    module = hlo_proto.Module(
-        name=wrapper.name,
-        entry_computation_name=wrapper.name,
-        entry_computation_id=wrapper.id,
-        id=wrapper.id,
-        host_program_shape=types,
-        computations=[*kept, wrapper],
-    )
-    return CompositeHlo(module.SerializeToString(deterministic=True), _result_types(types.result))
+    return CompositeHlo(as_module(wrapper, kept), _result_types(types.result))
 
 
 def _instruction(computation: Any, instruction_id: int) -> Any:
@@ -191,33 +190,22 @@ def _wrapper(
     guarded: bool,
 ) -> Any:
     """A computation that only calls `body` as a composite."""
-    wrapper = hlo_proto.Computation(name=f"{name}.1", id=1, program_shape=types)
-    for parameter in _parameters(body):
-        copied = wrapper.instructions.add()
-        copied.CopyFrom(parameter)
-        copied.id = next_id
-        next_id += 1
-    call = wrapper.instructions.add(
-        name="c.1",
-        opcode="call",
-        id=next_id,
-        operand_ids=[parameter.id for parameter in wrapper.instructions],
-        called_computation_ids=[body.id],
-        shape=types.result,
-        is_composite=True,
+    called = [body.id]
+    wrapper = calling(
+        name, types, next_id, opcode="call", called_computation_ids=called, is_composite=True
     )
+    call = wrapper.instructions[-1]
     for key, value in (
         ("composite.attributes", dictionary(attributes)),
         ("composite.name", name),
         ("composite.version", str(version)),
     ):
         call.frontend_attributes.map.add(key=key, value=value)
-    wrapper.root_id = call.id
     if guarded:
         barrier = wrapper.instructions.add(
             name="o.1",
             opcode="opt-barrier",
-            id=next_id + 1,
+            id=call.id + 1,
             operand_ids=[call.id],
             shape=types.result,
         )

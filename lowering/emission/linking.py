@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lowering.emission import hlo_proto
+from lowering.emission.builder import as_module, calling
 
 _PREFIX = "composites.module."
 
@@ -28,37 +29,15 @@ def is_reference(instruction: Any) -> bool:
 
 def reference(module: bytes) -> bytes:
     """A module with the same signature as `module` that contains only a reference to it."""
-    referred = hlo_proto.Module.FromString(module)
-    entry = hlo_proto.entry_of(referred)
-    computation = hlo_proto.Computation(name="reference.1", id=1, program_shape=entry.program_shape)
-    parameters = [item for item in entry.instructions if item.opcode == "parameter"]
-    parameters.sort(key=lambda item: item.parameter_number)
-    for place, parameter in enumerate(parameters):
-        computation.instructions.add(
-            name="p.1",
-            opcode="parameter",
-            id=2 + place,
-            parameter_number=place,
-            shape=parameter.shape,
+    entry = hlo_proto.entry_of(hlo_proto.Module.FromString(module))
+    return as_module(
+        calling(
+            "reference",
+            entry.program_shape,
+            opcode="custom-call",
+            custom_call_target=name_of(module),
         )
-    computation.root_id = 2 + len(parameters)
-    computation.instructions.add(
-        name="r.1",
-        opcode="custom-call",
-        id=computation.root_id,
-        operand_ids=range(2, computation.root_id),
-        custom_call_target=name_of(module),
-        shape=entry.program_shape.result,
     )
-    written: bytes = hlo_proto.Module(
-        name=computation.name,
-        entry_computation_name=computation.name,
-        entry_computation_id=computation.id,
-        id=computation.id,
-        host_program_shape=computation.program_shape,
-        computations=[computation],
-    ).SerializeToString(deterministic=True)
-    return written
 
 
 def link(graph: Any, modules: Mapping[str, bytes]) -> list[Any]:
