@@ -163,7 +163,6 @@ def lower_alternative(
     Raises:
         LoweringError: it failed, or draws random numbers.
         UnsupportedCallError: it leaves the call to another decomposition.
-        MissingPackageError: jax is not installed.
     """
     if changed.decomposition.kind == "jax":
         return lower_function(changed, frontend, function, operands)

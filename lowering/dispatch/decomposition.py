@@ -10,7 +10,6 @@ import torch
 from composites.errors import (
     InvalidCallError,
     LoweringError,
-    MissingPackageError,
     UnsupportedCallError,
 )
 from composites.functions import find_function
@@ -35,17 +34,9 @@ def jax_function(entry: Composite, spec: CallSpec) -> Callable[..., Any]:
 
 
 def jax_frontend() -> Any:
-    """`lowering.frontends.jax.functions`.
+    """`lowering.frontends.jax.functions`, which imports JAX."""
+    from lowering.frontends.jax import functions
 
-    Raises:
-        MissingPackageError: jax is not installed.
-    """
-    try:
-        from lowering.frontends.jax import functions
-    except ModuleNotFoundError as error:
-        raise MissingPackageError(
-            f"a jax: decomposition needs jax ({error}); pip install jax"
-        ) from error
     return functions
 
 
@@ -79,13 +70,9 @@ def lower_function(
             wrapped.
         UnsupportedCallError: the entry's own function leaves the call to the stock lowering.
         InvalidCallError: the entry's own function rejects the call.
-        MissingPackageError: jax is not installed, and the decomposition is written in it.
     """
-    is_jax = entry.decomposition.kind == "jax"
-    if is_jax:
-        jax_frontend()
     try:
-        if is_jax:
+        if entry.decomposition.kind == "jax":
             types = [None if t is None else frontend.tensors.type_of(t) for t in operands]
             with interrupts.allowed():
                 return frontend.tracing.trace_arrays(function, types)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from importlib.util import find_spec
 from types import MethodType, ModuleType
 from typing import Any
 
@@ -27,7 +26,6 @@ from composites.errors import (
     DeclinedError,
     DecompositionError,
     LoweringError,
-    MissingPackageError,
     UnsupportedCallError,
     UnusableFunctionError,
 )
@@ -36,7 +34,7 @@ from composites.in_place import InPlace
 from composites.registry import model
 from composites.registry.alternatives import check_functions
 from composites.registry.catalog import Catalog
-from composites.registry.model import STOCK, Composite, Registry
+from composites.registry.model import Composite, Registry
 from composites.registry.operators import (
     Operator,
     find_in_place,
@@ -106,13 +104,7 @@ def import_alternative(alternative: model.Kernel, entry: Composite) -> None:
 
     Raises:
         DecompositionError: they cannot be used.
-        MissingPackageError: jax is not installed.
     """
-    if any(target.kind == "jax" for target in alternative.functions) and find_spec("jax") is None:
-        raise MissingPackageError(
-            f"{alternative.name}, an alternative of {entry.qualified}, needs jax; pip install jax,"
-            f" or write {entry.name}={STOCK}"
-        )
     try:
         check_functions(alternative, entry)
     except UnusableFunctionError as error:
