@@ -266,7 +266,7 @@ class RandomNumbers(Protocol):
     def advance(self, draws: int) -> None:
         """Advance the generator as this number of random operators would."""
 
-    def random_state(self, seed: Seed | None) -> AbstractContextManager[None]:
+    def random_state(self, seed: Seed | None) -> AbstractContextManager[object]:
         """A context in which random operators draw from the given state; None changes nothing."""
 
 

@@ -62,11 +62,6 @@ class TracedTensor(torch.Tensor):
         return called(func, args, kwargs or {})
 
 
-def functional(tensor: TracedTensor) -> torch.Tensor:
-    """A traced tensor as the user's program has it: it may be viewed and written to."""
-    return torch_internals.functional(tensor)
-
-
 # ---- the graph ----
 
 
@@ -102,7 +97,7 @@ def recording(graph: torch.fx.Graph | None = None) -> Iterator[torch.fx.Graph]:
         _SHARED.append(Region(torch.fx.Graph() if graph is None else graph))
     try:
         with capturing(), torch_internals.made_on_cpu():
-            yield current_graph()
+            yield current_region().graph
     finally:
         if outermost:
             _SHARED.clear()
@@ -111,7 +106,7 @@ def recording(graph: torch.fx.Graph | None = None) -> Iterator[torch.fx.Graph]:
 @contextmanager
 def region(operator: str) -> Iterator[Region]:
     """A context that records a function argument of an operator, in a separate graph."""
-    current_graph()
+    current_region()
     _SHARED.append(Region(torch.fx.Graph(), operator))
     try:
         yield _SHARED[-1]
@@ -146,15 +141,6 @@ def current_region() -> Region:
     return _SHARED[-1]
 
 
-def current_graph() -> torch.fx.Graph:
-    """The graph that is recorded.
-
-    Raises:
-        ForeignDataError: none is.
-    """
-    return current_region().graph
-
-
 def capturing() -> AbstractContextManager[Any]:
     """A context that also records calls which make tensors on the device of traced tensors."""
     return torch_internals.calls_through(_seen)
@@ -182,7 +168,7 @@ def _is_on_cpu_of_varying_size(leaves: Sequence[Any], asked: Any) -> bool:
 
 def placeholder(described: torch.Tensor) -> TracedTensor:
     """An input of the graph, described by a tensor on the device `meta`."""
-    return _placeholder(current_graph(), described)
+    return _placeholder(current_region().graph, described)
 
 
 def _placeholder(graph: torch.fx.Graph, described: torch.Tensor) -> TracedTensor:
@@ -206,7 +192,7 @@ def node(
     """
     args, named = pytree.tree_map_only(torch.Tensor, _node_of, (tuple(arguments), dict(keywords)))
     args, named = as_expressions((args, named))
-    made = _described(current_graph().call_function(target, args, named), described)
+    made = _described(current_region().graph.call_function(target, args, named), described)
     keep_source(made, operator)
     if isinstance(described, torch.Tensor):
         return TracedTensor(described, made)
@@ -237,7 +223,7 @@ def lifted(tensor: TracedTensor) -> TracedTensor:
     Raises:
         ForeignDataError: no region computes it.
     """
-    current_graph()
+    current_region()
     return _lifted(tensor, len(_SHARED) - 1)
 
 
@@ -444,7 +430,7 @@ def constant(tensor: torch.Tensor) -> TracedTensor:
             f"the module computes with a tensor, {described}, on the device meta that is not a"
             " parameter, buffer or argument; register it as a buffer"
         )
-    graph = current_graph()
+    graph = current_region().graph
     made = graph.create_node("get_attr", "constant", name="constant")
     values = torch_internals.functionalized(tensor).detach().cpu().contiguous().clone()
     made.meta["constant"] = values
@@ -525,7 +511,9 @@ def from_top(function: Kernel, arguments: Sequence[Any], keywords: Mapping[str, 
         if not isinstance(tensor, TracedTensor):
             return tensor
         # Another tensor: the version that autograd checks goes with the tensor.
-        lent.append((tensor, functional(TracedTensor(tensor.described, tensor.node))))
+        lent.append(
+            (tensor, torch_internals.functional(TracedTensor(tensor.described, tensor.node)))
+        )
         return lent[-1][1]
 
     with at_top():

@@ -304,7 +304,7 @@ def _node(
     arguments = [*tensors, lifted, *bodies]
     name = f"higher_order::{operator}"
     made = capture.node(rule, arguments, keywords or {}, list(described), name)
-    return [capture.functional(tensor) for tensor in made]
+    return list(map(torch_internals.functional, made))
 
 
 def _truth(array: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from composites import torch_internals
 from composites.errors import UnsupportedCallError
 from lowering.emission.types import TensorType
 from lowering.frontends.aten_in_jax.dtypes import torch_dtype
@@ -84,7 +85,7 @@ class FxGraph:
         ]
         results = capture.node(call_composite, (traced, composite), {}, described, symbol)
         below = any(isinstance(operand, capture.TracedTensor) for operand in operands)
-        return list(results) if below else [capture.functional(result) for result in results]
+        return list(results) if below else list(map(torch_internals.functional, results))
 
     insert_several = insert
 

@@ -139,7 +139,7 @@ def in_region(tensor: torch.Tensor) -> torch.Tensor:
 
     PyTorch leaves the modes of a region while it calls an operator that takes functions.
     """
-    graph = capture.current_graph()
+    graph = capture.current_region().graph
     for mode in reversed(_MODES):
         if mode.graph is graph:
             tensor = mode.replacement(tensor)
@@ -151,7 +151,7 @@ class Replacing(TorchFunctionMode):
 
     def __init__(self, replaced: Mapping[int, torch.Tensor]) -> None:
         super().__init__()
-        self.graph = capture.current_graph()
+        self.graph = capture.current_region().graph
         self.replaced = dict(replaced)
         """The other tensors, by the `id` of those in whose places they are."""
 
@@ -213,6 +213,6 @@ def _input(described: torch.Tensor, enclosing: torch.fx.Node | None) -> TracedTe
 
 def _lent(inner: TracedTensor, like: torch.Tensor) -> torch.Tensor:
     """A placeholder as the user's function has it: a leaf, if a gradient of `like` is needed."""
-    lent = capture.functional(TracedTensor(inner.described, inner.node))
+    lent = torch_internals.functional(TracedTensor(inner.described, inner.node))
     with torch_internals.untransformed():
         return lent.requires_grad_(like.requires_grad)

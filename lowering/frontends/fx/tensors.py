@@ -56,7 +56,7 @@ class FxTensors:
 
     @staticmethod
     def placeholder(like: torch.Tensor) -> torch.Tensor:
-        return capture.functional(traced_placeholder(like))
+        return torch_internals.functional(traced_placeholder(like))
 
 
 def traced_placeholder(

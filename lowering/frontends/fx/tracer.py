@@ -75,7 +75,9 @@ class FxTracing:
             None if t is None else traced_placeholder(t, shape)
             for t, shape in zip(operands, shapes, strict=True)
         ]
-        tensors = [t if t is None or not whole_dispatch else capture.functional(t) for t in inputs]
+        tensors = [
+            torch_internals.functional(t) if whole_dispatch and t is not None else t for t in inputs
+        ]
         blank = torch.empty((), dtype=torch.int64, device="meta")
         seed = capture.placeholder(blank)
         first = next((t for t in inputs if t is not None), seed).node
