@@ -9,6 +9,7 @@ devices.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
@@ -77,4 +78,7 @@ def _training(axis: int, epsilon: float, x: Any, scale: Any, offset: Any) -> tup
     return normed * full(scale) + full(offset), mean, variance
 
 
-_FUNCTIONS = {"batch-norm-training": _training, "batch-norm-grad": gradients}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "batch-norm-training": _training,
+    "batch-norm-grad": gradients,
+}
