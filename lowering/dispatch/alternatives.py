@@ -3,8 +3,6 @@
 Nothing here runs for a call whose computation is in the cache.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

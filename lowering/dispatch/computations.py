@@ -1,7 +1,5 @@
 """The cache of computations that entries have lowered."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """An entry's decomposition, traced: the stock lowering, a PyTorch function or a JAX function."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ attributes such as `self.eps`. If the body read anything else from `self`, the c
 wrong for other objects. Such a read is therefore an error, which says what to list.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 from collections import UserDict

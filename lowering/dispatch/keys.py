@@ -1,7 +1,5 @@
 """Hashable keys for arguments without a schema: what a call's composite depends on."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import torch

@@ -7,8 +7,6 @@ The operations that they stand for are those of XLA's own expander
 devices.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any

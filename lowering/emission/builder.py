@@ -1,7 +1,5 @@
 """XlaBuilder's requirements for a module that is inserted into a graph."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

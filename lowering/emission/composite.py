@@ -10,8 +10,6 @@ Instructions that XLA would simplify away, dead ones, computations without calle
 are dropped, and so are fields that XLA does not need, see `compact`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

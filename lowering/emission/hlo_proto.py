@@ -6,8 +6,6 @@ messages are in a separate descriptor pool, so they do not conflict with the cop
 and libtpu. They also need no code generated for one protobuf version.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -5,8 +5,6 @@ holds a reference instead, a custom call that names the module. For an export, a
 costs no more than any other instruction.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -11,8 +11,6 @@ as many of them, and joining them would make XLA:CPU (torch_xla 2.9) write both 
 two tensors of the logits' size, which double the memory of the loss.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from graphlib import TopologicalSorter
 from typing import Any

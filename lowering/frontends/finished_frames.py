@@ -5,8 +5,6 @@ Who keeps an error, as Python's prompt does, would keep these tensors for the ne
 its variables, as pytest does, would print them.
 """
 
-from __future__ import annotations
-
 import gc
 import traceback
 from collections.abc import Callable

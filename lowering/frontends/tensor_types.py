@@ -1,7 +1,5 @@
 """The types of PyTorch's tensors, by their names in StableHLO."""
 
-from __future__ import annotations
-
 import torch
 
 from composites.element_types import PYTORCH_NAMES

@@ -4,8 +4,6 @@ torch_xla's own converter takes about twice as long: it converts and verifies ev
 several times. Here, half of the instructions are simplified away before the conversion.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any

@@ -10,8 +10,6 @@ keep every bit of the results, with one exception: `x + 0.0` becomes `x`, so a n
 negative.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

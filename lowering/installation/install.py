@@ -6,8 +6,6 @@ autograd's key, or in inference mode at the key of functionalization. A Python f
 replacing it; see `patches`.
 """
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence

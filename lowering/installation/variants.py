@@ -6,8 +6,6 @@ are operators of their own. A call of one becomes the composite, whose result is
 with `out=`, which autograd refuses, are left alone there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The entries that JAX programs can have: each is traced with an example call, and its gradient."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -5,8 +5,6 @@ differs is that the entry is not in a registry, and that mistakes in a call are 
 but the author calls the function.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence

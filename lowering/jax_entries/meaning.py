@@ -1,7 +1,5 @@
 """The decomposition of a call as a function of JAX arrays, with its gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial

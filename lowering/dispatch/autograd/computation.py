@@ -1,7 +1,5 @@
 """The forward of a composite as a computation, for calls with equal keys."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -6,8 +6,6 @@ the backward is the gradient of the forward's decomposition (`backward: derive`)
 separate entry.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial

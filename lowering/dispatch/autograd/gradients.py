@@ -1,7 +1,5 @@
 """The gradients of a function of tensors, computed with autograd."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

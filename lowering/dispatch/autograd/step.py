@@ -5,8 +5,6 @@ its decomposition (`backward: derive`), or it is a separate entry. If it cannot 
 gradients are those of the stock lowering.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass

@@ -14,8 +14,6 @@ be used at any time. PyTorch's own graphs hold Triton kernels in the same way
 (`torch._higher_order_ops.triton_kernel_wrap`).
 """
 
-from __future__ import annotations
-
 import threading
 import warnings
 from collections.abc import Hashable, Sequence

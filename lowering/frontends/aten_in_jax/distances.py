@@ -1,7 +1,5 @@
 """Rules of distances between vectors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax.numpy as jnp

@@ -1,7 +1,5 @@
 """Dtypes of PyTorch and of JAX."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

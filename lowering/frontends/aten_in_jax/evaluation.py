@@ -1,7 +1,5 @@
 """Running a recorded graph on JAX arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

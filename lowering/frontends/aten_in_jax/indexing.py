@@ -1,7 +1,5 @@
 """Rules of operators that read and write elements by their numbers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

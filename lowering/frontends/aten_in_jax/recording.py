@@ -1,7 +1,5 @@
 """A function of tensors as a graph of aten operators. Nothing is computed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

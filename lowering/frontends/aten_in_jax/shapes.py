@@ -1,7 +1,5 @@
 """Rules of operators that move elements, and compute none."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax.numpy as jnp

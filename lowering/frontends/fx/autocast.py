@@ -5,8 +5,6 @@ devices with their own memory, have the lists of CUDA; live programs of the CPU 
 CPU ("Autocast Op Reference" in PyTorch's documentation).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar

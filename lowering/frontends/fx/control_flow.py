@@ -7,8 +7,6 @@ step to its first one. So gradients can be differentiated too.
 torch.cond(…) -> the operator's kernel here -> functions as graphs -> a node with these graphs
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from itertools import compress, islice

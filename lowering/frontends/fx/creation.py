@@ -3,8 +3,6 @@
 A program then has no input for a buffer that a module only overwrites.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

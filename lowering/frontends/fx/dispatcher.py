@@ -1,7 +1,5 @@
 """Kernels in PyTorch's dispatcher: the stock kernels, and this project's overrides."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

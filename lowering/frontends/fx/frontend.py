@@ -1,7 +1,5 @@
 """The parts of the fx frontend, combined."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from lowering.frontends.fx import (  # noqa: F401  (they add what replaces operators)

@@ -1,7 +1,5 @@
 """The graph that is recorded, and the composites inserted into it."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

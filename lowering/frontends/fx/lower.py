@@ -1,8 +1,6 @@
 """From nodes of a graph to a function of JAX arrays, which runs the rules of
 `lowering.frontends.aten_in_jax`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any

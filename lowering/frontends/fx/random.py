@@ -9,8 +9,6 @@ exponential ones are equal but for roundings. XLA's DEFAULT generator is another
 platform, and none of them is that of PyTorch's own devices.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Recording a whole program without running it, and lowering it to StableHLO."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any

@@ -5,8 +5,6 @@ a node under JAX -> operations in a scope of its number
 operations -> the same with the sources of their nodes as locations
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

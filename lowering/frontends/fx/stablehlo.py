@@ -4,8 +4,6 @@ JAX lowers the function, in which each composite is a primitive. What JAX writes
 is written once, in the same form as exports of torch_xla have it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Traced tensors: their types, and placeholders."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Tracing a function with placeholders, which gives decompositions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Tested with jax 0.7.1, 0.10.2 and 0.12.0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

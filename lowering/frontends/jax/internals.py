@@ -4,8 +4,6 @@
 one decomposition for each. The primitive behind it takes a traced function that calls can share.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace

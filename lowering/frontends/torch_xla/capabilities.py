@@ -5,8 +5,6 @@ whatever its version is. `tests/torch_xla/test_capabilities.py` compares the lis
 package reads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any

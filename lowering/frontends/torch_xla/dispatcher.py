@@ -1,7 +1,5 @@
 """Kernels in PyTorch's dispatcher: the stock kernels, and this project's overrides."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

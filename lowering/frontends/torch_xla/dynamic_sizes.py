@@ -5,8 +5,6 @@ graph that calls one with such a tensor fails. Which tensors have such sizes can
 tensor that is computed from a marked one has the shape of the example.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from typing import Any

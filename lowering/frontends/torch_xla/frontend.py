@@ -1,7 +1,5 @@
 """The parts of the torch_xla frontend, combined."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The graph that torch_xla builds: its target, and the computations inserted into it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ that do this belong to a dispatch key that no tensor has. It is below autograd, 
 those of the operator, and threads that record nothing never come here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

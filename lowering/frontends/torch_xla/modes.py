@@ -1,7 +1,5 @@
 """torch_xla's process-wide switches during tracing."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext

@@ -7,8 +7,6 @@ that is made from the same number on the host: a new parameter for the first com
 and that parameter advanced for later composites.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 

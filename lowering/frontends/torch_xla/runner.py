@@ -1,7 +1,5 @@
 """Running the graph of given tensors, and reading it as StableHLO."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 

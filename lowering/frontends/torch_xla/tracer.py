@@ -1,7 +1,5 @@
 """Tracing a function with placeholders to HLO, which gives decompositions."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext

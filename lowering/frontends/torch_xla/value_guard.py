@@ -6,8 +6,6 @@ that includes the key, and in the autograd threads that run a backward for that 
 threads can read values meanwhile.
 """
 
-from __future__ import annotations
-
 import gc
 import threading
 from collections.abc import Iterator, Sequence

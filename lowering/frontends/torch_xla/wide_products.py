@@ -1,8 +1,6 @@
 """The backend kernels of `composites.operators.wide_products`: one instruction each, made with
 the rules of `lowering.frontends.aten_in_jax`."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 
