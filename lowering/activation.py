@@ -6,8 +6,6 @@ time, and an interrupt waits until it is complete. `lowering.requests` says what
 together have on.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import warnings

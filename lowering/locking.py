@@ -4,8 +4,6 @@
 a program, so nothing is computed, and the text does not depend on the process.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

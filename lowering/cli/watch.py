@@ -4,8 +4,6 @@ The script runs in its own process, and the frontend writes its graphs to files.
 needs no change.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

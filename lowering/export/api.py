@@ -8,8 +8,6 @@
 Nothing is executed and no weight is copied, because placeholders have shapes but no data.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

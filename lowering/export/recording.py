@@ -6,8 +6,6 @@ an `ExportRequest`
     -> `Recorded`: clean, with the shardings of inputs and outputs
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Running a module's step on placeholders, to find which tensors are inputs and outputs."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ dimensions -> symbols -> one recording, which is the program for all sizes of 2 
     -> where a size may be 1, compared with a recording of that
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A graph of AOTAutograd as a program of XLA, called with PyTorch's tensors."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack

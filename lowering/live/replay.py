@@ -7,8 +7,6 @@ PyTorch's own generators; here the state is a tensor of the program.
 A traced tensor does not know how PyTorch's would lie in memory. The nodes of the graph do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any
 
