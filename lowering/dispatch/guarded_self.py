@@ -183,7 +183,7 @@ def _refusals(original: type[Any]) -> dict[str, Any]:
 
 def _quiet_bases(original: type[Any]) -> tuple[type[Any], ...]:
     """A base that keeps `__init_subclass__` from running and the layout of the object as it is."""
-    if _Quiet in original.__mro__:  # a guard of a guard
+    if any(base in original.__mro__ for base in (_Quiet, _QuietObject)):  # a guard of a guard
         return ()
     offsets = (original.__dictoffset__, original.__weakrefoffset__)
     if all(offsets):
@@ -223,8 +223,11 @@ class _Quiet:
         pass
 
 
-class _QuietObject(_Quiet):
+class _QuietObject:
     """The same as `_Quiet`, for classes without `__slots__`."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        pass
 
 
 def _check_read(owner: str, name: str, listed: Collection[str], in_class: Any) -> None:
