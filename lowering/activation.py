@@ -409,7 +409,7 @@ def _off_where_sizes_vary() -> None:
 def _computations(entries: tuple[Composite, ...], words: Words, exporting: bool) -> Computations:
     """The computations that were lowered while these entries were on, with these decompositions.
     Decompositions can contain other composites, so they depend on the whole set."""
-    return Computations()
+    return Computations(dict)
 
 
 def _install(
@@ -447,7 +447,7 @@ def installed(
     installation = Installation()
     try:
         counted = Statistics() if counted is None else counted
-        _install_from(catalog, installation, entries, Computations(), counted, words)
+        _install_from(catalog, installation, entries, Computations(dict), counted, words)
         yield
     finally:
         installation.remove()

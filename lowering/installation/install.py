@@ -8,6 +8,7 @@ replacing it; see `patches`.
 
 import inspect
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -43,7 +44,7 @@ from composites.registry.signatures import callee_of, describe_function
 from lowering.codegen import loader, source
 from lowering.copies.search import Copy, Search, is_in
 from lowering.dispatch.autograd.definition import Definition, ExplicitBackward
-from lowering.dispatch.autograd.function import CompositeFunction, OwnOperator
+from lowering.dispatch.autograd.function import CompositeFunction
 from lowering.dispatch.backend import EntryLowering
 from lowering.dispatch.call import CallForm
 from lowering.dispatch.computations import Computations
@@ -147,7 +148,7 @@ class Installer:
     compiled_calls: CompiledCalls
     entries: Sequence[Composite] = ()
     """The entries, in the order in which they are asked."""
-    computations: Computations = field(default_factory=Computations)
+    computations: Computations = field(default_factory=partial(defaultdict, dict))
     """The computations that these entries lowered when they were last installed."""
     statistics: Statistics = field(default_factory=Statistics)
     """Counts the calls."""
@@ -155,7 +156,7 @@ class Installer:
     """The alternatives that may take calls of an entry, by its identity."""
     overrides: list[Override] = field(default_factory=list)
     """The hooks that are installed; see `Installation`. After an error, the caller removes them."""
-    own_operators: dict[Composite, OwnOperator | None] = field(default_factory=dict)
+    own_operators: dict[Composite, Kernel | None] = field(default_factory=dict)
 
     def install(self) -> None:
         """Install the hooks. If several entries claim one operator, the first one has priority.
@@ -273,13 +274,14 @@ class Installer:
         composite = self._composite(CallForm(entry, operator), stock, otherwise, own)
         return MethodType(hook, composite)
 
-    def _own_operator(self, operator: Operator, entry: Composite) -> OwnOperator | None:
-        """The entry's operator for torch.compile; see `OwnOperator`. It is implemented once."""
+    def _own_operator(self, operator: Operator, entry: Composite) -> Kernel | None:
+        """The entry's operator for torch.compile; see `CompositeFunction`. It is implemented
+        once."""
         if entry not in self.own_operators:
             self.own_operators[entry] = self._implemented(operator, entry)
         return self.own_operators[entry]
 
-    def _implemented(self, operator: Operator, entry: Composite) -> OwnOperator | None:
+    def _implemented(self, operator: Operator, entry: Composite) -> Kernel | None:
         if self.frontend.define_operator is None:
             return None
         name = source.operator_name(entry)
@@ -287,8 +289,7 @@ class Installer:
         # everywhere, so it is preferred.
         torch_function = entry.decomposition.kind == "torch"
         target = entry.decomposition.target if torch_function else None
-        overload = find_overload(operator)
-        meaning = overload if target is None else find_function(target)
+        meaning = find_overload(operator) if target is None else find_function(target)
         own = self.frontend.define_operator(name, operator, meaning)
         dispatching = self.frontend.dispatching
         stock = dispatching.stock_kernel(operator, dispatching.autograd_key)
@@ -296,8 +297,7 @@ class Installer:
         # lowered fall back to the stock kernel.
         kernel = self._lowered(entry, operator, stock, stock)
         self.overrides.append(dispatching.implement(name, kernel))
-        draws = torch.Tag.nondeterministic_seeded in overload.tags
-        return OwnOperator(own, draws)
+        return own
 
     def _function(self, target: str, claims: Sequence[_Claim], search: Search) -> None:
         module = target.partition(":")[0]
@@ -436,7 +436,7 @@ class Installer:
         self, entry: Composite, operator: Operator, stock: Kernel, otherwise: Kernel
     ) -> Kernel:
         """A kernel at the backend. Calls that the entry does not claim go to `otherwise`."""
-        computations, statistics = self.computations.of(entry, stock), self.statistics.of(entry)
+        computations, statistics = self.computations[entry, stock], self.statistics.of(entry)
         statistics.caches["backend"] = computations
         lowering = EntryLowering(
             CallForm(entry, operator),
@@ -454,13 +454,14 @@ class Installer:
         form: CallForm,
         native: Kernel,
         otherwise: Kernel,
-        operator: OwnOperator | None = None,
+        operator: Kernel | None = None,
     ) -> CompositeFunction:
         entry = form.entry
         backward = source.explicit_backward(entry, self.registries[entry.identity])
         explicit = None if backward is None else self._backward(backward)
-        of = partial(self.computations.of, entry, native)
-        statistics, forward, derived = self.statistics.of(entry), of("forward"), of("backward")
+        forward = self.computations[entry, native, "forward"]
+        derived = self.computations[entry, native, "backward"]
+        statistics = self.statistics.of(entry)
         statistics.caches |= {"forward": forward, "derived backward": derived}
         chosen = self.chosen.get(entry.identity, ())
         definition = Definition(form, self.frontend, statistics, native, explicit, derived, chosen)

@@ -25,7 +25,7 @@ from lowering.dispatch.backward import (
 )
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.reads import Key
-from lowering.frontends.aten_in_jax import is_symbolic
+from lowering.frontends.aten_in_jax.recording import is_symbolic
 from lowering.frontends.jax.composite_call import (
     Cotangents,
     Kind,

@@ -20,7 +20,6 @@ from lowering.dispatch.backend import Lowered, lower_composite
 from lowering.dispatch.backward import further_values, names_of_values, taken_by_derived
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.decomposition import (
-    jax_frontend,
     jax_function,
     lower_function,
     require_tensors,
@@ -213,10 +212,12 @@ def _lower_stock(
         return [result.detach() for result in (*flat, *extra)]
 
     def results_of_arrays(*arrays: Any) -> list[Any]:
+        import jax
+
         with recorded() as named:
             results = jax_function(entry, spec)(*arrays)
         extra = further_values(spec, arrays, named) if needed else []
-        return [*jax_frontend().leaves(results), *extra]
+        return [*jax.tree.leaves(results), *extra]
 
     lowered = lower_composite(
         entry,

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from composites import torch_internals
+from composites.registry.operators import find_overload
 from composites.torch_internals import pytree
 from lowering import interrupts
 from lowering.dispatch.autograd.computation import (
@@ -40,19 +41,6 @@ _UNKNOWN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class OwnOperator:
-    """One of this project's own operators, which represents an entry's operator in compiled graphs.
-
-    It is used in graphs without gradients and in graphs with dynamic shapes. Other graphs hold the
-    operators of `lowering.dispatch.dynamo.calls`.
-    """
-
-    call: Kernel
-    draws: bool
-    """True if the call draws random numbers, so that a backward must not run it a second time."""
-
-
 @dataclass(slots=True)
 class CompositeFunction:
     """One entry that is caught above the backend, for one set of active entries."""
@@ -61,8 +49,10 @@ class CompositeFunction:
     compiled_calls: CompiledCalls
     otherwise: Kernel
     """Takes the calls that the entry does not claim."""
-    operator: OwnOperator | None = None
-    """The node that torch.compile keeps if there are no gradients."""
+    operator: Kernel | None = None
+    """One of this project's own operators, which represents the entry's operator in compiled graphs
+    without gradients, and in those with dynamic shapes. Other graphs hold the operators of
+    `lowering.dispatch.dynamo.calls`."""
     forward: dict[Hashable, Any] = field(default_factory=dict)
     """The computation of a call, or a Fallback, by the call's key."""
 
@@ -168,10 +158,11 @@ class CompositeFunction:
             return self._stock(spec, unmet)
         if needs_grad is None:
             definition.statistics.caught += 1
-            return spec.call(operator.call, *operands)
+            return spec.call(operator, *operands)
         # With dynamic shapes the backward consists of stock operators, which run the forward once
         # more. This is only worth its time if the composite's meaning is not the stock lowering.
-        if definition.entry.decomposition.target is None or operator.draws:
+        draws = torch.Tag.nondeterministic_seeded in find_overload(definition.form.operator).tags
+        if definition.entry.decomposition.target is None or draws:
             return self._stock(spec, "torch.compile with dynamic shapes, and gradients")
         definition.statistics.caught += 1
         return _Recomputed.apply(self, spec.kept(), *operands)  # type: ignore[no-untyped-call]
@@ -310,7 +301,7 @@ class _Recomputed(torch.autograd.Function):
         ctx.composite, ctx.spec = composite, spec
         ctx.save_for_backward(*operands)
         ctx.set_materialize_grads(False)
-        return spec.call(composite.operator.call, *operands)
+        return spec.call(composite.operator, *operands)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:

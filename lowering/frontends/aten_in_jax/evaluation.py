@@ -8,7 +8,6 @@ import torch
 
 from composites.torch_internals import pytree
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype
-from lowering.frontends.aten_in_jax.recording import RecordedGraph
 from lowering.frontends.aten_in_jax.table import UnknownOperatorError, rule_of
 from lowering.frontends.jax.composite_call import constant
 
@@ -17,12 +16,12 @@ Claim = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 
 def evaluate(
-    graph: RecordedGraph,
+    recorded: torch.fx.GraphModule,
     arrays: Sequence[Any],
     *,
     claim: Claim | None = None,
 ) -> list[Any]:
-    """Run a graph.
+    """Run a function of tensors that `record` has recorded.
 
     Args:
         arrays: the operands that are present.
@@ -35,13 +34,13 @@ def evaluate(
     values: dict[torch.fx.Node, Any] = {}
     # PyTorch's operators promote ranks, whatever the program allows for its own.
     with jax.numpy_rank_promotion("allow"):
-        for node in graph.module.graph.nodes:
+        for node in recorded.graph.nodes:
             arguments = torch.fx.node.map_arg(node.args, values.__getitem__)
             keywords = torch.fx.node.map_arg(node.kwargs, values.__getitem__)
             if node.op == "placeholder":
                 values[node] = next(inputs)
             elif node.op == "get_attr":
-                values[node] = _constant(getattr(graph.module, node.target))
+                values[node] = _constant(getattr(recorded, node.target))
             elif node.op == "call_function":
                 described = node.meta.get("val")
                 values[node] = result_of(node.target, described, arguments, dict(keywords), claim)

@@ -22,7 +22,8 @@ from composites import torch_internals
 from composites.operators import quantize
 from composites.operators.unlowered import DECOMPOSITIONS
 from composites.torch_internals import DispatchState, pytree
-from lowering.frontends.aten_in_jax import has_rule, linear_algebra, norms
+from lowering.frontends.aten_in_jax import linear_algebra, norms
+from lowering.frontends.aten_in_jax.table import has_rule
 from lowering.frontends.errors import (
     ForeignDataError,
     NoKernelError,

@@ -19,8 +19,6 @@ from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.run import enable_x64
 from lowering.stablehlo.symbols import functions, keep_arguments
 
-optimization_barrier = jax.lax.optimization_barrier
-
 
 def gradients_of(
     function: Callable[..., Any],
@@ -85,11 +83,6 @@ def _cotangent(result: Any, grad: Any) -> Any:
 def blank(type_: TensorType) -> Any:
     """An array that replaces one of which only the type matters."""
     return jnp.zeros(type_.shape, numpy_dtype(type_.element_type))
-
-
-def leaves(results: Any) -> list[Any]:
-    """The arrays of a function's results, in any nesting."""
-    return list(jax.tree.leaves(results))
 
 
 def _described(operands: Sequence[TensorType | None]) -> list[Any]:

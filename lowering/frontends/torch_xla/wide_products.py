@@ -29,8 +29,10 @@ def _kernel(graph: XlaGraph, name: str) -> Kernel:
     def computation(
         operands: tuple[TensorType, ...], geometry: tuple[Any, ...], dtype: torch.dtype, _: Target
     ) -> Any:
+        from jax.lax import optimization_barrier
+
         from lowering.frontends.aten_in_jax.table import overload, rule_of
-        from lowering.frontends.jax.functions import lower_to_hlo, optimization_barrier
+        from lowering.frontends.jax.functions import lower_to_hlo
 
         rule = rule_of(overload(symbol))
         blank = torch.empty(0, dtype=dtype, device="meta")
