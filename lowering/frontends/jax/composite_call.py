@@ -33,7 +33,6 @@ from lowering.frontends.jax.internals import (
     has_ordered_effects,
     is_empty,
     is_sharded,
-    parse_attributes_of,
     results_for,
     results_read,
     run_equation,
@@ -44,16 +43,6 @@ from lowering.frontends.jax.internals import (
     without_unused,
 )
 from lowering.frontends.jax.settings import Settings
-
-
-@dataclass(frozen=True, slots=True)
-class AttributeText:
-    """The value of an attribute, as MLIR text."""
-
-    text: str
-
-
-parse_attributes_of(AttributeText, lambda value: value.text)
 
 
 class Rules(Protocol):
@@ -385,8 +374,7 @@ def _composite(*operands: Any, kind: Kind, jaxpr: Any) -> list[Any]:
         inner, layout = kind.laid_out
         results = _composite(*layout.into(operands, layout.operands), kind=inner, jaxpr=inner.jaxpr)
         return layout.out_of(results, layout.results)
-    attributes = [(name, AttributeText(text)) for name, text in kind.attributes]
-    return bind_composite(kind.name, kind.version, attributes, jaxpr, operands)
+    return bind_composite(kind.name, kind.version, kind.attributes, jaxpr, operands)
 
 
 def _abstract_call(*operands: Any, kind: Kind) -> Any:
