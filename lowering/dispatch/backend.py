@@ -5,8 +5,6 @@ key are lowered. The result is a kernel for all calls with this key, so the hot 
 dictionary lookup and one insertion into the graph.
 """
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -166,7 +164,7 @@ class EntryLowering:
             )
         return lowered.handle
 
-    def _lowered(self, spec: CallSpec, alternative: model.Kernel | None) -> Lowered | Fallback:
+    def _lowered(self, spec: CallSpec, alternative: model.Kernel | None) -> "Lowered | Fallback":
         """The composite with an alternative, or with the entry's own decomposition."""
         entry, frontend = self.entry, self.frontend
         decompose = partial(self._decomposed, spec)

@@ -11,8 +11,6 @@ XLA removes all this, but a graph holds a copy of the decomposition for every ca
 and simplifies each of them. The rules keep every bit of the results.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -139,7 +137,7 @@ class Body:
         place = None if rule is None else rule(self, instruction, operands)
         return self.append(instruction, opcode, operands) if place is None else place
 
-    def rule(self, instruction: Any, opcode: str) -> Rule | None:
+    def rule(self, instruction: Any, opcode: str) -> "Rule | None":
         """The rule that may make an instruction unnecessary."""
         is_narrow = instruction.shape.element_type in hlo_proto.NARROW_FLOATS
         return (_NARROW_RULES if is_narrow else RULES).get(opcode)

@@ -4,8 +4,6 @@ A `Frontend` consists of these parts. The last ones, which have a default there,
 torch_xla's frontend alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -141,7 +139,7 @@ class TracedFunction(Protocol):
     def reads(self) -> Sequence[bool]:
         """For each operand that is present, whether a result depends on its value."""
 
-    def without_last(self, count: int) -> TracedFunction | None:
+    def without_last(self, count: int) -> "TracedFunction | None":
         """The same function without its last operands, on which no result depends. None if it has
         to be traced again for this."""
 

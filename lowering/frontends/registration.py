@@ -6,8 +6,6 @@ Otherwise the operator gets one kernel that stays, and calls whichever kernel is
 own lock makes changing that safe. It goes with the next change that a thread makes alone.
 """
 
-from __future__ import annotations
-
 import threading
 import warnings
 from collections.abc import Callable, Mapping
@@ -46,14 +44,14 @@ class Place:
     """The kernel that runs when no kernel of this project is current."""
     overload: Any = None
     """The `torch.ops` overload of the operator; None for one of this project's own operators."""
-    kernels: list[Override] = field(default_factory=list)
+    kernels: "list[Override]" = field(default_factory=list)
     """The last one is current."""
     standing: torch.library.Library | None = None
     """Holds the kernel that stays."""
     outdated: list[torch.library.Library] = field(default_factory=list)
     """Libraries that could not be removed yet. Their kernels are not called any more."""
 
-    def override(self, kernel: Kernel) -> Override:
+    def override(self, kernel: Kernel) -> "Override":
         """Make a kernel the current one. If this fails, nothing of it stays."""
         override = Override(self, kernel)
         try:
@@ -67,7 +65,7 @@ class Place:
             self.remove(override)
             raise
 
-    def remove(self, override: Override) -> None:
+    def remove(self, override: "Override") -> None:
         """Take a kernel away. What is below it becomes current. If this fails, it can be called
         again."""
         if override.library is not None and not _alone():

@@ -1,7 +1,5 @@
 """One kind of call of an entry: its composite, its backward, and what vmap makes of it."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -407,12 +405,12 @@ class Call:
 
         return batched_kind(self.kind, moved, size, axes)
 
-    def moved(self, size: int, axes: tuple[int | None, ...]) -> Call | None:
+    def moved(self, size: int, axes: tuple[int | None, ...]) -> "Call | None":
         """The call with one more dimension at the front of these operands. None if there is no
         such call."""
         return self._once(self._make_moved, size, axes)  # type: ignore[no-any-return]
 
-    def _make_moved(self, size: int, axes: tuple[int | None, ...]) -> Call | None:
+    def _make_moved(self, size: int, axes: tuple[int | None, ...]) -> "Call | None":
         numbers = {number for number, axis in zip(self.order, axes, strict=True) if axis == 0}
         arrays = [
             wider(type_, size) if n in numbers else type_ for n, type_ in enumerate(self.arrays)

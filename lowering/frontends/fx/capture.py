@@ -5,8 +5,6 @@ to no operand. A node is an operator that has a rule in JAX (`lowering.frontends
 Others are decomposed at once, by this project or by PyTorch.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -45,7 +43,7 @@ class TracedTensor(torch.Tensor):
     described: torch.Tensor
 
     @staticmethod
-    def __new__(cls, described: torch.Tensor, node: torch.fx.Node) -> TracedTensor:
+    def __new__(cls, described: torch.Tensor, node: torch.fx.Node) -> "TracedTensor":
         made: TracedTensor = torch_internals.make_wrapper(cls, described, device())
         made.described, made.node = described, node
         return made

@@ -1,7 +1,5 @@
 """A decomposition that was traced: a function of JAX arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,7 +30,7 @@ class FxDecomposition:
             read = reads(self.jaxpr)
         return tuple(read[:-1] if self.draws else read)
 
-    def without_last(self, count: int) -> FxDecomposition | None:
+    def without_last(self, count: int) -> "FxDecomposition | None":
         kept = len(self.jaxpr.in_avals) - count - bool(self.draws)
         jaxpr = without_operands(self.jaxpr, kept, count)
         if jaxpr is None:

@@ -4,8 +4,6 @@ A function may read tensors of the program that are not its operands, as a branc
 reads the layer's parameters. These become placeholders of its graph.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -155,7 +153,7 @@ class Replacing(TorchFunctionMode):
         self.replaced = dict(replaced)
         """The other tensors, by the `id` of those in whose places they are."""
 
-    def __enter__(self) -> Replacing:
+    def __enter__(self) -> "Replacing":
         super().__enter__()  # type: ignore[no-untyped-call]
         _MODES.append(self)
         return self

@@ -1,7 +1,5 @@
 """Running recorded calls with jax's CPU client."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,7 +18,7 @@ from lowering.stablehlo.run import compile_module
 
 
 @contextmanager
-def running(recording: FxRecording) -> Iterator[FxRunningGraph]:
+def running(recording: FxRecording) -> "Iterator[FxRunningGraph]":
     """A context in which calls are made that run as one graph."""
     with torch.inference_mode(False), recording.recording(), torch.set_grad_enabled(True):
         yield FxRunningGraph(recording)
