@@ -116,8 +116,26 @@ def emit_composite(
     next_id = renumber(kept, first=2)
     body.name = f"{name}.impl.1"
 
-    guarded = guard_products and any(map(_has_wide_product, kept))
-    wrapper = _wrapper(name, version, attributes, body, types, next_id, guarded)
+    written = {
+        "composite.attributes": dictionary(attributes),
+        "composite.name": name,
+        "composite.version": str(version),
+    }
+    wrapper = calling(
+        name,
+        types,
+        next_id,
+        opcode="call",
+        called_computation_ids=[body.id],
+        is_composite=True,
+        frontend_attributes={"map": [{"key": k, "value": text} for k, text in written.items()]},
+    )
+    if guard_products and any(map(_has_wide_product, kept)):
+        call = wrapper.root_id
+        wrapper.root_id = call + 1
+        wrapper.instructions.add(
+            name="o.1", opcode="opt-barrier", id=call + 1, operand_ids=[call], shape=types.result
+        )
     return CompositeHlo(as_module(wrapper, kept), _result_types(types.result))
 
 
@@ -159,14 +177,10 @@ def _take_operands(
             )
         else:
             by_number[number].parameter_number = position
-    ordered = _parameters(body)
+    items = (item for item in body.instructions if item.opcode == "parameter")
+    ordered = sorted(items, key=lambda item: item.parameter_number)
     body.program_shape.ClearField("parameters")
     body.program_shape.parameters.extend(instruction.shape for instruction in ordered)
-
-
-def _parameters(computation: Any) -> list[Any]:
-    items = [item for item in computation.instructions if item.opcode == "parameter"]
-    return sorted(items, key=lambda item: item.parameter_number)
 
 
 def _has_wide_product(computation: Any) -> bool:
@@ -176,39 +190,6 @@ def _has_wide_product(computation: Any) -> bool:
         item.opcode == "dot" and types[item.id] == wide and types[item.operand_ids[0]] == narrow
         for item in computation.instructions
     )
-
-
-def _wrapper(
-    name: str,
-    version: int,
-    attributes: Mapping[str, str | None],
-    body: Any,
-    types: Any,
-    next_id: int,
-    guarded: bool,
-) -> Any:
-    """A computation that only calls `body` as a composite."""
-    called = [body.id]
-    wrapper = calling(
-        name, types, next_id, opcode="call", called_computation_ids=called, is_composite=True
-    )
-    call = wrapper.instructions[-1]
-    for key, value in (
-        ("composite.attributes", dictionary(attributes)),
-        ("composite.name", name),
-        ("composite.version", str(version)),
-    ):
-        call.frontend_attributes.map.add(key=key, value=value)
-    if guarded:
-        barrier = wrapper.instructions.add(
-            name="o.1",
-            opcode="opt-barrier",
-            id=call.id + 1,
-            operand_ids=[call.id],
-            shape=types.result,
-        )
-        wrapper.root_id = barrier.id
-    return wrapper
 
 
 def _tensor_type(shape: Any) -> TensorType:

@@ -154,13 +154,11 @@ def _message_classes() -> dict[str, Any]:
 
 
 _CLASSES = _message_classes()
-Layout: Any = _CLASSES["Layout"]
 Shape: Any = _CLASSES["Shape"]
 Literal: Any = _CLASSES["Literal"]
 Instruction: Any = _CLASSES["Instruction"]
 Computation: Any = _CLASSES["Computation"]
 SliceDimensions: Any = _CLASSES["SliceDimensions"]
-Sharding: Any = _CLASSES["Sharding"]
 ProgramShape: Any = _CLASSES["ProgramShape"]
 Module: Any = _CLASSES["Module"]
 

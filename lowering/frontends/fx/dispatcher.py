@@ -53,10 +53,7 @@ class FxDispatching:
                 return capture.stock(overload, arguments, keywords)
 
             return recorded
-        kernel: Callable[..., Any] = torch.library.get_kernel(
-            operator.qualified, dispatch_key
-        ).call_boxed
-        return kernel
+        return torch.library.get_kernel(operator.qualified, dispatch_key).call_boxed
 
     def decomposes(self, operator: Operator) -> bool:
         return False
