@@ -280,7 +280,8 @@ def lower_composite(
             raise LoweringError(f"{entry.location}: {entry.qualified}: {error}") from error
         # The stock lowering may fail on placeholders, because it falls back to the CPU or rejects
         # an argument. On the real call it then runs, or reports the error, itself.
-        reason = str(error) if declined else f"the stock lowering failed: {_first_line(error)}"
+        first_line = str(error).strip().partition("\n")[0] or type(error).__name__
+        reason = str(error) if declined else f"the stock lowering failed: {first_line}"
         if name != entry.composite_name:
             reason = f"its backward: {reason}"
         fallback = statistics.fallback(reason, written_operands(operands), of_platform=not declined)
@@ -320,11 +321,6 @@ def _meta_results(spec: CallSpec, frontend: Frontend) -> tuple[TensorType | None
         return tuple(None if r is None else frontend.tensors.type_of(r) for r in results)
     except UnsupportedCallError:  # no results that the frontend can have
         return None
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 def _written(types: Sequence[TensorType | None]) -> str:

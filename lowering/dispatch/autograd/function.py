@@ -131,7 +131,8 @@ class CompositeFunction:
                 return spec.otherwise(self.otherwise)  # a call on another device
             return self._stock(spec, self._unusable(spec))
         needs_grad = _needed(operands)
-        fixed = all(t is None or _has_fixed_shape(t) for t in operands)
+        sizes = [size for t in operands if t is not None for size in t.shape]
+        fixed = all(type(size) is int for size in sizes)
         # When the graph runs, the autocast under which it was traced is off.
         autocast = definition.frontend.tracing.autocast_dtype()
         operator = self.operator if autocast is None else None
@@ -328,7 +329,3 @@ def _needed(operands: Operands) -> tuple[bool, ...] | None:
 def _is_traced(tensor: torch.Tensor) -> bool:
     """Return whether a tensor is a plain one, or represents one while torch.compile traces."""
     return type(tensor) in PLAIN or torch_internals.stands_for_a_tensor(tensor)
-
-
-def _has_fixed_shape(tensor: torch.Tensor) -> bool:
-    return all(type(size) is int for size in tensor.shape)
