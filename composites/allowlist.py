@@ -15,8 +15,6 @@ An entry that is removed takes those along that fuse its calls, unless an item n
 Without a version, each entry is meant in its highest one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Set
 
 from composites.errors import AllowlistError

@@ -7,8 +7,6 @@ attribute `composite.attributes` of an HLO call (xla/hlo/translate/hlo_to_mhlo i
 torch_xla 2.9).
 """
 
-from __future__ import annotations
-
 import math
 import re
 import struct
@@ -194,7 +192,7 @@ class AttributeType:
     constants: tuple[type, ...] = ()
     """Types of the Python constants that it can hold. For a list, these are the types of its
     items."""
-    item: AttributeType | None = None
+    item: "AttributeType | None" = None
     """The type of an array's items."""
 
     @property

@@ -1,7 +1,5 @@
 """Commands that run a module of ours in another process of Python, and how processes ended."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -11,8 +11,6 @@ code, to a word for each entry.
 An item with a name wins over one without, and a later item wins over an earlier one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from composites.allowlist import resolve

@@ -5,8 +5,6 @@ safetensors. The numbers and literal fields come from xla/xla_data.proto (`Primi
 `LiteralProto`). The names and formats of floats come from MLIR and ml_dtypes.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

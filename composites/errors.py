@@ -1,8 +1,6 @@
 """The exceptions of the project, apart from those for StableHLO files
 (lowering.stablehlo.errors)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Lists that were read, from YAML, JSON or arrays, as values that nobody changes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -7,8 +7,6 @@
 | `FILE.py:function` | on the command line only: the file is run as a module |
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import inspect

@@ -4,8 +4,6 @@ Results of a graph get the memory of its arguments in the order in which they we
 order decides whether a parameter stays where it is, or is copied; the frontend knows which is best.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

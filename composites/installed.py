@@ -1,7 +1,5 @@
 """Versions of packages that are installed, and of those that they need."""
 
-from __future__ import annotations
-
 # Modules that are slow to import are imported where they are used: `composites --help` imports this
 # module.
 

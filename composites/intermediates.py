@@ -6,8 +6,6 @@ entry therefore lists intermediate values that its forward returns for its backw
 `jax.ad_checkpoint.checkpoint_name` and a policy do in JAX.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

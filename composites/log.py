@@ -1,7 +1,5 @@
 """Messages of the project on stderr, as XLA_COMPOSITE_LOG asks for them."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 

@@ -6,8 +6,6 @@ two threads parse at once it fails with `SystemError: AST constructor recursion 
 therefore parses in one thread at a time.
 """
 
-from __future__ import annotations
-
 import ast
 import threading
 

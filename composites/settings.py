@@ -11,8 +11,6 @@
 | `XLA_COMPOSITE_CHECK_EVERY` | a number of calls | `100` |
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Iterator, Mapping

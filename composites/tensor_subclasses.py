@@ -5,8 +5,6 @@ within them, under the names of their attributes: `weight.qdata`, `weight.scale`
 imported here, so that values of inputs are read without it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

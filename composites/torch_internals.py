@@ -5,8 +5,6 @@ Names that start with an underscore can change between releases. Each one is wra
 function that states its purpose, so that adapting to a new PyTorch release means changing one file.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 import threading

@@ -3,8 +3,6 @@
 They are lines outside of torch, JAX, Python's standard library and this project.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import traceback

@@ -6,8 +6,6 @@ time, and an interrupt waits until it is complete. `lowering.requests` says what
 together have on.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import warnings
@@ -27,7 +25,6 @@ from composites.errors import (
 from composites.registry import model
 from composites.registry.catalog import Catalog, load_catalog
 from composites.registry.model import STOCK, Composite, for_target, without_target
-from composites.registry.operators import find_operator
 from composites.settings import ALLOWLIST, DECOMPOSITION, warn_of_late_allowlist
 from lowering.dispatch.computations import Computations
 from lowering.dispatch.dynamo.calls import CompiledCalls
@@ -390,7 +387,7 @@ def _backend() -> Backend:
     compiled_calls = CompiledCalls()
     kernels = compiled_calls.implement(frontend.dispatching)
     if frontend.dynamic_sizes is not None:
-        frontend.dynamic_sizes.before_each(_off_where_sizes_vary)
+        frontend.dynamic_sizes(_off_where_sizes_vary)
     return Backend(frontend, compiled_calls, (*kernels, *frontend.own_operators()))
 
 
@@ -412,7 +409,7 @@ def _off_where_sizes_vary() -> None:
 def _computations(entries: tuple[Composite, ...], words: Words, exporting: bool) -> Computations:
     """The computations that were lowered while these entries were on, with these decompositions.
     Decompositions can contain other composites, so they depend on the whole set."""
-    return Computations()
+    return Computations(dict)
 
 
 def _install(
@@ -426,7 +423,8 @@ def _install(
 def composite_function(entry: Composite, catalog: Catalog) -> Kernel:
     """The composite of an entry with `adapt`, as a function with its decomposition's signature."""
     made = backend()
-    return install.composite_function(entry, catalog, made.frontend, made.compiled_calls)
+    registries = install.registries_of(catalog)
+    return install.Installer(registries, made.frontend, made.compiled_calls).as_function(entry)
 
 
 @contextmanager
@@ -449,7 +447,7 @@ def installed(
     installation = Installation()
     try:
         counted = Statistics() if counted is None else counted
-        _install_from(catalog, installation, entries, Computations(), counted, words)
+        _install_from(catalog, installation, entries, Computations(dict), counted, words)
         yield
     finally:
         installation.remove()
@@ -463,18 +461,14 @@ def _install_from(
     counted: Statistics,
     words: Words,
 ) -> None:
-    caught = {e.op for e in entries if e.op is not None}
-    caught |= {name for e in entries for name, _ in e.rewrites if "::" in name}
-    operators = {name: find_operator(name) for name in caught}
     made = backend()
-    install.install(
-        installation,
-        entries,
-        operators,
-        catalog,
+    install.Installer(
+        install.registries_of(catalog),
         made.frontend,
         made.compiled_calls,
+        entries,
         computations,
         counted,
         {entry.identity: kernels for entry, kernels in chosen_alternatives(entries, words)},
-    )
+        installation.overrides,
+    ).install()

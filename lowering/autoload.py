@@ -7,8 +7,6 @@ Otherwise the composites are turned on once torch_xla has registered its kernels
 hook therefore waits for the last module that torch_xla imports.
 """
 
-from __future__ import annotations
-
 import atexit
 import sys
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Gradients that are accumulated in f32, for the training of narrow parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

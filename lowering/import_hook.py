@@ -1,7 +1,5 @@
 """Running an action as soon as a module is imported, without importing it."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.abc
 import importlib.machinery

@@ -11,8 +11,6 @@ Only the innermost block can be interrupted. After its first interrupt, further 
 `deferred` has ended.
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

@@ -4,8 +4,6 @@
 a program, so nothing is computed, and the text does not depend on the process.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -182,7 +180,6 @@ def recorded(frontend: Frontend, example: Callee, leaves: int | None) -> Module:
     none of them has one, the module is the call's alone.
     """
     recording = frontend.recording
-    assert recording is not None
     with _recording(recording, differentiable=leaves != 0):
         placed = _Placed(frontend, leaves)
         results = _tensors(example.run(placed))

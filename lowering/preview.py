@@ -3,8 +3,6 @@
 `composites show` prints it. The calls are those of `lowering.sample_calls`, as in locks.
 """
 
-from __future__ import annotations
-
 import warnings
 
 from composites.registry.catalog import Catalog

@@ -5,8 +5,6 @@ or they are guessed: tensors of one small shape, and defaults or plain values fo
 counts only if PyTorch on the CPU accepts it. The same entry has the same calls in every process.
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@
 returns the problems that `enable`, and the first call, would report.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack

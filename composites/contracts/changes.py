@@ -6,8 +6,6 @@ the older one computes what every call of the newer one means. Where this is not
 must be raised.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum

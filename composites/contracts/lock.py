@@ -3,8 +3,6 @@
 The same contracts give the same text. A damaged file is one `LockError`.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """The contents of a lock, as frozen values."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 

@@ -5,8 +5,6 @@ of other registries to these entries. The functions that alternatives name are n
 somebody chooses one, because JAX takes a second to import and need not be installed.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Vendor registries come before the built-in registry, and the files of XLA_COMPOS
 before installed packages. A vendor entry shadows a built-in entry of the same name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache

@@ -7,8 +7,6 @@ registry file cannot run code through a condition. Length, depth and numbers hav
 Python's own parser and compiler fail on large expressions.
 """
 
-from __future__ import annotations
-
 import ast
 import warnings
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """The contracts of a registry, as far as the file and PyTorch's schemas tell."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from composites.attribute_types import SEGMENT_SIZES

@@ -5,8 +5,6 @@ of them have lines for their keys. Parts of the text are replaced where PyYAML s
 part with comments inside stays as it is.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections.abc import Sequence

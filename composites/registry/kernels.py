@@ -1,7 +1,5 @@
 """The kernels that registry files list. Nothing here imports torch, and no kernel is imported."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Only `composites check` asks. Whoever installs a file need not have the registri
 or has other versions of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 

@@ -4,8 +4,6 @@ Nothing here imports torch or the functions that kernels name. An operator's sig
 hand, so operands that an entry does not list are found from the functions later.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ StableHLO. A key belongs to the name near it, before it if there is one, so that
 a reader, and no proof. An attribute of an entry counts as mentioned wherever its key is.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence

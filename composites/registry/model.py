@@ -1,7 +1,5 @@
 """The registry as frozen values. All later stages work with these."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -69,7 +67,7 @@ class When:
     """Expressions over the arguments that must all be true; see `conditions`."""
 
     @classmethod
-    def parse(cls, document: Mapping[str, Sequence[Any]]) -> When:
+    def parse(cls, document: Mapping[str, Sequence[Any]]) -> "When":
         """The conditions under `when` of a file, not yet checked."""
         values = {name: tuple(allowed) for name, allowed in document.items()}
         dtypes, ranks, where = (values.pop(key, ()) for key in ("dtypes", "rank", "where"))
@@ -106,7 +104,7 @@ class Decomposition:
     """`package.module:function`, or the name of the FFI target; None for the stock lowering."""
 
     @classmethod
-    def parse(cls, text: str) -> Decomposition:
+    def parse(cls, text: str) -> "Decomposition":
         if text == "native":
             return cls()
         if text.startswith("jax:"):

@@ -1,7 +1,5 @@
 """Requirements for a Python function to become a composite. This module does not need torch."""
 
-from __future__ import annotations
-
 import inspect
 import keyword
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 It is read for one version more, as `kernels`. `composites format` writes the new key.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lists of tensors among the operands of an entry, as far as annotations and schemas tell."""
 
-from __future__ import annotations
-
 from composites.registry.model import Composite
 from composites.registry.operators import Argument, Operator
 

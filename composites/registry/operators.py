@@ -1,7 +1,5 @@
 """PyTorch's operator schemas as frozen values, read with PyTorch's own schema parser."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache

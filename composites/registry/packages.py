@@ -4,8 +4,6 @@ A package whose registry cannot be found or read must not stop what has nothing 
 nothing is raised here: what is wrong becomes a value.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

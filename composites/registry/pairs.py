@@ -1,8 +1,6 @@
 """Forward and backward entries of one file: which entries belong together, and what is not written
 because it follows from this."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from composites.registry.document import CompositeDocument

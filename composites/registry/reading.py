@@ -1,8 +1,6 @@
 """Read the entries of a registry file: short forms and defaults are written out, and the structure
 of each entry is checked."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A registry as a reference page: the operands, attributes and results of each composite."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from composites.registry.model import (

@@ -1,7 +1,5 @@
 """The functions that yield samples of entries and of decompositions to choose."""
 
-from __future__ import annotations
-
 from composites.functions import has_function
 from composites.registry.model import Composite, Kernel
 

@@ -1,7 +1,5 @@
 """Values that a backward may take besides gradients: the names of `saves` and `intermediates`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

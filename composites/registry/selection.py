@@ -7,8 +7,6 @@ makes a `Call` of it, which is all that conditions see, and asks the kernels of 
 after the other. Nothing here imports torch.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@
 names of arguments, and mappings for those that need more than a name.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Python functions described like operators, so that the same code handles both."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 import typing

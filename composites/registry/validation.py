@@ -5,8 +5,6 @@ All problems of a file are collected before an error is raised. A file with a pr
 all.
 """
 
-from __future__ import annotations
-
 import keyword
 import re
 from collections.abc import Iterator, Mapping, Sequence

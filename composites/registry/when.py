@@ -3,8 +3,6 @@
 `validation` checks those of entries, and `alternatives` those of decompositions to choose.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

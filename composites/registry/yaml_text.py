@@ -6,8 +6,6 @@ registry does not need them, and a few nested ones expand to gigabytes. Size and
 because PyYAML takes up to a second for 100 kB, and a Python frame for each level.
 """
 
-from __future__ import annotations
-
 import pathlib
 from dataclasses import dataclass, field
 from typing import Any

@@ -17,8 +17,6 @@
 `output` prints the tables of all commands.
 """
 
-from __future__ import annotations
-
 import sys
 
 

@@ -1,7 +1,5 @@
 """The application with all commands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Annotated

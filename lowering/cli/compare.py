@@ -1,7 +1,5 @@
 """`composites compare`: kernels against the decompositions in a StableHLO file, without torch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any

@@ -3,8 +3,6 @@
 It is made of an entry and the catalog that the entry is part of. Nothing is printed here.
 """
 
-from __future__ import annotations
-
 import inspect
 import shlex
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """`composites diagnose`: a program on a device and on a reference, composite by composite."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ What may end or hang a process is done in a process of its own, which takes the 
 of users take, and tells of each one before and after it.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import os

@@ -4,8 +4,6 @@ for a mistake in the arguments.
 What stops nothing is `warning: …` on stderr.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager

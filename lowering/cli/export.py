@@ -1,7 +1,5 @@
 """`composites export`: write a module's inference or training step to files."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any

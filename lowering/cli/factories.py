@@ -1,8 +1,6 @@
 """Factories for `composites export` and `suggest`: functions that return a module and its example
 arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """The listing of `composites list`: the entries of a catalog as data, and as a table."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 """Output of commands on stdout: JSON, and tables, which are fitted to a terminal, and whole where
 another program reads them."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Annotated

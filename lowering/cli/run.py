@@ -1,7 +1,5 @@
 """`composites run`: run a script and show the composites in its graphs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """JSON Schemas of the JSON that commands write, for `composites schema COMMAND`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any

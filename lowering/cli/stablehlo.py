@@ -3,8 +3,6 @@
 Another process reads the file first, which a damaged file may crash.
 """
 
-from __future__ import annotations
-
 import inspect as signatures
 import sys
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ The script runs in its own process, and the frontend writes its graphs to files.
 needs no change.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile
@@ -21,7 +19,7 @@ from composites.child_processes import run_to_end
 from composites.settings import STATS
 from lowering.cli.output import numbers, texts
 from lowering.frontends import jax_dumps
-from lowering.frontends.chosen import dumping_to, read_dump
+from lowering.frontends.torch_xla.dumps import dumping_to, read_dump
 from lowering.stablehlo import Module, Report, inspect
 from lowering.stablehlo.inspection.table import readable_value
 from lowering.stats.data import Checks, Stats, read_stats

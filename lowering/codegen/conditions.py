@@ -4,8 +4,6 @@ A call that is lowered evaluates them one after the other (`lowering.dispatch.ca
 all of them in one function.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Hooks in memory: modules made from generated source, whose lines appear in tracebacks."""
 
-from __future__ import annotations
-
 import inspect
 import linecache
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Paths such as `self.weight`: what an entry reads from an object among a call's arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from composites.errors import UnusableFunctionError, did_you_mean

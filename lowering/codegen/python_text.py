@@ -1,7 +1,5 @@
 """Constants and signatures as Python source."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -5,8 +5,6 @@ only as names that a pattern and PyTorch's schema have checked. Targets of decom
 conditions and attributes do not appear at all.
 """
 
-from __future__ import annotations
-
 import keyword
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The code of functions, as their files have it. No module is imported or executed for this."""
 
-from __future__ import annotations
-
 import dis
 import importlib.util
 import inspect

@@ -5,8 +5,6 @@ count, because they are the same everywhere. Data does not count either: what an
 compared by nobody, and entries read it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import FunctionType
 from typing import Any

@@ -1,7 +1,5 @@
 """Functions that this project has replaced, and what they were."""
 
-from __future__ import annotations
-
 from typing import Any
 
 PATCH = "_composites_patch"

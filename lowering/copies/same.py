@@ -4,8 +4,6 @@ Both functions are loaded: their names mean what their modules and classes have 
 may have replaced a function or a helper of it.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import dis

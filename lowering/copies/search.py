@@ -1,7 +1,5 @@
 """Looking for copies in the modules of packages."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Nothing here runs for a call whose computation is in the cache.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -163,7 +161,6 @@ def lower_alternative(
     Raises:
         LoweringError: it failed, or draws random numbers.
         UnsupportedCallError: it leaves the call to another decomposition.
-        MissingPackageError: jax is not installed.
     """
     if changed.decomposition.kind == "jax":
         return lower_function(changed, frontend, function, operands)

@@ -5,8 +5,6 @@ key are lowered. The result is a kernel for all calls with this key, so the hot 
 dictionary lookup and one insertion into the graph.
 """
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -24,6 +22,7 @@ from composites.errors import (
     UnsupportedCallError,
     VaryingAttributeError,
 )
+from composites.functions import find_function
 from composites.intermediates import handled
 from composites.registry import model
 from composites.registry.model import Composite
@@ -37,7 +36,7 @@ from lowering.dispatch.alternatives import (
 )
 from lowering.dispatch.call import CallForm, CallSpec
 from lowering.dispatch.computations import TRANSIENT, NotNowError, computed, remember
-from lowering.dispatch.decomposition import Decomposer
+from lowering.dispatch.decomposition import lower_function, require_tensors
 from lowering.dispatch.operand_lists import ungrouped
 from lowering.dispatch.statistics import EntryStatistics, Fallback, written_operands
 from lowering.emission.types import TensorType
@@ -53,14 +52,16 @@ class EntryLowering:
 
     form: CallForm
     frontend: Frontend
-    decomposer: Decomposer
-    alternatives: Alternatives
+    stock: Kernel
+    """The stock kernel, at the dispatch key where the operator is caught."""
     otherwise: Kernel
     """Takes the calls that the entry does not claim."""
     computations: dict[Hashable, Any]
     """A computation, or a Fallback, by the key of a call. Other lowerings of the entry may have
     made them."""
     statistics: EntryStatistics
+    chosen: tuple[model.Kernel, ...] = ()
+    """The alternatives that may take calls."""
     kernels: dict[Hashable, Kernel] = field(default_factory=dict)
     """Functions of a call's tensors by its key, which insert the computation into the graph or fall
     back. Operands come first, in the composite's order."""
@@ -69,6 +70,10 @@ class EntryLowering:
     @property
     def entry(self) -> Composite:
         return self.form.entry
+
+    @property
+    def alternatives(self) -> Alternatives:
+        return Alternatives(self.entry, self.chosen, self.statistics)
 
     def lower(self, spec: CallSpec) -> Kernel:
         """The kernel for calls with a new key; see `kernels`.
@@ -159,10 +164,10 @@ class EntryLowering:
             )
         return lowered.handle
 
-    def _lowered(self, spec: CallSpec, alternative: model.Kernel | None) -> Lowered | Fallback:
+    def _lowered(self, spec: CallSpec, alternative: model.Kernel | None) -> "Lowered | Fallback":
         """The composite with an alternative, or with the entry's own decomposition."""
         entry, frontend = self.entry, self.frontend
-        decompose = partial(self.decomposer.lower, spec)
+        decompose = partial(self._decomposed, spec)
         if alternative is not None:
             as_stock = has_stock_bits(entry, alternative)
             assert alternative.forward is not None
@@ -181,6 +186,22 @@ class EntryLowering:
             decompose,
             None if entry.decomposition.kind == "native" else partial(self._check, entry, spec),
         )
+
+    def _decomposed(self, spec: CallSpec) -> TracedFunction:
+        """The entry's own decomposition of a call; see `lower_function`."""
+        entry, decomposition, operator = self.entry, self.entry.decomposition, self.form.operator
+        target = decomposition.target
+        function = self.stock if target is None else find_function(target)
+
+        def results(*values: Any) -> Any:
+            returned = spec.call(function, *values)
+            if decomposition.kind == "torch":
+                require_tensors(returned if isinstance(returned, list | tuple) else (returned,))
+            return entry.exposed(returned)
+
+        # A stock kernel above PyTorch's decompositions dispatches again.
+        whole = target is not None or operator.implicit_autograd
+        return lower_function(entry, self.frontend, results, spec.operands, whole_dispatch=whole)
 
     def _fallback(self, reason: str, spec: CallSpec) -> Fallback:
         return self.statistics.fallback(reason, written_operands(spec.operands))
@@ -259,7 +280,8 @@ def lower_composite(
             raise LoweringError(f"{entry.location}: {entry.qualified}: {error}") from error
         # The stock lowering may fail on placeholders, because it falls back to the CPU or rejects
         # an argument. On the real call it then runs, or reports the error, itself.
-        reason = str(error) if declined else f"the stock lowering failed: {_first_line(error)}"
+        first_line = str(error).strip().partition("\n")[0] or type(error).__name__
+        reason = str(error) if declined else f"the stock lowering failed: {first_line}"
         if name != entry.composite_name:
             reason = f"its backward: {reason}"
         fallback = statistics.fallback(reason, written_operands(operands), of_platform=not declined)
@@ -284,30 +306,6 @@ def lower_composite(
     return Lowered(composite.handle, decomposition.draws, composite.results, written)
 
 
-def make_lowering(
-    form: CallForm,
-    frontend: Frontend,
-    stock: Kernel,
-    otherwise: Kernel,
-    computations: dict[Hashable, Any],
-    statistics: EntryStatistics,
-    chosen: tuple[model.Kernel, ...] = (),
-) -> EntryLowering:
-    """The lowering of an entry, with the computations that it has already made.
-
-    Args:
-        stock: the stock kernel, at the dispatch key where the operator is caught.
-        otherwise: takes the calls that the entry does not claim.
-        chosen: the alternatives that may take its calls.
-    """
-    decomposer = Decomposer(form.entry, frontend, stock, form.operator.implicit_autograd)
-    alternatives = Alternatives(form.entry, chosen, statistics)
-    statistics.caches["backend"] = computations
-    return EntryLowering(
-        form, frontend, decomposer, alternatives, otherwise, computations, statistics
-    )
-
-
 def _meta_results(spec: CallSpec, frontend: Frontend) -> tuple[TensorType | None, ...] | None:
     """The operator's result types for a call, from its meta kernel; None if this fails.
 
@@ -323,11 +321,6 @@ def _meta_results(spec: CallSpec, frontend: Frontend) -> tuple[TensorType | None
         return tuple(None if r is None else frontend.tensors.type_of(r) for r in results)
     except UnsupportedCallError:  # no results that the frontend can have
         return None
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 def _written(types: Sequence[TensorType | None]) -> str:

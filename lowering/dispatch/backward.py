@@ -4,8 +4,6 @@ PyTorch's autograd (`lowering.dispatch.autograd`) and JAX programs (`lowering.ja
 composites of it. Values are tensors or arrays here, as those of the decomposition.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

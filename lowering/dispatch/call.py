@@ -4,8 +4,6 @@ Hooks make a `CallSpec`, and every step of a lowering reads it: whether the entr
 the attributes of its composite, and the decomposition, which is called with other tensors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -192,7 +190,7 @@ class CallSpec(NamedTuple):
         """True if no operand is a list."""
         return not any(isinstance(operand, list | tuple) for operand in self.operands)
 
-    def flat(self) -> CallSpec:
+    def flat(self) -> "CallSpec":
         """The same call, with each tensor of a list as an operand."""
         if self.is_flat:
             return self
@@ -204,7 +202,7 @@ class CallSpec(NamedTuple):
         names = self.form.entry.operands
         return names if self.groups is None else operand_names(names, self.groups)
 
-    def kept(self) -> CallSpec:
+    def kept(self) -> "CallSpec":
         """The call without its tensors, to be kept longer than it runs."""
         arguments, others = self.arguments, self.form.other_tensors
         if others:

@@ -1,9 +1,7 @@
 """The cache of computations that entries have lowered."""
 
-from __future__ import annotations
-
+from collections import defaultdict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -16,16 +14,9 @@ MAX_COMPUTATIONS = 1024
 more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Computations:
-    """The computations that the entries of one installation have lowered. They can be installed
-    again."""
-
-    _kept: dict[Hashable, dict[Hashable, Any]] = field(default_factory=dict)
-
-    def of(self, *owner: Hashable) -> dict[Hashable, Any]:
-        """The cache of one owner, from the key of a call to its computation."""
-        return self._kept.setdefault(owner, {})
+Computations = defaultdict[Hashable, dict[Hashable, Any]]
+"""The computations that the entries of one installation have lowered, by owner and the key of a
+call. They can be installed again."""
 
 
 def remember(computations: dict[Hashable, Any], key: Hashable, computation: Any) -> None:

@@ -1,9 +1,6 @@
 """An entry's decomposition, traced: the stock lowering, a PyTorch function or a JAX function."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,7 +8,6 @@ import torch
 from composites.errors import (
     InvalidCallError,
     LoweringError,
-    MissingPackageError,
     UnsupportedCallError,
 )
 from composites.functions import find_function
@@ -23,43 +19,9 @@ from lowering.dispatch.guarded_self import UnlistedReadError
 from lowering.frontends.protocols import (
     Frontend,
     GraphRunError,
-    Kernel,
     TracedFunction,
     WrittenOperandError,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Decomposer:
-    """Lowers the decomposition of one entry for given operands."""
-
-    entry: Composite
-    frontend: Frontend
-    stock: Kernel
-    """The stock kernel, at the dispatch key where the entry's operator is caught."""
-    stock_dispatches: bool
-    """True if the stock kernel is above PyTorch's decompositions and dispatches again."""
-
-    def lower(self, spec: CallSpec) -> TracedFunction:
-        """Trace the decomposition of a call.
-
-        Raises:
-            LoweringError: the entry's own function failed. Errors of the stock lowering are not
-                wrapped.
-            UnsupportedCallError: the entry's own function leaves the call to the stock lowering.
-            InvalidCallError: the entry's own function rejects the call.
-        """
-        entry, target = self.entry, self.entry.decomposition.target
-        function = self.stock if target is None else find_function(target)
-
-        def results(*values: Any) -> Any:
-            returned = spec.call(function, *values)
-            if entry.decomposition.kind == "torch":
-                require_tensors(returned if isinstance(returned, list | tuple) else (returned,))
-            return entry.exposed(returned)
-
-        whole = target is not None or self.stock_dispatches
-        return lower_function(entry, self.frontend, results, spec.operands, whole_dispatch=whole)
 
 
 def jax_function(entry: Composite, spec: CallSpec) -> Callable[..., Any]:
@@ -70,18 +32,10 @@ def jax_function(entry: Composite, spec: CallSpec) -> Callable[..., Any]:
 
 
 def jax_frontend() -> Any:
-    """`lowering.frontends.jax`.
+    """`lowering.frontends.jax.functions`, which imports JAX."""
+    from lowering.frontends.jax import functions
 
-    Raises:
-        MissingPackageError: jax is not installed.
-    """
-    try:
-        from lowering.frontends import jax
-    except ModuleNotFoundError as error:
-        raise MissingPackageError(
-            f"a jax: decomposition needs jax ({error}); pip install jax"
-        ) from error
-    return jax
+    return functions
 
 
 def keeps_stock_bits(entry: Composite) -> bool:
@@ -112,13 +66,11 @@ def lower_function(
     Raises:
         LoweringError: the entry's own function failed. Errors of the stock lowering are not
             wrapped.
-        MissingPackageError: jax is not installed, and the decomposition is written in it.
+        UnsupportedCallError: the entry's own function leaves the call to the stock lowering.
+        InvalidCallError: the entry's own function rejects the call.
     """
-    is_jax = entry.decomposition.kind == "jax"
-    if is_jax:
-        jax_frontend()
     try:
-        if is_jax:
+        if entry.decomposition.kind == "jax":
             types = [None if t is None else frontend.tensors.type_of(t) for t in operands]
             with interrupts.allowed():
                 return frontend.tracing.trace_arrays(function, types)

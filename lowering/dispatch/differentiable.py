@@ -1,7 +1,5 @@
 """A call of a composite as autograd sees it, either live or in a compiled graph."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

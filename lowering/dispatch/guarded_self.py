@@ -5,13 +5,10 @@ attributes such as `self.eps`. If the body read anything else from `self`, the c
 wrong for other objects. Such a read is therefore an error, which says what to list.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 from collections import UserDict
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from types import MemberDescriptorType
 from typing import Any
 
@@ -47,8 +44,7 @@ def guarded_self(original: Any, listed: Collection[str], tensors: Mapping[str, A
         return _class_guard(original, tuple(listed), tensors)
     made = copy.copy(original)
     own = object.__getattribute__(original, "__dict__") if hasattr(original, "__dict__") else {}
-    held = _Held(dict(own))
-    guarded = _guarded_class(type(original), tuple(listed), tensors, held)
+    guarded = _guarded_class(type(original), tuple(listed), tensors, dict(own))
     object.__setattr__(made, "__class__", guarded)
     if not hasattr(original, "__dict__"):  # a class with `__slots__`, or a named tuple
         return made
@@ -65,32 +61,30 @@ def guarded_self(original: Any, listed: Collection[str], tensors: Mapping[str, A
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """The attributes that an object holds itself, and not its class."""
+def _is_held(name: str, before: Mapping[str, Any], now: Mapping[str, Any], in_class: Any) -> bool:
+    """Return whether an object held an attribute before the body, and still has the same.
 
-    attributes: Mapping[str, Any]
-
-    def holds(self, name: str, now: Mapping[str, Any], in_class: Any) -> bool:
-        """Return whether the object held an attribute before the body, and still has the same.
-
-        Args:
-            now: the object's `__dict__`.
-            in_class: what its class has under this name; None if nothing.
-        """
-        if isinstance(in_class, MemberDescriptorType):
-            return True
-        if any(name in self.attributes.get(registry, ()) for registry in _REGISTRIES):
-            return True
-        return name in self.attributes and now.get(name) is self.attributes[name]
+    Args:
+        before, now: the object's `__dict__`.
+        in_class: what its class has under this name; None if nothing.
+    """
+    if isinstance(in_class, MemberDescriptorType):
+        return True
+    if any(name in before.get(registry, ()) for registry in _REGISTRIES):
+        return True
+    return name in before and now.get(name) is before[name]
 
 
 def _guarded_class(
-    original: type[Any], listed: tuple[str, ...], tensors: Mapping[str, Any], held: _Held
+    original: type[Any],
+    listed: tuple[str, ...],
+    tensors: Mapping[str, Any],
+    before: Mapping[str, Any],
 ) -> type[Any]:
     def check(self: Any, name: str) -> None:
         in_class = getattr(original, name, None)
-        if name[0] != "_" or (name not in _MACHINERY and held.holds(name, own(self), in_class)):
+        is_held = name not in _MACHINERY and _is_held(name, before, own(self), in_class)
+        if name[0] != "_" or is_held:
             _check_read("self", name, listed, in_class)
 
     def read(self: Any, name: str) -> Any:

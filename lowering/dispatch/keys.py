@@ -1,7 +1,5 @@
 """Hashable keys for arguments without a schema: what a call's composite depends on."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import torch
@@ -9,15 +7,8 @@ import torch
 from composites import torch_internals
 from composites.attribute_types import key_of
 
-
-class _Unknown:
-    """The key of a value that no composite can depend on."""
-
-    def __repr__(self) -> str:
-        return "UNKNOWN"
-
-
-UNKNOWN: Final = _Unknown()
+UNKNOWN: Final = object()
+"""The key of a value that no composite can depend on."""
 
 VALUES = (int, float, str, torch.dtype, type(None))
 """Types of the values that a composite can depend on, alone or in lists. A bool is an int."""

@@ -4,8 +4,6 @@ A hook gets lists, the composite takes their tensors in order, and its decomposi
 again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -7,8 +7,6 @@ function says which variables it reads, and so does the code of the functions th
 they belong to the same package or to no installed one.
 """
 
-from __future__ import annotations
-
 import dis
 import functools
 import inspect
@@ -131,7 +129,7 @@ class _Path:
     steps: tuple[tuple[bool, Any], ...] = ()
     """For each step whether it is an attribute, and its name or key."""
 
-    def then(self, is_attribute: bool, name: Any) -> _Path:
+    def then(self, is_attribute: bool, name: Any) -> "_Path":
         return _Path(self.root, self.kind, (*self.steps, (is_attribute, name)))
 
     def __str__(self) -> str:
@@ -162,13 +160,13 @@ class Reads:
         """
         return self._current(owner).key
 
-    def _current(self, owner: type | None) -> _Known:
+    def _current(self, owner: type | None) -> "_Known":
         known = self._known.get(owner)
         if known is None or not known.holds():
             known = self._known[owner] = self._read(owner)
         return known
 
-    def _read(self, owner: type | None) -> _Known:
+    def _read(self, owner: type | None) -> "_Known":
         walk = _Walk(self._function, owner, functions_only=self._functions_only)
         sources = tuple(walk.sources.values())
         changing = Unreadable("which it changes")

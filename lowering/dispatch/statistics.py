@@ -3,8 +3,6 @@
 Counts of calls that several threads make at once are approximate.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Iterable, Mapping, Sized

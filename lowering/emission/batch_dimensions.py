@@ -12,8 +12,6 @@ both operands of every such product on each device. Without the merge it gathers
 The numbers that are multiplied and added are the same, and so is their order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any

@@ -1,7 +1,5 @@
 """XlaBuilder's requirements for a module that is inserted into a graph."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -20,6 +18,40 @@ def insertable(module: Any) -> bytes:
     module.id = module.entry_computation_id = entry.id
     module.name = module.entry_computation_name = entry.name
     written: bytes = module.SerializeToString(deterministic=True)
+    return written
+
+
+def calling(name: str, types: Any, first: int = 2, **root: Any) -> Any:
+    """A computation (protobuf) of one instruction, which takes all parameters.
+
+    Args:
+        types: its program shape.
+        first: the id of its first parameter; no other instruction has this id or the next ones.
+        root: fields of the instruction.
+    """
+    made = hlo_proto.Computation(name=f"{name}.1", id=1, program_shape=types)
+    for place, shape in enumerate(types.parameters):
+        made.instructions.add(
+            name="p.1", opcode="parameter", id=first + place, parameter_number=place, shape=shape
+        )
+    made.root_id = first + len(types.parameters)
+    operands = range(first, made.root_id)
+    made.instructions.add(
+        name="c.1", id=made.root_id, operand_ids=operands, shape=types.result, **root
+    )
+    return made
+
+
+def as_module(entry: Any, others: Iterable[Any] = ()) -> bytes:
+    """A serialized module with this entry computation, and others that it may call."""
+    written: bytes = hlo_proto.Module(
+        name=entry.name,
+        entry_computation_name=entry.name,
+        entry_computation_id=entry.id,
+        id=entry.id,
+        host_program_shape=entry.program_shape,
+        computations=[*others, entry],
+    ).SerializeToString(deterministic=True)
     return written
 
 

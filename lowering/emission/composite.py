@@ -10,8 +10,6 @@ Instructions that XLA would simplify away, dead ones, computations without calle
 are dropped, and so are fields that XLA does not need, see `compact`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +18,18 @@ from composites.attribute_types import dictionary
 from lowering.emission import hlo_proto
 from lowering.emission.batch_dimensions import separate_batch_dimensions
 from lowering.emission.batch_norms import expand_batch_norms
-from lowering.emission.builder import compact, drop_defaults, renumber, signature
+from lowering.emission.builder import (
+    as_module,
+    calling,
+    compact,
+    drop_defaults,
+    renumber,
+    signature,
+)
 from lowering.emission.duplicates import share_equal
 from lowering.emission.inlining import inline_calls
 from lowering.emission.numbers import put_numbers
-from lowering.emission.simplify import drop_dead, simplify
+from lowering.emission.simplify import drop_dead, reachable, simplify
 from lowering.emission.sums import merge_sums
 from lowering.emission.transposes import fold_transposes
 from lowering.emission.types import DecompositionHlo, TensorType
@@ -50,10 +55,9 @@ def emit_composite(
     decomposition: DecompositionHlo,
     *,
     guard_products: bool = False,
-    separate_batches: bool = False,
     keep_roundings: bool = False,
     is_shared: bool = False,
-    is_copied: bool = True,
+    is_partitioned: bool = False,
 ) -> CompositeHlo:
     """Wrap a decomposition.
 
@@ -66,13 +70,14 @@ def emit_composite(
         guard_products: put an optimization barrier after a composite that contains a product from
             bf16 to f32. XLA:CPU (jaxlib 0.7.1 to 0.12.0, torch_xla 2.9) rejects such a product if
             it fuses a transpose of the result into it. It does not do this across a barrier.
-        separate_batches: write products over merged batch dimensions with the dimensions apart, for
-            a partitioner. XLA fuses the two in other ways, so that last bits can differ.
         keep_roundings: see `separate_batch_dimensions`.
         is_shared: several devices share the graph. Batch norms are written as sums and elementwise
             operations, sums over the same dimensions as one, and products read no transposes.
-        is_copied: the graph holds a copy of the module for every call, so it is simplified here. A
-            recorded graph is simplified as a whole, in `lowering.hlo`.
+        is_partitioned: a partitioner may divide the graph among devices, each use of a value in its
+            own way. Products over merged batch dimensions are written with the dimensions apart for
+            it; XLA fuses the two in other ways, so that last bits can differ. Equal values stay.
+            Otherwise the graph runs, and holds a copy of the module for every call, so that it is
+            simplified here. A recorded graph is simplified as a whole, in `lowering.hlo`.
 
     Raises:
         ForeignParameterError: a parameter of the decomposition is not an operand.
@@ -82,10 +87,12 @@ def emit_composite(
     body = hlo_proto.entry_of(source)
 
     inline_calls(body, by_id)
-    sums = expand_batch_norms(body, 1 + max(by_id)) if is_shared else []
+    norms = expand_batch_norms(body, 1 + max(by_id)) if is_shared else []
+    by_id |= {computation.id: computation for computation in norms}
     if is_shared:
-        merge_sums(body, by_id | {computation.id: computation for computation in sums})
-    if separate_batches:
+        inline_calls(body, by_id)
+        merge_sums(body, by_id)
+    if is_partitioned:
         separate_batch_dimensions(body, keep_roundings=keep_roundings)
     if is_shared:
         fold_transposes(body)
@@ -93,33 +100,43 @@ def emit_composite(
     _return_results(body)
     seed = () if decomposition.seed is None else (decomposition.seed,)
     _take_operands(body, operands, (*decomposition.parameters, *seed))
-    known = [*sums, *source.computations]  # in XLA's order, callers come last
+    known = [*norms, *source.computations]  # in XLA's order, callers come last
     types = signature(body)
     for computation in known:
         compact(computation)
-    if is_copied:
+    if is_partitioned:
+        drop_dead(body)
+    else:
         for computation in known:
             drop_defaults(computation)
         share_equal(known)
         simplify(body)
-    else:
-        drop_dead(body)
-    reachable = _reachable(body.id, {c.id: c for c in known})
-    kept = [c for c in known if c.id in reachable]
+    reached = reachable(body.id, {c.id: c for c in known})
+    kept = [c for c in known if c.id in reached]
     next_id = renumber(kept, first=2)
     body.name = f"{name}.impl.1"
 
-    guarded = guard_products and any(map(_has_wide_product, kept))
-    wrapper = _wrapper(name, version, attributes, body, types, next_id, guarded)
-    module = hlo_proto.Module(
-        name=wrapper.name,
-        entry_computation_name=wrapper.name,
-        entry_computation_id=wrapper.id,
-        id=wrapper.id,
-        host_program_shape=types,
-        computations=[*kept, wrapper],
+    written = {
+        "composite.attributes": dictionary(attributes),
+        "composite.name": name,
+        "composite.version": str(version),
+    }
+    wrapper = calling(
+        name,
+        types,
+        next_id,
+        opcode="call",
+        called_computation_ids=[body.id],
+        is_composite=True,
+        frontend_attributes={"map": [{"key": k, "value": text} for k, text in written.items()]},
     )
-    return CompositeHlo(module.SerializeToString(deterministic=True), _result_types(types.result))
+    if guard_products and any(map(_has_wide_product, kept)):
+        call = wrapper.root_id
+        wrapper.root_id = call + 1
+        wrapper.instructions.add(
+            name="o.1", opcode="opt-barrier", id=call + 1, operand_ids=[call], shape=types.result
+        )
+    return CompositeHlo(as_module(wrapper, kept), _result_types(types.result))
 
 
 def _instruction(computation: Any, instruction_id: int) -> Any:
@@ -160,26 +177,10 @@ def _take_operands(
             )
         else:
             by_number[number].parameter_number = position
-    ordered = _parameters(body)
+    items = (item for item in body.instructions if item.opcode == "parameter")
+    ordered = sorted(items, key=lambda item: item.parameter_number)
     body.program_shape.ClearField("parameters")
     body.program_shape.parameters.extend(instruction.shape for instruction in ordered)
-
-
-def _parameters(computation: Any) -> list[Any]:
-    items = [item for item in computation.instructions if item.opcode == "parameter"]
-    return sorted(items, key=lambda item: item.parameter_number)
-
-
-def _reachable(entry_id: int, by_id: Mapping[int, Any]) -> set[int]:
-    reached: set[int] = set()
-    pending = [entry_id]
-    while pending:
-        computation_id = pending.pop()
-        if computation_id not in reached:
-            reached.add(computation_id)
-            for instruction in by_id[computation_id].instructions:
-                pending.extend(instruction.called_computation_ids)
-    return reached
 
 
 def _has_wide_product(computation: Any) -> bool:
@@ -189,50 +190,6 @@ def _has_wide_product(computation: Any) -> bool:
         item.opcode == "dot" and types[item.id] == wide and types[item.operand_ids[0]] == narrow
         for item in computation.instructions
     )
-
-
-def _wrapper(
-    name: str,
-    version: int,
-    attributes: Mapping[str, str | None],
-    body: Any,
-    types: Any,
-    next_id: int,
-    guarded: bool,
-) -> Any:
-    """A computation that only calls `body` as a composite."""
-    wrapper = hlo_proto.Computation(name=f"{name}.1", id=1, program_shape=types)
-    for parameter in _parameters(body):
-        copied = wrapper.instructions.add()
-        copied.CopyFrom(parameter)
-        copied.id = next_id
-        next_id += 1
-    call = wrapper.instructions.add(
-        name="c.1",
-        opcode="call",
-        id=next_id,
-        operand_ids=[parameter.id for parameter in wrapper.instructions],
-        called_computation_ids=[body.id],
-        shape=types.result,
-        is_composite=True,
-    )
-    for key, value in (
-        ("composite.attributes", dictionary(attributes)),
-        ("composite.name", name),
-        ("composite.version", str(version)),
-    ):
-        call.frontend_attributes.map.add(key=key, value=value)
-    wrapper.root_id = call.id
-    if guarded:
-        barrier = wrapper.instructions.add(
-            name="o.1",
-            opcode="opt-barrier",
-            id=next_id + 1,
-            operand_ids=[call.id],
-            shape=types.result,
-        )
-        wrapper.root_id = barrier.id
-    return wrapper
 
 
 def _tensor_type(shape: Any) -> TensorType:

@@ -1,7 +1,5 @@
 """The operands that the results of a decomposition depend on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Each reduction, sort or scatter of a decomposition brings a computation of its o
 add two numbers or find the larger one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ messages are in a separate descriptor pool, so they do not conflict with the cop
 and libtpu. They also need no code generated for one protobuf version.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -156,13 +154,11 @@ def _message_classes() -> dict[str, Any]:
 
 
 _CLASSES = _message_classes()
-Layout: Any = _CLASSES["Layout"]
 Shape: Any = _CLASSES["Shape"]
 Literal: Any = _CLASSES["Literal"]
 Instruction: Any = _CLASSES["Instruction"]
 Computation: Any = _CLASSES["Computation"]
 SliceDimensions: Any = _CLASSES["SliceDimensions"]
-Sharding: Any = _CLASSES["Sharding"]
 ProgramShape: Any = _CLASSES["ProgramShape"]
 Module: Any = _CLASSES["Module"]
 
@@ -179,6 +175,19 @@ def entry_of(module: Any) -> Any:
     """The entry computation of a module. JAX's modules do not name it; there it is the last one."""
     number = module.entry_computation_id or module.computations[-1].id
     return next(computation for computation in module.computations if computation.id == number)
+
+
+def number_computations(module: Any, first: int) -> None:
+    """Give the computations of a module (protobuf), in place, the ids from `first` on."""
+    entry = entry_of(module)
+    ids = {computation.id: first + n for n, computation in enumerate(module.computations)}
+    for computation in module.computations:
+        computation.id = ids[computation.id]
+        computation.name = f"{stem(computation.name)}.{computation.id}"
+        for instruction in computation.instructions:
+            called = instruction.called_computation_ids
+            called[:] = [ids[number] for number in called]
+    module.entry_computation_id = entry.id
 
 
 VALUE_FIELDS = {type_.name: type_.literal for type_ in TABLE if type_.literal is not None}

@@ -5,8 +5,6 @@ decomposition, this has no use and makes the text harder to read. Calls that are
 nested composites.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -5,13 +5,12 @@ holds a reference instead, a custom call that names the module. For an export, a
 costs no more than any other instruction.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lowering.emission import hlo_proto
+from lowering.emission.builder import as_module, calling
 
 _PREFIX = "composites.module."
 
@@ -28,37 +27,15 @@ def is_reference(instruction: Any) -> bool:
 
 def reference(module: bytes) -> bytes:
     """A module with the same signature as `module` that contains only a reference to it."""
-    referred = hlo_proto.Module.FromString(module)
-    entry = hlo_proto.entry_of(referred)
-    computation = hlo_proto.Computation(name="reference.1", id=1, program_shape=entry.program_shape)
-    parameters = [item for item in entry.instructions if item.opcode == "parameter"]
-    parameters.sort(key=lambda item: item.parameter_number)
-    for place, parameter in enumerate(parameters):
-        computation.instructions.add(
-            name="p.1",
-            opcode="parameter",
-            id=2 + place,
-            parameter_number=place,
-            shape=parameter.shape,
+    entry = hlo_proto.entry_of(hlo_proto.Module.FromString(module))
+    return as_module(
+        calling(
+            "reference",
+            entry.program_shape,
+            opcode="custom-call",
+            custom_call_target=name_of(module),
         )
-    computation.root_id = 2 + len(parameters)
-    computation.instructions.add(
-        name="r.1",
-        opcode="custom-call",
-        id=computation.root_id,
-        operand_ids=range(2, computation.root_id),
-        custom_call_target=name_of(module),
-        shape=entry.program_shape.result,
     )
-    written: bytes = hlo_proto.Module(
-        name=computation.name,
-        entry_computation_name=computation.name,
-        entry_computation_id=computation.id,
-        id=computation.id,
-        host_program_shape=computation.program_shape,
-        computations=[computation],
-    ).SerializeToString(deterministic=True)
-    return written
 
 
 def link(graph: Any, modules: Mapping[str, bytes]) -> list[Any]:
@@ -126,15 +103,9 @@ class _Linker:
     def _entry_of(self, name: str) -> int:
         if name not in self._entries:
             module = hlo_proto.Module.FromString(self.modules[name])
-            ids = {c.id: self.next_id + n for n, c in enumerate(module.computations)}
-            self.next_id += len(ids)
-            self._entries[name] = ids[hlo_proto.entry_of(module).id]
-            for computation in module.computations:
-                computation.id = ids[computation.id]
-                computation.name = f"{hlo_proto.stem(computation.name)}.{computation.id}"
-                for instruction in computation.instructions:
-                    called = instruction.called_computation_ids
-                    called[:] = [ids[i] for i in called]
+            hlo_proto.number_computations(module, self.next_id)
+            self.next_id += len(module.computations)
+            self._entries[name] = module.entry_computation_id
             self.add(module.computations)
         return self._entries[name]
 

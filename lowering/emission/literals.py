@@ -1,7 +1,5 @@
 """Constants of HLO as numpy arrays, for constant folding that keeps every bit."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Python numbers in a decomposition: constants, which may be hidden from XLA and LLVM."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

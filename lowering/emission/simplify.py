@@ -11,11 +11,8 @@ XLA removes all this, but a graph holds a copy of the decomposition for every ca
 and simplifies each of them. The rules keep every bit of the results.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
-from itertools import accumulate, compress
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 from lowering.emission import hlo_proto, literals
 from lowering.emission.literals import Values
@@ -34,7 +31,6 @@ _PURE = """
     tuple xor
 """
 PURE = frozenset(_PURE.split())
-_PARAMETER = "parameter"
 
 
 def simplify(computation: Any) -> None:
@@ -44,16 +40,9 @@ def simplify(computation: Any) -> None:
     In computations with dimensions that vary, with shardings, or in which an instruction waits for
     another one that it does not read, nothing is simplified.
     """
-    if not all(map(_is_plain, computation.instructions)):
-        drop_dead(computation)
-        return
-    body = Body.of(computation, {})
-    computation.ClearField("instructions")
-    for place, instruction in enumerate(body.instructions):
-        instruction.id = 1 + place
-        instruction.operand_ids[:] = [1 + operand for operand in body.operands[place]]
-    computation.instructions.extend(body.instructions)
-    computation.root_id = 1 + body.root
+    if all(map(_is_plain, computation.instructions)):
+        Body().rewrite(computation)
+    drop_dead(computation)
 
 
 def _is_plain(instruction: Any) -> bool:
@@ -64,11 +53,19 @@ def _is_plain(instruction: Any) -> bool:
     )
 
 
-def drop_dead(computation: Any) -> None:
-    """Remove, in place, the instructions that the root does not reach, but no parameters."""
+def _is_parameter(opcode: str) -> bool:
+    return opcode == "parameter"
+
+
+def drop_dead(computation: Any, stays: Callable[[str], bool] = _is_parameter) -> None:
+    """Remove, in place, the instructions that the root does not reach.
+
+    Args:
+        stays: whether instructions of an opcode stay, with what they read. Parameters have to.
+    """
     by_id = {instruction.id: instruction for instruction in computation.instructions}
-    live = {item.id for item in computation.instructions if item.opcode == _PARAMETER}
-    pending = [computation.root_id]
+    live: set[int] = set()
+    pending = [computation.root_id, *(n for n, item in by_id.items() if stays(item.opcode))]
     while pending:
         instruction = by_id[pending.pop()]
         if instruction.id not in live:
@@ -78,6 +75,19 @@ def drop_dead(computation: Any) -> None:
     kept = [instruction for instruction in computation.instructions if instruction.id in live]
     computation.ClearField("instructions")
     computation.instructions.extend(kept)
+
+
+def reachable(entry_id: int, by_id: Mapping[int, Any]) -> set[int]:
+    """The ids of a computation and of all that it calls."""
+    reached: set[int] = set()
+    pending = [entry_id]
+    while pending:
+        computation_id = pending.pop()
+        if computation_id not in reached:
+            reached.add(computation_id)
+            for instruction in by_id[computation_id].instructions:
+                pending.extend(instruction.called_computation_ids)
+    return reached
 
 
 class Body:
@@ -91,15 +101,11 @@ class Body:
     """Opcodes of which equal instructions become one. A broadcast that several fusions read has a
     buffer of its own on XLA:CPU."""
 
-    def __init__(self, computation_id: int, called: Mapping[int, Self]) -> None:
-        self.computation_id = computation_id
+    def __init__(self) -> None:
         self.instructions: list[Any] = []
         self.opcodes: list[str] = []
-        self.serialized: list[bytes] = []
         self.operands: list[list[int]] = []
         """The positions of each instruction's operands. The messages hold no operands."""
-        self.root = -1
-        self.called = called
         self._places: dict[tuple[bytes | int, ...], int] = {}
         self._scalars: dict[int, int] = {}
         """For a value that is filled with one number: the position of that scalar constant."""
@@ -107,10 +113,8 @@ class Body:
         self._values: dict[int, Values] = {}
         """The values of constants, and of tensors that are filled with a constant."""
 
-    @classmethod
-    def of(cls, computation: Any, called: Mapping[int, Self]) -> Self:
-        """Simplify a computation, whose messages are taken over; `called` are those it calls."""
-        body = cls(computation.id, called)
+    def rewrite(self, computation: Any) -> None:
+        """Simplify a computation, in place. What nothing reads any more stays."""
         places: dict[int, int] = {}
         for instruction in computation.instructions:
             instruction_id = instruction.id
@@ -119,10 +123,13 @@ class Body:
             instruction.ClearField("metadata")
             instruction.ClearField("id")
             instruction.ClearField("operand_ids")
-            places[instruction_id] = body.place(instruction, instruction.opcode, operands)
-        body.root = places[computation.root_id]
-        body._drop_dead()
-        return body
+            places[instruction_id] = self.place(instruction, instruction.opcode, operands)
+        computation.ClearField("instructions")
+        for place, instruction in enumerate(self.instructions):
+            instruction.id = 1 + place
+            instruction.operand_ids[:] = [1 + operand for operand in self.operands[place]]
+        computation.instructions.extend(self.instructions)
+        computation.root_id = 1 + places[computation.root_id]
 
     def place(self, instruction: Any, opcode: str, operands: list[int]) -> int:
         """The place of an instruction's value: a new one, or one that holds the value already."""
@@ -130,7 +137,7 @@ class Body:
         place = None if rule is None else rule(self, instruction, operands)
         return self.append(instruction, opcode, operands) if place is None else place
 
-    def rule(self, instruction: Any, opcode: str) -> Rule | None:
+    def rule(self, instruction: Any, opcode: str) -> "Rule | None":
         """The rule that may make an instruction unnecessary."""
         is_narrow = instruction.shape.element_type in hlo_proto.NARROW_FLOATS
         return (_NARROW_RULES if is_narrow else RULES).get(opcode)
@@ -138,14 +145,13 @@ class Body:
     def append(self, instruction: Any, opcode: str, operands: list[int]) -> int:
         """Put an instruction at the end, unless there is an equal one."""
         place = len(self.instructions)
-        serialized = instruction.SerializeToString()
         if opcode in self.shared:
-            first = self._places.setdefault((serialized, *operands), place)
+            key = (instruction.SerializeToString(), *operands)
+            first = self._places.setdefault(key, place)
             if first != place:
                 return first
         self.instructions.append(instruction)
         self.opcodes.append(opcode)
-        self.serialized.append(serialized)
         self.operands.append(operands)
         return place
 
@@ -184,29 +190,6 @@ class Body:
         """Return whether a value is filled with this zero or one."""
         values = self._values.get(operand)
         return values is not None and literals.is_number(values, number)
-
-    def stays(self, opcode: str) -> bool:
-        """Return whether an instruction that nothing reads stays. Parameters are the signature."""
-        return opcode == _PARAMETER
-
-    def _drop_dead(self) -> None:
-        """Remove what the root does not reach."""
-        count = len(self.instructions)
-        live = [False] * count
-        live[self.root] = True
-        for place in range(count - 1, -1, -1):
-            if live[place] or self.stays(self.opcodes[place]):
-                live[place] = True
-                for operand in self.operands[place]:
-                    live[operand] = True
-        places = list(accumulate(live, initial=0))
-        self.root = places[self.root]
-        self.instructions = list(compress(self.instructions, live))
-        self.opcodes = list(compress(self.opcodes, live))
-        self.serialized = list(compress(self.serialized, live))
-        self.operands = [
-            [places[o] for o in operands] for operands in compress(self.operands, live)
-        ]
 
     # ---- rules: the place of the value where there is a shorter way to it, or None ----
 

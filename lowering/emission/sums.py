@@ -11,9 +11,8 @@ as many of them, and joining them would make XLA:CPU (torch_xla 2.9) write both 
 two tensors of the logits' size, which double the memory of the loss.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
+from graphlib import TopologicalSorter
 from typing import Any
 
 from lowering.emission import hlo_proto
@@ -38,7 +37,8 @@ def merge_sums(body: Any, computations: Mapping[int, Any]) -> None:
     for group in groups:
         free = _merge(group, by_id, free)
     body.ClearField("instructions")
-    body.instructions.extend(_in_order([*by_id.values()], body.root_id))
+    reads = {n: (*item.operand_ids, *item.control_predecessor_ids) for n, item in by_id.items()}
+    body.instructions.extend(by_id[number] for number in TopologicalSorter(reads).static_order())
 
 
 def _groups(
@@ -145,22 +145,3 @@ def _merge(group: list[Any], by_id: dict[int, Any], free: int) -> int:
             opcode="reshape", id=item.id, operand_ids=[part.id], shape=item.shape
         )
     return free
-
-
-def _in_order(items: list[Any], root: int) -> list[Any]:
-    """The instructions that the root needs, and all parameters, operands before their users."""
-    by_id = {item.id: item for item in items}
-    placed: dict[int, Any] = {}
-    pending = [root, *(item.id for item in items if item.opcode == "parameter")]
-    while pending:
-        number = pending[-1]
-        item = by_id[number]
-        missing = [
-            one for one in (*item.operand_ids, *item.control_predecessor_ids) if one not in placed
-        ]
-        if number in placed or not missing:
-            pending.pop()
-            placed.setdefault(number, item)
-        else:
-            pending += missing
-    return list(placed.values())

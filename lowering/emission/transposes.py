@@ -8,8 +8,6 @@ gradient needs both, where it computes a product again: that of a linear layer i
 of its weight, and the gradient of the input with the weight itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The inputs and outputs of emission: types of tensors, and decompositions as HLO."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -46,7 +44,7 @@ class DecompositionHlo:
         read = parameters_read(self.module)
         return tuple(number in read for number in self.parameters)
 
-    def without_last(self, count: int) -> DecompositionHlo | None:
+    def without_last(self, count: int) -> "DecompositionHlo | None":
         """See `lowering.frontends.protocols.TracedFunction`. A parameter that an instruction has as
         an operand cannot be left out."""
         kept = len(self.parameters) - count

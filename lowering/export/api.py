@@ -8,8 +8,6 @@
 Nothing is executed and no weight is copied, because placeholders have shapes but no data.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,7 +33,6 @@ from lowering.export.request import (
     target_of,
 )
 from lowering.export.shardings import Form
-from lowering.export.tracing import recording_of
 from lowering.export.varying_sizes import record_for_sizes
 from lowering.frontends import chosen
 from lowering.stablehlo import (
@@ -247,7 +244,7 @@ def _with_source(
     """The refusal of such an operation in the same module, recorded again with locations. Where
     that is not possible, it is the same refusal."""
     try:
-        with recording_of(request.frontend).located():
+        with request.frontend.recording.located():
             run_passes(record(request, located=True).module, passes)
     except RefusedOperationError as first:
         for refusal in (first, *first.others):

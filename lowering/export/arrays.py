@@ -1,7 +1,5 @@
 """Values of a program's inputs: tensors of torch, arrays of numpy or jax, as numpy has them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

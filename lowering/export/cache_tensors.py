@@ -1,7 +1,5 @@
 """The tensors of a cache of keys and values, as buffers of the model that is recorded with it."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

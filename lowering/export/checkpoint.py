@@ -6,8 +6,6 @@
 | `training.safetensors` | the rest, under the names of inputs: `state:0.weight.exp_avg`, `rng_seed`, and buffers that the `state_dict` leaves out |
 """  # noqa: E501
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """jax's cache of compiled programs on disk, in a folder of the caller's."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ input  arg:0  ("batch", "seq", 768)
 output out:0  ("batch*seq", 768)
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

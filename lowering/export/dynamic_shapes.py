@@ -4,8 +4,6 @@ dynamic_shapes={"x": {0: Dim("batch", max=64)}}
     =>  the dimension batch, and calls with batch = 5, 3, 7
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Inputs to run a saved program with: given ones, those of its folder, and made ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

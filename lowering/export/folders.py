@@ -1,7 +1,5 @@
 """Folders of programs and checkpoints. All that fails is a ProgramError."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path

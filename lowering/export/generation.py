@@ -8,8 +8,6 @@ On disk they are a folder:
 | `prefill/`, `decode/` | a program each; see `program` |
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -125,7 +123,7 @@ class GenerationPrograms:
     @classmethod
     def load(
         cls, folder: str | os.PathLike[str], *, limits: Limits | None = None
-    ) -> GenerationPrograms:
+    ) -> "GenerationPrograms":
         """Read what `save` wrote. The arguments are those of `Program.load`.
 
         Raises:

@@ -6,8 +6,6 @@ a model, and a prompt and a length as `generate` takes them
        tokens alone, and returns the logits of the last one
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -6,8 +6,6 @@ alternative takes it where its conditions hold for the operands of the forward, 
 same calls forward and backward. What lies between the two is part of the composite's contract.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 from collections.abc import Callable, Mapping, Sequence

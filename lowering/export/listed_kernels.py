@@ -1,7 +1,5 @@
 """The kernels that registries list, as candidates for the calls of a program."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path

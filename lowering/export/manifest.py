@@ -1,7 +1,5 @@
 """manifest.json: what the inputs and outputs of a program are, checked against its `@main`."""
 
-from __future__ import annotations
-
 import binascii
 import hashlib
 import json

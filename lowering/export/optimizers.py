@@ -1,7 +1,5 @@
 """Optimizers as exported programs have them: made from placeholders, and stepped once."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

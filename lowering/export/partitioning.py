@@ -3,8 +3,6 @@
 XLA's partitioner divides the program, and jax's runtime runs it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -121,7 +119,7 @@ class DividedProgram:
         inputs: tuple[Value, ...],
         outputs: tuple[Value, ...],
         mesh: Any,
-    ) -> DividedProgram:
+    ) -> "DividedProgram":
         """Prepare a module for a mesh.
 
         Args:

@@ -10,8 +10,6 @@ On disk a program is a folder:
 | `weights.safetensors` | values of inputs, where they were asked for |
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections import Counter
@@ -79,7 +77,7 @@ class Program:
         """The number of calls of each composite, by name."""
         return composite_count(self.module)
 
-    def at(self, **sizes: int) -> Program:
+    def at(self, **sizes: int) -> "Program":
         """The program at one size of each of its `dimensions`, with its composites.
 
         Args:
@@ -199,7 +197,7 @@ class Program:
         kernels: Kernels = "auto",
         *,
         ignored: Mapping[str, Collection[str]] | None = None,
-    ) -> ProgramWithKernels:
+    ) -> "ProgramWithKernels":
         """The program with kernels in place, for a platform that this machine need not have. JAX
         functions become the decompositions of composites, and targets of the typed FFI take the
         place of their calls. `compile(platform, kernels=None)` on a machine that has the platform
@@ -293,7 +291,7 @@ class Program:
         return {**files, manifest.NAME: written.text.encode()}
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], *, limits: Limits | None = None) -> Program:
+    def load(cls, folder: str | os.PathLike[str], *, limits: Limits | None = None) -> "Program":
         """Read a program from a folder.
 
         Args:
@@ -349,7 +347,7 @@ class Program:
                 f" program.at({sizes}).{method}()"
             )
 
-    def _at_sizes_of(self, arrays: Sequence[Any]) -> Program:
+    def _at_sizes_of(self, arrays: Sequence[Any]) -> "Program":
         """The program at the sizes that these inputs have."""
         inputs = [(value.name, value.shape) for value in self.inputs]
         sizes = sizes_of(self.dimensions, inputs, [tuple(each.shape) for each in arrays])

@@ -6,8 +6,6 @@ an `ExportRequest`
     -> `Recorded`: clean, with the shardings of inputs and outputs
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +25,6 @@ from lowering.export.tracing import (
     graph_of,
     model_name,
     nothing_kept,
-    recording_of,
     trace_inference,
     trace_training,
 )
@@ -68,7 +65,7 @@ def record(request: ExportRequest, *, located: bool = False) -> Recorded:
     with nothing_kept(request.frontend, module):
         traced = _traced(request, module)
         request.progress("lowering to StableHLO")
-        lowered = traced.lower(recording_of(request.frontend), located=located)
+        lowered = traced.lower(request.frontend.recording, located=located)
     request.progress("cleaning")
     inputs, outputs = _sharded(
         lowered.inputs, _outputs(lowered), traced.marks, request.mesh, request.shardings

@@ -1,7 +1,5 @@
 """The arguments of one export, checked before anything is recorded."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args

@@ -11,8 +11,6 @@ last_tile_dim_replicate}` (HloSharding in xla/hlo/ir/hlo_sharding.h), which JAX 
 the newer one (Shardy) as `#sdy.sharding<@mesh, [{"model"}, {}]>`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -41,7 +39,7 @@ class DeviceMesh:
     """Names and sizes."""
 
     @classmethod
-    def of(cls, mesh: Any) -> DeviceMesh:
+    def of(cls, mesh: Any) -> "DeviceMesh":
         """A mesh from a mapping of names to sizes, a mesh of jax, or one of torch_xla.
 
         Raises:

@@ -1,7 +1,5 @@
 """The state of a step: parameters, buffers and optimizer state on the device."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

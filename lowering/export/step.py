@@ -5,8 +5,6 @@ module, with kernels in place of composites
     -> compiled once by jax, which donates the changing state
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,7 +72,7 @@ class _Roles:
     results: tuple[Value, ...]
 
     @classmethod
-    def of(cls, inputs: Sequence[Value], outputs: Sequence[Value]) -> _Roles:
+    def of(cls, inputs: Sequence[Value], outputs: Sequence[Value]) -> "_Roles":
         state = [value for value in inputs if is_state(value)]
         updated = {value.updates for value in outputs}
         changing = [value for value in state if value.name in updated]
@@ -270,7 +268,7 @@ class Step:
         donate: bool,
         mesh: Any,
         cache: str | os.PathLike[str] | None,
-    ) -> Step:
+    ) -> "Step":
         """Compile a program; see `Program.compile`."""
         jax = import_jax()
         roles = _Roles.of(inputs, outputs)

@@ -1,7 +1,5 @@
 """Running a module's step on placeholders, to find which tensors are inputs and outputs."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -354,7 +352,7 @@ class _Tracer:
         held = (buffers | self.arguments).items()
         written = dict(inner for name, tensor in held for inner in inner_tensors(name, tensor))
         inputs = [self.traced.inputs[name] for name in written]
-        unchanged = recording_of(self.frontend).unchanged(list(written.values()), inputs)
+        unchanged = self.frontend.recording.unchanged(list(written.values()), inputs)
         for (name, tensor), same in zip(written.items(), unchanged, strict=True):
             if not same:
                 self.output(name, tensor, updates=True)
@@ -420,7 +418,7 @@ def nothing_kept(frontend: Frontend, module: torch.nn.Module) -> Iterator[None]:
     """A context in which a module may be traced. At its end, attributes of the module and its
     submodules that hold traced tensors are what they were before, also lists and dictionaries. An
     error holds none either."""
-    recording = recording_of(frontend)
+    recording = frontend.recording
 
     def is_traced(value: Any) -> bool:
         leaves = pytree.tree_leaves(value)
@@ -455,17 +453,6 @@ def _restored(value: Any, content: Any) -> Any:
     return value
 
 
-def recording_of(frontend: Frontend) -> Recording:
-    """The frontend's part that records programs.
-
-    Raises:
-        ExportError: the frontend cannot record.
-    """
-    if frontend.recording is None:
-        raise ExportError("this frontend cannot export programs")
-    return frontend.recording
-
-
 @contextmanager
 def _recording(frontend: Frontend, shared: bool) -> Iterator[_Tracer]:
     """Run Python on placeholders, in the mode in which torch.export runs it.
@@ -473,7 +460,7 @@ def _recording(frontend: Frontend, shared: bool) -> Iterator[_Tracer]:
     Libraries such as transformers (for attention masks) skip checks of values while
     `torch.compiler.is_exporting()` is true.
     """
-    recording = recording_of(frontend)
+    recording = frontend.recording
     try:
         with torch_internals.exporting(), recording.recording(shared=shared):
             yield _Tracer(frontend)

@@ -4,8 +4,6 @@ dimensions -> symbols -> one recording, which is the program for all sizes of 2 
     -> where a size may be 1, compared with a recording of that
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -14,7 +12,6 @@ from lowering.export.dimensions import Dimension
 from lowering.export.dynamic_shapes import DynamicArguments
 from lowering.export.recording import Recorded, record
 from lowering.export.request import ExportRequest
-from lowering.export.tracing import recording_of
 from lowering.stablehlo import DynamicSizeError, Module, RunError, program_difference, refine
 from lowering.stablehlo.bindings import find_operations, string_value
 
@@ -30,7 +27,7 @@ def record_for_sizes(
     """
     dimensions = arguments.dimensions
     bounds = {d.name: (max(d.min, 2), d.max) for d in dimensions}
-    with recording_of(request.frontend).symbolic(bounds) as sizes:
+    with request.frontend.recording.symbolic(bounds) as sizes:
         program = _recorded(request, arguments, sizes)
     read = {size for value in program.inputs for size in value.shape}
     unknown = next((d.name for d in dimensions if d.name not in read), None)

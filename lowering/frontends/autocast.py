@@ -1,7 +1,5 @@
 """Autocast on one type of device, during tracing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

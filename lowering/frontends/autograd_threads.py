@@ -1,7 +1,5 @@
 """The threads in which autograd computes gradients while a program is recorded."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 
 import torch

@@ -6,8 +6,6 @@ dimensions), and copies the operations into the composite that a tensor of its o
 The composite would keep the value after the tensor has changed, and would have no gradient for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -16,23 +16,9 @@ from typing import TYPE_CHECKING
 
 from composites.errors import ExportError, MissingPackageError, installing
 from lowering.frontends import fx, torch_xla
-from lowering.frontends.torch_xla.dumps import DumpedGraph, dumping_to, read_dump
 
 if TYPE_CHECKING:  # torch passes through here, and must not pay for what the types need
     from lowering.frontends.protocols import Frontend
-
-__all__ = [
-    "NAMES",
-    "DumpedGraph",
-    "choosing",
-    "chosen",
-    "dumping_to",
-    "import_package",
-    "is_installed",
-    "make_frontend",
-    "package",
-    "read_dump",
-]
 
 _FRONTENDS: dict[str, ModuleType] = {"xla": torch_xla, "fx": fx}
 NAMES = tuple(_FRONTENDS)

@@ -1,7 +1,5 @@
 """Exceptions that a frontend raises while it traces or records: what cannot be part of a graph."""
 
-from __future__ import annotations
-
 MAX_CONSTANT_BYTES = 1 << 20
 """Maximum size of a tensor that is not an input. Larger constants would make the text
 unreadable."""

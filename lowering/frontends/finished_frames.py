@@ -5,8 +5,6 @@ Who keeps an error, as Python's prompt does, would keep these tensors for the ne
 its variables, as pytest does, would print them.
 """
 
-from __future__ import annotations
-
 import gc
 import traceback
 from collections.abc import Callable
@@ -45,17 +43,15 @@ def clear_frames(
 _CLEARED_PACKAGES = ("torch", "torch_xla", "composites", "lowering")
 
 
-def _is_cleared(function: FunctionType) -> bool:
-    return str(function.__module__).partition(".")[0] in _CLEARED_PACKAGES
-
-
 def _clear_enclosing(frame: FrameType, is_traced: Callable[[Any], bool]) -> None:
     """Drop traced tensors in variables of enclosing functions that the function of a frame reads.
 
     Variables of the user's functions stay: the user may call these functions again.
     """
     for function in gc.get_referents(frame):
-        if not isinstance(function, FunctionType) or not _is_cleared(function):
+        if not isinstance(function, FunctionType):
+            continue
+        if str(function.__module__).partition(".")[0] not in _CLEARED_PACKAGES:
             continue
         for cell in function.__closure__ or ():
             try:

@@ -1,7 +1,5 @@
 """Writing in place in whichever order: for tensors that no lazy graph gives memory to."""
 
-from __future__ import annotations
-
 from composites.in_place import InPlace
 
 

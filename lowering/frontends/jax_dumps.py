@@ -1,7 +1,5 @@
 """The programs that JAX compiles, as JAX writes them to files. Reading them imports no JAX."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Refusing functions that write to their operands, while they are traced."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

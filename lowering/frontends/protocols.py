@@ -1,10 +1,8 @@
 """The parts of a frontend, with one protocol for each part of the project that uses it.
 
-A `Frontend` consists of these parts. Dispatching, a graph and tracing are what composites need. A
-second frontend implements the others only if they apply to it.
+A `Frontend` consists of these parts. The last ones, which have a default there, are those of
+torch_xla's frontend alone.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,6 +11,7 @@ from typing import Any, Protocol
 
 from composites.in_place import InPlace
 from composites.registry.operators import Operator
+from composites.torch_internals import DispatchKeySet
 from lowering.emission.types import TensorType
 from lowering.stablehlo import Module
 
@@ -72,14 +71,17 @@ class Tensors(Protocol):
 # ---- dispatching: used when hooks are installed ----
 
 
-class StockKernel(Protocol):
-    """The kernel that runs while it is not overridden."""
+@dataclass(frozen=True, slots=True, eq=False)
+class StockKernel:
+    """The kernel that runs while it is not overridden. It can still be called after that."""
 
-    @property
-    def call_boxed(self) -> Kernel:
-        """Takes the dispatch keys of the call as its first argument."""
+    call_boxed: Kernel
+    """Takes the dispatch keys of the call as its first argument."""
+    keys: DispatchKeySet
+    """The dispatch keys of a plain tensor of the frontend, from this kernel's key downwards."""
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self.call_boxed(self.keys, *arguments, **keywords)
 
 
 class Override(Protocol):
@@ -105,7 +107,7 @@ class Dispatching(Protocol):
         """The key directly above the backend's, which a call reaches first in inference mode."""
 
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> StockKernel:
-        """The stock kernel. It can still be called after it was overridden."""
+        """The stock kernel."""
 
     def decomposes(self, operator: Operator) -> bool:
         """Return whether the frontend itself decomposes an operator above its backend kernels."""
@@ -123,16 +125,6 @@ class Dispatching(Protocol):
         """Return whether the stock kernel ends the process, where it should raise an exception."""
 
 
-class CompiledGraphs(Protocol):
-    """This project's own operators in the graphs of torch.compile."""
-
-    def define_operator(self, name: str, operator: Operator, meaning: Kernel) -> Kernel:
-        """Define an operator with the schema of `operator` that PyTorch does not decompose.
-
-        On every other backend it runs `meaning`.
-        """
-
-
 # ---- graphs: used by hooks ----
 
 
@@ -147,7 +139,7 @@ class TracedFunction(Protocol):
     def reads(self) -> Sequence[bool]:
         """For each operand that is present, whether a result depends on its value."""
 
-    def without_last(self, count: int) -> TracedFunction | None:
+    def without_last(self, count: int) -> "TracedFunction | None":
         """The same function without its last operands, on which no result depends. None if it has
         to be traced again for this."""
 
@@ -272,7 +264,7 @@ class RandomNumbers(Protocol):
     def advance(self, draws: int) -> None:
         """Advance the generator as this number of random operators would."""
 
-    def random_state(self, seed: Seed | None) -> AbstractContextManager[None]:
+    def random_state(self, seed: Seed | None) -> AbstractContextManager[object]:
         """A context in which random operators draw from the given state; None changes nothing."""
 
 
@@ -369,13 +361,6 @@ class RunningGraph(Protocol):
         """One of the tensors that `run` was given, on the CPU."""
 
 
-class Running(Protocol):
-    """Running calls in this process."""
-
-    def graph(self) -> AbstractContextManager[RunningGraph]:
-        """A context in which calls are made that run as one graph."""
-
-
 # ---- labels: used by `composites suggest` ----
 
 
@@ -399,13 +384,6 @@ class Labels(Protocol):
         """The innermost label of the call that an HLO instruction comes from, if it had one."""
 
 
-class DynamicSizes(Protocol):
-    """Tensors whose sizes vary in the graph, which computations cannot have."""
-
-    def before_each(self, call: Callable[[], None]) -> None:
-        """Call a function before a size of a tensor becomes one that varies."""
-
-
 @dataclass(frozen=True, slots=True)
 class Frontend:
     """The parts of a frontend."""
@@ -414,19 +392,20 @@ class Frontend:
     dispatching: Dispatching
     graph: Graph
     tracing: Tracing
+    random_numbers: RandomNumbers
+    recording: Recording
+    running: Callable[[], AbstractContextManager[RunningGraph]]
+    """A context in which calls are made that run as one graph."""
     write: Callable[[InPlace], None]
     """Gives tensors new values in place."""
     own_operators: Callable[[], Sequence[Override]] = tuple
     """Registers kernels of this project's own operators, for as long as the result is kept."""
-    compiled_graphs: CompiledGraphs | None = None
-    """None: torch.compile does not keep composites in its graphs."""
-    random_numbers: RandomNumbers | None = None
-    """None: no decomposition that is traced draws random numbers."""
-    recording: Recording | None = None
-    """None: programs cannot be exported."""
-    running: Running | None = None
-    """None: entries cannot be verified."""
+    define_operator: Callable[[str, Operator, Kernel], Kernel] | None = None
+    """Defines an operator of this project, by name, with the schema of another one, that PyTorch
+    does not decompose, for the graphs of torch.compile. On other backends it runs the function.
+    None: torch.compile does not keep composites in its graphs."""
     labels: Labels | None = None
     """None: it cannot be said which call an instruction comes from."""
-    dynamic_sizes: DynamicSizes | None = None
-    """None: no size varies."""
+    dynamic_sizes: Callable[[Callable[[], None]], None] | None = None
+    """Calls a function before a size of a tensor becomes one that varies, which computations cannot
+    have. None: no size varies."""

@@ -4,8 +4,6 @@ Source: `LazyGraphExecutor::DeviceContextArena::GetRngSeed` of torch 2.9
 (torch/csrc/lazy/core/lazy_graph_executor.cpp).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 MULTIPLIER = 214013

@@ -6,11 +6,9 @@ Otherwise the operator gets one kernel that stays, and calls whichever kernel is
 own lock makes changing that safe. It goes with the next change that a thread makes alone.
 """
 
-from __future__ import annotations
-
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,18 +20,6 @@ from lowering.frontends.protocols import Dispatching, Kernel
 
 OPERATOR_NAMESPACE = "composites"
 """Namespace of this project's own operators."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StockKernel:
-    """A kernel that can be called after it was overridden."""
-
-    call_boxed: Callable[..., Any]
-    keys: DispatchKeySet
-    """The dispatch keys of a plain tensor of the frontend, from this kernel's key downwards."""
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        return self.call_boxed(self.keys, *arguments, **keywords)
 
 
 def keys_from(dispatching: Dispatching, dispatch_key: str) -> DispatchKeySet:
@@ -58,14 +44,14 @@ class Place:
     """The kernel that runs when no kernel of this project is current."""
     overload: Any = None
     """The `torch.ops` overload of the operator; None for one of this project's own operators."""
-    kernels: list[Override] = field(default_factory=list)
+    kernels: "list[Override]" = field(default_factory=list)
     """The last one is current."""
     standing: torch.library.Library | None = None
     """Holds the kernel that stays."""
     outdated: list[torch.library.Library] = field(default_factory=list)
     """Libraries that could not be removed yet. Their kernels are not called any more."""
 
-    def override(self, kernel: Kernel) -> Override:
+    def override(self, kernel: Kernel) -> "Override":
         """Make a kernel the current one. If this fails, nothing of it stays."""
         override = Override(self, kernel)
         try:
@@ -79,7 +65,7 @@ class Place:
             self.remove(override)
             raise
 
-    def remove(self, override: Override) -> None:
+    def remove(self, override: "Override") -> None:
         """Take a kernel away. What is below it becomes current. If this fails, it can be called
         again."""
         if override.library is not None and not _alone():
@@ -161,6 +147,24 @@ class Override:
 
     def remove(self) -> None:
         self.place.remove(self)
+
+
+def register_at_key(
+    dispatch_key: str, kernels: Mapping[str, Kernel]
+) -> tuple[torch.library.Library, ...]:
+    """Register kernels of operators of aten, by name, for a dispatch key that no tensor has, for as
+    long as the result is kept. They take the dispatch keys as their first argument. Other operators
+    fall through to the keys below."""
+    others, operators = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
+    try:
+        others.fallback(torch.library.fallthrough_kernel, dispatch_key)
+        for name, kernel in kernels.items():
+            operators.impl(name, kernel, dispatch_key, with_keyset=True)
+    except BaseException:  # so that they can be registered again
+        torch_internals.remove_library(operators)
+        torch_internals.remove_library(others)
+        raise
+    return others, operators
 
 
 _BYSTANDERS = ("rich.live", "tqdm._monitor")

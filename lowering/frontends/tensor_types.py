@@ -1,7 +1,5 @@
 """The types of PyTorch's tensors, by their names in StableHLO."""
 
-from __future__ import annotations
-
 import torch
 
 from composites.element_types import PYTORCH_NAMES
@@ -27,6 +25,12 @@ def tensor_type(tensor: torch.Tensor, whose: str) -> TensorType:
     if element is None:
         raise UnsupportedCallError(f"{whose} has no tensors of {tensor.dtype}")
     return TensorType(element, tuple(tensor.shape))
+
+
+def description(tensor: torch.Tensor) -> str:
+    """A tensor without values as text."""
+    size = tuple(tensor.shape)
+    return f"tensor(..., device='{tensor.device}', size={size}, dtype={tensor.dtype})"
 
 
 def layout_refusal(tensor: torch.Tensor) -> str | None:

@@ -1,7 +1,5 @@
 """A flag with a separate value in each thread, which is set for the duration of a `with` block."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

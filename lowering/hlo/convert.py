@@ -4,8 +4,6 @@ torch_xla's own converter takes about twice as long: it converts and verifies ev
 several times. Here, half of the instructions are simplified away before the conversion.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -14,8 +12,7 @@ from lowering.emission import hlo_proto
 from lowering.emission.builder import renumber
 from lowering.emission.linking import link
 from lowering.emission.simplify import PURE
-from lowering.hlo.shrink import reachable, replace_computations, shrink
-from lowering.hlo.simplify import ERF
+from lowering.hlo.shrink import shrink
 from lowering.hlo.splats import fold_splats
 from lowering.stablehlo import Module, bindings
 from lowering.stablehlo.bindings import IrModule
@@ -29,7 +26,7 @@ from lowering.stablehlo.symbols import CALL, COMPOSITE
 # Others come as MHLO, which only XLA reads, or are custom calls that torch_xla replaces.
 _CONVERTED = PURE | {"call", "parameter", "rng", "rng-bit-generator"}
 
-
+_ERF = "chlo.erf"
 _FRONTEND_ATTRIBUTES = "mhlo.frontend_attributes"
 
 
@@ -45,14 +42,10 @@ def to_stablehlo(hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})
     if converter is None:
         return None
     module = hlo_proto.Module.FromString(hlo)
-    module.name = hlo_proto.stem(module.name)
-    computations = link(module, modules)
-    shrunk = shrink(computations)
-    bodies = reachable(shrunk[hlo_proto.entry_of(module).id], shrunk)
-    if not all(_CONVERTED.issuperset(body.opcodes) for body in bodies):
+    computations = shrink(link(module, modules), hlo_proto.entry_of(module))
+    if not all(item.opcode in _CONVERTED for each in computations for item in each.instructions):
         return None
-    replace_computations(module, computations, bodies)
-    return convert(module, converter)
+    return convert(module, computations, converter)
 
 
 def to_located_stablehlo(hlo: bytes, modules: Mapping[str, bytes]) -> Module | None:
@@ -65,19 +58,7 @@ def to_located_stablehlo(hlo: bytes, modules: Mapping[str, bytes]) -> Module | N
     module = hlo_proto.Module.FromString(hlo)
     computations = link(module, {name: _without_metadata(each) for name, each in modules.items()})
     _give_metadata_to_callees(computations)
-    entry = hlo_proto.entry_of(module)
-    renumber(computations, first=1)
-    for computation in computations:
-        computation.name = f"{hlo_proto.stem(computation.name)}.{computation.id}"
-        for instruction in computation.instructions:
-            instruction.name = f"i{instruction.id}"
-            if instruction.opcode == "erf":
-                instruction.opcode, instruction.custom_call_target = "custom-call", ERF
-    module.entry_computation_id = entry.id
-    module.name = hlo_proto.stem(module.name)
-    module.ClearField("computations")
-    module.computations.extend(computations)
-    return convert(module, converter)
+    return convert(module, computations, converter)
 
 
 def _without_metadata(hlo: bytes) -> bytes:
@@ -102,14 +83,28 @@ def _give_metadata_to_callees(computations: Sequence[Any]) -> None:
                         instruction.metadata.CopyFrom(call.metadata)
 
 
-def convert(module: Any, converter: Callable[[bytes], bytes]) -> Module:
-    """The StableHLO of an HLO module (protobuf, changed in place) of instructions known here."""
+def convert(
+    module: Any, computations: Sequence[Any], converter: Callable[[bytes], bytes]
+) -> Module:
+    """The StableHLO of an HLO module (protobuf, changed in place) with these computations."""
+    entry = hlo_proto.entry_of(module)
+    renumber(computations, first=1)
+    for computation in computations:
+        computation.name = f"{hlo_proto.stem(computation.name)}.{computation.id}"
+        for instruction in computation.instructions:
+            instruction.name = f"i{instruction.id}"
+            if instruction.opcode == "erf":  # StableHLO has none; the name says what it will be
+                instruction.opcode, instruction.custom_call_target = "custom-call", _ERF
+    module.entry_computation_id = entry.id
+    module.name = hlo_proto.stem(module.name)
+    module.ClearField("computations")
+    module.computations.extend(computations)
     _call_plainly(module)
     hlo = module.SerializeToString()
     result = Module.from_bytes(converter(hlo), "StableHLO of the graph")
     _restore_composites(result.ir)
-    if ERF.encode() in hlo:
-        restore_operations(result.ir, (ERF,))
+    if _ERF.encode() in hlo:
+        restore_operations(result.ir, (_ERF,))
     canonicalize.change(result.ir)
     fold_splats(result.ir)
     strip_module_attributes(result.ir)

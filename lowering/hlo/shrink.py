@@ -1,82 +1,84 @@
-"""shrink: the computations of a module simplified, and equal ones merged."""
+"""shrink: what a recorded graph repeats for every call is written once.
 
-from __future__ import annotations
+Of the 15,000 instructions that torch_xla records for a training step of a 12-layer GPT-2, more
+than half are constants, broadcasts of constants, multiplications by one, reshapes of reshapes, and
+copies of decompositions. Everything after this (conversion to StableHLO, the passes, printing)
+takes time for each instruction.
+
+torch_xla's own converter makes these simplifications, and a few more, after the conversion. They
+keep every bit of the results, with one exception: `x + 0.0` becomes `x`, so a negative zero stays
+negative.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowering.emission import hlo_proto
-from lowering.hlo.simplify import RecordedBody
+from lowering.emission.inlining import inline_calls
+from lowering.emission.simplify import PURE, RULES, Body, Rule, drop_dead, reachable
 
 
-def shrink(computations: Sequence[Any]) -> dict[int, RecordedBody]:
-    """The simplified bodies of computations by id. The computations' messages are changed in place.
+def shrink(computations: Sequence[Any], entry: Any) -> list[Any]:
+    """Simplify the computations of a module in place, and merge equal ones. Return those that the
+    entry computation needs.
 
     A graph holds a copy of a decomposition for each call. Copies are merged if the calls
-    have the same name, version and attributes. A merged copy keeps the id of the first.
+    have the same name, version and attributes.
 
     Args:
         computations: HLO computations (protobuf), callees before their callers.
     """
-    callers = {c.id: [i for i in c.instructions if i.called_computation_ids] for c in computations}
-    composites = _composite_attributes(callers)
-    bodies: dict[int, RecordedBody] = {}
-    first: dict[Any, RecordedBody] = {}
+    composites = _composite_attributes(computations)
+    by_id: dict[int, Any] = {}
+    first: dict[Any, int] = {}
+    merged: dict[int, int] = {}
     for computation in computations:
-        for instruction in callers[computation.id]:
+        for instruction in computation.instructions:
             called = instruction.called_computation_ids
-            called[:] = [bodies[i].computation_id for i in called]
-        body = RecordedBody.of(computation, bodies)
-        key = (
-            hlo_proto.stem(computation.name),
-            composites.get(computation.id),
-            body.root,
-            tuple(body.serialized),
-            tuple(map(tuple, body.operands)),
-        )
-        bodies[computation.id] = first.setdefault(key, body)
-    return bodies
+            if called:
+                called[:] = [merged[number] for number in called]
+        inline_calls(computation, by_id)
+        _RecordedBody().rewrite(computation)
+        drop_dead(computation, _stays)
+        by_id[computation.id] = computation
+        key = (composites.get(computation.id), _content(computation))
+        merged[computation.id] = first.setdefault(key, computation.id)
+    reached = reachable(entry.id, by_id)
+    return [computation for computation in computations if computation.id in reached]
 
 
-def reachable(entry: RecordedBody, bodies: Mapping[int, RecordedBody]) -> list[RecordedBody]:
-    """A body and all bodies that it calls, in the order of the computations."""
-    reached = {entry.computation_id}
-    pending = [entry]
-    while pending:
-        for instruction in pending.pop().instructions:
-            for called in instruction.called_computation_ids:
-                if called not in reached:
-                    reached.add(called)
-                    pending.append(bodies[called])
-    return [body for i, body in bodies.items() if i in reached]
+class _RecordedBody(Body):
+    """The instructions of one computation of a recorded graph."""
+
+    shared = PURE
+
+    def rule(self, instruction: Any, opcode: str) -> Rule | None:
+        return _RULES.get(opcode)
 
 
-def replace_computations(
-    module: Any, computations: Sequence[Any], bodies: Sequence[RecordedBody]
-) -> None:
-    """Replace the computations of the module by these bodies. The messages are changed in place."""
-    heads = {computation.id: computation for computation in computations}
-    next_id = 1 + max(heads)  # no id of a computation is that of an instruction
-    module.ClearField("computations")
-    for body in bodies:
-        head = heads[body.computation_id]
-        head.root_id = next_id + body.root
-        for place, instruction in enumerate(body.instructions):
-            instruction.id = next_id + place
-            instruction.name = f"i{instruction.id}"
-            instruction.operand_ids.extend([next_id + operand for operand in body.operands[place]])
-        head.ClearField("instructions")
-        head.instructions.extend(body.instructions)
-        module.computations.append(head)
-        next_id += len(body.instructions)
+def _add(body: Body, instruction: Any, operands: list[int]) -> int | None:
+    return body.unless_neutral(0, instruction, operands)
 
 
-def _composite_attributes(callers: Mapping[int, list[Any]]) -> dict[int, bytes]:
+_RULES: Mapping[str, Rule] = {**RULES, "add": _add}
+
+
+def _stays(opcode: str) -> bool:
+    return opcode not in PURE
+
+
+def _content(computation: Any) -> tuple[str, bytes]:
+    """All of a simplified computation that distinguishes it from others."""
+    bare = hlo_proto.Computation(instructions=computation.instructions, root_id=computation.root_id)
+    return hlo_proto.stem(computation.name), bare.SerializeToString(deterministic=True)
+
+
+def _composite_attributes(computations: Sequence[Any]) -> dict[int, bytes]:
     """For each computation that a composite calls: the composite's frontend attributes."""
     return {
         called: instruction.frontend_attributes.SerializeToString(deterministic=True)
-        for instructions in callers.values()
-        for instruction in instructions
+        for computation in computations
+        for instruction in computation.instructions
         if instruction.is_composite
         for called in instruction.called_computation_ids
     }

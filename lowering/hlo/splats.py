@@ -7,8 +7,6 @@
 HLO would write out every element of such a constant, so it is made afterwards.
 """
 
-from __future__ import annotations
-
 from itertools import takewhile
 
 from lowering.stablehlo.bindings import IrModule, IrOperation, IrValue, building, ir

@@ -5,8 +5,6 @@ Parameters and tuples are not work. Dots and convolutions, with the transposes a
 them, are what a backend matches anyway. What is inside composites is not counted.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -6,15 +6,13 @@ autograd's key, or in inference mode at the key of functionalization. A Python f
 replacing it; see `patches`.
 """
 
-from __future__ import annotations
-
 import inspect
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from importlib.util import find_spec
 from types import MethodType, ModuleType
 from typing import Any
 
@@ -27,7 +25,6 @@ from composites.errors import (
     DeclinedError,
     DecompositionError,
     LoweringError,
-    MissingPackageError,
     UnsupportedCallError,
     UnusableFunctionError,
 )
@@ -36,7 +33,7 @@ from composites.in_place import InPlace
 from composites.registry import model
 from composites.registry.alternatives import check_functions
 from composites.registry.catalog import Catalog
-from composites.registry.model import STOCK, Composite, Registry
+from composites.registry.model import Composite, Registry
 from composites.registry.operators import (
     Operator,
     find_in_place,
@@ -47,8 +44,8 @@ from composites.registry.signatures import callee_of, describe_function
 from lowering.codegen import loader, source
 from lowering.copies.search import Copy, Search, is_in
 from lowering.dispatch.autograd.definition import Definition, ExplicitBackward
-from lowering.dispatch.autograd.function import CompositeFunction, OwnOperator
-from lowering.dispatch.backend import make_lowering
+from lowering.dispatch.autograd.function import CompositeFunction
+from lowering.dispatch.backend import EntryLowering
 from lowering.dispatch.call import CallForm
 from lowering.dispatch.computations import Computations
 from lowering.dispatch.dynamo.calls import CompiledCalls
@@ -56,7 +53,7 @@ from lowering.dispatch.dynamo.functions import Replacement, traced_function
 from lowering.dispatch.reads import Reads, first_change
 from lowering.dispatch.statistics import Statistics, written_operands
 from lowering.frontends.in_place import copy_each
-from lowering.frontends.protocols import Frontend, Kernel, Override
+from lowering.frontends.protocols import Frontend, Kernel, Override, StockKernel
 from lowering.installation.overriding import guard_of, owner_of
 from lowering.installation.patches import Wrapper, patch_copies, patch_function
 from lowering.installation.variants import in_place, tensors_in
@@ -106,60 +103,15 @@ def import_alternative(alternative: model.Kernel, entry: Composite) -> None:
 
     Raises:
         DecompositionError: they cannot be used.
-        MissingPackageError: jax is not installed.
     """
-    if any(target.kind == "jax" for target in alternative.functions) and find_spec("jax") is None:
-        raise MissingPackageError(
-            f"{alternative.name}, an alternative of {entry.qualified}, needs jax; pip install jax,"
-            f" or write {entry.name}={STOCK}"
-        )
     try:
         check_functions(alternative, entry)
     except UnusableFunctionError as error:
         raise DecompositionError(str(error)) from error
 
 
-def install(
-    installation: Installation,
-    entries: Sequence[Composite],
-    operators: Mapping[str, Operator],
-    catalog: Catalog,
-    frontend: Frontend,
-    compiled_calls: CompiledCalls,
-    computations: Computations,
-    statistics: Statistics,
-    chosen: Mapping[str, tuple[model.Kernel, ...]],
-) -> None:
-    """Install the hooks of `entries`. If several claim one operator, the first one has priority.
-
-    Args:
-        installation: where the hooks are recorded. After an error, the caller removes it.
-        computations: the computations that these entries lowered when they were last installed.
-        statistics: counts the calls.
-        chosen: the alternatives that may take calls of an entry, by its identity.
-
-    Raises:
-        AllowlistError: an entry's operator never reaches a hook, or its function does not exist.
-    """
-    _Installer(
-        operators, _registries(catalog), frontend, compiled_calls, computations, statistics,
-        entries, Search(entries), chosen, installation.overrides, {},
-    ).install()  # fmt: skip
-
-
-def composite_function(
-    entry: Composite, catalog: Catalog, frontend: Frontend, compiled_calls: CompiledCalls
-) -> Kernel:
-    """The composite of an entry that has `adapt`, as a function with its decomposition's
-    signature. Nothing is turned on."""
-    installer = _Installer(
-        {}, _registries(catalog), frontend, compiled_calls, Computations(), Statistics(),
-        (), Search(()), {}, [], {},
-    )  # fmt: skip
-    return installer.as_function(entry, _decline)
-
-
-def _registries(catalog: Catalog) -> dict[str, Registry]:
+def registries_of(catalog: Catalog) -> dict[str, Registry]:
+    """The registry of each entry, by the entry's identity."""
     return {e.identity: r for r in catalog.registries for e in r.composites}
 
 
@@ -187,24 +139,33 @@ def _entry_of(claim: _Claim) -> Composite:
 
 
 @dataclass(frozen=True, slots=True)
-class _Installer:
-    operators: Mapping[str, Operator]
+class Installer:
+    """Makes the hooks of entries, and installs them."""
+
     registries: Mapping[str, Registry]
-    """The registry of each entry, by the entry's identity."""
+    """See `registries_of`."""
     frontend: Frontend
     compiled_calls: CompiledCalls
-    computations: Computations
-    statistics: Statistics
-    entries: Sequence[Composite]
+    entries: Sequence[Composite] = ()
     """The entries, in the order in which they are asked."""
-    search: Search
-    """The search for copies of what the entries name."""
-    chosen: Mapping[str, tuple[model.Kernel, ...]]
+    computations: Computations = field(default_factory=partial(defaultdict, dict))
+    """The computations that these entries lowered when they were last installed."""
+    statistics: Statistics = field(default_factory=Statistics)
+    """Counts the calls."""
+    chosen: Mapping[str, tuple[model.Kernel, ...]] = field(default_factory=dict)
     """The alternatives that may take calls of an entry, by its identity."""
-    overrides: list[Override]
-    own_operators: dict[Composite, OwnOperator | None]
+    overrides: list[Override] = field(default_factory=list)
+    """The hooks that are installed; see `Installation`. After an error, the caller removes them."""
+    own_operators: dict[Composite, Kernel | None] = field(default_factory=dict)
 
     def install(self) -> None:
+        """Install the hooks. If several entries claim one operator, the first one has priority.
+
+        Raises:
+            AllowlistError: an entry's operator never reaches a hook, or its function does not
+                exist.
+        """
+        search = Search(self.entries)
         at_backend: dict[str, list[Composite]] = {}
         at_autograd: dict[str, list[_Claim]] = {}
         functions: dict[str, list[_Claim]] = {}
@@ -212,7 +173,7 @@ class _Installer:
             self.statistics.of(entry)  # also if its function's module is never imported
             if entry.op is not None and self._is_caught_at_autograd(entry):
                 at_autograd.setdefault(entry.op, []).append(entry)
-                written = find_in_place(self.operators[entry.op])
+                written = find_in_place(find_operator(entry.op))
                 # The entry's own function knows better.
                 if written is not None and written.qualified not in dict(entry.rewrites):
                     at_autograd.setdefault(written.qualified, []).append(_InPlace(entry))
@@ -224,18 +185,18 @@ class _Installer:
                 claims = at_autograd if "::" in caught else functions
                 claims.setdefault(caught, []).append(_Rewrite(entry, caught, function))
         for name, claiming in at_backend.items():
-            self._at_backend(self.operators[name], claiming)
+            self._at_backend(find_operator(name), claiming)
         for name, claims_at_autograd in at_autograd.items():
             self._at_autograd(find_operator(name), claims_at_autograd)
         for target, claims_of in functions.items():
-            self._function(target, claims_of)
-        if self.search.packages:
+            self._function(target, claims_of, search)
+        if search.packages:
             wrapper = self._wrapper_of_copy
-            self.overrides.append(patch_copies(self.search, frozenset(functions), wrapper))
+            self.overrides.append(patch_copies(search, frozenset(functions), wrapper))
 
     def _is_caught_at_autograd(self, entry: Composite) -> bool:
         assert entry.op is not None
-        operator = self.operators[entry.op]
+        operator = find_operator(entry.op)
         registry = self.registries[entry.identity]
         if entry.adapt or source.is_caught_at_autograd(entry, operator, registry):
             return True
@@ -258,11 +219,6 @@ class _Installer:
 
     def _at_autograd(self, operator: Operator, claims: Sequence[_Claim]) -> None:
         dispatching = self.frontend.dispatching
-        owns = {
-            claim.identity: self._own_operator(operator, claim)
-            for claim in claims
-            if isinstance(claim, Composite) and claim.adapt is None
-        }
         for key in (dispatching.autograd_key, dispatching.functionalization_key):
             stock = dispatching.stock_kernel(operator, key)
             kernel: Kernel = stock.call_boxed
@@ -271,14 +227,8 @@ class _Installer:
                     kernel = self._tried(claim.entry, _rewriting(claim), kernel, keys=1)
                 elif isinstance(claim, _InPlace):
                     kernel = self._in_place(claim.entry, key, kernel)
-                elif claim.adapt is not None:
-                    kernel = self._tried(claim, self._adapter(claim), kernel, keys=1)
                 else:
-                    hook = self._hooks(claim).AUTOGRAD_HOOKS[self._key(claim)]
-                    own = owns[claim.identity]
-                    kernel = MethodType(
-                        hook, self._composite(CallForm(claim, operator), stock, kernel, own)
-                    )
+                    kernel = self._above_backend(claim, operator, stock, kernel)
             kernel = self._for_tensors(
                 operator, _entry_of(claims[0]), kernel, stock.call_boxed, keys=1
             )
@@ -309,48 +259,52 @@ class _Installer:
     def _in_place(self, entry: Composite, key: str, otherwise: Kernel) -> Kernel:
         """A kernel for calls in place. Calls that the entry does not claim go to `otherwise`."""
         operator = find_operator(entry.op or "")
-        if entry.adapt is not None:
-            kernel = self._tried(entry, self._adapter(entry), _decline, keys=1)
-            return in_place(kernel, otherwise)
         stock = self.frontend.dispatching.stock_kernel(operator, key)
-        own = self._own_operator(operator, entry)
-        hook = self._hooks(entry).AUTOGRAD_HOOKS[self._key(entry)]
-        kernel = MethodType(hook, self._composite(CallForm(entry, operator), stock, _decline, own))
-        return in_place(kernel, otherwise)
+        return in_place(self._above_backend(entry, operator, stock, _decline), otherwise)
 
-    def _own_operator(self, operator: Operator, entry: Composite) -> OwnOperator | None:
-        """The entry's operator for torch.compile; see `OwnOperator`. It is implemented once."""
+    def _above_backend(
+        self, entry: Composite, operator: Operator, stock: StockKernel, otherwise: Kernel
+    ) -> Kernel:
+        """A kernel of an entry's operator that takes the dispatch keys as its first argument. Calls
+        that the entry does not claim go to `otherwise`."""
+        if entry.adapt is not None:
+            return self._tried(entry, self._adapter(entry), otherwise, keys=1)
+        hook = self._hooks(entry).AUTOGRAD_HOOKS[self._key(entry)]
+        own = self._own_operator(operator, entry)
+        composite = self._composite(CallForm(entry, operator), stock, otherwise, own)
+        return MethodType(hook, composite)
+
+    def _own_operator(self, operator: Operator, entry: Composite) -> Kernel | None:
+        """The entry's operator for torch.compile; see `CompositeFunction`. It is implemented
+        once."""
         if entry not in self.own_operators:
             self.own_operators[entry] = self._implemented(operator, entry)
         return self.own_operators[entry]
 
-    def _implemented(self, operator: Operator, entry: Composite) -> OwnOperator | None:
-        compiled_graphs = self.frontend.compiled_graphs
-        if compiled_graphs is None:
+    def _implemented(self, operator: Operator, entry: Composite) -> Kernel | None:
+        if self.frontend.define_operator is None:
             return None
         name = source.operator_name(entry)
         # Operators such as aten::mm.dtype run on CUDA only. A decomposition written in PyTorch runs
         # everywhere, so it is preferred.
         torch_function = entry.decomposition.kind == "torch"
         target = entry.decomposition.target if torch_function else None
-        overload = find_overload(operator)
-        meaning = overload if target is None else find_function(target)
-        own = compiled_graphs.define_operator(name, operator, meaning)
+        meaning = find_overload(operator) if target is None else find_function(target)
+        own = self.frontend.define_operator(name, operator, meaning)
         dispatching = self.frontend.dispatching
         stock = dispatching.stock_kernel(operator, dispatching.autograd_key)
         # The hook at autograd's key has checked the entry's conditions. Calls that cannot be
         # lowered fall back to the stock kernel.
         kernel = self._lowered(entry, operator, stock, stock)
         self.overrides.append(dispatching.implement(name, kernel))
-        draws = torch.Tag.nondeterministic_seeded in overload.tags
-        return OwnOperator(own, draws)
+        return own
 
-    def _function(self, target: str, claims: Sequence[_Claim]) -> None:
+    def _function(self, target: str, claims: Sequence[_Claim], search: Search) -> None:
         module = target.partition(":")[0]
 
         def wrapper(original: Kernel) -> Replacement:
             # It may also be a copy of what other entries name.
-            caught = self.search.catching(module, owner_of(target), original)
+            caught = search.catching(module, owner_of(target), original)
             copying = [e for e in caught if e not in claims]
             if not copying:
                 return self._replacement(original, target, claims)
@@ -433,7 +387,7 @@ class _Installer:
         assert entry.adapt is not None
         place = f"{entry.location}: {entry.qualified}: adapt: {entry.adapt}"
         composite = _fitting(
-            self.as_function(entry, _decline),
+            self.as_function(entry),
             LoweringError,
             f"{place} passes arguments that {entry.decomposition} does not have",
         )
@@ -467,27 +421,30 @@ class _Installer:
         )
         return _writing(partial(find_function(entry.adapt), node), copy_each)
 
-    def as_function(self, entry: Composite, otherwise: Kernel) -> Kernel:
-        """The composite as a function with its decomposition's signature."""
+    def as_function(self, entry: Composite, otherwise: Kernel | None = None) -> Kernel:
+        """The composite as a function with its decomposition's signature. Calls that the entry does
+        not claim go to `otherwise`; by default, they raise a DeclinedError."""
         target = entry.decomposition.target
         assert target is not None
         hook = self._hooks(entry).FUNCTION_HOOKS[self._key(entry)]
         callee = callee_of(entry)
         assert callee is not None
         form = CallForm(entry, callee)
-        return MethodType(hook, self._composite(form, find_function(target), otherwise))
+        return MethodType(hook, self._composite(form, find_function(target), otherwise or _decline))
 
     def _lowered(
         self, entry: Composite, operator: Operator, stock: Kernel, otherwise: Kernel
     ) -> Kernel:
         """A kernel at the backend. Calls that the entry does not claim go to `otherwise`."""
-        lowering = make_lowering(
+        computations, statistics = self.computations[entry, stock], self.statistics.of(entry)
+        statistics.caches["backend"] = computations
+        lowering = EntryLowering(
             CallForm(entry, operator),
             self.frontend,
             stock,
             otherwise,
-            self.computations.of(entry, stock),
-            self.statistics.of(entry),
+            computations,
+            statistics,
             self.chosen.get(entry.identity, ()),
         )
         return MethodType(self._hooks(entry).BACKEND_HOOKS[self._key(entry)], lowering)
@@ -497,13 +454,14 @@ class _Installer:
         form: CallForm,
         native: Kernel,
         otherwise: Kernel,
-        operator: OwnOperator | None = None,
+        operator: Kernel | None = None,
     ) -> CompositeFunction:
         entry = form.entry
         backward = source.explicit_backward(entry, self.registries[entry.identity])
         explicit = None if backward is None else self._backward(backward)
-        of = partial(self.computations.of, entry, native)
-        statistics, forward, derived = self.statistics.of(entry), of("forward"), of("backward")
+        forward = self.computations[entry, native, "forward"]
+        derived = self.computations[entry, native, "backward"]
+        statistics = self.statistics.of(entry)
         statistics.caches |= {"forward": forward, "derived backward": derived}
         chosen = self.chosen.get(entry.identity, ())
         definition = Definition(form, self.frontend, statistics, native, explicit, derived, chosen)

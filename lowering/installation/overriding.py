@@ -5,8 +5,6 @@ which `forward` calls. A decomposition that the entry gives does not follow this
 left alone. The native decomposition runs the method itself, and needs no check.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from types import FunctionType

@@ -1,7 +1,5 @@
 """Replacing Python functions, now or when their module is imported."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import sys

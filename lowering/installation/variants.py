@@ -6,8 +6,6 @@ are operators of their own. A call of one becomes the composite, whose result is
 with `out=`, which autograd refuses, are left alone there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 
@@ -38,13 +36,16 @@ def in_place(kernel: Kernel, otherwise: Kernel) -> Kernel:
         if differentiates:  # the backward reads the values from before the call
             base = torch_internals.base_of(target)
             operands = tuple(
-                value.clone() if _is_part(value, base) else value for value in operands
+                value.clone()
+                if isinstance(value, torch.Tensor) and torch_internals.base_of(value) is base
+                else value
+                for value in operands
             )
         try:
             result = kernel(keys, *operands, **keywords)
         except DeclinedError:
             return otherwise(keys, target, *arguments, **keywords)
-        if not _can_hold(target, result):
+        if target.shape != result.shape or not torch.can_cast(result.dtype, target.dtype):
             return otherwise(keys, target, *arguments, **keywords)
         if result.requires_grad and torch_internals.base_of(target) is target:
             return _Written.apply(target, result)  # type: ignore[no-untyped-call]
@@ -73,14 +74,6 @@ class _Written(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[None, torch.Tensor]:
         return None, grad.to(ctx.dtype)
-
-
-def _is_part(value: Any, base: torch.Tensor) -> bool:
-    return isinstance(value, torch.Tensor) and torch_internals.base_of(value) is base
-
-
-def _can_hold(target: torch.Tensor, result: torch.Tensor) -> bool:
-    return target.shape == result.shape and torch.can_cast(result.dtype, target.dtype)
 
 
 def tensors_in(values: Iterable[Any]) -> list[torch.Tensor]:

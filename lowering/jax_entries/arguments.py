@@ -1,7 +1,5 @@
 """The arguments of a call of an entry: arrays apart from other values."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The entries that JAX programs can have: each is traced with an example call, and its gradient."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +10,7 @@ import torch
 
 from composites.errors import CompositesError, UnusableFunctionError
 from composites.torch_internals import pytree
-from lowering.frontends.aten_in_jax import jax_dtype
+from lowering.frontends.aten_in_jax.dtypes import jax_dtype
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.entries import Entries
 from lowering.sample_calls import ExampleCall, NoCalls, adapted, example_calls

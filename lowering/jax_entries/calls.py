@@ -1,7 +1,5 @@
 """One kind of call of an entry: its composite, its backward, and what vmap makes of it."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,7 +23,7 @@ from lowering.dispatch.backward import (
 )
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.reads import Key
-from lowering.frontends.aten_in_jax import is_symbolic
+from lowering.frontends.aten_in_jax.recording import is_symbolic
 from lowering.frontends.jax.composite_call import (
     Cotangents,
     Kind,
@@ -159,13 +157,9 @@ class Call:
         """The composite."""
         return self._kind(self._meaning[0])
 
-    @property
+    @lock_free_property
     def saving(self) -> Kind:
         """The composite with the further results of `saves`."""
-        return self._saving
-
-    @lock_free_property
-    def _saving(self) -> Kind:
         if not self.definition.entry.saved:
             return self.kind
         function, _ = self._lowered(
@@ -209,7 +203,7 @@ class Call:
         """See `Rules`."""
         entry, backward = self.definition.entry, self.definition.backward
         if entry.derives:
-            return self._saving
+            return self.saving
         if backward is None:
             return None
         if not backward.entry.gradients:
@@ -411,12 +405,12 @@ class Call:
 
         return batched_kind(self.kind, moved, size, axes)
 
-    def moved(self, size: int, axes: tuple[int | None, ...]) -> Call | None:
+    def moved(self, size: int, axes: tuple[int | None, ...]) -> "Call | None":
         """The call with one more dimension at the front of these operands. None if there is no
         such call."""
         return self._once(self._make_moved, size, axes)  # type: ignore[no-any-return]
 
-    def _make_moved(self, size: int, axes: tuple[int | None, ...]) -> Call | None:
+    def _make_moved(self, size: int, axes: tuple[int | None, ...]) -> "Call | None":
         numbers = {number for number, axis in zip(self.order, axes, strict=True) if axis == 0}
         arrays = [
             wider(type_, size) if n in numbers else type_ for n, type_ in enumerate(self.arrays)

@@ -5,8 +5,6 @@ differs is that the entry is not in a registry, and that mistakes in a call are 
 but the author calls the function.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +25,7 @@ from composites.registry.model import Composite, Registry
 from composites.registry.signatures import describe_function
 from lowering.decorator import check_name, entry_of_function, owner_of
 from lowering.dispatch.reads import refusal
-from lowering.frontends.aten_in_jax import torch_dtype
+from lowering.frontends.aten_in_jax.dtypes import torch_dtype
 from lowering.frontends.jax.internals import is_sharded
 from lowering.jax_entries.arguments import Slot, rebuilt
 from lowering.jax_entries.calls import Call, written

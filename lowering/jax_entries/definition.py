@@ -1,7 +1,5 @@
 """The definition of an entry in JAX: its arguments, and the function that it means."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -100,7 +98,7 @@ class Definition:
         return CallForm(self.entry, self.signature)
 
     @lock_free_property
-    def backward(self) -> Definition | None:
+    def backward(self) -> "Definition | None":
         """The entry that is the backward of this one, unless it is derived."""
         entry = self.registry.backward_of(self.entry)
         return None if entry is None else Definition(entry, self.registry)

@@ -1,7 +1,5 @@
 """All entries of a process as functions, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Any

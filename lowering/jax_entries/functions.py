@@ -1,7 +1,5 @@
 """Entries as functions: what `composites.jax` gives its users."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from functools import cached_property

@@ -5,8 +5,6 @@ while it computes. What this package computes so is traced by JAX, and JAX lets 
 another one traces the same function. Each of two threads could then hold what the other waits for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar, overload
 

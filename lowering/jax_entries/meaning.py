@@ -1,7 +1,5 @@
 """The decomposition of a call as a function of JAX arrays, with its gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,8 +14,11 @@ from composites.torch_internals import pytree
 from lowering.dispatch.autograd import gradients
 from lowering.dispatch.backward import BackwardSpec, further_values
 from lowering.dispatch.call import CallSpec
-from lowering.frontends import aten_in_jax
-from lowering.frontends import jax as jax_functions
+from lowering.frontends.aten_in_jax.dtypes import torch_dtype
+from lowering.frontends.aten_in_jax.evaluation import evaluate
+from lowering.frontends.aten_in_jax.recording import record
+from lowering.frontends.aten_in_jax.table import has_rule
+from lowering.frontends.jax import functions as jax_functions
 from lowering.jax_entries.definition import Definition
 
 Arrays = Callable[..., list[Any]]
@@ -72,8 +73,8 @@ def forward(
         jax.eval_shape(of_arrays, *(t for t in types if t is not None))
         return of_arrays, structures[0]
     with torch.no_grad():
-        graph = aten_in_jax.record(whole, types)
-    return lambda *arrays: aten_in_jax.evaluate(graph, arrays), structures[0]
+        graph = record(whole, types)
+    return lambda *arrays: evaluate(graph, arrays), structures[0]
 
 
 def further_results(definition: Definition, spec: CallSpec, types: Sequence[Any | None]) -> Arrays:
@@ -89,8 +90,8 @@ def further_results(definition: Definition, spec: CallSpec, types: Sequence[Any 
     if definition.is_jax:
         return lambda *arrays: of_operands(*spread(arrays, types))
     with torch.no_grad():
-        graph = aten_in_jax.record(of_operands, types)
-    return lambda *arrays: aten_in_jax.evaluate(graph, arrays)
+        graph = record(of_operands, types)
+    return lambda *arrays: evaluate(graph, arrays)
 
 
 def backward(
@@ -117,8 +118,8 @@ def backward(
 
     if definition.is_jax:
         return lambda *arrays: pull(list(spread(arrays, types)), _zeros, jax_functions)
-    graph = aten_in_jax.record(lambda *tensors: pull(tensors, _zero_tensor, gradients), types)
-    return lambda *arrays: aten_in_jax.evaluate(graph, arrays)
+    graph = record(lambda *tensors: pull(tensors, _zero_tensor, gradients), types)
+    return lambda *arrays: evaluate(graph, arrays)
 
 
 def _zeros(type_: Any) -> Any:
@@ -126,7 +127,7 @@ def _zeros(type_: Any) -> Any:
 
 
 def _zero_tensor(type_: Any) -> torch.Tensor:
-    return torch.zeros(type_.shape, dtype=aten_in_jax.torch_dtype(type_.dtype))
+    return torch.zeros(type_.shape, dtype=torch_dtype(type_.dtype))
 
 
 def differentiable(
@@ -150,7 +151,7 @@ def differentiable(
         requires_grad[:] = [result.requires_grad for result in pytree.tree_leaves(results)]
         return [result.detach() for result in pytree.tree_leaves(results)]
 
-    aten_in_jax.record(run, types, decompose=False)
+    record(run, types, decompose=False)
     return tuple(requires_grad)
 
 
@@ -177,8 +178,9 @@ class OperatorBackward:
 
         self.backward = backward
         self._operator = operator
+        self._returns_list = spec.form.operator.returns_list
         operands = [*(grad for grad in grads if grad is not None), *types]
-        self._graph = aten_in_jax.record(of_tensors, operands, decompose=False, kept=backward)
+        self._graph = record(of_tensors, operands, decompose=False, kept=backward)
 
     def run(
         self,
@@ -193,22 +195,19 @@ class OperatorBackward:
             results: of the forward.
             claim: see `evaluate`.
         """
-        known = {
-            node: results[0] if isinstance(node.meta["val"], torch.Tensor) else results
-            for node in self._graph.module.graph.nodes
-            if node.op == "call_function" and node.target == self._operator
-        }
 
         def claimed(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+            if target == self._operator:
+                return results if len(results) > 1 or self._returns_list else results[0]
             answer = claim(target, arguments, keywords)
             return run_operator(target, arguments, keywords) if answer is NotImplemented else answer
 
-        return aten_in_jax.evaluate(self._graph, arrays, claim=claimed, known=known)
+        return evaluate(self._graph, arrays, claim=claimed)
 
 
 def run_operator(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """An operator on arrays. NotImplemented if it has a rule, which the caller finds."""
-    if aten_in_jax.has_rule(target):
+    if has_rule(target):
         return NotImplemented
     leaves, structure = jax.tree.flatten((arguments, keywords), is_leaf=lambda leaf: leaf is None)
     places = [n for n, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
@@ -224,9 +223,9 @@ def run_operator(target: Any, arguments: tuple[Any, ...], keywords: dict[str, An
         return results
 
     with torch.no_grad():
-        graph = aten_in_jax.record(of_tensors, [leaves[place] for place in places])
+        graph = record(of_tensors, [leaves[place] for place in places])
     flat, spec = shapes[0]
-    arrays = iter(aten_in_jax.evaluate(graph, [leaves[place] for place in places]))
+    arrays = iter(evaluate(graph, [leaves[place] for place in places]))
     filled = [next(arrays) if isinstance(leaf, torch.Tensor) else None for leaf in flat]
     return pytree.tree_unflatten(filled, spec)
 
@@ -241,4 +240,4 @@ def stand_in(type_: Any) -> torch.Tensor:
     """A tensor with the shape and dtype of an array, for conditions and attributes. A size
     that is a symbol is any number."""
     sizes = [size if isinstance(size, int) else 2 for size in type_.shape]
-    return torch.empty(sizes, dtype=aten_in_jax.torch_dtype(type_.dtype), device="meta")
+    return torch.empty(sizes, dtype=torch_dtype(type_.dtype), device="meta")

@@ -5,8 +5,6 @@ operator that it calls, which therefore has no defaults. Each function here has 
 public one, of PyTorch or of `jax.nn`, and returns those of the operator by name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ decides which composites are inside it. The decomposition of a caught call has n
 composites inside.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ broadcast says in several ways is written in one: in two steps or one, and by si
 operation that follows. Two functions that compute the same in other ways are different here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

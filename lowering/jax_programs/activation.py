@@ -4,8 +4,6 @@ It is for the whole process, as in PyTorch programs, and `lowering.requests` say
 several threads together have on. What is on in one kind of program is not on in the other.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

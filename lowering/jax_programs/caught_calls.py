@@ -6,8 +6,6 @@ bits with the composite and without it. What the entry itself would compute serv
 for the types of the results, and for what `jax.vmap` makes of the call.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -101,7 +99,7 @@ class CaughtCall(_PlainCall):
         return self.function, list
 
     @lock_free_property
-    def _saving(self) -> Kind:
+    def saving(self) -> Kind:
         if not self.definition.entry.saved:
             return self.kind
         further = self._lowered(meaning.further_results, self.definition, self.spec, self._types)
@@ -284,7 +282,7 @@ class CaughtCall(_PlainCall):
             return None
         return LaidOutCall(call, layout, function, (order,))
 
-    def _make_moved(self, size: int, axes: tuple[int | None, ...]) -> CaughtCall | None:
+    def _make_moved(self, size: int, axes: tuple[int | None, ...]) -> "CaughtCall | None":
         """The call, if the entry's own means many calls of the entry."""
         reference = self._reference
         moved = reference.moved(size, axes)

@@ -5,8 +5,6 @@ The operands are the caller's arrays all the same, and what changes their form i
 JAX then adds gradients to those of their other uses as it does in the program without composites.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress

@@ -5,8 +5,6 @@ program makes its first array. This one registers no devices. If XLA_COMPOSITE_O
 only warns of misspelled variables.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

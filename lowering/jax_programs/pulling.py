@@ -5,8 +5,6 @@ gradients of operands. A backward takes some of the operands, and perhaps result
 output of softmax. What it does not take must not be needed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import compress

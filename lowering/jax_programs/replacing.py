@@ -8,8 +8,6 @@ Some functions are made anew by each call of another one, as the updates of opta
 There the code changes of the one that makes them, and of those that it has made.
 """
 
-from __future__ import annotations
-
 import gc
 import inspect
 from collections.abc import Callable, Sequence

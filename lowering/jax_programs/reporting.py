@@ -1,7 +1,5 @@
 """The outcomes of the calls that JAX programs made themselves."""
 
-from __future__ import annotations
-
 from lowering.jax_entries.statistics import statistics
 from lowering.jax_programs import activation
 from lowering.stats.collect import collected

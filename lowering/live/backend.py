@@ -1,7 +1,5 @@
 """The backend of torch.compile."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -72,7 +70,7 @@ class Options:
     """A folder in which XLA's results are kept, as `Program.compile` has it."""
 
     @classmethod
-    def read(cls, options: Mapping[str, Any]) -> Options:
+    def read(cls, options: Mapping[str, Any]) -> "Options":
         """The options that a user gives.
 
         Raises:

@@ -1,8 +1,6 @@
 """Checks of kernels while a model is trained: on the data of a step, each kernel and each
 alternative of a graph is compared with the decomposition that it replaces."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Sequence
@@ -45,7 +43,7 @@ class GraphChecks:
     warned: set[str] = field(default_factory=set)
 
     @classmethod
-    def create(cls, placed: PlacedKernels, platform: str, every: int) -> GraphChecks | None:
+    def create(cls, placed: PlacedKernels, platform: str, every: int) -> "GraphChecks | None":
         """The checks of a graph; None if `every` is 0, or there is nothing to check."""
         if not every or not placed.taken:
             return None

@@ -1,7 +1,5 @@
 """The kernels that a user chooses for a model, and those of one of its graphs."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 

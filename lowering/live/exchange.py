@@ -1,7 +1,5 @@
 """PyTorch's tensors as JAX's arrays, and back, without a copy (DLPack)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

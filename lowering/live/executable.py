@@ -1,7 +1,5 @@
 """A graph of AOTAutograd as a program of XLA, called with PyTorch's tensors."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -105,7 +103,6 @@ class LiveProgram:
         StableHLO."""
         frontend = activation.backend().frontend
         recording = frontend.recording
-        assert recording is not None
         with ExitStack() as contexts:
             for context in (capture.at_top(), recording.recording()):
                 contexts.enter_context(context)

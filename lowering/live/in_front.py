@@ -4,8 +4,6 @@ AOTAutograd's graphs are made as for live programs. Then each call of a composit
 operator (`lowering.live.operators`), and what is left is on the user's device again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -57,7 +55,6 @@ def _compiled(
 ) -> Any:
     """A graph of AOTAutograd, compiled by another backend, which is not told more about it."""
     recording = activation.backend().frontend.recording
-    assert recording is not None
     with capture.at_top(), recording.recording():
         written = _with_operators(graph, device)
     with torch_internals.tracing(), torch.no_grad():
@@ -90,7 +87,7 @@ def _written(
     node: torch.fx.Node,
     source: torch.fx.GraphModule,
     values: Mapping[torch.fx.Node, Any],
-    writer: _Writer,
+    writer: "_Writer",
 ) -> Any:
     """The node that takes the place of one; a list, of a call that returns several tensors.
 

@@ -6,8 +6,6 @@ meets a tensor, which decides the type of the result: `p * (1 - lr * 0.01)` is
 `p * (1 - lr * 0.01).to(p.dtype)`.
 """
 
-from __future__ import annotations
-
 import copy
 import operator
 from collections.abc import Callable, Collection, Mapping

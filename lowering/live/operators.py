@@ -11,8 +11,6 @@ types than the first one, or another decomposition than an equal one, as with `f
 more overload: `v1_2`.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Hashable, Mapping, Sequence

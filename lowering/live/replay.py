@@ -7,8 +7,6 @@ PyTorch's own generators; here the state is a tensor of the program.
 A traced tensor does not know how PyTorch's would lie in memory. The nodes of the graph do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -91,6 +89,4 @@ def _view_by_strides(
 
 
 def _random_numbers() -> RandomNumbers:
-    numbers = activation.backend().frontend.random_numbers
-    assert numbers is not None
-    return numbers
+    return activation.backend().frontend.random_numbers

@@ -1,7 +1,5 @@
 """Graphs of live programs as folders, which the command line and consumers read as exports."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

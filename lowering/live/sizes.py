@@ -1,7 +1,5 @@
 """Graphs that Dynamo traced once for all sizes, compiled for each size that comes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 

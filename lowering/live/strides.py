@@ -4,8 +4,6 @@ Programs of XLA take and return arrays whose dimensions lie in order. A tensor t
 one goes in and out with its dimensions in the order of memory, and the program transposes it.
 """
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import torch

@@ -4,8 +4,6 @@ Hooks of composites are at the dispatch keys of this device. Dynamo traces with 
 user's tensors, and its graph names it where tensors are made, moved or cast by autocast.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass

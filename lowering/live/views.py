@@ -4,8 +4,6 @@ Autograd saves transposed weights, and a model may return a tensor and a view of
 return a tensor of its own for each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """`composites.wrap`, without its imports of PyTorch and JAX."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

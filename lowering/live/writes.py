@@ -4,8 +4,6 @@ AOTAutograd lets a graph return the whole input as it is after all writes, and c
 input. A cache of keys and values gets one row for each token: here the program returns the row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """`fingerprint`: a hash of a composite's decomposition, whatever the names in its module."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 

@@ -1,7 +1,5 @@
 """Kernels in place of composites: which one takes which call, and why the others have none."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass

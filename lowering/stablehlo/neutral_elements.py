@@ -1,7 +1,5 @@
 """The number that leaves every other as it is, for what reductions and scatters apply."""
 
-from __future__ import annotations
-
 from math import inf
 from typing import Any
 

@@ -3,8 +3,6 @@
 The passes of a target come first: what they replace is not here, unless they may leave some of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from .attributes import to_python

@@ -1,7 +1,5 @@
 """The checks of kernels in this process."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from lowering.stats.data import Checks

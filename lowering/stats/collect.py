@@ -1,7 +1,5 @@
 """The statistics of this process: as data, and at its end as a message and a line in a file."""
 
-from __future__ import annotations
-
 import atexit
 import logging
 from collections.abc import Callable, Iterable

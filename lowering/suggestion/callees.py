@@ -5,8 +5,6 @@ Functions of user code and of libraries are kept, and of torch those of `torch.n
 made of it, whose calls are not part of the model.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import sys

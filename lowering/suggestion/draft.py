@@ -1,7 +1,5 @@
 """Choosing what a draft has entries for, trying them, and saying why the rest has none."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field

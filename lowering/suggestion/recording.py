@@ -5,8 +5,6 @@ Each instruction of the step's HLO then names the innermost call that it comes f
 operators. A backward belongs to the function in which autograd made its node.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ module, example inputs
     -> entries for those that are worth one, tried until all of them work
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

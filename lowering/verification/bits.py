@@ -1,7 +1,5 @@
 """Comparison of two tensors in every bit."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

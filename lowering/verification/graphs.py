@@ -1,7 +1,5 @@
 """The composites of a graph, and whether a consumer can tell them apart."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from lowering.stablehlo import Module

@@ -1,7 +1,5 @@
 """From what runs gave to findings. Nothing here runs anything."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """PyTorch's database of samples (OpInfo). It is private; only this module uses it."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """The findings of `composites verify`, as frozen values. This module needs no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum

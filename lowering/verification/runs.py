@@ -3,8 +3,6 @@
 What comes back is on the CPU. An exception is a result too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +27,7 @@ class Raised:
     message: str
 
     @classmethod
-    def of(cls, error: BaseException) -> Raised:
+    def of(cls, error: BaseException) -> "Raised":
         return cls(type(error).__name__, str(error))
 
     def __str__(self) -> str:
@@ -51,13 +49,13 @@ class Values:
         every = (*self.results, *self.gradients, *self.operands)
         return [value for value in every if isinstance(value, torch.Tensor)]
 
-    def mapped(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Values:
+    def mapped(self, function: Callable[[torch.Tensor], torch.Tensor]) -> "Values":
         def each(values: Iterable[Any]) -> tuple[Any, ...]:
             return tuple(function(v) if isinstance(v, torch.Tensor) else v for v in values)
 
         return Values(each(self.results), each(self.gradients), each(self.operands))
 
-    def agrees(self, other: Values, same: Callable[[Any, Any], bool]) -> bool:
+    def agrees(self, other: "Values", same: Callable[[Any, Any], bool]) -> bool:
         """Return whether results, gradients and operands of two calls are the same, one by one."""
         pairs = (
             (self.results, other.results),
@@ -190,9 +188,8 @@ def on_device(
         claimed: counts the calls that the entry has claimed so far.
         twice: how many of the samples are called a second time.
     """
-    assert frontend.running is not None
     done = Run()
-    with torch.random.fork_rng(devices=()), frontend.running.graph() as graph:
+    with torch.random.fork_rng(devices=()), frontend.running() as graph:
         for number, sample in enumerate(samples):
             function = (sample.reference or sample.function) if stock else sample.function
             before = claimed()
@@ -224,8 +221,7 @@ def on_device(
 
 def traced(frontend: Frontend, samples: Sequence[Sample]) -> list[Outcome]:
     """Call samples without running a graph."""
-    assert frontend.running is not None
-    with torch.random.fork_rng(devices=()), frontend.running.graph() as graph:
+    with torch.random.fork_rng(devices=()), frontend.running() as graph:
         return [_attempt(sample, graph, sample.function) for sample in samples]
 
 

@@ -3,8 +3,6 @@
 A sample's tensors are on the CPU. The same samples are made in every process.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any

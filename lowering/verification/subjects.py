@@ -1,7 +1,5 @@
 """The subjects of verification: an entry of a registry, or a function under `@composite`."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace

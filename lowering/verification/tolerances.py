@@ -5,8 +5,6 @@ absolute for small ones. A gradient that is zero by mathematics, and 1e-9 by rou
 of 1e-9.
 """
 
-from __future__ import annotations
-
 TOLERANCES = {"f64": 1e-9, "f32": 2e-5, "f16": 1e-2, "bf16": 5e-2}
 """The tolerances by element type. Other types must be equal."""
 

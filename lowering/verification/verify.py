@@ -1,7 +1,5 @@
 """`verify`: run each subject in each dtype, and report problems."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -12,7 +10,6 @@ from composites.element_types import TABLE
 from composites.errors import (
     CompositesError,
     LoweringError,
-    MissingPackageError,
     UnusableFunctionError,
 )
 from composites.functions import import_module
@@ -62,11 +59,9 @@ def verify(
 
     Raises:
         UnusableFunctionError: the function that yields samples cannot be used.
-        MissingPackageError: no frontend is installed, or this process's does not run graphs.
+        MissingPackageError: no frontend is installed.
     """
     frontend = activation.backend().frontend
-    if frontend.running is None:
-        raise MissingPackageError("verifying runs graphs, which this process's frontend does not")
     rows: list[Row] = []
     with activation.all_off(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's, about samples
@@ -140,11 +135,11 @@ class _Counts:
     unclaimed: dict[str, int]
 
     @classmethod
-    def of(cls, statistics: Statistics, identity: str) -> _Counts:
+    def of(cls, statistics: Statistics, identity: str) -> "_Counts":
         counted = statistics.entries.get(identity)
         return cls(0 if counted is None else counted.caught, _reasons(counted))
 
-    def since(self, before: _Counts) -> _Counts:
+    def since(self, before: "_Counts") -> "_Counts":
         reasons = {r: n - before.unclaimed.get(r, 0) for r, n in self.unclaimed.items()}
         return _Counts(self.claimed - before.claimed, {r: n for r, n in reasons.items() if n})
 

@@ -135,7 +135,7 @@ def test_what_is_not_copied_is_not_simplified() -> None:
     lines = f"dead = f32[3,4] negate(x)\n{PRODUCT}"
     decomposition = DecompositionHlo(hlo(lines).SerializeToString(), (0,))
     types = [TensorType("f32", X.shape)]
-    found = emit_composite("acme.op", 1, {}, types, decomposition, is_copied=False)
+    found = emit_composite("acme.op", 1, {}, types, decomposition, is_partitioned=True)
     assert left_of(found) == "broadcast constant multiply parameter tanh"
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from composites import torch_internals
 from composites.registry.model import Composite
 from lowering import activation
 from lowering.frontends.fx import capture
@@ -69,7 +70,7 @@ def operators(entry: Composite) -> Iterator[str]:
     ):
         warnings.simplefilter("ignore")  # PyTorch's, about examples that do not fit a backward
         with drawing_from(capture.placeholder(torch.empty((), dtype=torch.int64, device="meta"))):
-            examples[0].run(lambda tensor: capture.functional(traced_placeholder(tensor)))
+            examples[0].run(lambda tensor: torch_internals.functional(traced_placeholder(tensor)))
         names = [_name(node.target) for node in graph.nodes if node.op == "call_function"]
     for name, same in groupby(names):
         count = len(list(same))

@@ -12,7 +12,7 @@ import torch_xla.core.xla_model as xm
 from torch import Tensor
 
 import composites
-from composites.errors import DecompositionError, LoweringError, MissingPackageError
+from composites.errors import DecompositionError, LoweringError
 from lowering import activation
 
 FUNCTIONS = """
@@ -217,16 +217,6 @@ def test_a_function_that_is_not_there(enable: Enable) -> None:
     with pytest.raises(DecompositionError, match=r"planted\.e: a: .*has no function four"):
         enable(f"a: {alternative('four')}")
     assert composites.active() == ()
-
-
-def test_without_jax(enable: Enable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lowering.installation.install.find_spec", lambda name: None)
-    message = r"a, an alternative of planted\.e, needs jax; pip install jax, or write e=stock"
-    with pytest.raises(MissingPackageError, match=message):
-        enable(f"a: {alternative('jax:two')}")
-    assert composites.active() == ()
-    composites.enable("planted.e", decompositions="stock")
-    assert gelu() == STOCK
 
 
 # ---- who chooses ----

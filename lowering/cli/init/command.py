@@ -1,7 +1,5 @@
 """`composites init`: the command."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from functools import partial

@@ -1,8 +1,6 @@
 """Checks of a name: whether it can be that of a vendor's package, of its registry's namespace, and
 of its operators."""
 
-from __future__ import annotations
-
 import keyword
 import re
 import sys

@@ -1,7 +1,5 @@
 """The files of a new package, rendered from templates. Nothing is written here."""
 
-from __future__ import annotations
-
 import json
 
 import jinja2

@@ -1,7 +1,5 @@
 """The forward of a composite as a computation, for calls with equal keys."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +20,6 @@ from lowering.dispatch.backend import Lowered, lower_composite
 from lowering.dispatch.backward import further_values, names_of_values, taken_by_derived
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.decomposition import (
-    jax_frontend,
     jax_function,
     lower_function,
     require_tensors,
@@ -203,7 +200,8 @@ def _lower_stock(
             outputs = definition.run(spec, autocast, *tensors)
         flat, structure = pytree.tree_flatten(outputs)
         require_tensors(flat)
-        if any(_shares_memory(result, tensors) for result in flat):
+        bases = list(map(torch_internals.base_of, flat))
+        if any(base is operand for base in bases for operand in tensors):
             raise UnsupportedCallError("a result is an operand, or a view of one")
         identities = [id(result) for result in flat]
         same_as = [identities.index(identity) for identity in identities]
@@ -215,10 +213,12 @@ def _lower_stock(
         return [result.detach() for result in (*flat, *extra)]
 
     def results_of_arrays(*arrays: Any) -> list[Any]:
+        import jax
+
         with recorded() as named:
             results = jax_function(entry, spec)(*arrays)
         extra = further_values(spec, arrays, named) if needed else []
-        return [*jax_frontend().leaves(results), *extra]
+        return [*jax.tree.leaves(results), *extra]
 
     lowered = lower_composite(
         entry,
@@ -244,7 +244,9 @@ def _lower_stock(
     else:  # autograd does not see a JAX function
         has_backward = definition.backward is not None or entry.derives
         count = len(types) - (len(entry.saved) if needed else 0)
-        structure, same_as = _structure(count), list(range(count))
+        # That in which an operator returns this number of results.
+        structure = pytree.tree_structure(0 if count == 1 else (0,) * count)
+        same_as = list(range(count))
         differentiable = tuple(
             has_backward and needed is not None and (dtype.is_floating_point or dtype.is_complex)
             for _, dtype in types[:count]
@@ -275,13 +277,3 @@ def _kept(definition: Definition, spec: CallSpec, results: int) -> tuple[int, ..
     taken = taken_by_derived(spec, results)
     names = enumerate(names_of_values(spec, results))
     return tuple(n for n, name in names if n in taken or local(name) in named)
-
-
-def _shares_memory(result: torch.Tensor, operands: Operands) -> bool:
-    whole = torch_internals.base_of(result)
-    return any(whole is operand for operand in operands)
-
-
-def _structure(results: int) -> TreeSpec:
-    """The structure in which an operator returns this number of results."""
-    return pytree.tree_structure(0 if results == 1 else (0,) * results)

@@ -1,8 +1,6 @@
 """The meaning of an entry in one frontend: its function, its backward, and its node in the
 graph."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -6,8 +6,6 @@ the backward is the gradient of the forward's decomposition (`backward: derive`)
 separate entry.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +14,7 @@ from typing import Any
 import torch
 
 from composites import torch_internals
+from composites.registry.operators import find_overload
 from composites.torch_internals import pytree
 from lowering import interrupts
 from lowering.dispatch.autograd.computation import (
@@ -42,19 +41,6 @@ _UNKNOWN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class OwnOperator:
-    """One of this project's own operators, which represents an entry's operator in compiled graphs.
-
-    It is used in graphs without gradients and in graphs with dynamic shapes. Other graphs hold the
-    operators of `lowering.dispatch.dynamo.calls`.
-    """
-
-    call: Kernel
-    draws: bool
-    """True if the call draws random numbers, so that a backward must not run it a second time."""
-
-
 @dataclass(slots=True)
 class CompositeFunction:
     """One entry that is caught above the backend, for one set of active entries."""
@@ -63,8 +49,10 @@ class CompositeFunction:
     compiled_calls: CompiledCalls
     otherwise: Kernel
     """Takes the calls that the entry does not claim."""
-    operator: OwnOperator | None = None
-    """The node that torch.compile keeps if there are no gradients."""
+    operator: Kernel | None = None
+    """One of this project's own operators, which represents the entry's operator in compiled graphs
+    without gradients, and in those with dynamic shapes. Other graphs hold the operators of
+    `lowering.dispatch.dynamo.calls`."""
     forward: dict[Hashable, Any] = field(default_factory=dict)
     """The computation of a call, or a Fallback, by the call's key."""
 
@@ -89,13 +77,13 @@ class CompositeFunction:
             return spec.otherwise(self.otherwise)
         definition.statistics.caught += 1
         random_numbers = definition.frontend.random_numbers
-        seed = random_numbers.seed() if computation.draws and random_numbers else None
+        seed = random_numbers.seed() if computation.draws else None
         if any(computation.differentiable):
             step = self._step(spec, computation, seed)
             results = _differentiable(step, step, operands)
         else:
             results = computation.insert(definition, operands, seed)
-        if seed is not None and random_numbers is not None:
+        if seed is not None:
             random_numbers.advance(computation.draws)
         return self._returned(results, spec, computation)
 
@@ -143,7 +131,8 @@ class CompositeFunction:
                 return spec.otherwise(self.otherwise)  # a call on another device
             return self._stock(spec, self._unusable(spec))
         needs_grad = _needed(operands)
-        fixed = all(t is None or _has_fixed_shape(t) for t in operands)
+        sizes = [size for t in operands if t is not None for size in t.shape]
+        fixed = all(type(size) is int for size in sizes)
         # When the graph runs, the autocast under which it was traced is off.
         autocast = definition.frontend.tracing.autocast_dtype()
         operator = self.operator if autocast is None else None
@@ -170,10 +159,11 @@ class CompositeFunction:
             return self._stock(spec, unmet)
         if needs_grad is None:
             definition.statistics.caught += 1
-            return spec.call(operator.call, *operands)
+            return spec.call(operator, *operands)
         # With dynamic shapes the backward consists of stock operators, which run the forward once
         # more. This is only worth its time if the composite's meaning is not the stock lowering.
-        if definition.entry.decomposition.target is None or operator.draws:
+        draws = torch.Tag.nondeterministic_seeded in find_overload(definition.form.operator).tags
+        if definition.entry.decomposition.target is None or draws:
             return self._stock(spec, "torch.compile with dynamic shapes, and gradients")
         definition.statistics.caught += 1
         return _Recomputed.apply(self, spec.kept(), *operands)  # type: ignore[no-untyped-call]
@@ -312,7 +302,7 @@ class _Recomputed(torch.autograd.Function):
         ctx.composite, ctx.spec = composite, spec
         ctx.save_for_backward(*operands)
         ctx.set_materialize_grads(False)
-        return spec.call(composite.operator.call, *operands)
+        return spec.call(composite.operator, *operands)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
@@ -339,7 +329,3 @@ def _needed(operands: Operands) -> tuple[bool, ...] | None:
 def _is_traced(tensor: torch.Tensor) -> bool:
     """Return whether a tensor is a plain one, or represents one while torch.compile traces."""
     return type(tensor) in PLAIN or torch_internals.stands_for_a_tensor(tensor)
-
-
-def _has_fixed_shape(tensor: torch.Tensor) -> bool:
-    return all(type(size) is int for size in tensor.shape)

@@ -1,7 +1,5 @@
 """The gradients of a function of tensors, computed with autograd."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -44,21 +42,19 @@ def gradients_of(
         if grad is not None and result.requires_grad
     ]
     leaves = [t for t, asked in zip(inputs, needed, strict=True) if asked and t is not None]
-    gradients: Sequence[torch.Tensor | None] = [None] * len(leaves)
     if pairs:
-        gradients = torch.autograd.grad(
+        gradients: Sequence[torch.Tensor] = torch.autograd.grad(
             [result for result, _ in pairs],
             leaves,
             [grad for _, grad in pairs],
             create_graph=create_graph,
-            allow_unused=True,
+            materialize_grads=True,
         )
-    filled = iter(
-        torch.zeros_like(leaf) if grad is None else grad
-        for leaf, grad in zip(leaves, gradients, strict=True)
-    )
+    else:
+        gradients = list(map(torch.zeros_like, leaves))
+    rest = iter(gradients)
     return [
-        next(filled) if asked and t is not None else None
+        next(rest) if asked and t is not None else None
         for t, asked in zip(inputs, needed, strict=True)
     ]
 

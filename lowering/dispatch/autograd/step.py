@@ -5,8 +5,6 @@ its decomposition (`backward: derive`), or it is a separate entry. If it cannot 
 gradients are those of the stock lowering.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -186,9 +184,8 @@ class _Backward:
         random_numbers = definition.frontend.random_numbers
 
         def run(*operands: torch.Tensor | None) -> Any:
-            state = random_numbers.random_state(self.step.seed) if random_numbers else nullcontext()
             # Only the gradients are calls of the program.
-            with state, torch_internals.without_modes():
+            with random_numbers.random_state(self.step.seed), torch_internals.without_modes():
                 return self.step.run(*operands)
 
         with definition.lowering.raised(), interrupts.allowed():

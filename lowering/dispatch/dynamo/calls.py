@@ -14,20 +14,18 @@ be used at any time. PyTorch's own graphs hold Triton kernels in the same way
 (`torch._higher_order_ops.triton_kernel_wrap`).
 """
 
-from __future__ import annotations
-
 import threading
 import warnings
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.library import Library
 
-from lowering.dispatch.differentiable import Differentiable, Gradients, TensorMeta, TypedCall
-from lowering.frontends.protocols import Dispatching, Kernel, Override
+from lowering.dispatch.differentiable import Gradients, TensorMeta, TypedCall
+from lowering.frontends.protocols import Dispatching, Override
 
 _library = Library("composites", "FRAGMENT")
 _library.define("forward(Tensor?[] operands, str composite, int call) -> Tensor[]")
@@ -35,10 +33,6 @@ _library.define(
     "backward(Tensor?[] grads, Tensor?[] kept, bool[] output_mask, str composite, int call)"
     " -> Tensor[]"
 )
-
-
-View = Callable[[TypedCall], Differentiable]
-"""The view of a call that an operator's kernel runs: the call, or one that computes shapes only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,56 +84,39 @@ class CompiledCalls:
 
         They take the place of kernels that are there, such as those of an attempt that failed.
         """
-        kernels: dict[str, Kernel] = {"forward": self._forward, "backward": self._backward}
         with warnings.catch_warnings():  # "Overriding a previously registered kernel"
             warnings.simplefilter("ignore")
-            for name, kernel in kernels.items():
-                without_data = partial(kernel, _WithoutData)
-                _library.impl(name, without_data, "Meta", allow_override=True)
-            return tuple(
-                dispatching.implement(name, partial(kernel, _as_it_is))
-                for name, kernel in kernels.items()
+            _library.impl("forward", self._results_without_data, "Meta", allow_override=True)
+            _library.impl("backward", self._gradients_without_data, "Meta", allow_override=True)
+            return (
+                dispatching.implement("forward", self._forward),
+                dispatching.implement("backward", self._backward),
             )
 
     def _forward(
-        self, view: View, operands: Sequence[Tensor | None], composite: str, call: int
+        self, operands: Sequence[Tensor | None], composite: str, call: int
     ) -> list[Tensor]:
-        return list(view(self._calls[call]).forward(operands))
+        return list(self._calls[call].forward(operands))
+
+    def _results_without_data(self, operands: Any, composite: str, call: int) -> list[Tensor]:
+        return [_meta(type_) for type_ in self._calls[call].result_types]
 
     def _backward(
         self,
-        view: View,
         grads: Sequence[Tensor | None],
         kept: Sequence[Tensor | None],
         output_mask: Sequence[bool],
         composite: str,
         call: int,
     ) -> list[Tensor]:
-        gradients = view(self._calls[call]).backward(grads, kept, output_mask)
+        gradients = self._calls[call].backward(grads, kept, output_mask)
         return [gradient for gradient in gradients if gradient is not None]
 
-
-def _as_it_is(call: TypedCall) -> Differentiable:
-    return call
-
-
-@dataclass(frozen=True, slots=True)
-class _WithoutData:
-    """A call that returns tensors without data."""
-
-    call: TypedCall
-
-    def forward(self, operands: Sequence[Tensor | None]) -> Sequence[Tensor]:
-        return [_meta(type_) for type_ in self.call.result_types]
-
-    def backward(
-        self,
-        grads: Sequence[Tensor | None],
-        kept: Sequence[Tensor | None],
-        output_mask: Sequence[bool],
-    ) -> Gradients:
-        types = zip(self.call.types, output_mask, strict=True)
-        return [_meta(type_) if type_ is not None and asked else None for type_, asked in types]
+    def _gradients_without_data(
+        self, grads: Any, kept: Any, output_mask: Sequence[bool], composite: str, call: int
+    ) -> list[Tensor]:
+        types = zip(self._calls[call].types, output_mask, strict=True)
+        return [_meta(type_) for type_, asked in types if type_ is not None and asked]
 
 
 def _meta(type_: TensorMeta) -> Tensor:

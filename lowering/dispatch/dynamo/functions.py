@@ -7,8 +7,6 @@ AOTAutograd calls this node when it traces the forward and the backward, and the
 this project's own operators; see `calls`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, get_origin, get_type_hints

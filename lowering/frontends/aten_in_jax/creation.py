@@ -1,7 +1,5 @@
 """Rules of operators that make tensors from numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

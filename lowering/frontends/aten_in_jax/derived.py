@@ -1,8 +1,6 @@
 """Rules of backward operators that PyTorch does not decompose: JAX derives them from PyTorch's
 decompositions of the forward operators."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Rules of distances between vectors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,20 +7,6 @@ import numpy as np
 
 from lowering.frontends.aten_in_jax.elementwise import as_type
 from lowering.frontends.aten_in_jax.table import rule
-
-
-def _norm(difference: Any, p: float) -> Any:
-    """The p-norm along the last dimension."""
-    lengths = jnp.abs(difference)
-    if p == 0:
-        return jnp.sum(lengths != 0, -1).astype(difference.dtype)
-    if p == np.inf:
-        return jnp.max(lengths, -1, initial=0)
-    if p == 1:
-        return jnp.sum(lengths, -1)
-    if p == 2:
-        return jnp.sqrt(jnp.sum(lengths * lengths, -1))
-    return jnp.power(jnp.sum(jnp.power(lengths, p), -1), 1 / p)
 
 
 def _gradient(grad: Any, difference: Any, distance: Any, p: float) -> Any:
@@ -46,7 +30,7 @@ def _gradient(grad: Any, difference: Any, distance: Any, p: float) -> Any:
 
 @rule("aten::_cdist_forward")
 def _cdist(dtype: Any, /, a: Any, b: Any, p: float, mode: int | None = None) -> Any:
-    return _norm(a[..., :, None, :] - b[..., None, :, :], p)
+    return jnp.linalg.norm(a[..., :, None, :] - b[..., None, :, :], p, axis=-1)
 
 
 @rule("aten::_cdist_backward")
@@ -63,7 +47,7 @@ def _pairs(rows: int) -> tuple[Any, Any]:
 @rule("aten::_pdist_forward")
 def _pdist(dtype: Any, /, x: Any, p: float = 2) -> Any:
     first, second = _pairs(x.shape[0])
-    return _norm(x[first] - x[second], p)
+    return jnp.linalg.norm(x[first] - x[second], p, axis=-1)
 
 
 @rule("aten::_pdist_backward")

@@ -1,7 +1,5 @@
 """Dtypes of PyTorch and of JAX."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 
@@ -12,12 +10,9 @@ import torch
 from composites.element_types import PYTORCH_NAMES
 from composites.errors import UnsupportedCallError
 from lowering.stablehlo.dtypes import numpy_dtype
-from lowering.stablehlo.run import enable_x64
 
 _NUMPY = {getattr(torch, name): numpy_dtype(type_) for type_, name in PYTORCH_NAMES.items()}
 _TORCH: dict[Any, torch.dtype] = {dtype: torch_name for torch_name, dtype in _NUMPY.items()}
-
-__all__ = ["common_dtype", "enable_x64", "has_x64", "jax_dtype", "torch_dtype"]
 
 
 def has_x64() -> bool:

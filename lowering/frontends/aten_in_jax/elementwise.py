@@ -1,7 +1,5 @@
 """Rules of operators that compute each element by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Running a recorded graph on JAX arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +8,6 @@ import torch
 
 from composites.torch_internals import pytree
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype
-from lowering.frontends.aten_in_jax.recording import RecordedGraph
 from lowering.frontends.aten_in_jax.table import UnknownOperatorError, rule_of
 from lowering.frontends.jax.composite_call import constant
 
@@ -19,51 +16,35 @@ Claim = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 
 def evaluate(
-    graph: RecordedGraph,
+    recorded: torch.fx.GraphModule,
     arrays: Sequence[Any],
     *,
     claim: Claim | None = None,
-    known: Mapping[torch.fx.Node, Any] | None = None,
 ) -> list[Any]:
-    """Run a graph.
+    """Run a function of tensors that `record` has recorded.
 
     Args:
         arrays: the operands that are present.
         claim: is asked first what an operator gives.
-        known: results of nodes, which are then not run.
 
     Raises:
         UnknownOperatorError: an operator has no rule.
     """
+    inputs = iter(arrays)
+    values: dict[torch.fx.Node, Any] = {}
     # PyTorch's operators promote ranks, whatever the program allows for its own.
     with jax.numpy_rank_promotion("allow"):
-        return _evaluated(graph, arrays, claim, known)
-
-
-def _evaluated(
-    graph: RecordedGraph,
-    arrays: Sequence[Any],
-    claim: Claim | None,
-    known: Mapping[torch.fx.Node, Any] | None,
-) -> list[Any]:
-    inputs = iter(arrays)
-    values: dict[torch.fx.Node, Any] = dict(known or {})
-    for node in graph.module.graph.nodes:
-        if node.op == "placeholder":
-            values[node] = next(inputs)
-        elif node in values:
-            continue
-        elif node.op == "get_attr":
-            values[node] = _constant(getattr(graph.module, node.target))
-        elif node.op == "call_function":
+        for node in recorded.graph.nodes:
             arguments = torch.fx.node.map_arg(node.args, values.__getitem__)
             keywords = torch.fx.node.map_arg(node.kwargs, values.__getitem__)
-            described = node.meta.get("val")
-            values[node] = result_of(node.target, described, arguments, dict(keywords), claim)
-        elif node.op == "output":
-            results = torch.fx.node.map_arg(node.args[0], values.__getitem__)
-            return list(results)
-    raise AssertionError("a graph has an output")
+            if node.op == "placeholder":
+                values[node] = next(inputs)
+            elif node.op == "get_attr":
+                values[node] = _constant(getattr(recorded, node.target))
+            elif node.op == "call_function":
+                described = node.meta.get("val")
+                values[node] = result_of(node.target, described, arguments, dict(keywords), claim)
+    return list(arguments[0])  # of the last node, which is the output
 
 
 def result_of(
@@ -112,8 +93,6 @@ def _is_scalar_with_dims(
         return False
     schema = getattr(target, "_schema", None)
     for place, argument in enumerate(schema.arguments if schema is not None else ()):
-        if argument.name == "input_sizes":  # of which the dimensions are, as in `select_backward`
-            return False
         if argument.name in _DIMS:
             at = arguments[place] if place < len(arguments) else argument.default_value
             if keywords.get(argument.name, at) not in (None, [], ()):

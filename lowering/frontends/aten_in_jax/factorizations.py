@@ -4,8 +4,6 @@
 that is zero or not positive, and 0 if there is none, as LAPACK has it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax.numpy as jnp

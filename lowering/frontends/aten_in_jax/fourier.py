@@ -1,7 +1,5 @@
 """Rules of Fourier transforms."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

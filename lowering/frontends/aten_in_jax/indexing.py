@@ -1,7 +1,5 @@
 """Rules of operators that read and write elements by their numbers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax
@@ -182,11 +180,6 @@ def _nonzero_static(dtype: Any, /, x: Any, *, size: int, fill_value: int = -1) -
     if not x.ndim:
         return jnp.zeros((size, 0), dtype)
     return jnp.stack(jnp.nonzero(x, size=size, fill_value=fill_value), -1)
-
-
-@rule("aten::take")
-def _take(dtype: Any, /, x: Any, index: Any) -> Any:
-    return x.reshape(-1)[index]  # from the end where an index is negative
 
 
 @rule("aten::put")

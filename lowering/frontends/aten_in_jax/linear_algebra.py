@@ -4,8 +4,6 @@ PyTorch's gradients of determinants take the factors of a matrix or of its trans
 kernels have. It depends on the order of the matrix in memory, so these decompositions ask too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import torch

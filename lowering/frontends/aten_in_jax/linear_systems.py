@@ -1,7 +1,5 @@
 """Rules of operators that solve systems of linear equations with factors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax.numpy as jnp

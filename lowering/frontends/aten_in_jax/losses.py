@@ -5,8 +5,6 @@ torch_xla's is, and no backward reads it: a kernel that computes either of both 
 decomposition of the other, in programs of all frontends.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax.numpy as jnp

@@ -6,8 +6,6 @@ variance of batch norm's moving average is computed from the biased one in the o
 `composites.operators.norms.train_batch_norm`, so that composites have the same bits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Rules of pooling: a window is one slice of the padded operand for each of its places."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,6 @@
 """Rules of products of matrices. Operands of a float type are multiplied in it, and summed in at
 least f32, as XLA does for PyTorch programs."""
 
-from __future__ import annotations
-
 import string
 from typing import Any
 

@@ -1,9 +1,6 @@
 """A function of tensors as a graph of aten operators. Nothing is computed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from threading import RLock
 from typing import Any
@@ -48,22 +45,15 @@ thread waits for JAX with it."""
 _PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RecordedGraph:
-    """A recorded function. Its inputs are the operands that are present, and its outputs tensors
-    in one list."""
-
-    module: torch.fx.GraphModule
-
-
 def record(
     function: Callable[..., Any],
     operands: Sequence[Any | None],
     *,
     decompose: bool = True,
     kept: Any = None,
-) -> RecordedGraph:
-    """Record a function of tensors.
+) -> torch.fx.GraphModule:
+    """Record a function of tensors. The inputs of the graph are the operands that are present, and
+    its outputs tensors in one list.
 
     Args:
         function: returns tensors in any nesting; those that are None are left out.
@@ -104,7 +94,7 @@ def record(
             node.target = kept
     _reshape_strided(module.graph)
     module.graph.eliminate_dead_code()
-    return RecordedGraph(module)
+    return module
 
 
 def is_symbolic(type_: Any) -> bool:

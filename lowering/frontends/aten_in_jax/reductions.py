@@ -1,7 +1,5 @@
 """Rules of operators that reduce dimensions, and of scans and sorts along one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

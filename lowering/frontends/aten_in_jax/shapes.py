@@ -1,7 +1,5 @@
 """Rules of operators that move elements, and compute none."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax.numpy as jnp
@@ -84,14 +82,6 @@ def _slice_scatter(
     return x.at[_along(x, dim, _range(start, end, step))].set(source)
 
 
-@rule("aten::slice_backward")
-def _slice_backward(
-    dtype: Any, /, grad: Any, shape: Any, dim: int, start: Any, end: Any, step: Any
-) -> Any:
-    whole = jnp.zeros(shape, dtype)
-    return whole.at[_along(whole, dim, _range(start, end, step))].set(grad)
-
-
 @rule("aten::select.int", "aten::select_copy.int")
 def _select(dtype: Any, /, x: Any, dim: int, index: Any) -> Any:
     return lax.index_in_dim(x, index, dim % x.ndim, keepdims=False)
@@ -100,12 +90,6 @@ def _select(dtype: Any, /, x: Any, dim: int, index: Any) -> Any:
 @rule("aten::select_scatter")
 def _select_scatter(dtype: Any, /, x: Any, source: Any, dim: int, index: Any) -> Any:
     return x.at[_along(x, dim, index)].set(source)
-
-
-@rule("aten::select_backward")
-def _select_backward(dtype: Any, /, grad: Any, shape: Any, dim: int, index: Any) -> Any:
-    whole = jnp.zeros(shape, dtype)
-    return whole.at[_along(whole, dim, index)].set(grad)
 
 
 @rule("aten::cat")

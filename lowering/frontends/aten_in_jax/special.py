@@ -1,7 +1,5 @@
 """Rules of special functions that PyTorch decomposes no further."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rules of eigenvalues and singular values of matrices, and of the matrix exponential."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -4,8 +4,6 @@ A rule takes the dtype of the result, or a tuple of dtypes, and then the operato
 it returns is cast to that dtype.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -4,8 +4,6 @@ A node calls an overload of an operator, or `lowering.frontends.fx.graph.call_co
 that make tensors are called without a device.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from operator import getitem
 from typing import Any

@@ -5,8 +5,6 @@ devices with their own memory, have the lists of CUDA; live programs of the CPU 
 CPU ("Autocast Op Reference" in PyTorch's documentation).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -20,6 +18,7 @@ from composites.torch_internals import pytree
 from lowering.frontends import autocast as states
 from lowering.frontends.aten_in_jax.table import overload
 from lowering.frontends.fx.device import DEVICE_TYPE
+from lowering.frontends.registration import register_at_key
 
 AUTOCAST_KEY = "AutocastIPU"
 _STATE = "ipu"
@@ -45,22 +44,13 @@ ON_THE_CPU_TO_LOWER_PRECISION = (
 )  # fmt: skip
 
 ON_THE_CPU_TO_WIDEST = ("cat", "index_copy", "stack")
-"""On the CPU, all other operators for which PyTorch has a kernel of autocast compute in f32."""
+"""All other operators for which PyTorch has a kernel of autocast compute in f32."""
 
-TO_FLOAT32 = (
-    "_upsample_bicubic2d_aa", "_upsample_bilinear2d_aa", "_upsample_nearest_exact1d",
-    "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "acos", "asin",
-    "binary_cross_entropy_with_logits", "cdist", "cosh", "cosine_embedding_loss",
-    "cosine_similarity", "dist", "erfinv", "exp", "expm1", "frobenius_norm.dim", "group_norm",
-    "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "layer_norm", "log", "log10",
-    "log1p", "log2", "logsumexp", "margin_ranking_loss", "mse_loss", "multi_margin_loss",
-    "multilabel_margin_loss", "native_layer_norm", "nll_loss", "nll_loss2d", "nuclear_norm",
-    "nuclear_norm.dim", "pdist", "poisson_nll_loss", "pow.Scalar", "pow.Tensor_Scalar",
-    "pow.Tensor_Tensor", "reciprocal", "renorm", "rms_norm", "rsqrt", "sinh", "smooth_l1_loss",
-    "soft_margin_loss", "softplus", "tan", "triplet_margin_loss", "upsample_bicubic2d",
-    "upsample_bilinear2d", "upsample_linear1d", "upsample_nearest1d", "upsample_nearest2d",
-    "upsample_nearest3d", "upsample_trilinear3d",
-)  # fmt: skip
+_OF_LIBRARIES = {
+    "_cudnn_rnn", "_scaled_dot_product_flash_attention", "cudnn_convolution",
+    "cudnn_convolution_transpose", "mkldnn_rnn_layer",
+}  # fmt: skip
+"""Operators that PyTorch calls on its own devices alone."""
 
 TO_WIDEST = (
     "addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "grid_sampler", "index_put",
@@ -186,30 +176,27 @@ def _unsafe(*_: Any, **__: Any) -> Any:
     )
 
 
+def _kernels(
+    key: str, to_lower_precision: Sequence[str], to_widest: Sequence[str]
+) -> dict[str, Kernel]:
+    """The autocast kernels of a type of device, by operator of aten. `key` is that of PyTorch's."""
+    names = torch_internals.operators_with_kernel(key) - _OF_LIBRARIES
+    made: dict[str, Kernel] = {name: partial(_float32, _stock(name)) for name in names}
+    for name in names.intersection(to_lower_precision):
+        made[name] = partial(_lower_precision, _stock(name))
+    for name in names.intersection(to_widest):
+        made[name] = partial(_widest, _stock(name))
+    return made
+
+
 def _kernels_of_cuda() -> dict[str, Kernel]:
     """The autocast kernels of CUDA, by operator of aten."""
-    made: dict[str, Kernel] = {"binary_cross_entropy": _unsafe}
-    for names, kernel in (
-        (TO_LOWER_PRECISION, _lower_precision),
-        (TO_FLOAT32, _float32),
-        (TO_WIDEST, _widest),
-    ):
-        made |= {name: partial(kernel, _stock(name)) for name in names}
+    made = _kernels("AutocastCUDA", TO_LOWER_PRECISION, TO_WIDEST)
+    made["binary_cross_entropy"] = _unsafe
     for name, position in WITH_FLOAT32_RESULT.items():
         made[name] = partial(_float32_result, _stock(name), position)
     for name, other in WITH_DTYPE.items():
         made[name] = partial(_with_dtype, _stock(other), _stock(name))
-    return made
-
-
-def _kernels_of_cpu() -> dict[str, Kernel]:
-    """The autocast kernels of the CPU, by operator of aten."""
-    names = torch_internals.operators_with_kernel("AutocastCPU") - {"mkldnn_rnn_layer"}
-    made: dict[str, Kernel] = {name: partial(_float32, _stock(name)) for name in names}
-    for name in names & set(ON_THE_CPU_TO_LOWER_PRECISION):
-        made[name] = partial(_lower_precision, _stock(name))
-    for name in names & set(ON_THE_CPU_TO_WIDEST):
-        made[name] = partial(_widest, _stock(name))
     return made
 
 
@@ -232,11 +219,10 @@ def casts_of(device_type: str) -> Iterator[None]:
 
 
 @cache
-def define_casts() -> tuple[torch.library.Library, ...]:
+def define_casts() -> object:
     """Register the kernels that cast. They stay for the life of the process."""
-    others, library = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
-    others.fallback(torch.library.fallthrough_kernel, AUTOCAST_KEY)
-    kernels = {"cpu": _kernels_of_cpu(), "cuda": _kernels_of_cuda()}
+    of_cpu = _kernels("AutocastCPU", ON_THE_CPU_TO_LOWER_PRECISION, ON_THE_CPU_TO_WIDEST)
+    kernels = {"cpu": of_cpu, "cuda": _kernels_of_cuda()}
     after = torch_internals.keys_after(torch_internals.parse_key(AUTOCAST_KEY))
 
     def call(name: str, keys: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -245,6 +231,5 @@ def define_casts() -> tuple[torch.library.Library, ...]:
             return overload(f"aten::{name}").redispatch(keys & after, *arguments, **keywords)
         return kernel(*arguments, **keywords)
 
-    for name in {**kernels["cpu"], **kernels["cuda"]}:
-        library.impl(name, partial(call, name), AUTOCAST_KEY, with_keyset=True)
-    return others, library
+    names = {**kernels["cpu"], **kernels["cuda"]}
+    return register_at_key(AUTOCAST_KEY, {name: partial(call, name) for name in names})

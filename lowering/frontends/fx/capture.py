@@ -5,8 +5,6 @@ to no operand. A node is an operator that has a rule in JAX (`lowering.frontends
 Others are decomposed at once, by this project or by PyTorch.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -22,7 +20,8 @@ from composites import torch_internals
 from composites.operators import quantize
 from composites.operators.unlowered import DECOMPOSITIONS
 from composites.torch_internals import DispatchState, pytree
-from lowering.frontends.aten_in_jax import has_rule, linear_algebra, norms
+from lowering.frontends.aten_in_jax import linear_algebra, norms
+from lowering.frontends.aten_in_jax.table import has_rule
 from lowering.frontends.errors import (
     ForeignDataError,
     NoKernelError,
@@ -34,7 +33,7 @@ from lowering.frontends.fx.device import device
 from lowering.frontends.fx.sizes import as_expressions, describing, vary
 from lowering.frontends.fx.sources import keep_source
 from lowering.frontends.protocols import Kernel
-from lowering.frontends.tensor_types import layout_refusal
+from lowering.frontends.tensor_types import description, layout_refusal
 
 
 class TracedTensor(torch.Tensor):
@@ -44,7 +43,7 @@ class TracedTensor(torch.Tensor):
     described: torch.Tensor
 
     @staticmethod
-    def __new__(cls, described: torch.Tensor, node: torch.fx.Node) -> TracedTensor:
+    def __new__(cls, described: torch.Tensor, node: torch.fx.Node) -> "TracedTensor":
         made: TracedTensor = torch_internals.make_wrapper(cls, described, device())
         made.described, made.node = described, node
         return made
@@ -60,17 +59,6 @@ class TracedTensor(torch.Tensor):
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         return called(func, args, kwargs or {})
-
-
-def description(tensor: torch.Tensor) -> str:
-    """A tensor without values as text."""
-    size = tuple(tensor.shape)
-    return f"tensor(..., device='{tensor.device}', size={size}, dtype={tensor.dtype})"
-
-
-def functional(tensor: TracedTensor) -> torch.Tensor:
-    """A traced tensor as the user's program has it: it may be viewed and written to."""
-    return torch_internals.functional(tensor)
 
 
 # ---- the graph ----
@@ -108,7 +96,7 @@ def recording(graph: torch.fx.Graph | None = None) -> Iterator[torch.fx.Graph]:
         _SHARED.append(Region(torch.fx.Graph() if graph is None else graph))
     try:
         with capturing(), torch_internals.made_on_cpu():
-            yield current_graph()
+            yield current_region().graph
     finally:
         if outermost:
             _SHARED.clear()
@@ -117,7 +105,7 @@ def recording(graph: torch.fx.Graph | None = None) -> Iterator[torch.fx.Graph]:
 @contextmanager
 def region(operator: str) -> Iterator[Region]:
     """A context that records a function argument of an operator, in a separate graph."""
-    current_graph()
+    current_region()
     _SHARED.append(Region(torch.fx.Graph(), operator))
     try:
         yield _SHARED[-1]
@@ -152,15 +140,6 @@ def current_region() -> Region:
     return _SHARED[-1]
 
 
-def current_graph() -> torch.fx.Graph:
-    """The graph that is recorded.
-
-    Raises:
-        ForeignDataError: none is.
-    """
-    return current_region().graph
-
-
 def capturing() -> AbstractContextManager[Any]:
     """A context that also records calls which make tensors on the device of traced tensors."""
     return torch_internals.calls_through(_seen)
@@ -188,7 +167,7 @@ def _is_on_cpu_of_varying_size(leaves: Sequence[Any], asked: Any) -> bool:
 
 def placeholder(described: torch.Tensor) -> TracedTensor:
     """An input of the graph, described by a tensor on the device `meta`."""
-    return _placeholder(current_graph(), described)
+    return _placeholder(current_region().graph, described)
 
 
 def _placeholder(graph: torch.fx.Graph, described: torch.Tensor) -> TracedTensor:
@@ -212,7 +191,7 @@ def node(
     """
     args, named = pytree.tree_map_only(torch.Tensor, _node_of, (tuple(arguments), dict(keywords)))
     args, named = as_expressions((args, named))
-    made = _described(current_graph().call_function(target, args, named), described)
+    made = _described(current_region().graph.call_function(target, args, named), described)
     keep_source(made, operator)
     if isinstance(described, torch.Tensor):
         return TracedTensor(described, made)
@@ -243,7 +222,7 @@ def lifted(tensor: TracedTensor) -> TracedTensor:
     Raises:
         ForeignDataError: no region computes it.
     """
-    current_graph()
+    current_region()
     return _lifted(tensor, len(_SHARED) - 1)
 
 
@@ -450,7 +429,7 @@ def constant(tensor: torch.Tensor) -> TracedTensor:
             f"the module computes with a tensor, {described}, on the device meta that is not a"
             " parameter, buffer or argument; register it as a buffer"
         )
-    graph = current_graph()
+    graph = current_region().graph
     made = graph.create_node("get_attr", "constant", name="constant")
     values = torch_internals.functionalized(tensor).detach().cpu().contiguous().clone()
     made.meta["constant"] = values
@@ -531,7 +510,9 @@ def from_top(function: Kernel, arguments: Sequence[Any], keywords: Mapping[str, 
         if not isinstance(tensor, TracedTensor):
             return tensor
         # Another tensor: the version that autograd checks goes with the tensor.
-        lent.append((tensor, functional(TracedTensor(tensor.described, tensor.node))))
+        lent.append(
+            (tensor, torch_internals.functional(TracedTensor(tensor.described, tensor.node)))
+        )
         return lent[-1][1]
 
     with at_top():

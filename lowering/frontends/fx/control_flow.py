@@ -7,8 +7,6 @@ step to its first one. So gradients can be differentiated too.
 torch.cond(…) -> the operator's kernel here -> functions as graphs -> a node with these graphs
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from itertools import compress, islice
@@ -304,7 +302,7 @@ def _node(
     arguments = [*tensors, lifted, *bodies]
     name = f"higher_order::{operator}"
     made = capture.node(rule, arguments, keywords or {}, list(described), name)
-    return [capture.functional(tensor) for tensor in made]
+    return list(map(torch_internals.functional, made))
 
 
 def _truth(array: Any) -> Any:

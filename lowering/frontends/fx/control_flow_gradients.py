@@ -1,7 +1,5 @@
 """Gradients of operators that take functions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import Any

@@ -3,9 +3,8 @@
 A program then has no input for a buffer that a module only overwrites.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,24 +21,8 @@ def _full(shape: Sequence[int], value: Any, dtype: torch.dtype) -> Any:
     return capture.node(torch.ops.aten.full.default, arguments, {"dtype": dtype}, described)
 
 
-def _like(value: float) -> Kernel:
-    def function(self: Any, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
-        return _full(self.shape, value, dtype or self.dtype)
-
-    return function
-
-
 def _full_like(self: Any, value: Any, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
     return _full(self.shape, value, dtype or self.dtype)
-
-
-def _new(value: float) -> Kernel:
-    def function(
-        self: Any, size: Sequence[int], *further: Any, dtype: torch.dtype | None = None, **_: Any
-    ) -> Any:
-        return _full(size, value, dtype or self.dtype)
-
-    return function
 
 
 def _new_full(
@@ -67,18 +50,18 @@ def _copy(self: Any, source: Any, non_blocking: bool = False) -> Any:
 
 
 _OPERATORS: dict[str, Kernel] = {
-    "zeros_like": _like(0),
-    "ones_like": _like(1),
-    "empty_like": _like(0),
+    "zeros_like": partial(_full_like, value=0),
+    "ones_like": partial(_full_like, value=1),
+    "empty_like": partial(_full_like, value=0),
     "full_like": _full_like,
-    "new_zeros": _new(0),
-    "new_ones": _new(1),
-    "new_empty": _new(0),
-    "new_empty_strided": _new(0),
+    "new_zeros": partial(_new_full, value=0),
+    "new_ones": partial(_new_full, value=1),
+    "new_empty": partial(_new_full, value=0),
+    "new_empty_strided": lambda self, size, stride, **_: _new_full(self, size, 0, **_),
     "new_full": _new_full,
     "fill.Scalar": _fill,
     "fill.Tensor": _fill,
-    "zero": _like(0),
+    "zero": partial(_full_like, value=0),
     "copy": _copy,
 }
 capture.FUNCTIONS.update({overload(f"aten::{name}"): f for name, f in _OPERATORS.items()})

@@ -1,16 +1,11 @@
 """A decomposition that was traced: a function of JAX arrays."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from lowering.emission.types import SEED_TYPE, TensorType
 from lowering.frontends.fx.aten_graph import without_operands as without_operands_of
-from lowering.frontends.jax import lower_to_jaxpr
 from lowering.frontends.jax.composite_call import reads
 from lowering.frontends.jax.internals import without_operands
 from lowering.stablehlo.run import enable_x64
@@ -32,27 +27,9 @@ class FxDecomposition:
             read = reads(self.jaxpr)
         return tuple(read[:-1] if self.draws else read)
 
-    def without_last(self, count: int) -> FxDecomposition | None:
+    def without_last(self, count: int) -> "FxDecomposition | None":
         kept = len(self.jaxpr.in_avals) - count - bool(self.draws)
         jaxpr = without_operands(self.jaxpr, kept, count)
         if jaxpr is None:
             return None
         return replace(self, jaxpr=jaxpr, graph=without_operands_of(self.graph, count))
-
-
-def decomposition(
-    function: Callable[..., Any],
-    operands: Sequence[TensorType | None],
-    draws: int,
-    graph: torch.fx.Graph | None = None,
-) -> FxDecomposition:
-    """Trace a function of arrays.
-
-    Args:
-        function: takes an array for each operand, and None for an absent one; if it draws random
-            numbers, the state of the generator comes last.
-        draws: how often the function advances this state.
-        graph: the same function in PyTorch's operators, if there is one.
-    """
-    types = [*operands, SEED_TYPE] if draws else list(operands)
-    return FxDecomposition(lower_to_jaxpr(function, types), draws, graph)

@@ -1,8 +1,6 @@
 """Results of operators on the device `meta`, where PyTorch does not describe them: torch.compile
 traces with tensors that have no values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

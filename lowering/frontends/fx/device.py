@@ -6,8 +6,6 @@ and any tensor on this device is a traced one. PyTorch has dispatch keys for it,
 for autocast too.
 """
 
-from __future__ import annotations
-
 import torch
 
 DEVICE_TYPE = "lazy"

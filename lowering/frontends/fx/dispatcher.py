@@ -1,7 +1,5 @@
 """Kernels in PyTorch's dispatcher: the stock kernels, and this project's overrides."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +10,8 @@ from composites import torch_internals
 from composites.registry.operators import Operator, find_overload
 from composites.torch_internals import DispatchKeySet
 from lowering.frontends.fx import AUTOGRAD_KEY, DISPATCH_KEY, FUNCTIONALIZATION_KEY, capture
-from lowering.frontends.protocols import Kernel, Override
-from lowering.frontends.registration import OPERATOR_NAMESPACE, Place, StockKernel, keys_from
+from lowering.frontends.protocols import Kernel, Override, StockKernel
+from lowering.frontends.registration import OPERATOR_NAMESPACE, Place, keys_from
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,10 +53,7 @@ class FxDispatching:
                 return capture.stock(overload, arguments, keywords)
 
             return recorded
-        kernel: Callable[..., Any] = torch.library.get_kernel(
-            operator.qualified, dispatch_key
-        ).call_boxed
-        return kernel
+        return torch.library.get_kernel(operator.qualified, dispatch_key).call_boxed
 
     def decomposes(self, operator: Operator) -> bool:
         return False

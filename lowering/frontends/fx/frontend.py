@@ -1,6 +1,6 @@
 """The parts of the fx frontend, combined."""
 
-from __future__ import annotations
+from functools import partial
 
 from lowering.frontends.fx import (  # noqa: F401  (they add what replaces operators)
     creation,
@@ -14,7 +14,7 @@ from lowering.frontends.fx.dispatcher import FxDispatching
 from lowering.frontends.fx.graph import FxGraph
 from lowering.frontends.fx.random import FxRandomNumbers
 from lowering.frontends.fx.recorder import FxRecording
-from lowering.frontends.fx.runner import FxRunning
+from lowering.frontends.fx.runner import running
 from lowering.frontends.fx.tensors import FxTensors
 from lowering.frontends.fx.tracer import FxTracing
 from lowering.frontends.in_place import copy_each
@@ -40,5 +40,5 @@ def make_frontend() -> Frontend:
         write=copy_each,
         random_numbers=FxRandomNumbers(),
         recording=recording,
-        running=FxRunning(recording),
+        running=partial(running, recording),
     )

@@ -1,14 +1,13 @@
 """The graph that is recorded, and the composites inserted into it."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from composites import torch_internals
 from composites.errors import UnsupportedCallError
 from lowering.emission.types import TensorType
 from lowering.frontends.aten_in_jax.dtypes import torch_dtype
@@ -22,16 +21,6 @@ from lowering.frontends.protocols import EmittedComposite
 from lowering.frontends.tensor_types import DTYPE_OF, ELEMENT_TYPE_OF
 from lowering.frontends.thread_flag import ThreadFlag
 from lowering.stablehlo.run import enable_x64
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The purpose of a graph."""
-
-    inside: bool
-    """True if the graph becomes part of a decomposition."""
-    shared: bool
-    """True if the graph is recorded for several devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +48,8 @@ class FxGraph:
         return self.tracing.active
 
     @property
-    def target(self) -> Target:
-        return Target(self.tracing.active, self.is_shared)
+    def target(self) -> Hashable:
+        return self.tracing.active, self.is_shared
 
     @staticmethod
     def composite(
@@ -94,7 +83,7 @@ class FxGraph:
         ]
         results = capture.node(call_composite, (traced, composite), {}, described, symbol)
         below = any(isinstance(operand, capture.TracedTensor) for operand in operands)
-        return list(results) if below else [capture.functional(result) for result in results]
+        return list(results) if below else list(map(torch_internals.functional, results))
 
     insert_several = insert
 

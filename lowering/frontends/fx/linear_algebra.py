@@ -1,7 +1,5 @@
 """Linear algebra that PyTorch has no description of on the device `meta`, and its checks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,8 +1,6 @@
 """Decompositions of operators on lists of tensors, `aten::_foreach_add` and the like: one call for
 each tensor. Optimizers and `torch.nn.utils.clip_grad_norm_` call them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

@@ -1,8 +1,6 @@
 """From nodes of a graph to a function of JAX arrays, which runs the rules of
 `lowering.frontends.aten_in_jax`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -15,6 +13,7 @@ import torch
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype
 from lowering.frontends.aten_in_jax.evaluation import result_of
 from lowering.frontends.aten_in_jax.table import LINEAR_ALGEBRA
+from lowering.frontends.errors import ForeignDataError
 from lowering.frontends.fx import sources
 from lowering.frontends.fx.capture import TracedTensor
 from lowering.frontends.fx.regions import Body, reached_nodes
@@ -23,21 +22,6 @@ from lowering.frontends.jax.all_platforms import for_all_platforms
 
 _LITERAL = 16
 """The largest count of numbers in a constant that is written as numbers."""
-
-
-class ForeignInputError(Exception):
-    """A graph reads an input that is not given."""
-
-
-def reached(
-    outputs: Sequence[TracedTensor], inputs: Sequence[TracedTensor]
-) -> tuple[list[torch.fx.Node], list[int]]:
-    """The nodes from which outputs are computed, in the order of recording, and the positions of
-    the inputs among them."""
-    places = {tensor.node: place for place, tensor in enumerate(inputs)}
-    nodes = reached_nodes([tensor.node for tensor in outputs], places)
-    read = sorted(places[node] for node in nodes if node in places)
-    return [node for node in nodes if node not in places], read
 
 
 def array_function(
@@ -50,14 +34,18 @@ def array_function(
         located: whether what JAX traces for a node is in a scope of the node's number.
 
     Raises:
-        ForeignInputError: it reads an input that is not given.
+        ForeignDataError: it reads an input of another graph.
     """
-    nodes, read = reached(outputs, inputs)
+    places = {tensor.node: place for place, tensor in enumerate(inputs)}
+    reached = reached_nodes([tensor.node for tensor in outputs], places)
+    read = sorted(places[node] for node in reached if node in places)
+    nodes = [node for node in reached if node not in places]
     every = list(_with_inner(nodes))
-    foreign = next((node for node in nodes if node.op == "placeholder"), None)
-    if foreign is not None:
-        shape = foreign.meta["val"].shape
-        raise ForeignInputError(f"the graph reads {shape}, which is not an input")
+    if any(node.op == "placeholder" for node in nodes):
+        raise ForeignDataError(
+            "the module computes with a tensor of another export; keep none of the tensors that a"
+            " module computes while it is exported"
+        )
     operands = [inputs[place].node for place in read]
     numbers = {node: number for number, node in enumerate(every)} if located else {}
 

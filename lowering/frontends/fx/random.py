@@ -9,13 +9,12 @@ exponential ones are equal but for roundings. XLA's DEFAULT generator is another
 platform, and none of them is that of PyTorch's own devices.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
@@ -96,19 +95,14 @@ class FxRandomNumbers:
 
     def seed(self) -> Seed:
         state = _current_state()
-        return Seed(capture.functional(state.tensor), state.draws)
+        return Seed(torch_internals.functional(state.tensor), state.draws)
 
     def advance(self, draws: int) -> None:
         for _ in range(draws):
             _next()
 
-    @contextmanager
-    def random_state(self, seed: Seed | None) -> Iterator[None]:
-        if seed is None:
-            yield
-            return
-        with drawing_from(capture.traced(seed.state)):
-            yield
+    def random_state(self, seed: Seed | None) -> AbstractContextManager[object]:
+        return nullcontext() if seed is None else drawing_from(capture.traced(seed.state))
 
 
 def _current_state() -> _State:
@@ -255,10 +249,6 @@ def _randint(
     return _drawn(integers, size, dtype or torch.int64, low, high)
 
 
-def _randint_below(high: int, size: Sequence[int], **keywords: Any) -> Any:
-    return _randint(0, high, size, **keywords)
-
-
 def _randperm(n: int, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
     blank = torch.empty(n, dtype=dtype or torch.int64, device="meta")
     return capture.node(permutation, (_next(), n), {}, blank)
@@ -308,7 +298,7 @@ _OPERATORS: dict[str, Kernel] = {
     "randn": _of_size(normal),
     "randn_like": _like(normal),
     "randint.low": _randint,
-    "randint": _randint_below,
+    "randint": partial(_randint, 0),
     "randint_like.low_dtype": _like(integers),
     "randint_like": _like(integers, 0),
     "randperm": _randperm,

@@ -1,7 +1,5 @@
 """Recording a whole program without running it, and lowering it to StableHLO."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -10,18 +8,19 @@ import torch
 
 from composites import torch_internals
 from lowering.frontends.autograd_threads import gradients_in_this_thread
-from lowering.frontends.errors import ForeignDataError, other_device
+from lowering.frontends.errors import other_device
 from lowering.frontends.fx import capture, sources
 from lowering.frontends.fx.autocast import offered
 from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.fx.graph import FxGraph
-from lowering.frontends.fx.lower import ForeignInputError, array_function
+from lowering.frontends.fx.lower import array_function
 from lowering.frontends.fx.random import drawing_from, states_offered
 from lowering.frontends.fx.sizes import symbolic
 from lowering.frontends.fx.stablehlo import program
 from lowering.frontends.fx.tensors import FxTensors
-from lowering.frontends.jax import lower_to_stablehlo
+from lowering.frontends.jax.functions import lower_to_stablehlo
 from lowering.frontends.protocols import Bounds, GraphParameter, LoweredGraph
+from lowering.frontends.tensor_types import description
 
 
 @contextmanager
@@ -103,13 +102,7 @@ class FxRecording:
         with capture.recording(seed.node.graph):  # views of what was written to are made now
             results = [capture.traced(tensor) for tensor in outputs]
             operands = [*(capture.traced(tensor) for tensor in inputs), seed]
-        try:
-            function, read, nodes = array_function(results, operands, located=located)
-        except ForeignInputError as error:
-            raise ForeignDataError(
-                "the module computes with a tensor of another export; keep none of the tensors"
-                " that a module computes while it is exported"
-            ) from error
+        function, read, nodes = array_function(results, operands, located=located)
         types = [FxTensors.type_of(operands[place]) for place in read]
         if located:
             module = sources.with_sources(lower_to_stablehlo(function, types), nodes)
@@ -129,4 +122,4 @@ class FxRecording:
 def _text(tensor: Any) -> str | None:
     if not isinstance(tensor, torch.Tensor) or not FxTensors.owns(tensor):
         return None
-    return capture.description(tensor)
+    return description(tensor)

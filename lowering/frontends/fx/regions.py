@@ -4,8 +4,6 @@ A function may read tensors of the program that are not its operands, as a branc
 reads the layer's parameters. These become placeholders of its graph.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -139,7 +137,7 @@ def in_region(tensor: torch.Tensor) -> torch.Tensor:
 
     PyTorch leaves the modes of a region while it calls an operator that takes functions.
     """
-    graph = capture.current_graph()
+    graph = capture.current_region().graph
     for mode in reversed(_MODES):
         if mode.graph is graph:
             tensor = mode.replacement(tensor)
@@ -151,11 +149,11 @@ class Replacing(TorchFunctionMode):
 
     def __init__(self, replaced: Mapping[int, torch.Tensor]) -> None:
         super().__init__()
-        self.graph = capture.current_graph()
+        self.graph = capture.current_region().graph
         self.replaced = dict(replaced)
         """The other tensors, by the `id` of those in whose places they are."""
 
-    def __enter__(self) -> Replacing:
+    def __enter__(self) -> "Replacing":
         super().__enter__()  # type: ignore[no-untyped-call]
         _MODES.append(self)
         return self
@@ -213,6 +211,6 @@ def _input(described: torch.Tensor, enclosing: torch.fx.Node | None) -> TracedTe
 
 def _lent(inner: TracedTensor, like: torch.Tensor) -> torch.Tensor:
     """A placeholder as the user's function has it: a leaf, if a gradient of `like` is needed."""
-    lent = capture.functional(TracedTensor(inner.described, inner.node))
+    lent = torch_internals.functional(TracedTensor(inner.described, inner.node))
     with torch_internals.untransformed():
         return lent.requires_grad_(like.requires_grad)

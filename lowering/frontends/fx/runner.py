@@ -1,7 +1,5 @@
 """Running recorded calls with jax's CPU client."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,20 +17,11 @@ from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.run import compile_module
 
 
-class FxRunning:
-    """See `lowering.frontends.protocols.Running`."""
-
-    def __init__(self, recording: FxRecording) -> None:
-        self._recording = recording
-
-    @contextmanager
-    def graph(self) -> Iterator[FxRunningGraph]:
-        with (
-            torch.inference_mode(False),
-            self._recording.recording(),
-            torch.set_grad_enabled(True),
-        ):
-            yield FxRunningGraph(self._recording)
+@contextmanager
+def running(recording: FxRecording) -> "Iterator[FxRunningGraph]":
+    """A context in which calls are made that run as one graph."""
+    with torch.inference_mode(False), recording.recording(), torch.set_grad_enabled(True):
+        yield FxRunningGraph(recording)
 
 
 class FxRunningGraph:

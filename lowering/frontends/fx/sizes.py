@@ -7,8 +7,6 @@ PyTorch decides with an example size what a symbol does not tell it, and keeps e
 guard. A program with a guard that does not hold for all sizes is refused.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import operator

@@ -5,15 +5,12 @@ a node under JAX -> operations in a scope of its number
 operations -> the same with the sources of their nodes as locations
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -29,17 +26,6 @@ _SCOPE = re.compile(rf"/{_NODE}(\d+)(?=[/\"])")
 _LOCATION = re.compile(r"^(#loc\d* = loc\()(.*)\)$", re.MULTILINE)
 """A line of MLIR text that defines a location."""
 _LOCATED: ContextVar[bool] = ContextVar("composites_fx_located", default=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The source of a node."""
-
-    operator: str
-    """The operator, such as `aten::sin`, or the name of a function that is not an operator."""
-    line: tuple[str, int] | None
-    """The file and the number; None if no line of the module called it, as in gradients and in
-    updates of optimizers."""
 
 
 @contextmanager
@@ -59,7 +45,8 @@ def keep_source(node: torch.fx.Node, operator: str = "") -> None:
         operator: the name of what is called, if the node's function is not the operator itself.
     """
     if _LOCATED.get():
-        node.meta[_SOURCE] = Source(operator or _name_of(node.target), innermost_line(_stack()))
+        # No line of the module calls what is of gradients and of updates of optimizers.
+        node.meta[_SOURCE] = operator or _name_of(node.target), innermost_line(_stack())
 
 
 def calling_line() -> str:
@@ -87,10 +74,11 @@ def with_sources(module: Module, nodes: Sequence[torch.fx.Node]) -> Module:
         source = nodes[int(scopes[-1])].meta.get(_SOURCE) if scopes else None
         if source is None:
             return f"{location[1]}unknown)"
-        name = json.dumps(source.operator.replace("::", "__"))
-        if source.line is None:
+        operator, line = source
+        name = json.dumps(operator.replace("::", "__"))
+        if line is None:
             return f"{location[1]}{name})"
-        file, number = source.line
+        file, number = line
         return f"{location[1]}{name}({json.dumps(file)}:{number}:0))"
 
     return Module.parse(_LOCATION.sub(written, text))

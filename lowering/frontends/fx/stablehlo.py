@@ -4,15 +4,13 @@ JAX lowers the function, in which each composite is a primitive. What JAX writes
 is written once, in the same form as exports of torch_xla have it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from lowering.emission.types import TensorType
 from lowering.frontends.fx import sizes
-from lowering.frontends.jax import lower_to_stablehlo
+from lowering.frontends.jax.functions import lower_to_stablehlo
 from lowering.stablehlo import (
     Module,
     bindings,

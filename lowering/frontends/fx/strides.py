@@ -1,8 +1,6 @@
 """Decompositions of views by strides. A traced tensor has no memory. Where its elements would lie
 in order there, a view takes them by their numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import Any

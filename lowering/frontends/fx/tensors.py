@@ -1,7 +1,5 @@
 """Traced tensors: their types, and placeholders."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -56,7 +54,7 @@ class FxTensors:
 
     @staticmethod
     def placeholder(like: torch.Tensor) -> torch.Tensor:
-        return capture.functional(traced_placeholder(like))
+        return torch_internals.functional(traced_placeholder(like))
 
 
 def traced_placeholder(

@@ -1,7 +1,5 @@
 """Tracing a function with placeholders, which gives decompositions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -11,17 +9,18 @@ import torch
 
 from composites import torch_internals
 from lowering import interrupts
-from lowering.emission.types import TensorType
+from lowering.emission.types import SEED_TYPE, TensorType
 from lowering.frontends.captured import CapturedTensorsRefused
 from lowering.frontends.fx import capture
 from lowering.frontends.fx.aten_graph import aten_graph
 from lowering.frontends.fx.autocast import autocast, autocast_dtype
-from lowering.frontends.fx.decomposition import FxDecomposition, decomposition
+from lowering.frontends.fx.decomposition import FxDecomposition
 from lowering.frontends.fx.graph import FxGraph
 from lowering.frontends.fx.lower import array_function
 from lowering.frontends.fx.random import drawing_from
 from lowering.frontends.fx.sizes import in_jax, in_pytorch, of_own
 from lowering.frontends.fx.tensors import FxTensors, traced_placeholder
+from lowering.frontends.jax.functions import lower_to_jaxpr
 from lowering.frontends.operand_writes import refuse_writes
 
 
@@ -65,7 +64,7 @@ class FxTracing:
             t if t is None or shape is None else replace(t, shape=in_jax(shape))
             for t, shape in zip(operands, shapes, strict=True)
         ]
-        return decomposition(function, types, draws=0)
+        return FxDecomposition(lower_to_jaxpr(function, types))
 
     def _traced(
         self, function: Callable[..., Any], operands: Sequence[Any], whole_dispatch: bool
@@ -75,7 +74,9 @@ class FxTracing:
             None if t is None else traced_placeholder(t, shape)
             for t, shape in zip(operands, shapes, strict=True)
         ]
-        tensors = [t if t is None or not whole_dispatch else capture.functional(t) for t in inputs]
+        tensors = [
+            torch_internals.functional(t) if whole_dispatch and t is not None else t for t in inputs
+        ]
         blank = torch.empty((), dtype=torch.int64, device="meta")
         seed = capture.placeholder(blank)
         first = next((t for t in inputs if t is not None), seed).node
@@ -102,5 +103,5 @@ class FxTracing:
         def run(*arrays: Any) -> list[Any]:
             return computed(*(arrays[place] for place in read))
 
-        types = [FxTensors.type_of(t) for t in present]
-        return decomposition(run, types, draws, aten_graph(traced, present))
+        types = [*map(FxTensors.type_of, present), *([SEED_TYPE] if draws else [])]
+        return FxDecomposition(lower_to_jaxpr(run, types), draws, aten_graph(traced, present))

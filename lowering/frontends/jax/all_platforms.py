@@ -6,8 +6,6 @@ XLA's own custom calls `Qr`, `ProductOfElementaryHouseholderReflectors` and `Eig
 expands.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

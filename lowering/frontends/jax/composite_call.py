@@ -9,8 +9,6 @@ Each kind of call is traced once, so that equal calls share one decomposition. T
   meaning, and otherwise its decomposition.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +31,6 @@ from lowering.frontends.jax.internals import (
     has_ordered_effects,
     is_empty,
     is_sharded,
-    parse_attributes_of,
     results_for,
     results_read,
     run_equation,
@@ -46,30 +43,20 @@ from lowering.frontends.jax.internals import (
 from lowering.frontends.jax.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class AttributeText:
-    """The value of an attribute, as MLIR text."""
-
-    text: str
-
-
-parse_attributes_of(AttributeText, lambda value: value.text)
-
-
 class Rules(Protocol):
     """The rules that transformations need for a kind of call, beside its decomposition."""
 
-    def differentiable(self, needed: tuple[bool, ...]) -> Kind | None:
+    def differentiable(self, needed: tuple[bool, ...]) -> "Kind | None":
         """The kind whose results are followed by what the backward takes in addition; None if the
         gradient of the decomposition is taken.
 
         `needed` says for each operand whether its gradient is requested.
         """
 
-    def pull_back(self, cts: Cotangents) -> list[Any]:
+    def pull_back(self, cts: "Cotangents") -> list[Any]:
         """The gradients of the operands that are needed."""
 
-    def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
+    def batched(self, size: int, axes: tuple[int | None, ...]) -> "tuple[Kind, bool] | None":
         """The kind that computes many calls of this one at once. None if there is none.
 
         Args:
@@ -192,7 +179,7 @@ class Kind:
     """The function that the composite replaces in a program whose bits are to stay, of the
     operands, as the program would call it. It is called where there is no composite: outside of
     `jax.jit`, and for derivatives. None: `jaxpr` is all there is."""
-    laid_out: tuple[Kind, Layout] | None = None
+    laid_out: "tuple[Kind, Layout] | None" = None
     """The composite itself, if it has arrays in another form than the call. JAX adds up the
     gradients of the caller's arrays, so that transposing them first would change sums."""
     symbolic_too: bool = False
@@ -385,8 +372,7 @@ def _composite(*operands: Any, kind: Kind, jaxpr: Any) -> list[Any]:
         inner, layout = kind.laid_out
         results = _composite(*layout.into(operands, layout.operands), kind=inner, jaxpr=inner.jaxpr)
         return layout.out_of(results, layout.results)
-    attributes = [(name, AttributeText(text)) for name, text in kind.attributes]
-    return bind_composite(kind.name, kind.version, attributes, jaxpr, operands)
+    return bind_composite(kind.name, kind.version, kind.attributes, jaxpr, operands)
 
 
 def _abstract_call(*operands: Any, kind: Kind) -> Any:

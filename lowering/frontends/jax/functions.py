@@ -3,8 +3,6 @@
 Tested with jax 0.7.1, 0.10.2 and 0.12.0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,8 +18,6 @@ from lowering.stablehlo import Module, bindings
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.run import enable_x64
 from lowering.stablehlo.symbols import functions, keep_arguments
-
-optimization_barrier = jax.lax.optimization_barrier
 
 
 def gradients_of(
@@ -89,11 +85,6 @@ def blank(type_: TensorType) -> Any:
     return jnp.zeros(type_.shape, numpy_dtype(type_.element_type))
 
 
-def leaves(results: Any) -> list[Any]:
-    """The arrays of a function's results, in any nesting."""
-    return list(jax.tree.leaves(results))
-
-
 def _described(operands: Sequence[TensorType | None]) -> list[Any]:
     return [
         None if t is None else jax.ShapeDtypeStruct(t.shape, numpy_dtype(t.element_type))
@@ -109,8 +100,6 @@ def lower_to_hlo(
         # keep_unused: parameter N is operand N even if the function does not read it.
         lowered = jax.jit(function, keep_unused=True).lower(*_described(operands))
         computation = lowered.compiler_ir(dialect="hlo")
-    if computation is None:
-        raise RuntimeError("jax returned no HLO for this function")
     present = sum(operand is not None for operand in operands)
     return DecompositionHlo(computation.as_serialized_hlo_module_proto(), tuple(range(present)))
 

@@ -4,11 +4,9 @@
 one decomposition for each. The primitive behind it takes a traced function that calls can share.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from threading import Lock
 from typing import Any
@@ -44,32 +42,33 @@ _FUNCTION = (
 )
 
 
-def parse_attributes_of(kind: type, text_of: Callable[[Any], str]) -> None:
-    """Let values of a class be attributes, which MLIR's parser reads from their text."""
+@dataclass(frozen=True, slots=True)
+class _AttributeText:
+    """The value of an attribute, which MLIR's parser reads."""
 
-    def parsed(value: Any) -> Any:
-        return mlir.ir.Attribute.parse(text_of(value))
+    text: str
 
-    register_attribute_handler(kind, parsed)
+
+register_attribute_handler(_AttributeText, lambda value: mlir.ir.Attribute.parse(value.text))
 
 
 def bind_composite(
     name: str,
     version: int,
-    attributes: Sequence[tuple[str, Any]],
+    attributes: Sequence[tuple[str, str]],
     function: Any,
     operands: Sequence[Any],
 ) -> list[Any]:
     """Put a composite into the program that is traced.
 
     Args:
-        attributes: names and values, which `parse_attributes_of` knows.
+        attributes: names, and values as MLIR text.
         function: the decomposition as a closed jaxpr without constants. Composites whose function
             is the same object share one in the module.
         operands: arrays of the types that the function takes.
     """
     leaf = jax.tree.structure(0)
-    flat = tuple((key, (value,), leaf) for key, value in attributes)
+    flat = tuple((key, (_AttributeText(text),), leaf) for key, text in attributes)
     results: list[Any] = composite_p.bind(
         *operands, name=name, version=version, attributes=flat, **{_FUNCTION: function}
     )

@@ -1,7 +1,5 @@
 """JAX's settings that decide what a traced function computes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -31,7 +29,7 @@ class Settings:
     values: tuple[Any, ...]
 
     @classmethod
-    def now(cls) -> Settings:
+    def now(cls) -> "Settings":
         """Return the settings of this thread."""
         return cls(tuple(getattr(jax.config, f"jax_{name}") for name in _MANAGERS))
 

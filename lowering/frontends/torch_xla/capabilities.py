@@ -5,8 +5,6 @@ whatever its version is. `tests/torch_xla/test_capabilities.py` compares the lis
 package reads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 from composites.errors import MissingPackageError, installing
 
 NEEDED: Mapping[str, Sequence[str]] = {
-    "torch.library": ("Library", "fallthrough_kernel", "get_kernel", "register_fake"),
+    "torch.library": ("Library", "get_kernel", "register_fake"),
     "torch_xla": (
         "_XLAC._check_tensor_need_materialization",
         "_XLAC._get_base_seed_as_tensor",

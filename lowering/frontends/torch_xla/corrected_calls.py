@@ -17,8 +17,6 @@ A running program has torch_xla's results. Kernels here belong to the dispatch k
 `missing_kernels`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any

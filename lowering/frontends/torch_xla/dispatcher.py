@@ -1,7 +1,5 @@
 """Kernels in PyTorch's dispatcher: the stock kernels, and this project's overrides."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -9,14 +7,8 @@ import torch
 from composites import torch_internals
 from composites.registry.operators import Operator, find_overload
 from composites.torch_internals import DispatchKeySet
-from lowering.frontends.protocols import Kernel
-from lowering.frontends.registration import (
-    OPERATOR_NAMESPACE,
-    Override,
-    Place,
-    StockKernel,
-    keys_from,
-)
+from lowering.frontends.protocols import Kernel, StockKernel
+from lowering.frontends.registration import OPERATOR_NAMESPACE, Override, Place, keys_from
 from lowering.frontends.torch_xla import AUTOGRAD_KEY, DISPATCH_KEY, FUNCTIONALIZATION_KEY
 
 # Kernels of PyTorch 2.9 for all devices that read the memory of their tensors, which tensors of
@@ -25,7 +17,7 @@ _CRASHING = frozenset(["aten::_grouped_mm"])
 
 
 class XlaDispatching:
-    """See `Dispatching` and `CompiledGraphs` in `lowering.frontends.protocols`."""
+    """See `Dispatching` and `Frontend.define_operator` in `lowering.frontends.protocols`."""
 
     dispatch_key = DISPATCH_KEY
     autograd_key = AUTOGRAD_KEY

@@ -4,8 +4,6 @@ If the environment requests it, torch_xla writes every graph that it compiles or
 This module imports neither torch nor torch_xla.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

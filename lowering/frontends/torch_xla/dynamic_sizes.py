@@ -5,8 +5,6 @@ graph that calls one with such a tensor fails. Which tensors have such sizes can
 tensor that is computed from a marked one has the shape of the example.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -16,16 +14,13 @@ import torch_xla
 _XLAC = torch_xla._XLAC
 
 
-class XlaDynamicSizes:
-    """See `lowering.frontends.protocols.DynamicSizes`."""
+def before_each(call: Callable[[], None]) -> None:
+    """Call a function before a size of a tensor becomes one that varies."""
+    original = _XLAC._xla_mark_dynamic
 
-    @staticmethod
-    def before_each(call: Callable[[], None]) -> None:
-        original = _XLAC._xla_mark_dynamic
+    @wraps(original)
+    def marked(*arguments: Any, **keywords: Any) -> Any:
+        call()
+        return original(*arguments, **keywords)
 
-        @wraps(original)
-        def marked(*arguments: Any, **keywords: Any) -> Any:
-            call()
-            return original(*arguments, **keywords)
-
-        _XLAC._xla_mark_dynamic = marked
+    _XLAC._xla_mark_dynamic = marked

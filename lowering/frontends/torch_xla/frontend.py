@@ -1,19 +1,18 @@
 """The parts of the torch_xla frontend, combined."""
 
-from __future__ import annotations
-
+from contextlib import nullcontext
 from functools import partial
 
 from lowering.frontends.protocols import Frontend
 from lowering.frontends.torch_xla import wide_products
 from lowering.frontends.torch_xla.dispatcher import XlaDispatching
-from lowering.frontends.torch_xla.dynamic_sizes import XlaDynamicSizes
+from lowering.frontends.torch_xla.dynamic_sizes import before_each
 from lowering.frontends.torch_xla.graph import XlaGraph
 from lowering.frontends.torch_xla.in_place import write
 from lowering.frontends.torch_xla.labels import XlaLabels
 from lowering.frontends.torch_xla.random import XlaRandomNumbers
 from lowering.frontends.torch_xla.recorder import XlaRecording
-from lowering.frontends.torch_xla.runner import XlaRunning
+from lowering.frontends.torch_xla.runner import XlaRunningGraph
 from lowering.frontends.torch_xla.sync_guard import guard_syncs
 from lowering.frontends.torch_xla.tensors import XlaTensors
 from lowering.frontends.torch_xla.tracer import XlaTracing
@@ -28,14 +27,14 @@ def make_frontend() -> Frontend:
     return Frontend(
         tensors=XlaTensors(),
         dispatching=dispatching,
-        compiled_graphs=dispatching,
+        define_operator=dispatching.define_operator,
         graph=graph,
         tracing=XlaTracing(graph, random_numbers),
         write=write,
         random_numbers=random_numbers,
         recording=XlaRecording(graph),
-        running=XlaRunning(),
+        running=lambda: nullcontext(XlaRunningGraph()),
         labels=XlaLabels(),
-        dynamic_sizes=XlaDynamicSizes(),
+        dynamic_sizes=before_each,
         own_operators=partial(wide_products.implement, dispatching, graph),
     )

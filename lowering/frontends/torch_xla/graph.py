@@ -1,7 +1,5 @@
 """The graph that torch_xla builds: its target, and the computations inserted into it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -102,9 +100,6 @@ class XlaGraph:
         decomposition: DecompositionHlo,
     ) -> EmittedComposite:
         """See `lowering.frontends.protocols.Graph`."""
-        # A partitioner may divide the graph among devices. A mode that changes later does not
-        # change the composite.
-        is_partitioned = self.is_recorded or runtime.is_spmd()
         emitted = emit_composite(
             name,
             version,
@@ -112,14 +107,12 @@ class XlaGraph:
             operands if decomposition.seed is None else [*operands, SEED_TYPE],
             decomposition,
             guard_products=self.guards_products,
-            separate_batches=is_partitioned,
             # XLA:CPU leaves out the rounding of a product to a narrow type where the next
             # instruction widens it.
             keep_roundings=self.target.device == "CPU",
             is_shared=self.is_shared,
-            # A graph that runs holds a copy of a computation for every call. A partitioner may
-            # divide each use of a value in its own way, so equal values stay.
-            is_copied=not is_partitioned,
+            # A mode that changes later does not change the composite.
+            is_partitioned=self.is_recorded or runtime.is_spmd(),
         )
         return EmittedComposite(self.computation(name, emitted.module), emitted.results)
 
@@ -144,3 +137,16 @@ class XlaGraph:
 def hlo_of(tensors: Sequence[torch.Tensor]) -> bytes:
     """The graph of these tensors as a serialized HLO module, before any XLA pass."""
     return _XLAC._get_xla_tensors_hlo_proto(list(tensors))  # type: ignore[no-any-return]
+
+
+def lowered(name: str, outputs: Sequence[torch.Tensor]) -> Any:
+    """A LoweringContext of torch_xla that has lowered the graph of some tensors to HLO.
+
+    Raises:
+        ValueError: there are none. torch_xla (2.9) reads behind the end of its instructions then.
+    """
+    if not outputs:
+        raise ValueError("it returns no tensor")
+    context = _XLAC.lowering.LoweringContext(name)
+    context.build(list(outputs))
+    return context

@@ -8,8 +8,6 @@ graph meets them that starts at the first result and goes from the last operand 
 result that gets the memory of another argument is copied there, and so is the argument before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 

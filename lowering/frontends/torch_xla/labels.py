@@ -5,8 +5,6 @@ a graph keeps the stack at the time when it was made, and the names of its instr
 it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager

@@ -6,8 +6,6 @@ that do this belong to a dispatch key that no tensor has. It is below autograd, 
 those of the operator, and threads that record nothing never come here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,6 +20,7 @@ from composites.torch_internals import DispatchKeySet, DispatchState, pytree
 from lowering.frontends.autocast import autocast
 from lowering.frontends.errors import NoKernelError, ValueReadError
 from lowering.frontends.protocols import Kernel
+from lowering.frontends.registration import register_at_key
 from lowering.frontends.torch_xla import DISPATCH_KEY
 from lowering.frontends.torch_xla.corrected_calls import WITH_DIMENSION, Redispatch, corrections
 from lowering.frontends.torch_xla.tensors import DEVICE_TYPE
@@ -70,31 +69,21 @@ def _underway(overload: Any) -> Iterator[None]:
 
 
 @cache
-def _register() -> tuple[torch.library.Library, ...]:
+def _register() -> object:
     """Register the kernels. They stay for the life of the process."""
-    others = torch.library.Library("_", "IMPL")
-    operators = torch.library.Library("aten", "IMPL")
     top = torch_internals.fresh_dispatch_state()
-    try:
-        others.fallback(torch.library.fallthrough_kernel, _KEY_NAME)
-        known = {**torch_internals.decompositions(), **DECOMPOSITIONS}
-        kernels = {
-            overload: _decomposing(overload, decomposition, top)
-            for overload, decomposition in known.items()
-            if _may_lack_lowering(overload.name())
-        }
-        kernels |= {overload: _correcting(overload, correct) for overload, correct in corrections()}
-        for overload in WITH_DIMENSION:
-            below = kernels.get(overload) or _correcting(overload, lambda redispatch: redispatch)
-            kernels[overload] = _taking_scalars(below)
-        for overload, kernel in kernels.items():
-            name = overload.name().removeprefix("aten::")
-            operators.impl(name, kernel, _KEY_NAME, with_keyset=True)
-    except BaseException:  # so that they can be registered again
-        torch_internals.remove_library(operators)
-        torch_internals.remove_library(others)
-        raise
-    return others, operators
+    known = {**torch_internals.decompositions(), **DECOMPOSITIONS}
+    kernels = {
+        overload: _decomposing(overload, decomposition, top)
+        for overload, decomposition in known.items()
+        if _may_lack_lowering(overload.name())
+    }
+    kernels |= {overload: _correcting(overload, correct) for overload, correct in corrections()}
+    for overload in WITH_DIMENSION:
+        below = kernels.get(overload) or _correcting(overload, lambda redispatch: redispatch)
+        kernels[overload] = _taking_scalars(below)
+    named = {overload.name().removeprefix("aten::"): k for overload, k in kernels.items()}
+    return register_at_key(_KEY_NAME, named)
 
 
 def _may_lack_lowering(qualified: str) -> bool:

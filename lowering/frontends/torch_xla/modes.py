@@ -1,11 +1,8 @@
 """torch_xla's process-wide switches during tracing."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 
 import torch_xla
 
@@ -18,14 +15,8 @@ _EXCLUSIVE = threading.Lock()
 work for it."""
 
 
-@dataclass(slots=True)
-class _Switches:
-    """torch_xla's process-wide switches before the outermost trace."""
-
-    constants: bool = False
-
-
-_OUTSIDE = _Switches()
+_OUTSIDE = {"constants": False}
+"""Whether Python numbers were constants before the outermost trace."""
 
 
 def beside_no_trace() -> AbstractContextManager[object]:
@@ -45,9 +36,9 @@ def tracing_mode(*, constants: bool = True) -> Iterator[None]:
     with _EXCLUSIVE if outermost else nullcontext():
         before = (_XLAC._get_xla_all_numbers_special_scalars(), _XLAC._get_use_eager_mode())
         if outermost:
-            _OUTSIDE.constants = before[0]
+            _OUTSIDE["constants"] = before[0]
         try:
-            _XLAC._set_xla_all_numbers_special_scalars(constants or _OUTSIDE.constants)
+            _XLAC._set_xla_all_numbers_special_scalars(constants or _OUTSIDE["constants"])
             _XLAC._set_use_eager_mode(False)
             yield
         finally:

@@ -7,11 +7,8 @@ that is made from the same number on the host: a new parameter for the first com
 and that parameter advanced for later composites.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
 
 import torch
 import torch_xla
@@ -66,26 +63,16 @@ def advancing(times: int) -> tuple[int, int]:
     return signed((advanced(1, times) - offset) % _WRAP), signed(offset)
 
 
-@dataclass(slots=True)
-class Generator:
-    """torch_xla's random number generator of one process."""
+class XlaRandomNumbers:
+    """See `lowering.frontends.protocols.RandomNumbers`. A process has one generator."""
 
-    read: Callable[[], int]
-    """Returns the current state."""
-    write: Callable[[int], None]
-    """Sets the state, and the base from which the states of later graphs are made."""
-    reset_to_base: Callable[[], int]
-    """Sets the state to the base from which the states of later graphs are made, and returns it."""
-    constants: Callable[[], AbstractContextManager[None]]
-    """A context in which Python numbers become constants of the graph."""
-    parameter: Callable[[int], torch.Tensor]
-    """Makes a 0-d int64 tensor that is a parameter of the graphs that read it."""
-    _root: torch.Tensor | None = None
-    """The parameter from which the seeds of the current graph are computed."""
-    _counts: dict[int, int] = field(default_factory=dict)
-    """For each state that was reached from the root, the number of advances."""
-    _last: int = 0
-    _dummy: torch.Tensor | None = None
+    def __init__(self) -> None:
+        self._root: torch.Tensor | None = None
+        """The parameter from which the seeds of the current graph are computed."""
+        self._counts: dict[int, int] = {}
+        """For each state that was reached from the root, the number of advances."""
+        self._last = 0
+        self._dummy: torch.Tensor | None = None
 
     @property
     def tensors(self) -> list[torch.Tensor]:
@@ -93,8 +80,11 @@ class Generator:
         return [tensor for tensor in (self._root, self._dummy) if tensor is not None]
 
     def seed(self) -> Seed:
-        """The current state, as an operand."""
-        state = self.read() % _WRAP
+        state = xm.get_rng_state() % _WRAP
+        if _XLAC._get_use_eager_mode():
+            # A random operator uses the number there before it advances it. What a composite gets
+            # is advanced once before it is used.
+            return Seed(_scalar_parameter(signed(preceding(state))), state)
         count = self._counts.get(state)
         if count is None and self._root is not None:
             further = advances_between(self._last, state, _REACH)
@@ -102,81 +92,43 @@ class Generator:
                 count = self._counts[self._last] + further
                 self._counts[state], self._last = count, state
         if count is None or self._root is None:
-            self._root = self.parameter(signed(state))
+            self._root = _scalar_parameter(signed(state))
             self._counts, self._last, count = {state: 0}, state, 0
         if count == 0:
             return Seed(self._root, state)
         a, b = advancing(count)
-        with interrupts.deferred(), self.constants():
+        with interrupts.deferred(), tracing_mode():
             return Seed(self._root * a + b, state)
 
-    def seed_of_one_operator(self) -> Seed:
-        """The current state, as an operand in torch_xla's eager mode.
-
-        There, a random operator uses the number before it advances it. What a composite gets is
-        advanced once before it is used.
-        """
-        state = self.read() % _WRAP
-        return Seed(self.parameter(signed(preceding(state))), state)
-
-    def advance(self, times: int) -> None:
-        """Advance the state as if this number of random operators had run."""
+    def advance(self, draws: int) -> None:
         if self._dummy is None:
-            self._dummy = self.parameter(0).float()
-        for _ in range(times):
+            self._dummy = _scalar_parameter(0).float()
+        for _ in range(draws):
             torch.bernoulli(self._dummy)
+
+    def random_state(self, seed: Seed | None) -> AbstractContextManager[None]:
+        return nullcontext() if seed is None else self.at(seed.value)
 
     @contextmanager
     def at(self, state: int) -> Iterator[None]:
         """A context in which random operators draw from another state."""
-        before = self.read()
-        base = self.reset_to_base()
-        self.write(state)
+        before = xm.get_rng_state()
+        base = _reset_to_base_seed()
+        xm.set_rng_state(state)
         try:
             yield
         finally:
-            self.write(base)
+            xm.set_rng_state(base)
             self.restore(before)
 
     def restore(self, state: int) -> None:
         """Return to an earlier state of the same graph."""
-        base = self.reset_to_base()
+        base = _reset_to_base_seed()
         times = advances_between(base, state % _WRAP, 4 * _REACH)
         if times is None:
-            self.write(state)
+            xm.set_rng_state(state)
         else:
             self.advance(times)
-
-
-class XlaRandomNumbers:
-    """See `lowering.frontends.protocols.RandomNumbers`."""
-
-    def __init__(self) -> None:
-        self.generator = Generator(
-            read=xm.get_rng_state,
-            write=xm.set_rng_state,
-            reset_to_base=_reset_to_base_seed,
-            constants=tracing_mode,
-            parameter=_scalar_parameter,
-        )
-
-    def seed(self) -> Seed:
-        if _XLAC._get_use_eager_mode():
-            return self.generator.seed_of_one_operator()
-        return self.generator.seed()
-
-    def advance(self, draws: int) -> None:
-        self.generator.advance(draws)
-
-    @contextmanager
-    def random_state(self, seed: Seed | None) -> Iterator[None]:
-        with nullcontext() if seed is None else self.generator.at(seed.value):
-            yield
-
-
-def state_now() -> int:
-    """The current state of torch_xla's generator."""
-    return xm.get_rng_state()  # type: ignore[no-any-return]
 
 
 MARK = 0x5EED_C0DE_0F_5EED
@@ -221,8 +173,8 @@ def _scalar_parameter(value: int) -> torch.Tensor:
 
 
 def _reset_to_base_seed() -> int:
-    """The base from which torch_xla makes the seeds of later graphs. Reading it resets the current
-    seed."""
+    """Set the state to the base from which torch_xla makes the states of later graphs, and return
+    it. `set_rng_state` sets both."""
     with values_readable():
         tensor = _XLAC._get_base_seed_as_tensor(str(torch_xla.device()))
-        return int(tensor.item()) % (1 << 64)
+        return int(tensor.item()) % _WRAP

@@ -1,15 +1,16 @@
 """Recording a whole program without running it, and lowering it to StableHLO."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 import torch_xla
+from torch_xla.experimental import scan
 
+from composites import torch_internals
 from composites.errors import ExportError
 from lowering.emission import hlo_proto
 from lowering.emission.builder import insertable
@@ -23,21 +24,20 @@ from lowering.frontends.errors import (
     other_device,
 )
 from lowering.frontends.protocols import Bounds, GraphParameter, LoweredGraph
-from lowering.frontends.torch_xla.contexts import lowered
-from lowering.frontends.torch_xla.graph import XlaGraph
+from lowering.frontends.tensor_types import description
+from lowering.frontends.torch_xla.graph import XlaGraph, lowered
 from lowering.frontends.torch_xla.labels import XlaLabels
 from lowering.frontends.torch_xla.missing_kernels import decomposed
 from lowering.frontends.torch_xla.modes import tracing_mode
-from lowering.frontends.torch_xla.printing import values_left_out
 from lowering.frontends.torch_xla.random import (
     advances_since_mark,
     advancing,
     marked,
     states_offered,
 )
-from lowering.frontends.torch_xla.scans import own_graphs
 from lowering.frontends.torch_xla.tensors import has_no_value, values_of
 from lowering.frontends.torch_xla.value_guard import (
+    is_guarded,
     values_readable,
     values_unreadable,
 )
@@ -83,8 +83,8 @@ class XlaRecording:
                 self._graph.recorded(shared=shared),
                 values_unreadable(),
                 decomposed(),
-                values_left_out(),
-                own_graphs(),
+                torch_internals.printing(_text),
+                _own_graphs_of_scans(),
                 gradients_in_this_thread(),
             ):
                 yield
@@ -168,6 +168,30 @@ class XlaRecording:
         operands = [parameters[number] for number in sorted(parameters)]
         results: Sequence[torch.Tensor] = self._graph.insert("composites::graph", operands, handle)
         return results
+
+
+def _text(tensor: Any) -> str | None:
+    """A traced tensor as it prints. The user's module may print, and AOTAutograd makes text of all
+    that it traced, for a log."""
+    is_traced = isinstance(tensor, torch.Tensor) and tensor.is_xla and is_guarded()  # type: ignore[attr-defined]
+    return description(tensor) if is_traced else None
+
+
+@contextmanager
+def _own_graphs_of_scans() -> Iterator[None]:
+    """A context in which torch_xla's `scan` traces every function anew. It also runs `scan_layers`
+    and torch.nn.GRU.
+
+    It keeps the graphs of pure functions. Which operators these hold depends on the composites that
+    were on, and they may hold tensors. So a recorded program takes no graph from outside, and
+    leaves none.
+    """
+    kept = scan._SCAN_COMPUTATION_CACHE
+    scan._SCAN_COMPUTATION_CACHE = WeakKeyDictionary()
+    try:
+        yield
+    finally:
+        scan._SCAN_COMPUTATION_CACHE = kept
 
 
 def _explained(text: str) -> ForeignDataError | ControlFlowError | None:

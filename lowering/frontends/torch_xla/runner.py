@@ -1,7 +1,5 @@
 """Running the graph of given tensors, and reading it as StableHLO."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -13,14 +11,6 @@ from lowering.frontends.torch_xla.tensors import DEVICE_TYPE
 from lowering.stablehlo import Module
 
 _XLAC = torch_xla._XLAC
-
-
-class XlaRunning:
-    """See `lowering.frontends.protocols.Running`."""
-
-    @contextmanager
-    def graph(self) -> Iterator[XlaRunningGraph]:
-        yield XlaRunningGraph()
 
 
 class XlaRunningGraph:

@@ -5,8 +5,6 @@ process would end with a segmentation fault. In a trace, a sync is therefore an 
 thread, it waits until the trace has ended.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps

@@ -1,7 +1,5 @@
 """Tensors of torch_xla: their types and values, and placeholders without data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any

@@ -1,7 +1,5 @@
 """Tracing a function with placeholders to HLO, which gives decompositions."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -9,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+import torch_xla.core.xla_model as xm
 
 from composites import torch_internals
 from composites.errors import UnsupportedCallError
@@ -20,15 +19,13 @@ from lowering.frontends.captured import CapturedTensorsRefused
 from lowering.frontends.finished_frames import clear_frames
 from lowering.frontends.operand_writes import refuse_writes
 from lowering.frontends.torch_xla import modes
-from lowering.frontends.torch_xla.contexts import lowered
-from lowering.frontends.torch_xla.graph import XlaGraph
+from lowering.frontends.torch_xla.graph import XlaGraph, lowered
 from lowering.frontends.torch_xla.missing_kernels import decomposed
 from lowering.frontends.torch_xla.random import (
     MARK,
     XlaRandomNumbers,
     advances_between,
     carries_mark,
-    state_now,
 )
 from lowering.frontends.torch_xla.tensors import (
     DEVICE_TYPE,
@@ -62,7 +59,7 @@ class XlaTracing:
 
     def __init__(self, graph: XlaGraph, random_numbers: XlaRandomNumbers) -> None:
         self._graph = graph
-        self._generator = random_numbers.generator
+        self._random_numbers = random_numbers
         self._top_of_dispatch = torch_internals.fresh_dispatch_state()
 
     def autocast_dtype(self) -> torch.dtype | None:
@@ -88,7 +85,7 @@ class XlaTracing:
                 decomposed() if self._graph.is_recorded else nullcontext(),
                 torch.no_grad(),
             ):
-                return _lowered(function, operands, autocast, self._generator.tensors)
+                return _lowered(function, operands, autocast, self._random_numbers.tensors)
 
         _, handled, _ = sys.exc_info()
         # Tensors of a trace around this one are needed after an error.
@@ -104,9 +101,9 @@ class XlaTracing:
     def trace_arrays(
         self, function: Callable[..., Any], operands: Sequence[TensorType | None]
     ) -> DecompositionHlo:
-        from lowering.frontends import jax  # optional for torch_xla
+        from lowering.frontends.jax.functions import lower_to_hlo  # JAX is imported if it is used
 
-        return jax.lower_to_hlo(function, operands)
+        return lower_to_hlo(function, operands)
 
     def _dispatching(self, whole_dispatch: bool) -> AbstractContextManager[Any]:
         if not whole_dispatch:
@@ -114,19 +111,19 @@ class XlaTracing:
         return torch_internals.dispatching_from(self._top_of_dispatch)
 
     def _decomposition(self, traced: Callable[[], _Traced], as_stock: bool) -> DecompositionHlo:
-        before = state_now()
+        before = xm.get_rng_state()
         trace = traced()
-        draws = advances_between(before, state_now(), limit=_MOST_DRAWS)
+        draws = advances_between(before, xm.get_rng_state(), limit=_MOST_DRAWS)
         if draws is None:
-            self._generator.restore(before)
+            self._random_numbers.restore(before)
             raise UnsupportedCallError(f"it draws random numbers more than {_MOST_DRAWS} times")
         seed = None
         if draws != 0:
             # The function draws random numbers. The graph that is being built may hold any
             # expression as the state by now, so the function is traced again with a plain parameter
             # as the state.
-            self._generator.restore(before)
-            with self._generator.at(MARK):
+            self._random_numbers.restore(before)
+            with self._random_numbers.at(MARK):
                 trace = traced()
             seed = _seed_among(trace.others)
         return replace(

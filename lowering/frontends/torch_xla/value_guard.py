@@ -6,8 +6,6 @@ that includes the key, and in the autograd threads that run a backward for that 
 threads can read values meanwhile.
 """
 
-from __future__ import annotations
-
 import gc
 import threading
 from collections.abc import Iterator, Sequence
@@ -22,6 +20,7 @@ from composites import torch_internals
 from composites.torch_internals import DispatchKeySet
 from lowering.frontends.errors import NoKernelError, ValueReadError
 from lowering.frontends.protocols import Kernel
+from lowering.frontends.registration import register_at_key
 
 _XLAC = torch_xla._XLAC
 
@@ -133,19 +132,9 @@ def _fallback_error(operands: Sequence[torch.Tensor]) -> ValueReadError:
 
 
 @cache
-def _guard_readers() -> tuple[torch.library.Library, ...]:
+def _guard_readers() -> object:
     """Register the guard's kernels. They stay for the life of the process."""
-    others = torch.library.Library("_", "IMPL")
-    readers = torch.library.Library("aten", "IMPL")
-    try:
-        others.fallback(torch.library.fallthrough_kernel, _GUARD_NAME)
-        for name in _READERS:
-            readers.impl(name, _refusing(name), _GUARD_NAME, with_keyset=True)
-    except BaseException:  # so that they can be registered again
-        torch_internals.remove_library(readers)
-        torch_internals.remove_library(others)
-        raise
-    return others, readers
+    return register_at_key(_GUARD_NAME, {name: _refusing(name) for name in _READERS})
 
 
 def _refusing(name: str) -> Kernel:

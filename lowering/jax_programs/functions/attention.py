@@ -1,7 +1,5 @@
 """Attention of `jax.nn` and of flax, in both of its interfaces."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass

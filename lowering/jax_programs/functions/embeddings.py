@@ -1,7 +1,5 @@
 """Embeddings of flax, in both of its interfaces."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from composites.errors import UnsupportedCallError

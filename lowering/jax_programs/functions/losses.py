@@ -1,7 +1,5 @@
 """Losses of optax."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ that stands for the one of the program. It does not call the module itself: what
 interceptors of flax and other decorators put around the function is in the program already.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace

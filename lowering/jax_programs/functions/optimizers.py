@@ -6,8 +6,6 @@
 of `trace`.
 """
 
-from __future__ import annotations
-
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -55,7 +53,7 @@ class _Adam(_Rule):
     averages: ClassVar[tuple[str, ...]] = ("mu", "nu")
 
     @classmethod
-    def of(cls, update: Callable[..., Any]) -> _Adam:
+    def of(cls, update: Callable[..., Any]) -> "_Adam":
         (b1, b2, eps, eps_root), types = _numbers(update, "b1", "b2", "eps", "eps_root")
         (nesterov,) = _variables(update, "nesterov")
         return cls(b1, b2, eps, eps_root, nesterov, types)
@@ -101,7 +99,7 @@ class _Lion(_Rule):
     averages: ClassVar[tuple[str, ...]] = ("mu",)
 
     @classmethod
-    def of(cls, update: Callable[..., Any]) -> _Lion:
+    def of(cls, update: Callable[..., Any]) -> "_Lion":
         # Releases before 0.2.6 know no other mode.
         if inspect.getclosurevars(update).nonlocals.get("mode", "hard") != "hard":
             raise UnsupportedCallError("the direction is not a sign")
@@ -130,7 +128,7 @@ class _Trace(_Rule):
     averages: ClassVar[tuple[str, ...]] = ("trace",)
 
     @classmethod
-    def of(cls, update: Callable[..., Any]) -> _Trace:
+    def of(cls, update: Callable[..., Any]) -> "_Trace":
         (decay,), types = _numbers(update, "decay")
         (nesterov,) = _variables(update, "nesterov")
         return cls(decay, bool(nesterov), types)

@@ -6,6 +6,7 @@ IREE 3.13 supports `batch_norm_training` and `batch_norm_inference` but has no r
 operation. torch_xla 2.9 also produces it for layer norm.
 """
 
+from collections.abc import Callable
 from functools import partial
 from math import prod
 from typing import Any
@@ -31,13 +32,16 @@ def expand_batch_norm_grad(module: IrModule) -> None:
             raise UnsupportedOperationError(f"{OPERATION} of {full}: refine its shape first")
         named = attributes(call)
         axis, epsilon = named["feature_index"].value, named["epsilon"].value
-        expand(call, partial(_gradients, axis, epsilon))
+        expand(call, partial(gradients, axis, epsilon))
 
 
-def _gradients(
-    axis: int, epsilon: float, x: Any, scale: Any, mean: Any, variance: Any, grad: Any
-) -> tuple[Any, Any, Any]:
-    """The gradients of operand, scale and offset. The same expansion as in XLA."""
+def over_features(x: Any, axis: int) -> tuple[Callable[[Any], Any], Callable[[Any], Any], float]:
+    """A function that repeats a value for each feature in the shape of `x`, one that sums over the
+    other dimensions, and the number of values that it sums.
+
+    Args:
+        axis: the dimension of the features.
+    """
     from jax import lax
 
     others = [dim for dim in range(x.ndim) if dim != axis]
@@ -49,6 +53,16 @@ def _gradients(
     def total(array: Any) -> Any:
         return lax.reduce(array, array.dtype.type(0), lax.add, others)
 
+    return full, total, count
+
+
+def gradients(
+    axis: int, epsilon: float, x: Any, scale: Any, mean: Any, variance: Any, grad: Any
+) -> tuple[Any, Any, Any]:
+    """The gradients of operand, scale and offset. The same expansion as in XLA."""
+    from jax import lax
+
+    full, total, count = over_features(x, axis)
     centered = x - full(mean)
     shifted = variance + epsilon
     inverse = lax.rsqrt(shifted)

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from lowering.emission import hlo_proto
-from lowering.frontends.torch_xla.contexts import lowered
+from lowering.frontends.torch_xla.graph import lowered
 from lowering.stablehlo.dtypes import numpy_dtype
 
 Type: TypeAlias = tuple[Any, ...]

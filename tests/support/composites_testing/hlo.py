@@ -18,12 +18,11 @@ def hlo_of(function: Callable[..., Any], *arrays: Any, **options: Any) -> bytes:
 
 
 def stablehlo_of(module: Any) -> Module:
-    for computation in module.computations:
-        for instruction in computation.instructions:
-            instruction.name = f"i.{instruction.id}"  # XlaBuilder makes names unique
     converter = bindings.hlo_converter()
     assert converter is not None
-    return convert(module, converter)
+    copied = type(module)()
+    copied.CopyFrom(module)
+    return convert(copied, list(copied.computations), converter)
 
 
 def results_of(module: Any, *values: Any) -> list[np.ndarray]:
