@@ -19,8 +19,6 @@ How the times are kept honest:
   compile sample compiled once, no other sample compiled at all.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext

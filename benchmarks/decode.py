@@ -11,8 +11,6 @@ own. Compilations are the graphs that Dynamo has given to the backend; peak memo
 process.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

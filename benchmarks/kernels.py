@@ -47,8 +47,6 @@ median of its runs; those of a training step alternate in blocks, as benchmarks/
 says. The bound is the time in which this machine copies the bytes of operands and results.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys
