@@ -42,14 +42,16 @@ def autoload() -> None:
 
 
 def _register_with_transformers() -> None:
-    """Have `attn_implementation="composites"` in transformers, once it is imported."""
+    """Have `attn_implementation="composites"` and `experts_implementation="composites"` in
+    transformers, once it is imported."""
     from lowering.import_hook import after_import
 
     def register() -> None:
         with suppress(ImportError):  # a transformers without these interfaces
-            from composites.operators import transformers_attention
+            from composites.operators import transformers_attention, transformers_experts
 
             transformers_attention.register()
+            transformers_experts.register()
 
     after_import("transformers.modeling_utils", register)
 

@@ -184,7 +184,7 @@ def _check_batched(module: Any, **expected: bool) -> None:
     """Leave what the decompositions do not compute to the module."""
     # Other implementations sum in another order, or depend on the data.
     implementation = getattr(module.config, "_experts_implementation", None)
-    if implementation != "batched_mm":
+    if implementation not in ("batched_mm", "composites"):
         raise UnsupportedCallError(f"the implementation of the experts is {implementation}")
     expected |= {"has_gate": True, "has_post_expert_norm": False, "_is_expert_parallel": False}
     for name, value in expected.items():

@@ -29,13 +29,20 @@ CONFIGS: dict[str, Any] = {
     "mistral": hf.MistralConfig(**WINDOW),
     "qwen3": hf.Qwen3Config(**SIZES),
 }
+EXPERTS: dict[str, Any] = {
+    "glm4_moe": hf.Glm4MoeConfig(
+        **SIZES, n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=12
+    ),
+    "gpt_oss": CONFIGS["gpt_oss"],
+}
 PADDED = torch.arange(12) >= torch.tensor([[0], [3]])
 GENERATION: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None}
 
 
 def made(name: str) -> Any:
     torch.manual_seed(0)
-    model = hf.AutoModelForCausalLM.from_config(CONFIGS[name]).eval()
+    config = CONFIGS.get(name) or EXPERTS[name]
+    model = hf.AutoModelForCausalLM.from_config(config).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return model
@@ -72,6 +79,21 @@ def test_steps_of_transformers(name: str, tmp_path: Path) -> None:
             assert sum(windows) == {"llama": 0, "qwen3": 0, "mistral": 2}.get(name, 1)
             assert all(("softcap = 2.0" in call) == (name == "gemma2") for call in calls)
             assert all("is_causal = true" in call and "x12x12x" not in call for call in calls)
+
+
+@pytest.mark.parametrize("name", EXPERTS)
+def test_experts_of_transformers(name: str) -> None:
+    """Experts of a class that no entry names are composites too."""
+    model = made(name)
+    expected = step(model, model, "eager", None)
+    model.set_experts_implementation("composites")
+    torch.testing.assert_close(step(model, model, "eager", None), expected)
+    program = composites.export(model, (TOKENS,), {"use_cache": False})
+    experts = "ptxla.gpt_oss_experts" if name == "gpt_oss" else "ptxla.experts"
+    assert program.composites[experts] == (2 if name == "gpt_oss" else 1)
+    results = program.run({**program.module_weights(model), "arg:0": TOKENS})
+    (logits,) = (each for each in results.values() if each.shape == expected[1].shape)
+    torch.testing.assert_close(torch.from_numpy(logits), expected[1].detach())
 
 
 @variants("name", CONFIGS, fast=1)
