@@ -11,13 +11,12 @@ from composites.errors import did_you_mean
 from composites.files import write_atomic
 from lowering.cli.compare import load_arrays, read_program
 from lowering.cli.errors import clear_errors, fail, fail_usage
-from lowering.cli.output import print_table
+from lowering.cli.output import NodeDataFile, check_folders, print_table, write_node_data
 from lowering.stablehlo import Limits, Module, clean
 from lowering.stablehlo.comparison.inputs import typical_inputs
 from lowering.stablehlo.composites import Signature
 from lowering.stablehlo.diagnosis.devices import BACKENDS, Device, on_platform, with_kernels
 from lowering.stablehlo.diagnosis.diagnose import Replay, diagnose
-from lowering.stablehlo.diagnosis.results import Diagnosis
 from lowering.stablehlo.kernels import distinct, place_kernels
 from lowering.stablehlo.run import local_devices
 
@@ -79,13 +78,7 @@ def diagnose_program(
             " diagnose and compare take them.",
         ),
     ] = None,
-    node_data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.json",
-            help="Also write the error of each composite as custom node data of Model Explorer.",
-        ),
-    ] = None,
+    node_data: NodeDataFile = None,
 ) -> None:
     """Find the composites that bring errors in: run a program on a device and on the CPU.
 
@@ -99,6 +92,7 @@ def diagnose_program(
     """
     if save is not None and (save / "manifest.json").exists():
         fail_usage(f"--save {save} holds a program already; name another folder")
+    check_folders(json, node_data)
     with clear_errors():
         module, arrays = _program(program, inputs)
         device, names = _device(module, platform, plugin, backend, kernels, f64)
@@ -109,7 +103,7 @@ def diagnose_program(
         if json is not None:
             write_atomic(json, diagnosis.to_json())
         if node_data is not None:
-            _write_node_data(diagnosis, module, node_data)
+            write_node_data(node_data, diagnosis.node_data(), clean(module), module)
         if save is not None:
             _save(worst, save)
     if diagnosis.problems:
@@ -180,14 +174,6 @@ def _register(plugin: Path) -> str:
     named = f"{_PLUGIN}:{plugin.resolve()}"
     os.environ[variable] = f"{others},{named}" if others else named
     return _PLUGIN
-
-
-def _write_node_data(diagnosis: Diagnosis, module: Module, file: Path) -> None:
-    write_atomic(file, diagnosis.node_data())
-    cleaned = clean(module)
-    if cleaned.text != module.text:  # operations have other numbers
-        cleaned.write(file.with_suffix(".mlir"))
-        typer.echo(f"the graph of {file} is {file.with_suffix('.mlir')}")
 
 
 def _save(worst: Replay, folder: Path) -> None:

@@ -1,8 +1,11 @@
 """The results of `compare`."""
 
+import math
 from dataclasses import dataclass
 
-from ..inspection.report import CompositeReport, report_json
+from ..inspection.node_data import NodeData, composite_nodes
+from ..inspection.report import CompositeReport, distinct_calls, report_json
+from ..module import Module
 from .timing import Machine
 
 
@@ -69,3 +72,18 @@ class Comparison:
     def to_json(self) -> str:
         """The comparison as JSON. Infinities and NaN are written as text."""
         return report_json(self)
+
+    def node_data(self, graph: Module) -> NodeData:
+        """The errors of kernels in `@main` of the module that was compared, which is clean."""
+        reports = distinct_calls(graph)
+        rows = {
+            node: row
+            for node, key in composite_nodes(graph)
+            for row in self.calls
+            if row.call == reports[key]
+        }
+        errors = {
+            node: math.inf if row.numbers is None else row.numbers.error
+            for node, row in rows.items()
+        }
+        return NodeData("error", errors, {n: row.problem is not None for n, row in rows.items()})

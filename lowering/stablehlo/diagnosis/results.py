@@ -1,12 +1,11 @@
 """The results of `diagnose`: data, JSON, node data for Model Explorer, and a table."""
 
-import json
 import math
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..comparison.difference import Difference
+from ..inspection.node_data import NodeData
 from ..inspection.report import CompositeReport, report_json
 from ..inspection.table import cells, report_table
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 OUTSIDE = "operations outside composites"
 """The name of the row of all other operations."""
 
-_COLORS = {True: "#f28b82", False: "#ccff90"}  # of wrong composites and of right ones
 _TEXTS = ("composite", "attributes", "types", "kernel", "verdict")
 _NUMBERS = (
     *("calls", "wrong", "worst", "error", "allowed", "adds up to", "largest", "ulps", "pcc"),
@@ -92,20 +90,11 @@ class Diagnosis:
         """The diagnosis as JSON. Infinities and NaN are written as text."""
         return report_json(self)
 
-    def node_data(self) -> str:
-        """The errors as custom node data of Model Explorer, for the graph of `@main`. Composites
-        are green, or red if they are wrong. JSON has no infinity, for which the largest number
-        stands."""
-        results = {
-            str(call.node): {
-                "value": min(call.rank[1], sys.float_info.max),
-                "bgColor": _COLORS[call.problem is not None],
-            }
-            for each in self.composites
-            if each.call.name != OUTSIDE
-            for call in each.calls
-        }
-        return json.dumps({"main": {"name": "error", "results": results}}, indent=2)
+    def node_data(self) -> NodeData:
+        """The errors of composites in the graph of `@main`."""
+        calls = [c for each in self.composites if each.call.name != OUTSIDE for c in each.calls]
+        values = {call.node: call.rank[1] for call in calls}
+        return NodeData("error", values, {call.node: call.problem is not None for call in calls})
 
     def table(self) -> "Table":
         """A row for each composite."""
