@@ -15,6 +15,7 @@ from lowering.cli.output import NodeDataFile, check_folders, print_table, write_
 from lowering.stablehlo import Limits, Module, clean
 from lowering.stablehlo.comparison.inputs import typical_inputs
 from lowering.stablehlo.composites import Signature
+from lowering.stablehlo.diagnosis.clock import Clock
 from lowering.stablehlo.diagnosis.devices import BACKENDS, Device, on_platform, with_kernels
 from lowering.stablehlo.diagnosis.diagnose import Replay, diagnose
 from lowering.stablehlo.kernels import distinct, place_kernels
@@ -67,6 +68,14 @@ def diagnose_program(
             " default is that of composites compare.",
         ),
     ] = None,
+    time: Annotated[
+        bool,
+        typer.Option(
+            "--time",
+            help="Also time each part alone, and show what a kernel that is as fast as the device"
+            " copies and multiplies could win.",
+        ),
+    ] = False,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write all calls as JSON.")
     ] = None,
@@ -96,8 +105,11 @@ def diagnose_program(
     with clear_errors():
         module, arrays = _program(program, inputs)
         device, names = _device(module, platform, plugin, backend, kernels, f64)
+        clock = None
+        if time:
+            clock = Clock.create(module, device, platform or ("cpu" if plugin is None else _PLUGIN))
         diagnosis, worst = diagnose(
-            module, arrays, device, f64=f64, tolerance=tolerance, kernels=names
+            module, arrays, device, f64=f64, tolerance=tolerance, kernels=names, clock=clock
         )
         print_table(diagnosis.table())
         if json is not None:

@@ -34,7 +34,7 @@ TWICE = f"acme.twice={BLOCK.parents[1] / 'stand_ins.py'}:twice"
 CALLS = {
     "check": ["acme.yaml", "wrong.yaml"],
     "compare": [f"{BLOCK} --bind {TWICE}"],
-    "diagnose": [f"{BLOCK} --platform cpu"],
+    "diagnose": [f"{BLOCK} --platform cpu", f"{BLOCK} --platform cpu --time"],
     "diff": ["old.yaml acme.yaml"],
     "doctor": [""],
     "env": [""],

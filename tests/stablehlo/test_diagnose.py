@@ -1,6 +1,7 @@
 """diagnose: planted faults are found where they are, and each likely mistake is one clear error."""
 
 import json
+import time
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from composites_testing.passes import DATA, composite_module, load
-from composites_testing.stablehlo_commands import invoke
+from composites_testing.stablehlo_commands import invoke, printed
 
 from lowering.stablehlo import Module, RunError, clean, compile_module, run
 from lowering.stablehlo.comparison.difference import error
 from lowering.stablehlo.comparison.inputs import typical_inputs
+from lowering.stablehlo.diagnosis.clock import Clock
 from lowering.stablehlo.diagnosis.devices import Device, Run
 from lowering.stablehlo.diagnosis.diagnose import diagnose
 from lowering.stablehlo.diagnosis.parts import parts_of
@@ -128,6 +130,34 @@ def test_rounding_that_the_cpu_has_too_is_no_fault() -> None:
         device = changed(lambda run, result, by=factor: result * np.float32(by))
         found, _ = diagnose(composite_module("acme.own", type_, body), [overflow], device, f64=f64)
         assert len(found.problems) == wrong, (f64, factor)
+
+
+def test_a_slow_kernel_could_win_most_of_the_step() -> None:
+    type_ = "tensor<64x64xf32>"
+    product = f"stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : ({type_}, {type_})"
+    module = composite_module("acme.square", type_, f"%r = {product} -> {type_}")
+
+    def device(part: Module) -> Run:
+        run = compile_module(part)
+
+        def slow(*arrays: Any) -> Sequence[Any]:
+            time.sleep(0.02)
+            return run(*arrays)
+
+        return slow if "composite" in part.text else run
+
+    values = [np.ones((64, 64), np.float32)]
+    diagnosis, _ = diagnose(module, values, device, clock=Clock.create(module, device, "cpu"))
+    (row,) = (each for each in diagnosis.composites if each.call.name == "acme.square")
+    assert row.time is not None
+    assert (row.time.bytes, row.time.flops) == (2 * 64 * 64 * 4, 2 * 64**3)
+    assert 0.015 < row.time.seconds < 1
+    assert 0 < row.time.bound_seconds < 0.001
+    assert row.gain is not None
+    assert 0.9 < row.gain < 1
+    assert diagnosis.node_data().values[0] == row.time.seconds
+    assert "could win" in printed(diagnosis.table(), 400)
+    assert "gain" not in diagnose(module, values, device)[0].to_json()
 
 
 def test_parts_give_what_the_whole_gives() -> None:

@@ -23,7 +23,7 @@ from ..module import Module
 from ..passes.compute_in_f64 import compute_in_f64
 from ..passes.decompose import decompose
 from ..pipeline import run_passes
-from ..run import compile_module, main_types
+from ..run import Executable, compile_module, main_types
 from ..targets import TARGETS, target_passes
 
 Run: TypeAlias = Callable[..., Sequence[Any]]
@@ -31,7 +31,7 @@ Device: TypeAlias = Callable[[Module], Run]
 """Compiles a part. It raises a StableHLOError if it refuses it, and so does what it returns."""
 
 
-def on_platform(platform: str) -> Device:
+def on_platform(platform: str) -> Callable[[Module], Executable]:
     """The first device of a platform of jax."""
     return partial(compile_module, platform=platform)
 

@@ -1,13 +1,15 @@
 """The results of `diagnose`: data, JSON, node data for Model Explorer, and a table."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from ..comparison.difference import Difference
+from ..comparison.table import readable_seconds
 from ..inspection.node_data import NodeData
-from ..inspection.report import CompositeReport, report_json
+from ..inspection.report import CompositeReport, data_json
 from ..inspection.table import cells, report_table
+from .clock import Peaks, Time
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -20,6 +22,7 @@ _NUMBERS = (
     *("calls", "wrong", "worst", "error", "allowed", "adds up to", "largest", "ulps", "pcc"),
     *("nan", "inf"),
 )
+_TIMES = ("time", "bound", "could win")
 _CAPTION = (
     "of the worst call, on the reference's operands; error: relative to the largest value; adds up"
     " to: the largest error where the device has computed the operands"
@@ -60,6 +63,10 @@ class DiagnosedComposite:
     """The largest error that counts as equal."""
     calls: tuple[Call, ...]
     """In the order of the program."""
+    time: Time | None = None
+    """The time of all calls on the device; None if it was not asked for, or the device failed."""
+    gain: float | None = None
+    """The share of the time of all parts that a kernel as fast as the bound would save."""
 
     @property
     def worst(self) -> Call:
@@ -80,6 +87,8 @@ class Diagnosis:
     """The module's symbol name."""
     composites: tuple[DiagnosedComposite, ...]
     """Composites that bring errors in come first."""
+    peaks: Peaks | None = None
+    """What the device was seen to reach; None if no times were asked for."""
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -88,11 +97,25 @@ class Diagnosis:
 
     def to_json(self) -> str:
         """The diagnosis as JSON. Infinities and NaN are written as text."""
-        return report_json(self)
+        data = asdict(self)
+        for part in (data, *data["composites"]):
+            for name in ("peaks", "time", "gain"):
+                if part.get(name, "") is None:
+                    del part[name]
+        return data_json(data)
 
     def node_data(self) -> NodeData:
-        """The errors of composites in the graph of `@main`."""
-        calls = [c for each in self.composites if each.call.name != OUTSIDE for c in each.calls]
+        """The errors of composites in the graph of `@main`; their times, where these are known."""
+        composites = [each for each in self.composites if each.call.name != OUTSIDE]
+        if self.peaks is not None:
+            seconds = {
+                call.node: each.time.seconds / len(each.calls)
+                for each in composites
+                if each.time is not None
+                for call in each.calls
+            }
+            return NodeData("seconds", seconds)
+        calls = [call for each in composites for call in each.calls]
         values = {call.node: call.rank[1] for call in calls}
         return NodeData("error", values, {call.node: call.problem is not None for call in calls})
 
@@ -100,7 +123,33 @@ class Diagnosis:
         """A row for each composite."""
         title = f"errors of @{self.module or 'module'}"
         wrong = [each.worst.problem is not None for each in self.composites]
-        return report_table(_TEXTS, _NUMBERS, map(_cells, self.composites), title, _CAPTION, wrong)
+        numbers: tuple[str, ...] = _NUMBERS
+        rows, caption = list(map(_cells, self.composites)), _CAPTION
+        if self.peaks is not None:
+            numbers, caption = (*numbers, *_TIMES), f"{caption}\n{_about_times(self.peaks)}"
+            times = map(_time_cells, self.composites)
+            rows = [(*row, *more) for row, more in zip(rows, times, strict=True)]
+        return report_table(_TEXTS, numbers, rows, title, caption, wrong)
+
+
+def _about_times(peaks: Peaks) -> str:
+    machine = peaks.machine
+    rates = ", ".join(
+        f"{rate / 1e9:.0f} GFLOP/s in {type_}" for type_, rate in peaks.product_rates.items()
+    )
+    return (
+        f"time: of all calls, less {readable_seconds(machine.call_seconds)} each for a call without"
+        f" work; could win: the share of it that a kernel at the bound would save\n"
+        f"bound: a copy of the bytes at {machine.copy_bandwidth / 1e9:.1f} GB/s, or a product of"
+        f" matrices at {rates}, as measured"
+    )
+
+
+def _time_cells(row: DiagnosedComposite) -> tuple[str, ...]:
+    if row.time is None:
+        return ("", "", "")
+    gain = "" if row.gain is None else f"{row.gain:.1%}"
+    return readable_seconds(row.time.seconds), readable_seconds(row.time.bound_seconds), gain
 
 
 def _cells(row: DiagnosedComposite) -> tuple[str, ...]:

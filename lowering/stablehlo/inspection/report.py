@@ -201,7 +201,12 @@ def _public(module: IrModule) -> list[str]:
 
 def report_json(report: Any) -> str:
     """A dataclass as JSON with sorted keys. Infinities and NaN are written as text."""
-    return json.dumps(finite(asdict(report)), indent=2, sort_keys=True, allow_nan=False)
+    return data_json(asdict(report))
+
+
+def data_json(data: Any) -> str:
+    """Data as JSON, likewise."""
+    return json.dumps(finite(data), indent=2, sort_keys=True, allow_nan=False)
 
 
 def finite(value: Any) -> Any:
