@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,14 +16,17 @@ from lowering.cli.output import NodeDataFile, check_folders, print_table, write_
 from lowering.stablehlo import Limits, Module, clean
 from lowering.stablehlo.comparison.inputs import typical_inputs
 from lowering.stablehlo.composites import Signature
+from lowering.stablehlo.diagnosis.bisection import bisect as bisect_kernels
 from lowering.stablehlo.diagnosis.clock import Clock
 from lowering.stablehlo.diagnosis.devices import BACKENDS, Device, on_platform, with_kernels
 from lowering.stablehlo.diagnosis.diagnose import Replay, diagnose
-from lowering.stablehlo.kernels import distinct, place_kernels
-from lowering.stablehlo.run import local_devices
+from lowering.stablehlo.kernels import PlacedKernels, distinct, place_kernels
+from lowering.stablehlo.run import local_devices, main_types
 
 _PLUGIN = "diagnosed"
 """The name that a plugin's platform gets."""
+_STEPS = 10
+"""The steps of a program with an optimizer: an error of a gradient shows in the losses after it."""
 
 
 def diagnose_program(
@@ -76,6 +80,24 @@ def diagnose_program(
             " copies and multiplies could win.",
         ),
     ] = False,
+    bisect: Annotated[
+        bool,
+        typer.Option(
+            "--bisect",
+            help="Turn kernels on and off, to find the smallest sets of them with which the loss"
+            " leaves the tolerance.",
+        ),
+    ] = False,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            show_default=False,
+            help="The steps that --bisect runs with each set; default: 10 of a program with an"
+            " optimizer, 1 of others.",
+        ),
+    ] = None,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write all calls as JSON.")
     ] = None,
@@ -98,16 +120,28 @@ def diagnose_program(
     Example: composites diagnose step --platform cuda
 
     Example: composites diagnose step --kernels registry.yaml --save worst
+
+    Example: composites diagnose step --kernels registry.yaml --bisect --steps 20
     """
+    if steps is not None and not bisect:
+        fail_usage("--steps is for --bisect")
+    if bisect and (kernels is None or f64 or time or save is not None or node_data is not None):
+        fail_usage("--bisect needs --kernels, and takes no --f64, --time, --save or --node-data")
     if save is not None and (save / "manifest.json").exists():
         fail_usage(f"--save {save} holds a program already; name another folder")
     check_folders(json, node_data)
     with clear_errors():
-        module, arrays = _program(program, inputs)
-        device, names = _device(module, platform, plugin, backend, kernels, f64)
+        subject = _subject(program, inputs)
+        module, arrays = subject.module, subject.arrays
+        named = _platform(platform, plugin, backend, kernels, f64)
+        if bisect:
+            assert kernels is not None
+            _bisect(subject, _placed(module, kernels, named), named, steps, tolerance, json)
+            return
+        device, names = _device(module, named, backend, kernels)
         clock = None
         if time:
-            clock = Clock.create(module, device, platform or ("cpu" if plugin is None else _PLUGIN))
+            clock = Clock.create(module, device, named)
         diagnosis, worst = diagnose(
             module, arrays, device, f64=f64, tolerance=tolerance, kernels=names, clock=clock
         )
@@ -122,31 +156,87 @@ def diagnose_program(
         fail("\nerror: ".join(diagnosis.problems))
 
 
-def _program(path: Path, inputs: Path | None) -> tuple[Module, Sequence[Any]]:
-    """The program, and an array for each of its inputs."""
+@dataclass(frozen=True)
+class _Subject:
+    """The program to run."""
+
+    module: Module
+    arrays: Sequence[Any]
+    """One for each of its inputs."""
+    updates: Mapping[int, int]
+    """The outputs that are the next values of inputs, by number, and these inputs."""
+    compared: Sequence[int]
+    """The outputs that show how well a step went: the loss, if the step has an optimizer."""
+
+
+def _subject(path: Path, inputs: Path | None) -> _Subject:
     if not (path / "manifest.json").is_file():
         module = read_program(path)
-        if inputs is not None:
-            return module, list(load_arrays(inputs, module).values())
-        return module, typical_inputs(module)
+        given = None if inputs is None else list(load_arrays(inputs, module).values())
+        arrays = typical_inputs(module) if given is None else given
+        return _Subject(module, arrays, {}, range(len(main_types(module)[1])))
     from lowering.export.example_inputs import example_inputs
     from lowering.export.program import Program
 
     loaded = Program.load(path, limits=Limits())
     names = [value.name for value in loaded.inputs]
-    arrays = {} if inputs is None else load_arrays(inputs, loaded.module, names)
-    return loaded.module, example_inputs(loaded, path, arrays)
+    named = {} if inputs is None else load_arrays(inputs, loaded.module, names)
+    updates = {
+        number: names.index(value.updates)
+        for number, value in enumerate(loaded.outputs)
+        if value.updates is not None
+    }
+    others = [
+        number
+        for number, value in enumerate(loaded.outputs)
+        if value.updates is None and not (updates and value.name.startswith("grad:"))
+    ]
+    arrays = example_inputs(loaded, path, named)
+    return _Subject(loaded.module, arrays, updates, others or range(len(loaded.outputs)))
 
 
-def _device(
-    module: Module,
+def _bisect(
+    subject: _Subject,
+    placed: PlacedKernels,
+    platform: str,
+    steps: int | None,
+    tolerance: float | None,
+    json: Path | None,
+) -> None:
+    if steps is not None and steps > 1 and not subject.updates:
+        fail_usage(
+            "no output of the program is the next value of an input, so that all steps are equal;"
+            " leave --steps out, or export the step with its optimizer"
+        )
+    bisection = bisect_kernels(
+        placed,
+        subject.arrays,
+        platform=platform,
+        steps=steps or (_STEPS if subject.updates else 1),
+        updates=subject.updates,
+        compared=subject.compared,
+        tolerance=tolerance,
+    )
+    if json is not None:
+        write_atomic(json, bisection.to_json())
+    if bisection.problems:
+        print_table(bisection.table())
+        fail("\nerror: ".join(bisection.problems))
+    count = f"{bisection.steps} step{'s' * (bisection.steps != 1)}"
+    typer.echo(
+        f"with all kernels ({bisection.kernels}), no error is above {bisection.tolerance:.2g} in"
+        f" {count}"
+    )
+
+
+def _platform(
     platform: str | None,
     plugin: Path | None,
     backend: str | None,
     kernels: str | None,
     f64: bool,
-) -> tuple[Device, Mapping[Signature, str]]:
-    """The device that the options name, and the names of its kernels by call."""
+) -> str:
+    """The platform of jax that the options name; `cpu` for another compiler on the CPU."""
     if sum(each is not None for each in (platform, plugin, backend)) > 1:
         fail_usage("give one of --platform, --plugin and --backend")
     if backend is not None:
@@ -155,26 +245,41 @@ def _device(
         if backend not in BACKENDS:
             hint = did_you_mean(backend, list(BACKENDS))
             fail_usage(f"there is no backend {backend!r}{hint} (there are {', '.join(BACKENDS)})")
-        return BACKENDS[backend], {}
-    if platform is None and plugin is None and kernels is None and not f64:
+    elif platform is None and plugin is None and kernels is None and not f64:
         fail_usage(
             "nothing to diagnose; name a device (--platform, --plugin, --backend), or --kernels,"
             " or let the CPU be compared with --f64"
         )
     named = platform or ("cpu" if plugin is None else _register(plugin))
     local_devices(named)  # raises if there are none
+    return named
+
+
+def _device(
+    module: Module, platform: str, backend: str | None, kernels: str | None
+) -> tuple[Device, Mapping[Signature, str]]:
+    """The device that the options name, and the names of its kernels by call."""
+    if backend is not None:
+        return BACKENDS[backend], {}
     if kernels is None:
-        return on_platform(named), {}
+        return on_platform(platform), {}
+    placed = _placed(module, kernels, platform)
+    uses = {call: placed.use(call, 0) for call in distinct(module)}
+    names = {call: use.kernel or f"none: {use.reason}" for call, use in uses.items()}
+    return with_kernels(placed, platform), names
+
+
+def _placed(module: Module, kernels: str, platform: str) -> PlacedKernels:
+    """The program with the kernels of a registry file, or of all registries."""
     from lowering.export.listed_kernels import listed_kernels
 
     file = None if kernels == "auto" else Path(kernels)
-    placed = place_kernels(module, listed_kernels(module, named, file=file), platform=named)
-    uses = {call: placed.use(call, 0) for call in distinct(module)}
+    placed = place_kernels(module, listed_kernels(module, platform, file=file), platform=platform)
     if not placed.has_kernels:
-        reasons = dict.fromkeys(f"{use.composite}: {use.reason}" for use in uses.values())
+        uses = [placed.use(call, 0) for call in distinct(module)]
+        reasons = dict.fromkeys(f"{use.composite}: {use.reason}" for use in uses)
         fail("; ".join([f"no kernel of {kernels} takes a call of the program", *reasons]))
-    names = {call: use.kernel or f"none: {use.reason}" for call, use in uses.items()}
-    return with_kernels(placed, named), names
+    return placed
 
 
 def _register(plugin: Path) -> str:

@@ -12,6 +12,7 @@ from composites.registry.mentions import Difference
 from lowering.cli.doctor import Finding
 from lowering.export.dimensions import Dimension
 from lowering.stablehlo import Comparison
+from lowering.stablehlo.diagnosis.bisection import Bisection
 from lowering.stablehlo.diagnosis.results import Diagnosis
 from lowering.stablehlo.inspection.cast_report import CastReport
 from lowering.stablehlo.inspection.report import Report
@@ -43,7 +44,7 @@ _GRAPH: Any = _object(name=str, results=Mapping[str, _NODE], gradient=(Sequence[
 OUTPUTS: Mapping[str, Any] = {
     "check": _object(problems=Sequence[Problem], warnings=Sequence[str]),
     "compare": Comparison,
-    "diagnose": Diagnosis,
+    "diagnose": Diagnosis | Bisection,
     "diff": _object(changes=Sequence[Change], compatible=bool),
     "doctor": _object(problems=int, warnings=int, findings=Sequence[Finding]),
     "env": _object(variables=Sequence[_VARIABLE]),

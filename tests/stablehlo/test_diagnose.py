@@ -12,9 +12,12 @@ import pytest
 from composites_testing.passes import DATA, composite_module, load
 from composites_testing.stablehlo_commands import invoke, printed
 
+from lowering.export.manifest import Value
+from lowering.export.program import Program
 from lowering.stablehlo import Module, RunError, clean, compile_module, run
 from lowering.stablehlo.comparison.difference import error
 from lowering.stablehlo.comparison.inputs import typical_inputs
+from lowering.stablehlo.diagnosis.bisection import minimal
 from lowering.stablehlo.diagnosis.clock import Clock
 from lowering.stablehlo.diagnosis.devices import Device, Run
 from lowering.stablehlo.diagnosis.diagnose import diagnose
@@ -200,3 +203,61 @@ def test_a_kernel_that_is_wrong_from_a_size_on(
     code, out, err = invoke("compare", worst, *bound, *inputs)
     assert (code, "kernels for @module" in out) == (1, True)
     assert "differs from the decomposition" in err
+
+
+def test_bisection_finds_what_makes_the_loss_leave_the_tolerance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error of a gradient shows in the loss of the second step; kernels that are right are in no
+    set."""
+    monkeypatch.syspath_prepend(str(DATA.parent))
+    short, long = "tensor<8xf32>", "tensor<16xf32>"
+    twice = "composite_attributes = {axis = 1 : i64, scale = 2.0 : f32}, decomposition = @twice"
+    functions_ = "".join(
+        f"func.func private @{name}(%x: {type_}) -> {type_} {{"
+        f" %c = stablehlo.constant dense<{factor}> : {type_}"
+        f" %r = stablehlo.multiply %x, %c : {type_} return %r : {type_} }}\n"
+        for name, type_, factor in (
+            ("twice8", short, 2.0),
+            ("twice16", long, 2.0),
+            ("tenth", long, 0.1),
+        )
+    )
+    step = Module.parse(f"""
+        func.func @main(%x: {short}, %w: {long}) -> ({short}, {long}, {long}) {{
+          %a = stablehlo.composite "acme.twice" %x {{{twice}8}} : ({short}) -> {short}
+          %loss = stablehlo.composite "acme.twice" %w {{{twice}16}} : ({long}) -> {long}
+          %g = stablehlo.composite "acme.tenth" %w {{decomposition = @tenth}} : ({long}) -> {long}
+          %next = stablehlo.subtract %w, %g : {long}
+          return %a, %loss, %next : {short}, {long}, {long}
+        }}
+        {functions_}
+    """)
+    inputs = Value("arg:0", (8,), "f32"), Value("param:w", (16,), "f32")
+    outputs = (
+        *(Value("out:0", (8,), "f32"), Value("loss", (16,), "f32")),
+        Value("param:w", (16,), "f32", updates="param:w"),
+    )
+    Program(step, inputs, outputs).save(tmp_path / "step")
+    kernels = DATA.joinpath("kernels.yaml").read_text()
+    kernels += '  acme.tenth:\n    cpu: [{function: "stand_ins:a_percent_more"}]\n'
+    (tmp_path / "kernels.yaml").write_text(kernels)
+    bisection = (
+        *("diagnose", tmp_path / "step", "--kernels", tmp_path / "kernels.yaml"),
+        *("--bisect", "--json", tmp_path / "sets.json", "--steps"),
+    )
+    code, out, err = invoke(*bisection, "3")
+    assert (code, err.count("error: "), out.count("stand_ins:")) == (1, 2, 2)
+    sets = json.loads((tmp_path / "sets.json").read_text())["sets"]
+    found = [([use["kernel"] for use in each["kernels"]], each["step"]) for each in sets]
+    assert found == [(["stand_ins:twice_to_sixteen"], 1), (["stand_ins:a_percent_more"], 2)]
+    assert 0.01 < sets[0]["error"] < 0.1
+    assert 1e-5 < sets[1]["error"] < 0.01
+    assert invoke(*bisection, "3", "--tolerance", "0.2")[:2] == (
+        0, "with all kernels (3), no error is above 0.2 in 3 steps\n",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("together", [[0], [6], [2, 5], [0, 7, 8], list(range(9))])
+def test_sets_are_as_small_as_possible(together: list[int]) -> None:
+    assert minimal([*range(9)], lambda some: {*together} <= {*some}) == together
