@@ -30,6 +30,14 @@ from lowering.stablehlo.run import main_types
 
 _MODULE = "program.mlir"
 """The program's file in a folder of `composites export`."""
+Tolerance = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        help="The largest error, relative to the largest value of a result. By default 1e-12 for"
+        " f64, 1e-5 for f32, 4e-3 for f16, 2e-2 for bf16, by the least precise type.",
+    ),
+]
 
 
 def compare_kernels(
@@ -67,13 +75,7 @@ def compare_kernels(
             "By default, operands of calls are random.",
         ),
     ] = None,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            help="The largest error, relative to the largest value of a result. By default 1e-12 "
-            "for f64, 1e-5 for f32, 4e-3 for f16, 2e-2 for bf16, by the least precise type."
-        ),
-    ] = None,
+    tolerance: Tolerance = None,
     json: AsJson = False,
     node_data: NodeDataFile = None,
 ) -> None:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,12 +9,13 @@ import typer
 
 from composites.errors import did_you_mean
 from composites.files import write_atomic
-from lowering.cli.compare import load_arrays, read_program
+from lowering.cli.compare import Tolerance, load_arrays, read_program
 from lowering.cli.errors import clear_errors, fail, fail_usage
 from lowering.cli.output import NodeDataFile, check_folders, print_table, write_node_data
 from lowering.stablehlo import Limits, Module, clean
 from lowering.stablehlo.comparison.inputs import typical_inputs
 from lowering.stablehlo.composites import Signature
+from lowering.stablehlo.diagnosis.bisection import Steps
 from lowering.stablehlo.diagnosis.bisection import bisect as bisect_kernels
 from lowering.stablehlo.diagnosis.clock import Clock
 from lowering.stablehlo.diagnosis.devices import BACKENDS, Device, on_platform, with_kernels
@@ -64,14 +64,7 @@ def diagnose_program(
             " names of inputs, such as arg:0. By default, weights of the folder and random values.",
         ),
     ] = None,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            help="The largest error that is right, relative to the largest value of a result. The"
-            " default is that of composites compare.",
-        ),
-    ] = None,
+    tolerance: Tolerance = None,
     time: Annotated[
         bool,
         typer.Option(
@@ -131,17 +124,15 @@ def diagnose_program(
         fail_usage(f"--save {save} holds a program already; name another folder")
     check_folders(json, node_data)
     with clear_errors():
-        subject = _subject(program, inputs)
-        module, arrays = subject.module, subject.arrays
+        module, arrays, updates, compared = _program(program, inputs)
         named = _platform(platform, plugin, backend, kernels, f64)
-        if bisect:
-            assert kernels is not None
-            _bisect(subject, _placed(module, kernels, named), named, steps, tolerance, json)
+        if bisect and kernels is not None:
+            count = steps or (_STEPS if updates else 1)
+            run = Steps(arrays, count, updates, compared, named)
+            _bisect(_placed(module, kernels, named), run, tolerance, json)
             return
         device, names = _device(module, named, backend, kernels)
-        clock = None
-        if time:
-            clock = Clock.create(module, device, named)
+        clock = Clock.create(module, device, named) if time else None
         diagnosis, worst = diagnose(
             module, arrays, device, f64=f64, tolerance=tolerance, kernels=names, clock=clock
         )
@@ -156,77 +147,46 @@ def diagnose_program(
         fail("\nerror: ".join(diagnosis.problems))
 
 
-@dataclass(frozen=True)
-class _Subject:
-    """The program to run."""
-
-    module: Module
-    arrays: Sequence[Any]
-    """One for each of its inputs."""
-    updates: Mapping[int, int]
-    """The outputs that are the next values of inputs, by number, and these inputs."""
-    compared: Sequence[int]
-    """The outputs that show how well a step went: the loss, if the step has an optimizer."""
-
-
-def _subject(path: Path, inputs: Path | None) -> _Subject:
+def _program(
+    path: Path, inputs: Path | None
+) -> tuple[Module, Sequence[Any], Mapping[int, int], Sequence[int]]:
+    """The program, an array for each of its inputs, and by number the outputs that are next values
+    of inputs, with these inputs, and the outputs that tell how well a step went."""
     if not (path / "manifest.json").is_file():
         module = read_program(path)
         given = None if inputs is None else list(load_arrays(inputs, module).values())
-        arrays = typical_inputs(module) if given is None else given
-        return _Subject(module, arrays, {}, range(len(main_types(module)[1])))
+        every = range(len(main_types(module)[1]))
+        return module, typical_inputs(module) if given is None else given, {}, every
     from lowering.export.example_inputs import example_inputs
     from lowering.export.program import Program
 
     loaded = Program.load(path, limits=Limits())
     names = [value.name for value in loaded.inputs]
     named = {} if inputs is None else load_arrays(inputs, loaded.module, names)
-    updates = {
-        number: names.index(value.updates)
-        for number, value in enumerate(loaded.outputs)
-        if value.updates is not None
-    }
-    others = [
-        number
-        for number, value in enumerate(loaded.outputs)
-        if value.updates is None and not (updates and value.name.startswith("grad:"))
-    ]
-    arrays = example_inputs(loaded, path, named)
-    return _Subject(loaded.module, arrays, updates, others or range(len(loaded.outputs)))
+    outputs = dict(enumerate(loaded.outputs))
+    updates = {n: names.index(v.updates) for n, v in outputs.items() if v.updates is not None}
+    # What an optimizer has done with gradients shows in the next losses.
+    losses = [n for n in outputs if n not in updates and not outputs[n].name.startswith("grad:")]
+    compared = losses if updates and losses else list(outputs)
+    return loaded.module, example_inputs(loaded, path, named), updates, compared
 
 
 def _bisect(
-    subject: _Subject,
-    placed: PlacedKernels,
-    platform: str,
-    steps: int | None,
-    tolerance: float | None,
-    json: Path | None,
+    placed: PlacedKernels, steps: Steps, tolerance: float | None, json: Path | None
 ) -> None:
-    if steps is not None and steps > 1 and not subject.updates:
+    if steps.count > 1 and not steps.updates:
         fail_usage(
             "no output of the program is the next value of an input, so that all steps are equal;"
             " leave --steps out, or export the step with its optimizer"
         )
-    bisection = bisect_kernels(
-        placed,
-        subject.arrays,
-        platform=platform,
-        steps=steps or (_STEPS if subject.updates else 1),
-        updates=subject.updates,
-        compared=subject.compared,
-        tolerance=tolerance,
-    )
+    bisection = bisect_kernels(placed, steps, tolerance)
     if json is not None:
         write_atomic(json, bisection.to_json())
     if bisection.problems:
-        print_table(bisection.table())
         fail("\nerror: ".join(bisection.problems))
-    count = f"{bisection.steps} step{'s' * (bisection.steps != 1)}"
-    typer.echo(
-        f"with all kernels ({bisection.kernels}), no error is above {bisection.tolerance:.2g} in"
-        f" {count}"
-    )
+    count = f"{steps.count} step{'s' * (steps.count != 1)}"
+    allowed = f"no error is above {bisection.tolerance:.2g} in {count}"
+    typer.echo(f"with all kernels ({len(placed.taken)}), {allowed}")
 
 
 def _platform(

@@ -246,13 +246,12 @@ def test_bisection_finds_what_makes_the_loss_leave_the_tolerance(
         *("diagnose", tmp_path / "step", "--kernels", tmp_path / "kernels.yaml"),
         *("--bisect", "--json", tmp_path / "sets.json", "--steps"),
     )
-    code, out, err = invoke(*bisection, "3")
-    assert (code, err.count("error: "), out.count("stand_ins:")) == (1, 2, 2)
+    code, _, err = invoke(*bisection, "3")
+    assert (code, err.count("error: stand_ins:")) == (1, 2)
     sets = json.loads((tmp_path / "sets.json").read_text())["sets"]
     found = [([use["kernel"] for use in each["kernels"]], each["step"]) for each in sets]
     assert found == [(["stand_ins:twice_to_sixteen"], 1), (["stand_ins:a_percent_more"], 2)]
-    assert 0.01 < sets[0]["error"] < 0.1
-    assert 1e-5 < sets[1]["error"] < 0.01
+    assert sets[1]["problem"].startswith("the error of step 2 is 0.00")
     assert invoke(*bisection, "3", "--tolerance", "0.2")[:2] == (
         0, "with all kernels (3), no error is above 0.2 in 3 steps\n",
     )  # fmt: skip

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from ..inspection.node_data import NodeData, composite_nodes
-from ..inspection.report import CompositeReport, distinct_calls, report_json
+from ..inspection.report import CompositeReport, JsonReport, distinct_calls
 from ..module import Module
 from .timing import Machine
 
@@ -50,7 +50,7 @@ class ComparedCall:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(JsonReport):
     """The result of `compare`.
 
     An error is the largest absolute difference of a result, relative to the largest absolute value
@@ -68,10 +68,6 @@ class Comparison:
     def problems(self) -> tuple[str, ...]:
         """The problems of the kernels, one line for each call; empty if there are none."""
         return tuple(call.problem for call in self.calls if call.problem is not None)
-
-    def to_json(self) -> str:
-        """The comparison as JSON. Infinities and NaN are written as text."""
-        return report_json(self)
 
     def node_data(self, graph: Module) -> NodeData:
         """The errors of kernels in `@main` of the module that was compared, which is clean."""

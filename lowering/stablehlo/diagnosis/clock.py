@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
 from ..comparison.difference import TOLERANCES
@@ -15,24 +15,22 @@ from .devices import Device, Run
 
 
 @dataclass(frozen=True)
-class Peaks:
+class Peaks(Machine):
     """The fastest that a device was seen to be."""
 
-    machine: Machine
-    """The bandwidth of a copy, and what a call without work takes."""
     product_rates: dict[str, float]
     """Operations per second of a product of matrices, by element type."""
 
-    def bound(self, bytes_: int, flops: int, types: Iterable[str]) -> float:
-        """The seconds that it takes to move these bytes or to compute this, whichever is more."""
+    def bound(self, size: int, flops: int, types: Iterable[str]) -> float:
+        """The seconds to move so many bytes, or to compute this, whichever is longer."""
         elements = set(map(element_of, types)) & self.product_rates.keys()
         rate = max(self.product_rates[each] for each in elements or self.product_rates)
-        return max(bytes_ / self.machine.copy_bandwidth, flops / rate)
+        return max(size / self.copy_bandwidth, flops / rate)
 
 
 @dataclass(frozen=True)
 class Time:
-    """The time of a part, or of all calls of a composite together."""
+    """The time of a part, or of several together."""
 
     seconds: float
     """The median of the part alone, less that of a call without work."""
@@ -43,28 +41,23 @@ class Time:
     bound_seconds: float
     """The time of a copy of these bytes, or of as many operations of a product of matrices."""
 
+    @classmethod
+    def total(cls, times: Iterable["Time"]) -> "Time":
+        """The time of several parts."""
+        return cls(*map(sum, zip(*map(astuple, times), strict=True)))
+
     @property
     def excess(self) -> float:
         """The seconds that a kernel as fast as the bound would save."""
         return max(0.0, self.seconds - self.bound_seconds)
 
 
-def total(times: Sequence[Time]) -> Time:
-    """The time of several parts."""
-    return Time(
-        sum(time.seconds for time in times),
-        sum(time.bytes for time in times),
-        sum(time.flops for time in times),
-        sum(time.bound_seconds for time in times),
-    )
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Clock:
     """Times parts of a program on a device; equal parts once."""
 
     peaks: Peaks
-    _times: dict[Run, Time]
+    _times: dict[Run, Time] = field(default_factory=dict)
 
     @classmethod
     def create(cls, program: Module, device: Device, platform: str) -> "Clock":
@@ -74,7 +67,7 @@ class Clock:
             with suppress(StableHLOError):  # it does not multiply such matrices
                 if f"x{element}>" in text:
                     rates[element] = product_rate(device, element)
-        return cls(Peaks(measured(platform, device), rates), {})
+        return cls(Peaks(**asdict(measured(platform, device)), product_rates=rates))
 
     def time(self, run: Run, arrays: Sequence[Any], part: Module, plain: Executable) -> Time:
         """The time of a part. `plain` is its decomposition."""
@@ -82,10 +75,7 @@ class Clock:
             (seconds,) = median_times([run], arrays, seconds=0.2)
             types = [type_ for types in main_types(part) for type_ in types]
             size, flops = moved_bytes(types), plain.flops
-            self._times[run] = Time(
-                max(0.0, seconds - self.peaks.machine.call_seconds),
-                size,
-                flops,
-                self.peaks.bound(size, flops, types),
-            )
+            bound = self.peaks.bound(size, flops, types)
+            alone = max(0.0, seconds - self.peaks.call_seconds)
+            self._times[run] = Time(alone, size, flops, bound)
         return self._times[run]

@@ -13,7 +13,7 @@ from ..module import Module
 from ..passes.clean import clean
 from ..run import Executable, check_arrays, main_types
 from ..symbols import body, functions
-from .clock import Clock, Time, total
+from .clock import Clock, Time
 from .devices import Device, in_f64, on_platform
 from .parts import parts_of
 from .results import OUTSIDE, Call, DiagnosedComposite, Diagnosis
@@ -133,22 +133,18 @@ class Diagnoser:
             for value in part.released:
                 del right[value], computed[value]
         names: Mapping[Any, str] = self.kernels
-        totals = {call: total(of_call) for call, of_call in times.items()}
+        totals = {call: Time.total(of_call) for call, of_call in times.items()}
         step = sum(time.seconds for time in totals.values())
+        gains = {call: time.excess / step for call, time in totals.items() if step}
         composites = [
             DiagnosedComposite(
-                reports[call],
-                names.get(call),
-                limits[call],
-                tuple(calls),
-                totals.get(call),
-                totals[call].excess / step if call in totals and step else None,
+                *(reports[call], names.get(call), limits[call], tuple(calls)),
+                *(totals.get(call), gains.get(call)),
             )
             for call, calls in rows.items()
         ]
         composites.sort(key=lambda each: each.rank, reverse=True)
-        clock = self.trial.clock
-        peaks = None if clock is None else clock.peaks
+        peaks = None if self.trial.clock is None else self.trial.clock.peaks
         return Diagnosis(module.name, tuple(composites), peaks), replays[0][1]
 
 

@@ -1,13 +1,13 @@
 """The results of `diagnose`: data, JSON, node data for Model Explorer, and a table."""
 
 import math
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from ..comparison.difference import Difference
 from ..comparison.table import readable_seconds
 from ..inspection.node_data import NodeData
-from ..inspection.report import CompositeReport, data_json
+from ..inspection.report import CompositeReport, JsonReport
 from ..inspection.table import cells, report_table
 from .clock import Peaks, Time
 
@@ -80,7 +80,7 @@ class DiagnosedComposite:
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(JsonReport):
     """The result of `diagnose`."""
 
     module: str
@@ -95,14 +95,12 @@ class Diagnosis:
         """The problem of each composite's worst call; empty if all are right."""
         return tuple(each.worst.problem for each in self.composites if each.worst.problem)
 
-    def to_json(self) -> str:
-        """The diagnosis as JSON. Infinities and NaN are written as text."""
-        data = asdict(self)
-        for part in (data, *data["composites"]):
-            for name in ("peaks", "time", "gain"):
-                if part.get(name, "") is None:
-                    del part[name]
-        return data_json(data)
+    def asked(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The data without times, if these were not asked for."""
+        for part in () if self.peaks is not None else (data, *data["composites"]):
+            for name in part.keys() & {"peaks", "time", "gain"}:
+                del part[name]
+        return data
 
     def node_data(self) -> NodeData:
         """The errors of composites in the graph of `@main`; their times, where these are known."""
@@ -133,14 +131,13 @@ class Diagnosis:
 
 
 def _about_times(peaks: Peaks) -> str:
-    machine = peaks.machine
     rates = ", ".join(
         f"{rate / 1e9:.0f} GFLOP/s in {type_}" for type_, rate in peaks.product_rates.items()
     )
     return (
-        f"time: of all calls, less {readable_seconds(machine.call_seconds)} each for a call without"
+        f"time: of all calls, less {readable_seconds(peaks.call_seconds)} each for a call without"
         f" work; could win: the share of it that a kernel at the bound would save\n"
-        f"bound: a copy of the bytes at {machine.copy_bandwidth / 1e9:.1f} GB/s, or a product of"
+        f"bound: a copy of the bytes at {peaks.copy_bandwidth / 1e9:.1f} GB/s, or a product of"
         f" matrices at {rates}, as measured"
     )
 
