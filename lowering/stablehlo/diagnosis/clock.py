@@ -63,7 +63,7 @@ class Clock:
     def create(cls, program: Module, device: Device, platform: str) -> "Clock":
         """Measure the device's peaks, in f32 and in other types that the program has."""
         text, rates = program.text, {"f32": product_rate(device, "f32")}
-        for element in TOLERANCES.keys() - rates.keys():
+        for element in sorted(TOLERANCES.keys() - rates.keys()):
             with suppress(StableHLOError):  # it does not multiply such matrices
                 if f"x{element}>" in text:
                     rates[element] = product_rate(device, element)
