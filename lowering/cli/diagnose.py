@@ -154,9 +154,10 @@ def _program(
     of inputs, with these inputs, and the outputs that tell how well a step went."""
     if not (path / "manifest.json").is_file():
         module = read_program(path)
-        given = None if inputs is None else list(load_arrays(inputs, module).values())
         every = range(len(main_types(module)[1]))
-        return module, typical_inputs(module) if given is None else given, {}, every
+        if inputs is not None:
+            return module, list(load_arrays(inputs, module).values()), {}, every
+        return module, typical_inputs(module), {}, every
     from lowering.export.example_inputs import example_inputs
     from lowering.export.program import Program
 

@@ -180,7 +180,7 @@ def _errors(name: str, packages: str = "") -> Iterator[None]:
     """Report the errors of another compiler, whose types are its own.
 
     Raises:
-        MissingPackageError: it is not installed, which is no fault of the program.
+        MissingPackageError: it is not installed; the program is not to blame.
         RunError: it refuses the program.
     """
     try:

@@ -45,7 +45,7 @@ def numbered(function: IrOperation) -> Iterable[tuple[int, IrOperation]]:
     """The operations of a function and those in their regions, by number."""
     operations: list[IrOperation] = []
     walk(function, lambda each: operations.append(each.operation))
-    return enumerate(operations, -1)  # the function itself is no node
+    return enumerate(operations, -1)  # the function itself does not count
 
 
 def composite_nodes(module: Module) -> Iterator[tuple[int, tuple[Signature, str]]]:
