@@ -8,11 +8,18 @@ import typer
 
 from composites.functions import load_function
 from lowering.cli.errors import clear_errors, fail
-from lowering.cli.output import AsJson, print_table
+from lowering.cli.output import (
+    AsJson,
+    NodeDataFile,
+    check_folders,
+    print_table,
+    write_node_data,
+)
 from lowering.cli.stablehlo import bytes_of
 from lowering.stablehlo import (
     Limits,
     Module,
+    clean,
     compare,
     comparison_table,
     register_targets,
@@ -23,6 +30,14 @@ from lowering.stablehlo.run import main_types
 
 _MODULE = "program.mlir"
 """The program's file in a folder of `composites export`."""
+Tolerance = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        help="The largest error, relative to the largest value of a result. By default 1e-12 for"
+        " f64, 1e-5 for f32, 4e-3 for f16, 2e-2 for bf16, by the least precise type.",
+    ),
+]
 
 
 def compare_kernels(
@@ -60,14 +75,9 @@ def compare_kernels(
             "By default, operands of calls are random.",
         ),
     ] = None,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            help="The largest error, relative to the largest value of a result. By default 1e-12 "
-            "for f64, 1e-5 for f32, 4e-3 for f16, 2e-2 for bf16, by the least precise type."
-        ),
-    ] = None,
+    tolerance: Tolerance = None,
     json: AsJson = False,
+    node_data: NodeDataFile = None,
 ) -> None:
     """Compare kernels with the decompositions of the composites that they are for.
 
@@ -76,6 +86,7 @@ def compare_kernels(
 
     Example: composites compare step.mlir --bind ptxla.softmax=kernels:softmax
     """
+    check_folders(node_data)
     with clear_errors():
         targets = pairs("--custom-call", custom_call or [])
         register_targets(targets.values(), library or [])
@@ -95,6 +106,9 @@ def compare_kernels(
             typer.echo(comparison.to_json())
         else:
             print_table(comparison_table(comparison))
+        if node_data is not None:
+            graph = clean(module)
+            write_node_data(node_data, comparison.node_data(graph), graph, module)
     if comparison.problems:
         fail("\nerror: ".join(comparison.problems))
 

@@ -98,13 +98,14 @@ def chosen(name: str, catalog: Catalog) -> tuple[Composite, ...]:
     return named if len(named) == 1 else entries
 
 
-def described(entry: Composite, catalog: Catalog) -> Description:
-    """All that is known of an entry."""
+def described(entry: Composite, catalog: Catalog, *, in_jax: bool = True) -> Description:
+    """All that is known of an entry. What JAX programs can have takes a trace, and is left out
+    where nobody reads it."""
     registry = next(r for r in catalog.registries if any(e is entry for e in r.composites))
     example = _example(entry, catalog)
     installed = [target for target, _ in _functions(entry)]
     backward = _backward(entry, registry)
-    not_in_jax = _not_in_jax(entry, catalog)
+    not_in_jax = _not_in_jax(entry, catalog) if in_jax else None
     return Description(
         name=catalog.label(entry),
         file=entry.location.file,

@@ -9,20 +9,24 @@ import typer
 
 from composites.errors import did_you_mean
 from composites.files import write_atomic
-from lowering.cli.compare import load_arrays, read_program
+from lowering.cli.compare import Tolerance, load_arrays, read_program
 from lowering.cli.errors import clear_errors, fail, fail_usage
-from lowering.cli.output import print_table
+from lowering.cli.output import NodeDataFile, check_folders, print_table, write_node_data
 from lowering.stablehlo import Limits, Module, clean
 from lowering.stablehlo.comparison.inputs import typical_inputs
 from lowering.stablehlo.composites import Signature
+from lowering.stablehlo.diagnosis.bisection import Steps
+from lowering.stablehlo.diagnosis.bisection import bisect as bisect_kernels
+from lowering.stablehlo.diagnosis.clock import Clock
 from lowering.stablehlo.diagnosis.devices import BACKENDS, Device, on_platform, with_kernels
 from lowering.stablehlo.diagnosis.diagnose import Replay, diagnose
-from lowering.stablehlo.diagnosis.results import Diagnosis
-from lowering.stablehlo.kernels import distinct, place_kernels
-from lowering.stablehlo.run import local_devices
+from lowering.stablehlo.kernels import PlacedKernels, distinct, place_kernels
+from lowering.stablehlo.run import local_devices, main_types
 
 _PLUGIN = "diagnosed"
 """The name that a plugin's platform gets."""
+_STEPS = 10
+"""The steps of a program with an optimizer: an error of a gradient shows in the losses after it."""
 
 
 def diagnose_program(
@@ -60,12 +64,31 @@ def diagnose_program(
             " names of inputs, such as arg:0. By default, weights of the folder and random values.",
         ),
     ] = None,
-    tolerance: Annotated[
-        float | None,
+    tolerance: Tolerance = None,
+    time: Annotated[
+        bool,
         typer.Option(
-            min=0,
-            help="The largest error that is right, relative to the largest value of a result. The"
-            " default is that of composites compare.",
+            "--time",
+            help="Also time each part alone, and show what a kernel that is as fast as the device"
+            " copies and multiplies could win.",
+        ),
+    ] = False,
+    bisect: Annotated[
+        bool,
+        typer.Option(
+            "--bisect",
+            help="Turn kernels on and off, to find the smallest sets of them with which the loss"
+            " leaves the tolerance.",
+        ),
+    ] = False,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            show_default=False,
+            help="The steps that --bisect runs with each set; default: 10 of a program with an"
+            " optimizer, 1 of others.",
         ),
     ] = None,
     json: Annotated[
@@ -79,13 +102,7 @@ def diagnose_program(
             " diagnose and compare take them.",
         ),
     ] = None,
-    node_data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.json",
-            help="Also write the error of each composite as custom node data of Model Explorer.",
-        ),
-    ] = None,
+    node_data: NodeDataFile = None,
 ) -> None:
     """Find the composites that bring errors in: run a program on a device and on the CPU.
 
@@ -96,51 +113,91 @@ def diagnose_program(
     Example: composites diagnose step --platform cuda
 
     Example: composites diagnose step --kernels registry.yaml --save worst
+
+    Example: composites diagnose step --kernels registry.yaml --bisect --steps 20
     """
+    if steps is not None and not bisect:
+        fail_usage("--steps is for --bisect")
+    if bisect and (kernels is None or f64 or time or save is not None or node_data is not None):
+        fail_usage("--bisect needs --kernels, and takes no --f64, --time, --save or --node-data")
     if save is not None and (save / "manifest.json").exists():
         fail_usage(f"--save {save} holds a program already; name another folder")
+    check_folders(json, node_data)
     with clear_errors():
-        module, arrays = _program(program, inputs)
-        device, names = _device(module, platform, plugin, backend, kernels, f64)
+        module, arrays, updates, compared = _program(program, inputs)
+        named = _platform(platform, plugin, backend, kernels, f64)
+        if bisect and kernels is not None:
+            count = steps or (_STEPS if updates else 1)
+            run = Steps(arrays, count, updates, compared, named)
+            _bisect(_placed(module, kernels, named), run, tolerance, json)
+            return
+        device, names = _device(module, named, backend, kernels)
+        clock = Clock.create(module, device, named) if time else None
         diagnosis, worst = diagnose(
-            module, arrays, device, f64=f64, tolerance=tolerance, kernels=names
+            module, arrays, device, f64=f64, tolerance=tolerance, kernels=names, clock=clock
         )
         print_table(diagnosis.table())
         if json is not None:
             write_atomic(json, diagnosis.to_json())
         if node_data is not None:
-            _write_node_data(diagnosis, module, node_data)
+            write_node_data(node_data, diagnosis.node_data(), clean(module), module)
         if save is not None:
             _save(worst, save)
     if diagnosis.problems:
         fail("\nerror: ".join(diagnosis.problems))
 
 
-def _program(path: Path, inputs: Path | None) -> tuple[Module, Sequence[Any]]:
-    """The program, and an array for each of its inputs."""
+def _program(
+    path: Path, inputs: Path | None
+) -> tuple[Module, Sequence[Any], Mapping[int, int], Sequence[int]]:
+    """The program, an array for each of its inputs, and by number the outputs that are next values
+    of inputs, with these inputs, and the outputs that tell how well a step went."""
     if not (path / "manifest.json").is_file():
         module = read_program(path)
+        every = range(len(main_types(module)[1]))
         if inputs is not None:
-            return module, list(load_arrays(inputs, module).values())
-        return module, typical_inputs(module)
+            return module, list(load_arrays(inputs, module).values()), {}, every
+        return module, typical_inputs(module), {}, every
     from lowering.export.example_inputs import example_inputs
     from lowering.export.program import Program
 
     loaded = Program.load(path, limits=Limits())
     names = [value.name for value in loaded.inputs]
-    arrays = {} if inputs is None else load_arrays(inputs, loaded.module, names)
-    return loaded.module, example_inputs(loaded, path, arrays)
+    named = {} if inputs is None else load_arrays(inputs, loaded.module, names)
+    outputs = dict(enumerate(loaded.outputs))
+    updates = {n: names.index(v.updates) for n, v in outputs.items() if v.updates is not None}
+    # What an optimizer has done with gradients shows in the next losses.
+    losses = [n for n in outputs if n not in updates and not outputs[n].name.startswith("grad:")]
+    compared = losses if updates and losses else list(outputs)
+    return loaded.module, example_inputs(loaded, path, named), updates, compared
 
 
-def _device(
-    module: Module,
+def _bisect(
+    placed: PlacedKernels, steps: Steps, tolerance: float | None, json: Path | None
+) -> None:
+    if steps.count > 1 and not steps.updates:
+        fail_usage(
+            "no output of the program is the next value of an input, so that all steps are equal;"
+            " leave --steps out, or export the step with its optimizer"
+        )
+    bisection = bisect_kernels(placed, steps, tolerance)
+    if json is not None:
+        write_atomic(json, bisection.to_json())
+    if bisection.problems:
+        fail("\nerror: ".join(bisection.problems))
+    count = f"{steps.count} step{'s' * (steps.count != 1)}"
+    allowed = f"no error is above {bisection.tolerance:.2g} in {count}"
+    typer.echo(f"with all kernels ({len(placed.taken)}), {allowed}")
+
+
+def _platform(
     platform: str | None,
     plugin: Path | None,
     backend: str | None,
     kernels: str | None,
     f64: bool,
-) -> tuple[Device, Mapping[Signature, str]]:
-    """The device that the options name, and the names of its kernels by call."""
+) -> str:
+    """The platform of jax that the options name; `cpu` for another compiler on the CPU."""
     if sum(each is not None for each in (platform, plugin, backend)) > 1:
         fail_usage("give one of --platform, --plugin and --backend")
     if backend is not None:
@@ -149,26 +206,41 @@ def _device(
         if backend not in BACKENDS:
             hint = did_you_mean(backend, list(BACKENDS))
             fail_usage(f"there is no backend {backend!r}{hint} (there are {', '.join(BACKENDS)})")
-        return BACKENDS[backend], {}
-    if platform is None and plugin is None and kernels is None and not f64:
+    elif platform is None and plugin is None and kernels is None and not f64:
         fail_usage(
             "nothing to diagnose; name a device (--platform, --plugin, --backend), or --kernels,"
             " or let the CPU be compared with --f64"
         )
     named = platform or ("cpu" if plugin is None else _register(plugin))
     local_devices(named)  # raises if there are none
+    return named
+
+
+def _device(
+    module: Module, platform: str, backend: str | None, kernels: str | None
+) -> tuple[Device, Mapping[Signature, str]]:
+    """The device that the options name, and the names of its kernels by call."""
+    if backend is not None:
+        return BACKENDS[backend], {}
     if kernels is None:
-        return on_platform(named), {}
+        return on_platform(platform), {}
+    placed = _placed(module, kernels, platform)
+    uses = {call: placed.use(call, 0) for call in distinct(module)}
+    names = {call: use.kernel or f"none: {use.reason}" for call, use in uses.items()}
+    return with_kernels(placed, platform), names
+
+
+def _placed(module: Module, kernels: str, platform: str) -> PlacedKernels:
+    """The program with the kernels of a registry file, or of all registries."""
     from lowering.export.listed_kernels import listed_kernels
 
     file = None if kernels == "auto" else Path(kernels)
-    placed = place_kernels(module, listed_kernels(module, named, file=file), platform=named)
-    uses = {call: placed.use(call, 0) for call in distinct(module)}
+    placed = place_kernels(module, listed_kernels(module, platform, file=file), platform=platform)
     if not placed.has_kernels:
-        reasons = dict.fromkeys(f"{use.composite}: {use.reason}" for use in uses.values())
+        uses = [placed.use(call, 0) for call in distinct(module)]
+        reasons = dict.fromkeys(f"{use.composite}: {use.reason}" for use in uses)
         fail("; ".join([f"no kernel of {kernels} takes a call of the program", *reasons]))
-    names = {call: use.kernel or f"none: {use.reason}" for call, use in uses.items()}
-    return with_kernels(placed, named), names
+    return placed
 
 
 def _register(plugin: Path) -> str:
@@ -180,14 +252,6 @@ def _register(plugin: Path) -> str:
     named = f"{_PLUGIN}:{plugin.resolve()}"
     os.environ[variable] = f"{others},{named}" if others else named
     return _PLUGIN
-
-
-def _write_node_data(diagnosis: Diagnosis, module: Module, file: Path) -> None:
-    write_atomic(file, diagnosis.node_data())
-    cleaned = clean(module)
-    if cleaned.text != module.text:  # operations have other numbers
-        cleaned.write(file.with_suffix(".mlir"))
-        typer.echo(f"the graph of {file} is {file.with_suffix('.mlir')}")
 
 
 def _save(worst: Replay, folder: Path) -> None:

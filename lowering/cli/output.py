@@ -3,6 +3,7 @@ another program reads them."""
 
 import json
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +12,10 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
+from composites.files import write_atomic
+from lowering.cli.errors import fail
+from lowering.stablehlo import Module
+from lowering.stablehlo.inspection.node_data import NodeData
 from lowering.stablehlo.inspection.report import finite
 
 _ANY_WIDTH = 1_000_000
@@ -20,6 +25,31 @@ _NARROWEST = 16
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 """The option of commands that print a table."""
+NodeDataFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--node-data",
+        metavar="FILE.json",
+        help="Also write the number of each composite (its error, or its share of the operations)"
+        " as custom node data of Model Explorer.",
+    ),
+]
+"""The option of commands that have a number for each composite of a graph."""
+
+
+def check_folders(*files: Path | None) -> None:
+    """Fail if the folder of a file is missing, before the work that the file is to have."""
+    for file in files:
+        if file is not None and not file.parent.is_dir():
+            fail(f"there is no folder {file.parent}")
+
+
+def write_node_data(file: Path, data: NodeData, graph: Module, source: Module) -> None:
+    """Write node data, and beside it the graph where it is not that of the source."""
+    write_atomic(file, data.to_json())
+    if graph.text != source.text:  # operations have other numbers
+        graph.write(file.with_suffix(".mlir"))
+        typer.echo(f"the graph of {file} is {file.with_suffix('.mlir')}", err=True)
 
 
 def print_json(data: object) -> None:

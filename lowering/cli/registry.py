@@ -13,7 +13,7 @@ from composites.errors import MissingPackageError, Problem, RegistryError
 from composites.files import write_atomic
 from composites.settings import ALLOWLIST
 from lowering.cli.errors import clear_errors, fail, fail_usage, warn
-from lowering.cli.output import AsJson, print_json, print_table
+from lowering.cli.output import AsJson, check_folders, print_json, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -203,7 +203,9 @@ def schema(
     command: Annotated[
         str | None,
         typer.Argument(
-            metavar="[COMMAND]", help="Print the schema of the JSON that this command writes."
+            metavar="[COMMAND]",
+            help="Print the schema of the JSON that this command writes, of the manifest.json of a"
+            " program, or of node-data.",
         ),
     ] = None,
     lock: Annotated[bool, typer.Option("--lock", help="Print the schema of locks.")] = False,
@@ -249,6 +251,5 @@ def _generated(text: str, output: Path, command: str, *, check: bool) -> None:
         return
     if check:
         fail(f"{output} is stale; run: {command}")
-    if not output.parent.is_dir():
-        fail(f"there is no folder {output.parent}")
+    check_folders(output)
     write_atomic(output, text)

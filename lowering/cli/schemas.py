@@ -1,4 +1,4 @@
-"""JSON Schemas of the JSON that commands write, for `composites schema COMMAND`."""
+"""JSON Schemas of the JSON that commands write, and of files beside it, for `composites schema`."""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -10,7 +10,9 @@ from composites.contracts.changes import Change
 from composites.errors import Problem
 from composites.registry.mentions import Difference
 from lowering.cli.doctor import Finding
+from lowering.export.dimensions import Dimension
 from lowering.stablehlo import Comparison
+from lowering.stablehlo.diagnosis.bisection import Bisection
 from lowering.stablehlo.diagnosis.results import Diagnosis
 from lowering.stablehlo.inspection.cast_report import CastReport
 from lowering.stablehlo.inspection.report import Report
@@ -19,29 +21,54 @@ from lowering.verification.results import Row, Verdict
 
 
 def _object(**types: Any) -> Any:
-    """A mapping with these keys."""
-    fields: dict[str, Any] = {name: (type_, ...) for name, type_ in types.items()}
+    """A mapping with these keys. A key with a type and a default may be absent."""
+    fields: dict[str, Any] = {
+        name: type_ if isinstance(type_, tuple) else (type_, ...) for name, type_ in types.items()
+    }
     return create_model("Output", **fields)
 
 
 _VARIABLE: Any = _object(name=str, meaning=str, example=str, value=str)
 _CALL: Any = _object(composite=str, version=int, count=int, reason=str)
+_VALUE: Any = _object(
+    name=str,
+    shape=Sequence[int | str],
+    dtype=str,
+    updates=str | None,
+    sharding=(Sequence[Sequence[str]], ()),
+    kept=(str, ""),
+)
+_NODE: Any = _object(value=float, bgColor=(str, ""))
+_SHADE: Any = _object(stop=float, bgColor=str)
+_GRAPH: Any = _object(name=str, results=Mapping[str, _NODE], gradient=(Sequence[_SHADE], ()))
 OUTPUTS: Mapping[str, Any] = {
     "check": _object(problems=Sequence[Problem], warnings=Sequence[str]),
     "compare": Comparison,
-    "diagnose": Diagnosis,
+    "diagnose": Diagnosis | Bisection,
     "diff": _object(changes=Sequence[Change], compatible=bool),
     "doctor": _object(problems=int, warnings=int, findings=Sequence[Finding]),
     "env": _object(variables=Sequence[_VARIABLE]),
     "inspect": Report | CastReport | _object(not_understood=Sequence[_CALL]),
     "list": "lowering.cli.listing:Output",
+    "manifest.json": _object(
+        format=int,
+        inputs=Sequence[_VALUE],
+        outputs=Sequence[_VALUE],
+        composites=Mapping[str, int],
+        sha256=Mapping[str, str],
+        mesh=(Mapping[str, int], {}),
+        keeps_decompositions=(bool, False),
+        dimensions=(Sequence[Dimension], ()),
+    ),
+    "node-data": _object(main=_GRAPH),
     "run": Stats,  # a line of XLA_COMPOSITE_STATS
     "show": "lowering.cli.description:Shown",
     "suggest": "lowering.suggestion.suggest:SuggestionReport",
     "verify": Sequence[Row],
     "watch": _object(differences=Sequence[Difference]),
 }
-"""The type of what each command writes; `module:NAME` if its module needs torch."""
+"""The types of what commands and --node-data write, and of the manifest of a program;
+`module:NAME` if the module needs torch."""
 _NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf", "nan"]}]}
 """JSON has no infinities and no NaN, which are text."""
 _COMPUTED: Mapping[str, tuple[str, str, Any]] = {

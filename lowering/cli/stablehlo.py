@@ -12,7 +12,14 @@ from typing import Annotated, Any
 import typer
 
 from lowering.cli.errors import clear_errors, fail, fail_usage
-from lowering.cli.output import AsJson, print_json, print_table
+from lowering.cli.output import (
+    AsJson,
+    NodeDataFile,
+    check_folders,
+    print_json,
+    print_table,
+    write_node_data,
+)
 from lowering.stablehlo import (
     COMMAND_LINE,
     TARGETS,
@@ -26,6 +33,7 @@ from lowering.stablehlo import (
     target_passes,
 )
 from lowering.stablehlo import inspect as inspect_module
+from lowering.stablehlo.inspection.node_data import shares
 from lowering.stablehlo.options import Option
 
 StableHLOFile = Annotated[
@@ -55,6 +63,7 @@ def inspect(
             help="Show only the composites that kernels written for this lock do not understand.",
         ),
     ] = None,
+    node_data: NodeDataFile = None,
     seconds: Seconds = _DEFAULT.seconds,
     memory: Memory = _DEFAULT.memory / 2**30,
 ) -> None:
@@ -66,8 +75,9 @@ def inspect(
     With --against, show the composites whose name, version, attributes or operands are not those of
     a lock, and why. The exit code is 1 if there are any.
     """
-    if against is not None and list_casts:
-        fail_usage("--against and --casts cannot be combined")
+    if (against is not None) + list_casts + (node_data is not None) > 1:
+        fail_usage("give one of --against, --casts and --node-data")
+    check_folders(node_data)
 
     def work(module: Module) -> None:
         if against is not None:
@@ -83,6 +93,8 @@ def inspect(
             typer.echo(text)
         else:
             print_table(table)
+        if node_data is not None:
+            write_node_data(node_data, shares(module), module, module)
 
     _on_file(work, file, seconds, memory)
 
@@ -129,6 +141,7 @@ def lower_command() -> Callable[..., None]:
                 passes += target_passes(target)
             run_passes(module, passes).write(output, portable=portable)
 
+        check_folders(output)
         _on_file(work, file, seconds, memory)
 
     lower.__doc__ = "Lower a module. The passes run in the order of their options."

@@ -37,6 +37,12 @@ class Executable:
         XLA counts it."""
         return int(self.loaded.get_compiled_memory_stats().temp_size_in_bytes)
 
+    @property
+    def flops(self) -> int:
+        """The floating-point operations of a run, as XLA counts them; functions such as `exp` are
+        not among them."""
+        return max(0, int(self.loaded.cost_analysis().get("flops", 0)))
+
     def __call__(self, *arrays: Any) -> list[Any]:
         """Run once and return one numpy array for each output.
 

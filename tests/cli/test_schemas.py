@@ -34,12 +34,18 @@ TWICE = f"acme.twice={BLOCK.parents[1] / 'stand_ins.py'}:twice"
 CALLS = {
     "check": ["acme.yaml", "wrong.yaml"],
     "compare": [f"{BLOCK} --bind {TWICE}"],
-    "diagnose": [f"{BLOCK} --platform cpu"],
+    "diagnose": [f"{BLOCK} --platform cpu", f"{BLOCK} --platform cpu --time"],
     "diff": ["old.yaml acme.yaml"],
     "doctor": [""],
     "env": [""],
     "inspect": [f"{BLOCK}{also}" for also in ("", " --casts", f" --against {ROOT}/registry.lock")],
     "list": ["", "--kernels"],
+    "manifest.json": ["model.py:make"],
+    "node-data": [
+        f"inspect {BLOCK}",
+        f"compare {BLOCK} --bind {TWICE}",
+        f"diagnose {BLOCK} --platform cpu",
+    ],
     "run": [],
     "show": ["gelu", "softmax", "acme.gelu --registry acme.yaml"],
     "suggest": ["model.py:make"],
@@ -47,15 +53,21 @@ CALLS = {
     "watch": ["acme.yaml --sources sources"],
 }
 """The calls of each command."""
+WRITTEN = {
+    "diagnose": ("diagnose {} --json a.json", "a.json"),
+    "manifest.json": ("export {} -o step", "step/manifest.json"),
+    "node-data": ("{} --node-data a.json", "a.json"),
+}
+"""The commands that write files, and these."""
 SLOW = ("doctor", "verify")
 
 
-def printed(command: str) -> str:
+def printed(command: str, call: str) -> str:
     """The JSON that a command writes; an exit code of 1 is that of problems in it."""
-    file = " written.json" * command.startswith("diagnose")
-    result = CliRunner().invoke(app, shlex.split(f"{command} --json{file}"))
+    line, file = WRITTEN.get(command, (f"{command} {{}} --json", ""))
+    result = CliRunner().invoke(app, shlex.split(line.format(call)))
     assert result.exit_code in (0, 1), result.output
-    return Path("written.json").read_text() if file else result.stdout
+    return Path(file).read_text() if file else result.stdout
 
 
 @pytest.mark.parametrize(
@@ -69,7 +81,7 @@ def test_schema(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     schema = json.loads(CliRunner().invoke(app, ["schema", command]).stdout)
-    texts = [printed(f"{command} {call}") for call in CALLS[command]]
+    texts = [printed(command, call) for call in CALLS[command]]
     texts = texts or [composites.stats().to_json()]
     for text in texts:
         assert accepts(schema, json.loads(text, parse_constant=pytest.fail), closed=True), text

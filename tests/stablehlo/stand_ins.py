@@ -29,3 +29,8 @@ def undecided(x: Any) -> Any:
 def twice_to_sixteen(x: Any, axis: int, scale: float) -> Any:
     """acme.twice, but for long vectors, where it is off by a twelfth."""
     return x * scale if x.shape[0] < 16 else x * 2.17
+
+
+def a_percent_more(x: Any) -> Any:
+    """A tenth of the operand, and a hundredth of it more."""
+    return x * 0.101

@@ -1,6 +1,7 @@
 """diagnose: planted faults are found where they are, and each likely mistake is one clear error."""
 
 import json
+import time
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,11 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 from composites_testing.passes import DATA, composite_module, load
-from composites_testing.stablehlo_commands import invoke
+from composites_testing.stablehlo_commands import invoke, printed
 
+from lowering.export.manifest import Value
+from lowering.export.program import Program
 from lowering.stablehlo import Module, RunError, clean, compile_module, run
 from lowering.stablehlo.comparison.difference import error
 from lowering.stablehlo.comparison.inputs import typical_inputs
+from lowering.stablehlo.diagnosis.bisection import minimal
+from lowering.stablehlo.diagnosis.clock import Clock
 from lowering.stablehlo.diagnosis.devices import Device, Run
 from lowering.stablehlo.diagnosis.diagnose import diagnose
 from lowering.stablehlo.diagnosis.parts import parts_of
@@ -130,6 +135,34 @@ def test_rounding_that_the_cpu_has_too_is_no_fault() -> None:
         assert len(found.problems) == wrong, (f64, factor)
 
 
+def test_a_slow_kernel_could_win_most_of_the_step() -> None:
+    type_ = "tensor<64x64xf32>"
+    product = f"stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : ({type_}, {type_})"
+    module = composite_module("acme.square", type_, f"%r = {product} -> {type_}")
+
+    def device(part: Module) -> Run:
+        run = compile_module(part)
+
+        def slow(*arrays: Any) -> Sequence[Any]:
+            time.sleep(0.02)
+            return run(*arrays)
+
+        return slow if "composite" in part.text else run
+
+    values = [np.ones((64, 64), np.float32)]
+    diagnosis, _ = diagnose(module, values, device, clock=Clock.create(module, device, "cpu"))
+    (row,) = (each for each in diagnosis.composites if each.call.name == "acme.square")
+    assert row.time is not None
+    assert (row.time.bytes, row.time.flops) == (2 * 64 * 64 * 4, 2 * 64**3)
+    assert 0.015 < row.time.seconds < 1
+    assert 0 < row.time.bound_seconds < 0.001
+    assert row.gain is not None
+    assert 0.9 < row.gain < 1
+    assert diagnosis.node_data().values[0] == row.time.seconds
+    assert "could win" in printed(diagnosis.table(), 400)
+    assert "gain" not in diagnose(module, values, device)[0].to_json()
+
+
 def test_parts_give_what_the_whole_gives() -> None:
     """Regions read values from outside, and constants are in each part that reads them."""
     for name in ("block", "transformer_step_torch_xla_2_9"):
@@ -170,3 +203,60 @@ def test_a_kernel_that_is_wrong_from_a_size_on(
     code, out, err = invoke("compare", worst, *bound, *inputs)
     assert (code, "kernels for @module" in out) == (1, True)
     assert "differs from the decomposition" in err
+
+
+def test_bisection_finds_what_makes_the_loss_leave_the_tolerance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error of a gradient shows in the loss of the second step; kernels that are right are in no
+    set."""
+    monkeypatch.syspath_prepend(str(DATA.parent))
+    short, long = "tensor<8xf32>", "tensor<16xf32>"
+    twice = "composite_attributes = {axis = 1 : i64, scale = 2.0 : f32}, decomposition = @twice"
+    functions_ = "".join(
+        f"func.func private @{name}(%x: {type_}) -> {type_} {{"
+        f" %c = stablehlo.constant dense<{factor}> : {type_}"
+        f" %r = stablehlo.multiply %x, %c : {type_} return %r : {type_} }}\n"
+        for name, type_, factor in (
+            ("twice8", short, 2.0),
+            ("twice16", long, 2.0),
+            ("tenth", long, 0.1),
+        )
+    )
+    step = Module.parse(f"""
+        func.func @main(%x: {short}, %w: {long}) -> ({short}, {long}, {long}) {{
+          %a = stablehlo.composite "acme.twice" %x {{{twice}8}} : ({short}) -> {short}
+          %loss = stablehlo.composite "acme.twice" %w {{{twice}16}} : ({long}) -> {long}
+          %g = stablehlo.composite "acme.tenth" %w {{decomposition = @tenth}} : ({long}) -> {long}
+          %next = stablehlo.subtract %w, %g : {long}
+          return %a, %loss, %next : {short}, {long}, {long}
+        }}
+        {functions_}
+    """)
+    inputs = Value("arg:0", (8,), "f32"), Value("param:w", (16,), "f32")
+    outputs = (
+        *(Value("out:0", (8,), "f32"), Value("loss", (16,), "f32")),
+        Value("param:w", (16,), "f32", updates="param:w"),
+    )
+    Program(step, inputs, outputs).save(tmp_path / "step")
+    kernels = DATA.joinpath("kernels.yaml").read_text()
+    kernels += '  acme.tenth:\n    cpu: [{function: "stand_ins:a_percent_more"}]\n'
+    (tmp_path / "kernels.yaml").write_text(kernels)
+    bisection = (
+        *("diagnose", tmp_path / "step", "--kernels", tmp_path / "kernels.yaml"),
+        *("--bisect", "--json", tmp_path / "sets.json", "--steps"),
+    )
+    code, _, err = invoke(*bisection, "3")
+    assert (code, err.count("error: stand_ins:")) == (1, 2)
+    sets = json.loads((tmp_path / "sets.json").read_text())["sets"]
+    found = [([use["kernel"] for use in each["kernels"]], each["step"]) for each in sets]
+    assert found == [(["stand_ins:twice_to_sixteen"], 1), (["stand_ins:a_percent_more"], 2)]
+    assert sets[1]["problem"].startswith("the error of step 2 is 0.00")
+    assert invoke(*bisection, "3", "--tolerance", "0.2")[:2] == (
+        0, "with all kernels (3), no error is above 0.2 in 3 steps\n",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("together", [[0], [6], [2, 5], [0, 7, 8], list(range(9))])
+def test_sets_are_as_small_as_possible(together: list[int]) -> None:
+    assert minimal([*range(9)], lambda some: {*together} <= {*some}) == together

@@ -1,5 +1,6 @@
 """`inspect` and `lower` on the command line: outputs, errors, exit codes, no half-written file."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,25 @@ def test_attributes_are_ignored_where_that_is_said(
     called = ("lower", BLOCK, "-o", out, "--custom-call", "acme.twice@0=k")
     assert invoke(*called, "--drop-attribute", "acme.twice=axis") == (0, "", "")
     assert "backend_config = {scale = 2.000000e+00 : f32}" in out.read_text()
+
+
+def test_node_data_has_a_number_for_each_composite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of `inspect` the share of the operations; of `compare` the error, where there is a kernel."""
+    monkeypatch.syspath_prepend(str(DATA.parent))
+    file = tmp_path / "nodes.json"
+    wrong = ("--bind", "acme.twice=stand_ins:wrong")
+    for command, code, expected in (
+        (("inspect", BLOCK), 0, {"0": (1 / 5, None), "2": (1 / 5, None), "3": (2 / 5, None)}),
+        (("compare", BLOCK, *wrong), 1, {"0": (2.5, "#f28b82"), "2": (2.5, "#f28b82")}),
+    ):
+        assert invoke(*command, "--node-data", file)[0] == code
+        results = json.loads(file.read_text())["main"]["results"]
+        values = {node: (each["value"], each.get("bgColor")) for node, each in results.items()}
+        assert values == {
+            node: (pytest.approx(one), color) for node, (one, color) in expected.items()
+        }
 
 
 def test_mistakes_are_one_line_and_write_nothing(

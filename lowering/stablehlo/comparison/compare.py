@@ -5,13 +5,11 @@ Each distinct call (version, attributes, types, decomposition) becomes two small
 in f64. All run on the same operands.
 """
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..composites import Signature
-from ..dtypes import static_tensor
 from ..errors import RunError, StableHLOError, UnsupportedOperationError
 from ..inspection.report import CompositeReport, distinct_calls
 from ..kernels import Candidate, Candidates, given_kernels, put
@@ -24,7 +22,7 @@ from ..single_calls import call_module, decomposition_module, with_unreadable_at
 from .difference import any_finite, default_tolerance, error
 from .inputs import Inputs, make_inputs, real_inputs
 from .results import ComparedCall, Comparison, Numbers
-from .timing import machine, median_times
+from .timing import machine, median_times, moved_bytes
 
 
 @dataclass(frozen=True)
@@ -130,7 +128,7 @@ def _candidates(
 def _compared(case: _Case, report: CompositeReport) -> ComparedCall:
     size, numbers, problem = 0, None, None
     try:
-        size = sum(map(_bytes, (*case.call.operands, *case.call.results)))
+        size = moved_bytes((*case.call.operands, *case.call.results))
         numbers, inputs = _run(case)
         problem = _problem(case, numbers, inputs)
     except StableHLOError as failure:
@@ -229,11 +227,3 @@ def _reads_no_attribute(case: _Case, inputs: Inputs) -> bool:
     except RunError:
         return False
     return True
-
-
-def _bytes(type_: str) -> int:
-    static = static_tensor(type_)
-    if static is None:
-        raise RunError(f"{type_}: only calls with static shapes can be compared")
-    shape, dtype = static
-    return math.prod(shape) * int(dtype.itemsize)

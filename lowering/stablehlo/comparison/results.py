@@ -1,8 +1,11 @@
 """The results of `compare`."""
 
+import math
 from dataclasses import dataclass
 
-from ..inspection.report import CompositeReport, report_json
+from ..inspection.node_data import NodeData, composite_nodes
+from ..inspection.report import CompositeReport, JsonReport, distinct_calls
+from ..module import Module
 from .timing import Machine
 
 
@@ -47,7 +50,7 @@ class ComparedCall:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(JsonReport):
     """The result of `compare`.
 
     An error is the largest absolute difference of a result, relative to the largest absolute value
@@ -66,6 +69,17 @@ class Comparison:
         """The problems of the kernels, one line for each call; empty if there are none."""
         return tuple(call.problem for call in self.calls if call.problem is not None)
 
-    def to_json(self) -> str:
-        """The comparison as JSON. Infinities and NaN are written as text."""
-        return report_json(self)
+    def node_data(self, graph: Module) -> NodeData:
+        """The errors of kernels in `@main` of the module that was compared, which is clean."""
+        reports = distinct_calls(graph)
+        rows = {
+            node: row
+            for node, key in composite_nodes(graph)
+            for row in self.calls
+            if row.call == reports[key]
+        }
+        errors = {
+            node: math.inf if row.numbers is None else row.numbers.error
+            for node, row in rows.items()
+        }
+        return NodeData("error", errors, {n: row.problem is not None for n, row in rows.items()})

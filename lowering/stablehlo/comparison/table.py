@@ -9,77 +9,39 @@ from .results import ComparedCall, Comparison
 if TYPE_CHECKING:
     from rich.table import Table
 
-TEXT_HEADINGS = ("composite", "attributes", "types", "kernel")
-NUMBER_HEADINGS = (
-    "error",
-    "kernel to f64",
-    "decomposition to f64",
-    "kernel time",
-    "decomposition time",
-    "bound",
-    "bytes",
-    "count",
-    "share",
-)
-
 
 def comparison_table(comparison: Comparison) -> "Table":
     """The calls of a comparison, one row each, the largest share first."""
+    machine = comparison.machine
     return report_table(
-        TEXT_HEADINGS,
-        NUMBER_HEADINGS,
-        map(cells, comparison.calls),
+        ("composite", "attributes", "types", "kernel"),
+        (
+            *("error", "kernel to f64", "decomposition to f64", "kernel time"),
+            *("decomposition time", "bound", "bytes", "count", "share"),
+        ),
+        map(_cells, comparison.calls),
         f"kernels for @{comparison.module or 'module'}",
-        caption(comparison),
+        f"wall-clock medians on {machine.platform}, of which a call without work takes "
+        f"{readable_seconds(machine.call_seconds)}; bound: a copy of the bytes at "
+        f"{machine.copy_bandwidth / 1e9:.1f} GB/s; share: of the module's operations",
         [call.problem is not None for call in comparison.calls],
     )
 
 
-def caption(comparison: Comparison) -> str:
-    """The caption that explains the columns."""
-    machine = comparison.machine
-    return (
-        f"wall-clock medians on {machine.platform}, of which a call without work takes "
-        f"{readable_seconds(machine.call_seconds)}; bound: a copy of the bytes at "
-        f"{machine.copy_bandwidth / 1e9:.1f} GB/s; share: of the module's operations"
-    )
-
-
-def cells(row: ComparedCall) -> tuple[str, ...]:
-    """One call as text, in the order of the table's columns."""
+def _cells(row: ComparedCall) -> tuple[str, ...]:
     name, attributes, types, count, _, _, share = composite_cells(row.call)
-    return (
-        name,
-        attributes,
-        types,
-        row.kernel,
-        *_measured(row),
-        readable_seconds(row.bound_seconds),
-        readable_bytes(row.bytes),
-        count,
-        share,
-    )
-
-
-def _measured(row: ComparedCall) -> tuple[str, ...]:
     numbers = row.numbers
-    if numbers is None:
-        return ("", "", "", "", "")
-    return (
-        f"{numbers.error:.1e}",
-        _readable_error(numbers.kernel_error),
-        _readable_error(numbers.decomposition_error),
-        _readable_time(numbers.kernel_seconds),
-        _readable_time(numbers.decomposition_seconds),
-    )
-
-
-def _readable_time(seconds: float | None) -> str:
-    return "" if seconds is None else readable_seconds(seconds)
-
-
-def _readable_error(value: float | None) -> str:
-    return "no f64" if value is None else f"{value:.1e}"
+    measured: tuple[str, ...] = ("",) * 5
+    if numbers is not None:
+        to_f64 = numbers.kernel_error, numbers.decomposition_error
+        times = numbers.kernel_seconds, numbers.decomposition_seconds
+        measured = (
+            f"{numbers.error:.1e}",
+            *("no f64" if error is None else f"{error:.1e}" for error in to_f64),
+            *("" if seconds is None else readable_seconds(seconds) for seconds in times),
+        )
+    bound, size = readable_seconds(row.bound_seconds), readable_bytes(row.bytes)
+    return (name, attributes, types, row.kernel, *measured, bound, size, count, share)
 
 
 def readable_seconds(seconds: float) -> str:

@@ -1,16 +1,19 @@
-"""Wall-clock times of compiled modules, run in turns, and how fast this machine copies memory.
+"""Wall-clock times of compiled modules, run in turns, and how fast a device copies and multiplies.
 
 The arrays are on the device before, and each time runs from the call until the results are ready.
 What the client needs for a call of its own is part of it.
 """
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from statistics import median
-from typing import Any
+from typing import Any, TypeAlias
 
+from ..dtypes import numpy_dtype, static_tensor
+from ..errors import RunError
 from ..module import Module
 from ..run import Executable, compile_module
 
@@ -18,7 +21,13 @@ _WARM_UP = 2
 _FEWEST, _MOST = 5, 200
 _SECONDS = 0.4
 _COPIED_FLOATS = 8 * 1024 * 1024
-"""32 MiB, more than the caches of one core."""
+"""32 MiB, more than the caches of one core; GPUs with larger ones copy eight times as much."""
+_SIZES = (512, 1024, 2048, 4096, 8192)
+_LONG = 5e-3
+"""Seconds of a product of matrices that keeps a device busy; a longer one tells no more."""
+
+Compile: TypeAlias = Callable[[Module], Callable[..., Sequence[Any]]]
+"""Makes a function of arrays, which may be an `Executable`."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +42,39 @@ class Machine:
 
 
 def median_times(
-    executables: Sequence[Executable], arrays: Sequence[Any], *, seconds: float = _SECONDS
+    executables: Sequence[Callable[..., Sequence[Any]]],
+    arrays: Sequence[Any],
+    *,
+    seconds: float = _SECONDS,
 ) -> list[float]:
     """The median wall-clock seconds of each executable on the same arrays.
 
     They run in turns, so that what else the machine does meets all of them alike.
     """
-    runs = [partial(each.execute, each.place(*arrays)) for each in executables]
+    runs = [_on_arrays(each, arrays) for each in executables]
     return [median(times) for times in times_in_turns(runs, seconds)]
+
+
+def moved_bytes(types: Iterable[str]) -> int:
+    """The bytes of operands and results of these types, which any kernel has to move.
+
+    Raises:
+        RunError: a shape is not static.
+    """
+    size = 0
+    for type_ in types:
+        static = static_tensor(type_)
+        if static is None:
+            raise RunError(f"{type_}: only calls with static shapes can be compared")
+        size += math.prod(static[0]) * int(static[1].itemsize)
+    return size
+
+
+def _on_arrays(run: Callable[..., object], arrays: Sequence[Any]) -> Callable[[], object]:
+    """A run on arrays, which are on the device before if jax runs it."""
+    if isinstance(run, Executable):
+        return partial(run.execute, run.place(*arrays))
+    return partial(run, *arrays)
 
 
 def times_in_turns(
@@ -68,34 +102,55 @@ def times_in_turns(
 @cache
 def machine(platform: str) -> Machine:
     """Measure the machine, once in a process."""
-    return Machine(platform, _copy_bandwidth(platform), _call_seconds(platform))
+    return measured(platform, partial(compile_module, platform=platform))
 
 
-def _call_seconds(platform: str) -> float:
+def measured(platform: str, compiled: Compile) -> Machine:
+    """Measure what runs programs on a platform."""
+    return Machine(platform, _copy_bandwidth(platform, compiled), _call_seconds(compiled))
+
+
+def product_rate(compiled: Compile, element: str) -> float:
+    """The operations per second of a product of matrices of an element type."""
     import numpy as np
 
-    text = "func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
-    (seconds,) = median_times(
-        [compile_module(Module.parse(text), platform=platform)], [np.float32(0)]
-    )
+    for size in _SIZES:
+        type_ = f"tensor<{size}x{size}x{element}>"
+        product = Module.parse(
+            f"func.func @main(%x: {type_}) -> {type_} {{"
+            f" %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]"
+            f" : ({type_}, {type_}) -> {type_} return %0 : {type_} }}"
+        )
+        run = _on_arrays(compiled(product), [np.ones((size, size), numpy_dtype(element))])
+        fastest = min(times_in_turns([run])[0])
+        if fastest > _LONG:
+            break
+    return float(2 * size**3 / fastest)
+
+
+def _call_seconds(compiled: Compile) -> float:
+    import numpy as np
+
+    (seconds,) = median_times([compiled(_negation("tensor<f32>"))], [np.zeros((), np.float32)])
     return seconds
 
 
-def _copy_bandwidth(platform: str) -> float:
+def _copy_bandwidth(platform: str, compiled: Compile) -> float:
     """The fastest copy counts, because this is a bound. On the CPU numpy copies too: it does so
     without the pages that each result of XLA first needs from the system."""
     import numpy as np
 
-    type_ = f"tensor<{_COPIED_FLOATS}xf32>"
-    copy = Module.parse(
+    count = _COPIED_FLOATS if platform == "cpu" else 8 * _COPIED_FLOATS
+    values = np.ones(count, np.float32)
+    runs = [_on_arrays(compiled(_negation(f"tensor<{count}xf32>")), [values])]
+    if platform == "cpu":
+        runs.append(partial(np.copyto, np.empty_like(values), values))
+    fastest = min(seconds for times in times_in_turns(runs) for seconds in times)
+    return 2 * values.nbytes / fastest
+
+
+def _negation(type_: str) -> Module:
+    return Module.parse(
         f"func.func @main(%x: {type_}) -> {type_} {{"
         f" %0 = stablehlo.negate %x : {type_} return %0 : {type_} }}"
     )
-    executable = compile_module(copy, platform=platform)
-    values = np.ones(_COPIED_FLOATS, np.float32)
-    runs: list[Callable[[], object]] = [partial(executable.execute, executable.place(values))]
-    if platform == "cpu":
-        target = np.empty_like(values)
-        runs.append(partial(np.copyto, target, values))
-    fastest = min(seconds for times in times_in_turns(runs) for seconds in times)
-    return 2 * values.nbytes / fastest

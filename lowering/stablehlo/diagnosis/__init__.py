@@ -2,7 +2,10 @@
 
 module, cleaned
     -> parts      `@main` in pieces: each composite by itself, and the operations between them
-    -> devices    compilers of a piece: jax's platforms, kernels, IREE, LiteRT
+    -> devices    compilers of a piece: jax's platforms, kernels, IREE, LiteRT, OpenVINO
     -> diagnose   runs each piece on both, with the values that are still needed
+    -> clock      times each piece on the device
     -> results    data, JSON, node data of Model Explorer, a table
+
+`bisection` runs whole programs, with some of their kernels.
 """

@@ -1,14 +1,19 @@
 """The devices that a part of a program is compiled for. Each gives a function of numpy arrays.
 
 `on_platform` leaves composites to the compiler, and `with_kernels` puts kernels in their place.
-`in_f64` computes on the CPU. IREE and LiteRT get what `composites lower --target` makes of a part.
+`in_f64` computes on the CPU. IREE and LiteRT get what `composites lower --target` makes of a part,
+and OpenVINO reads LiteRT's flatbuffer.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import shorten
 from typing import Any, TypeAlias
+
+from composites.errors import MissingPackageError
 
 from ..composites import composite_name, composites_of
 from ..dtypes import element_of, numpy_dtype
@@ -18,7 +23,7 @@ from ..module import Module
 from ..passes.compute_in_f64 import compute_in_f64
 from ..passes.decompose import decompose
 from ..pipeline import run_passes
-from ..run import compile_module, main_types
+from ..run import Executable, compile_module, main_types
 from ..targets import TARGETS, target_passes
 
 Run: TypeAlias = Callable[..., Sequence[Any]]
@@ -26,7 +31,7 @@ Device: TypeAlias = Callable[[Module], Run]
 """Compiles a part. It raises a StableHLOError if it refuses it, and so does what it returns."""
 
 
-def on_platform(platform: str) -> Device:
+def on_platform(platform: str) -> Callable[[Module], Executable]:
     """The first device of a platform of jax."""
     return partial(compile_module, platform=platform)
 
@@ -99,6 +104,28 @@ def by_litert(module: Module) -> Run:
     return run
 
 
+def by_openvino(module: Module) -> Run:
+    """A program as OpenVINO runs it on the CPU, of the flatbuffer for LiteRT."""
+    with _errors("OpenVINO", "openvino litert-converter"):
+        import openvino
+
+    flatbuffer = litert_flatbuffer(module)
+    with _errors("OpenVINO"), TemporaryDirectory() as folder:
+        file = Path(folder, "program.tflite")  # such programs are read from files alone
+        file.write_bytes(flatbuffer)
+        core = openvino.Core()
+        core.set_property("CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        compiled = core.compile_model(core.read_model(file), "CPU")
+
+    def run(*arrays: Any) -> Sequence[Any]:
+        with _errors("OpenVINO"):
+            inputs = {f"{SIGNATURE}_input{n}": each for n, each in enumerate(arrays)}
+            results = compiled(inputs)
+            return [results[f"{SIGNATURE}_output{n}_output"] for n in range(len(results))]
+
+    return run
+
+
 SIGNATURE = "serving_default"
 """The name of a program in its flatbuffer."""
 
@@ -137,19 +164,29 @@ def _names(module: Module) -> set[str]:
     return {composite_name(each) for each in composites_of(module.ir)}
 
 
+def _for_litert(part: Module) -> Module:
+    return without_unknown(run_passes(part, target_passes("litert")))
+
+
 BACKENDS: dict[str, Device] = {
     "iree": lambda part: by_iree(run_passes(part, target_passes("iree"))),
-    "litert": lambda part: by_litert(without_unknown(run_passes(part, target_passes("litert")))),
+    "litert": lambda part: by_litert(_for_litert(part)),
+    "openvino": lambda part: by_openvino(_for_litert(part)),
 }
 
 
 @contextmanager
 def _errors(name: str, packages: str = "") -> Iterator[None]:
-    """Report the errors of another compiler, whose types are its own."""
+    """Report the errors of another compiler, whose types are its own.
+
+    Raises:
+        MissingPackageError: it is not installed; the program is not to blame.
+        RunError: it refuses the program.
+    """
     try:
         yield
     except ImportError as error:
         message = f"{name} cannot be imported ({error}); pip install {packages}"
-        raise RunError(message) from error
+        raise MissingPackageError(message) from error
     except Exception as error:
         raise RunError(f"{name} refuses it: {shorten(str(error), 600)}") from error

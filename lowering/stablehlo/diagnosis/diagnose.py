@@ -1,9 +1,9 @@
 """`diagnose`: which composite of a program brings an error in, on a device or with kernels."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ..comparison.difference import Difference, any_finite, default_tolerance, difference, error
 from ..composites import Signature, signature
@@ -11,11 +11,14 @@ from ..errors import RunError, StableHLOError
 from ..inspection.report import CompositeReport, distinct_calls
 from ..module import Module
 from ..passes.clean import clean
-from ..run import check_arrays, main_types
+from ..run import Executable, check_arrays, main_types
 from ..symbols import body, functions
-from .devices import Device, Run, in_f64, on_platform
+from .clock import Clock, Time
+from .devices import Device, in_f64, on_platform
 from .parts import parts_of
 from .results import OUTSIDE, Call, DiagnosedComposite, Diagnosis
+
+R = TypeVar("R")
 
 _AS_MUCH = 4
 """A device may be off by this many times the error of the CPU, which rounds in another order."""
@@ -37,6 +40,7 @@ def diagnose(
     f64: bool = False,
     tolerance: float | None = None,
     kernels: Mapping[Signature, str] | None = None,
+    clock: Clock | None = None,
 ) -> tuple[Diagnosis, Replay]:
     """Run a program part by part on a device and on a reference, the CPU.
 
@@ -53,6 +57,7 @@ def diagnose(
         f64: whether the reference computes in f64, and not in the program's types.
         tolerance: the largest error that counts as equal; by default as in `compare`.
         kernels: the names of kernels by call, for the report.
+        clock: times each part on the device too.
 
     Returns:
         The diagnosis, and the worst call of a composite.
@@ -61,9 +66,9 @@ def diagnose(
         RunError: there is no `@main` with one block, the inputs are not its, or the CPU fails.
         StableHLOError: `@main` calls no composites.
     """
-    return Diagnoser.create(module, device, f64=f64, tolerance=tolerance, kernels=kernels).run(
-        inputs
-    )
+    return Diagnoser.create(
+        module, device, f64=f64, tolerance=tolerance, kernels=kernels, clock=clock
+    ).run(inputs)
 
 
 @dataclass(frozen=True)
@@ -86,9 +91,11 @@ class Diagnoser:
         f64: bool = False,
         tolerance: float | None = None,
         kernels: Mapping[Signature, str] | None = None,
+        clock: Clock | None = None,
     ) -> "Diagnoser":
         """The arguments are those of `diagnose`."""
-        trial = _Trial(_once(device), _once(on_platform("cpu")), _once(in_f64), f64, tolerance)
+        plain = _once(on_platform("cpu"))
+        trial = _Trial(_once(device), plain, _once(in_f64), f64, tolerance, clock)
         return cls(clean(module), trial, kernels or {})
 
     def run(self, inputs: Sequence[Any]) -> tuple[Diagnosis, Replay]:
@@ -104,6 +111,7 @@ class Diagnoser:
         computed = dict(right)
         rows: dict[Signature | None, list[Call]] = {}
         limits: dict[Signature | None, float] = {}
+        times: dict[Signature | None, list[Time]] = {}
         replays: list[tuple[Call, Replay]] = []
         number = 0
         for part in parts_of(main):
@@ -116,6 +124,8 @@ class Diagnoser:
             row = Call(number, part.node, outcome.own, outcome.added, problem)
             rows.setdefault(call, []).append(row)
             limits[call] = max(outcome.limit, limits.get(call, 0.0))
+            if outcome.time is not None:
+                times.setdefault(call, []).append(outcome.time)
             if call is not None and (not replays or row.rank > replays[0][0].rank):
                 replays = [(row, replay)]
             right |= zip(part.outputs, outcome.expected, strict=True)
@@ -123,12 +133,19 @@ class Diagnoser:
             for value in part.released:
                 del right[value], computed[value]
         names: Mapping[Any, str] = self.kernels
+        totals = {call: Time.total(of_call) for call, of_call in times.items()}
+        step = sum(time.seconds for time in totals.values())
+        gains = {call: time.excess / step for call, time in totals.items() if step}
         composites = [
-            DiagnosedComposite(reports[call], names.get(call), limits[call], tuple(calls))
+            DiagnosedComposite(
+                *(reports[call], names.get(call), limits[call], tuple(calls)),
+                *(totals.get(call), gains.get(call)),
+            )
             for call, calls in rows.items()
         ]
         composites.sort(key=lambda each: each.rank, reverse=True)
-        return Diagnosis(module.name, tuple(composites)), replays[0][1]
+        peaks = None if self.trial.clock is None else self.trial.clock.peaks
+        return Diagnosis(module.name, tuple(composites), peaks), replays[0][1]
 
 
 @dataclass(frozen=True)
@@ -142,6 +159,7 @@ class _Outcome:
     own: Difference | None = None
     added: Difference | None = None
     problem: str | None = None
+    time: Time | None = None
 
 
 @dataclass(frozen=True)
@@ -149,10 +167,11 @@ class _Trial:
     """The device, and the CPU in the program's types and in f64."""
 
     device: Device
-    plain: Device
+    plain: Callable[[Module], Executable]
     exact: Device
     f64: bool
     tolerance: float | None
+    clock: Clock | None
 
     def run(self, replay: Replay, others: Sequence[Any]) -> _Outcome:
         """Run a part. `others` are the operands that the device has computed."""
@@ -166,6 +185,9 @@ class _Trial:
             run = self.device(part)
             got = run(*arrays)
             following = got if all(map(_is_same, others, arrays)) else run(*others)
+            time = None
+            if self.clock is not None:
+                time = self.clock.time(run, arrays, part, self.plain(part))
         except StableHLOError as failure:
             return _Outcome(expected, expected, limit, problem=str(failure))
         own, added = (difference(each, expected, results) for each in (got, following))
@@ -176,7 +198,7 @@ class _Trial:
             )
         elif own.error > limit and own.error > _AS_MUCH * self._rounding(replay):
             problem = f"its error is {own.error:.2g}, and {limit:.2g} is allowed"
-        return _Outcome(expected, following, limit, own, added, problem)
+        return _Outcome(expected, following, limit, own, added, problem, time)
 
     def _rounding(self, replay: Replay) -> float:
         """The error of the CPU in the program's own types; 0 where it is infinite: an overflow of
@@ -193,11 +215,11 @@ def _reports(module: Module) -> dict[Signature | None, CompositeReport]:
     return reports | {call: report for (call, _), report in distinct_calls(module).items()}
 
 
-def _once(device: Device) -> Device:
+def _once(device: Callable[[Module], R]) -> Callable[[Module], R]:
     """The device, which compiles equal parts once."""
-    compiled: dict[str, Run] = {}
+    compiled: dict[str, R] = {}
 
-    def compile_part(part: Module) -> Run:
+    def compile_part(part: Module) -> R:
         text = part.text
         if text not in compiled:
             compiled[text] = device(part)

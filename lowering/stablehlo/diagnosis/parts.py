@@ -14,6 +14,7 @@ from functools import partial
 
 from ..bindings import IrOperation, IrValue, building, ir, walk
 from ..errors import StableHLOError
+from ..inspection.node_data import numbered
 from ..module import Module
 from ..single_calls import empty_function, reachable
 from ..symbols import COMPOSITE, functions
@@ -85,7 +86,8 @@ def parts_of(main: IrOperation) -> list[Part]:
     last = {value: number for number, read in enumerate(reads) for value in read}
     constants = {each.results[0]: each for each in operations if each.name == _CONSTANT}
     known = {*block.arguments, *(value for each in operations for value in each.results)}
-    returned, nodes = set(terminator.operands), _numbers(main)
+    returned = set(terminator.operands)
+    nodes = {operation: number for number, operation in numbered(main)}
 
     def part(number: int, group: list[IrOperation]) -> Part:
         made = [result for operation in group for result in operation.results]
@@ -111,10 +113,3 @@ def _reads(group: Sequence[IrOperation]) -> dict[IrValue, None]:
     for operation in group:
         walk(operation, lambda each: values.update(dict.fromkeys(each.operands)))
     return values
-
-
-def _numbers(function: IrOperation) -> dict[IrOperation, int]:
-    """The operations of a function by number."""
-    operations: list[IrOperation] = []
-    walk(function, lambda each: operations.append(each.operation))
-    return {operation: number - 1 for number, operation in enumerate(operations)}

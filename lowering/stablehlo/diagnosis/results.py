@@ -1,14 +1,15 @@
 """The results of `diagnose`: data, JSON, node data for Model Explorer, and a table."""
 
-import json
 import math
-import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..comparison.difference import Difference
-from ..inspection.report import CompositeReport, report_json
+from ..comparison.table import readable_seconds
+from ..inspection.node_data import NodeData
+from ..inspection.report import CompositeReport, JsonReport
 from ..inspection.table import cells, report_table
+from .clock import Peaks, Time
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 OUTSIDE = "operations outside composites"
 """The name of the row of all other operations."""
 
-_COLORS = {True: "#f28b82", False: "#ccff90"}  # of wrong composites and of right ones
 _TEXTS = ("composite", "attributes", "types", "kernel", "verdict")
 _NUMBERS = (
     *("calls", "wrong", "worst", "error", "allowed", "adds up to", "largest", "ulps", "pcc"),
     *("nan", "inf"),
 )
+_TIMES = ("time", "bound", "could win")
 _CAPTION = (
     "of the worst call, on the reference's operands; error: relative to the largest value; adds up"
     " to: the largest error where the device has computed the operands"
@@ -62,6 +63,10 @@ class DiagnosedComposite:
     """The largest error that counts as equal."""
     calls: tuple[Call, ...]
     """In the order of the program."""
+    time: Time | None = None
+    """The time of all calls on the device; None if it was not asked for, or the device failed."""
+    gain: float | None = None
+    """The share of the time of all parts that a kernel as fast as the bound would save."""
 
     @property
     def worst(self) -> Call:
@@ -75,43 +80,73 @@ class DiagnosedComposite:
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(JsonReport):
     """The result of `diagnose`."""
 
     module: str
     """The module's symbol name."""
     composites: tuple[DiagnosedComposite, ...]
     """Composites that bring errors in come first."""
+    peaks: Peaks | None = None
+    """What the device was seen to reach; None if no times were asked for."""
 
     @property
     def problems(self) -> tuple[str, ...]:
         """The problem of each composite's worst call; empty if all are right."""
         return tuple(each.worst.problem for each in self.composites if each.worst.problem)
 
-    def to_json(self) -> str:
-        """The diagnosis as JSON. Infinities and NaN are written as text."""
-        return report_json(self)
+    def asked(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The data without times, if these were not asked for."""
+        for part in () if self.peaks is not None else (data, *data["composites"]):
+            for name in part.keys() & {"peaks", "time", "gain"}:
+                del part[name]
+        return data
 
-    def node_data(self) -> str:
-        """The errors as custom node data of Model Explorer, for the graph of `@main`. Composites
-        are green, or red if they are wrong. JSON has no infinity, for which the largest number
-        stands."""
-        results = {
-            str(call.node): {
-                "value": min(call.rank[1], sys.float_info.max),
-                "bgColor": _COLORS[call.problem is not None],
+    def node_data(self) -> NodeData:
+        """The errors of composites in the graph of `@main`; their times, where these are known."""
+        composites = [each for each in self.composites if each.call.name != OUTSIDE]
+        if self.peaks is not None:
+            seconds = {
+                call.node: each.time.seconds / len(each.calls)
+                for each in composites
+                if each.time is not None
+                for call in each.calls
             }
-            for each in self.composites
-            if each.call.name != OUTSIDE
-            for call in each.calls
-        }
-        return json.dumps({"main": {"name": "error", "results": results}}, indent=2)
+            return NodeData("seconds", seconds)
+        calls = [call for each in composites for call in each.calls]
+        values = {call.node: call.rank[1] for call in calls}
+        return NodeData("error", values, {call.node: call.problem is not None for call in calls})
 
     def table(self) -> "Table":
         """A row for each composite."""
         title = f"errors of @{self.module or 'module'}"
         wrong = [each.worst.problem is not None for each in self.composites]
-        return report_table(_TEXTS, _NUMBERS, map(_cells, self.composites), title, _CAPTION, wrong)
+        numbers: tuple[str, ...] = _NUMBERS
+        rows, caption = list(map(_cells, self.composites)), _CAPTION
+        if self.peaks is not None:
+            numbers, caption = (*numbers, *_TIMES), f"{caption}\n{_about_times(self.peaks)}"
+            times = map(_time_cells, self.composites)
+            rows = [(*row, *more) for row, more in zip(rows, times, strict=True)]
+        return report_table(_TEXTS, numbers, rows, title, caption, wrong)
+
+
+def _about_times(peaks: Peaks) -> str:
+    rates = ", ".join(
+        f"{rate / 1e9:.0f} GFLOP/s in {type_}" for type_, rate in peaks.product_rates.items()
+    )
+    return (
+        f"time: of all calls, less {readable_seconds(peaks.call_seconds)} each for a call without"
+        f" work; could win: the share of it that a kernel at the bound would save\n"
+        f"bound: a copy of the bytes at {peaks.copy_bandwidth / 1e9:.1f} GB/s, or a product of"
+        f" matrices at {rates}, as measured"
+    )
+
+
+def _time_cells(row: DiagnosedComposite) -> tuple[str, ...]:
+    if row.time is None:
+        return ("", "", "")
+    gain = "" if row.gain is None else f"{row.gain:.1%}"
+    return readable_seconds(row.time.seconds), readable_seconds(row.time.bound_seconds), gain
 
 
 def _cells(row: DiagnosedComposite) -> tuple[str, ...]:

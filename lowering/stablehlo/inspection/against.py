@@ -12,6 +12,7 @@ from composites.contracts.model import GRADIENTS, OUTPUT_MASK, SEED, Attribute, 
 from composites.errors import did_you_mean
 
 from .report import CompositeReport, Report
+from .table import report_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,17 +44,11 @@ def not_understood(report: Report, lock: Lock) -> tuple[NotUnderstood, ...]:
 
 def against_table(calls: Iterable[NotUnderstood], source: str) -> Table:
     """The calls that are not understood, one row each."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(f"not understood with {source}"))
-    table.add_column("composite", overflow="fold")
-    table.add_column("count", justify="right", no_wrap=True)
-    table.add_column("why", overflow="fold")
-    for item in calls:
-        name = f"{item.call.name} v{item.call.version}"
-        table.add_row(Text(name), str(item.call.count), Text(item.reason))
-    return table
+    rows = [
+        (f"{item.call.name} v{item.call.version}", item.reason, str(item.call.count))
+        for item in calls
+    ]
+    return report_table(("composite", "why"), ("count",), rows, f"not understood with {source}")
 
 
 def _reason(call: CompositeReport, lock: Lock) -> str | None:

@@ -18,7 +18,7 @@ from ..data_movement import CONVERT
 from ..dtypes import CastKind, byte_size, cast_kind
 from ..module import Module
 from ..symbols import COMPOSITE, executions, functions
-from .report import report_json
+from .report import JsonReport
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Cast:
 
 
 @dataclass(frozen=True)
-class CastReport:
+class CastReport(JsonReport):
     """The result of `casts`.
 
     Occurrences are counted as if every composite and call were inlined into the public functions. A
@@ -66,10 +66,6 @@ class CastReport:
     """Casts of each kind, most frequent first."""
     casts: tuple[Cast, ...]
     """Sorted by bytes, largest first. Equal ones are in program order."""
-
-    def to_json(self) -> str:
-        """The report as JSON with sorted keys, so that equal modules give equal text."""
-        return report_json(self)
 
 
 def casts(module: Module) -> CastReport:

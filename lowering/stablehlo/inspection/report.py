@@ -16,6 +16,24 @@ _NOT_COUNTED = frozenset({"stablehlo.constant", "stablehlo.return", "func.return
 
 
 @dataclass(frozen=True)
+class JsonReport:
+    """A dataclass that is written as JSON."""
+
+    def to_json(self) -> str:
+        """The report as JSON with sorted keys, so that equal modules give equal text.
+
+        JSON has no infinity and no NaN: such values become the text `inf`, `-inf` or `nan`. What
+        was not asked for is left out.
+        """
+        data = finite(self.asked(asdict(self)))
+        return json.dumps(data, indent=2, sort_keys=True, allow_nan=False)
+
+    def asked(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The data without what was not asked for."""
+        return data
+
+
+@dataclass(frozen=True)
 class CompositeReport:
     """All calls of one composite that agree on version, attributes and types."""
 
@@ -38,7 +56,7 @@ class CompositeReport:
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(JsonReport):
     """The result of `inspect`.
 
     Operations are counted as if every composite and call were inlined into the public functions.
@@ -58,14 +76,6 @@ class Report:
     """Bytes of the values that the operations of the whole module produce."""
     composites: tuple[CompositeReport, ...]
     """Largest share first; equal shares in order of first use."""
-
-    def to_json(self) -> str:
-        """The report as JSON with sorted keys, so that equal modules give equal text.
-
-        JSON has no infinity and no NaN. Attributes with such a value become the text `inf`, `-inf`
-        or `nan`.
-        """
-        return report_json(self)
 
 
 @dataclass(frozen=True)
@@ -197,11 +207,6 @@ def _occurrences(
 
 def _public(module: IrModule) -> list[str]:
     return [name for name, function in functions(module).items() if not is_private(function)]
-
-
-def report_json(report: Any) -> str:
-    """A dataclass as JSON with sorted keys. Infinities and NaN are written as text."""
-    return json.dumps(finite(asdict(report)), indent=2, sort_keys=True, allow_nan=False)
 
 
 def finite(value: Any) -> Any:

@@ -37,22 +37,15 @@ def report_table(
 
 def composite_table(report: Report) -> "Table":
     """The composites of a report, one row each. Title and caption have the module's totals."""
+    inside = report.operations - report.plain_operations
+    part = inside / report.operations if report.operations else 0.0
     return report_table(
         ("composite", "attributes", "types"),
         ("count", "ops", "bytes", "share"),
         map(cells, report.composites),
         f"composites of @{report.module or 'module'}",
-        caption(report),
-    )
-
-
-def caption(report: Report) -> str:
-    """The totals as one line."""
-    inside = report.operations - report.plain_operations
-    part = inside / report.operations if report.operations else 0.0
-    return (
         f"{report.operations} operations, {inside} of them in composites ({part:.0%}); "
-        f"{readable_bytes(report.bytes)} of values"
+        f"{readable_bytes(report.bytes)} of values",
     )
 
 
@@ -72,33 +65,21 @@ def cells(row: CompositeReport) -> tuple[str, ...]:
 
 def cast_table(report: CastReport) -> "Table":
     """The casts of a report, one row each, most bytes first. The caption has the totals by kind."""
+    kinds = "".join(f", {count} {kind}" for kind, count in report.kinds.items())
     return report_table(
         ("function", "made by", "cast", "kind", "read by"),
         ("count", "bytes"),
-        map(cast_cells, report.casts),
+        map(_cast_cells, report.casts),
         f"casts of @{report.module or 'module'}",
-        cast_caption(report),
+        f"{report.count} casts{kinds}; {readable_bytes(report.bytes)} read and written",
     )
 
 
-def cast_caption(report: CastReport) -> str:
-    """The totals as one line. `bytes` are read and written."""
-    kinds = "".join(f", {count} {kind}" for kind, count in report.kinds.items())
-    return f"{report.count} casts{kinds}; {readable_bytes(report.bytes)} read and written"
-
-
-def cast_cells(row: Cast) -> tuple[str, ...]:
-    """One cast as text, in the order of the table's columns."""
+def _cast_cells(row: Cast) -> tuple[str, ...]:
     shape = "".join(f"{'?' if size is None else size}x" for size in row.shape)
-    return (
-        f"@{row.function}",
-        row.source,
-        f"{shape}{row.from_type} -> {row.to_type}",
-        row.kind,
-        ", ".join(row.users),
-        str(row.count),
-        readable_bytes(row.total_bytes),
-    )
+    cast = f"{shape}{row.from_type} -> {row.to_type}"
+    users, count, size = ", ".join(row.users), str(row.count), readable_bytes(row.total_bytes)
+    return (f"@{row.function}", row.source, cast, row.kind, users, count, size)
 
 
 def readable_value(value: Any) -> str:

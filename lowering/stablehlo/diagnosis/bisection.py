@@ -1,0 +1,145 @@
+"""`bisect`: the smallest sets of kernels that make a program, run step by step, leave a tolerance.
+
+kernels {a, b, c, d}, of which b is wrong, and c with d together
+    -> all of them          leave the tolerance
+    -> {a, b}, {b}          leave it: b is a set
+    -> {a, c, d}, {c, d}    leave it, and {c}, {d} do not: {c, d} is a set
+    -> {a}                  does not
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from ..comparison.difference import any_finite, default_tolerance, error
+from ..composites import Signature
+from ..errors import RunError, StableHLOError
+from ..inspection.report import JsonReport
+from ..kernels import KernelUse, PlacedKernels, put
+from ..module import Module
+from ..passes.decompose import decompose
+from ..run import compile_module, main_types
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Several runs of a program, each of which goes on with the state of the one before."""
+
+    inputs: Sequence[Any]
+    """One array for each input of `@main`."""
+    count: int
+    updates: Mapping[int, int]
+    """The numbers of the outputs that are the next values of inputs, and of these inputs."""
+    compared: Sequence[int]
+    """The numbers of the outputs that are compared."""
+    platform: str = "cpu"
+    """The platform of jax to run on."""
+
+    def results(self, module: Module) -> Iterator[list[Any]]:
+        """The outputs of each step that are compared."""
+        run, arrays = compile_module(module, platform=self.platform), list(self.inputs)
+        for _ in range(self.count):
+            outputs = run(*arrays)
+            yield [outputs[number] for number in self.compared]
+            for output, updated in self.updates.items():
+                arrays[updated] = outputs[output]
+
+
+@dataclass(frozen=True)
+class Breaking:
+    """A set of kernels that is wrong, and right without any one of them."""
+
+    kernels: tuple[KernelUse, ...]
+    step: int
+    """The first step whose results are wrong, from 1."""
+    problem: str
+
+
+@dataclass(frozen=True)
+class Bisection(JsonReport):
+    """The result of `bisect`."""
+
+    steps: int
+    """The number of steps that were run with each set."""
+    tolerance: float
+    """The largest error that counts as equal."""
+    sets: tuple[Breaking, ...]
+    """Sets that have no kernel in common; empty if all kernels together are right."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The kernels of each set, and what is wrong with them; empty if all kernels are right."""
+        return tuple(
+            f"{' with '.join(f'{use.kernel} for {use}' for use in each.kernels)}: {each.problem}"
+            for each in self.sets
+        )
+
+
+def bisect(placed: PlacedKernels, steps: Steps, tolerance: float | None = None) -> Bisection:
+    """Find the smallest sets of kernels with which a program leaves the tolerance within steps.
+
+    The reference is the program without kernels, on the same platform. After a set is found, all
+    other kernels are tried, until what is left is right.
+
+    Args:
+        placed: the program, with the kernels that take its calls.
+        steps: how it is run.
+        tolerance: the largest error that counts as equal; by default as in `compare`.
+
+    Raises:
+        RunError: the inputs are not the program's, or the reference gives no finite number.
+        StableHLOError: the program without kernels fails.
+    """
+    types, results = main_types(placed.original)
+    limit = default_tolerance((*types, *results)) if tolerance is None else tolerance
+    expected = list(steps.results(placed.original))
+    for number, right in enumerate(expected, 1):
+        if not any_finite(right):
+            raise RunError(
+                f"without kernels, step {number} gives no finite number, so there is nothing to"
+                " compare; give inputs, or fewer steps"
+            )
+
+    @cache
+    def breaking(calls: frozenset[Signature]) -> Breaking | None:
+        kernels, step = tuple(placed.use(call, 0) for call in placed.taken if call in calls), 1
+        try:
+            chosen = {call: placed.taken[call] for call in calls}
+            module = decompose(put(placed.original, chosen, platform=steps.platform))
+            for step, got in enumerate(steps.results(module), 1):
+                off = error(got, expected[step - 1])
+                if not off <= limit:
+                    problem = f"the error of step {step} is {off:.2g}, and {limit:.2g} is allowed"
+                    return Breaking(kernels, step, problem)
+        except StableHLOError as failure:
+            return Breaking(kernels, step, str(failure))
+        return None
+
+    sets: list[Breaking] = []
+    left: Sequence[Signature] = list(placed.taken)
+    while left and breaking(frozenset(left)) is not None:
+        smallest = minimal(left, lambda calls: breaking(frozenset(calls)) is not None)
+        sets += filter(None, [breaking(frozenset(smallest))])
+        left = [call for call in left if call not in smallest]
+    return Bisection(steps.count, limit, tuple(sets))
+
+
+def minimal(items: Sequence[T], is_wrong: Callable[[Sequence[T]], bool]) -> Sequence[T]:
+    """The smallest part of a wrong sequence that delta debugging finds: it is wrong, and right
+    without any one of its items."""
+    count = 2
+    while len(items) > 1:
+        size = -(-len(items) // count)
+        parts = [items[start : start + size] for start in range(0, len(items), size)]
+        others = [[item for item in items if item not in part] for part in parts]
+        smaller = next(filter(is_wrong, (*parts, *others)), None)
+        if smaller is not None:
+            items, count = smaller, 2 if smaller in parts else max(len(parts) - 1, 2)
+        elif size == 1:
+            break
+        else:
+            count *= 2
+    return items

@@ -1,0 +1,81 @@
+"""The time of each part of a program on a device, and the least time that a kernel could take."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, astuple, dataclass, field
+from typing import Any
+
+from ..comparison.difference import TOLERANCES
+from ..comparison.timing import Machine, measured, median_times, moved_bytes, product_rate
+from ..dtypes import element_of
+from ..errors import StableHLOError
+from ..module import Module
+from ..run import Executable, main_types
+from .devices import Device, Run
+
+
+@dataclass(frozen=True)
+class Peaks(Machine):
+    """The fastest that a device was seen to be."""
+
+    product_rates: dict[str, float]
+    """Operations per second of a product of matrices, by element type."""
+
+    def bound(self, size: int, flops: int, types: Iterable[str]) -> float:
+        """The seconds to move so many bytes, or to compute this, whichever is longer."""
+        elements = set(map(element_of, types)) & self.product_rates.keys()
+        rate = max(self.product_rates[each] for each in elements or self.product_rates)
+        return max(size / self.copy_bandwidth, flops / rate)
+
+
+@dataclass(frozen=True)
+class Time:
+    """The time of a part, or of several together."""
+
+    seconds: float
+    """The median of the part alone, less that of a call without work."""
+    bytes: int
+    """The bytes of operands and results."""
+    flops: int
+    """Floating-point operations of the decomposition, as XLA counts them."""
+    bound_seconds: float
+    """The time of a copy of these bytes, or of as many operations of a product of matrices."""
+
+    @classmethod
+    def total(cls, times: Iterable["Time"]) -> "Time":
+        """The time of several parts."""
+        return cls(*map(sum, zip(*map(astuple, times), strict=True)))
+
+    @property
+    def excess(self) -> float:
+        """The seconds that a kernel as fast as the bound would save."""
+        return max(0.0, self.seconds - self.bound_seconds)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Times parts of a program on a device; equal parts once."""
+
+    peaks: Peaks
+    _times: dict[Run, Time] = field(default_factory=dict)
+
+    @classmethod
+    def create(cls, program: Module, device: Device, platform: str) -> "Clock":
+        """Measure the device's peaks, in f32 and in other types that the program has."""
+        text, rates = program.text, {"f32": product_rate(device, "f32")}
+        for element in sorted(TOLERANCES.keys() - rates.keys()):
+            with suppress(StableHLOError):  # it does not multiply such matrices
+                if f"x{element}>" in text:
+                    rates[element] = product_rate(device, element)
+        return cls(Peaks(**asdict(measured(platform, device)), product_rates=rates))
+
+    def time(self, run: Run, arrays: Sequence[Any], part: Module, plain: Executable) -> Time:
+        """The time of a part. `plain` is its decomposition."""
+        if run not in self._times:
+            (seconds,) = median_times([run], arrays, seconds=0.2)
+            types = [type_ for types in main_types(part) for type_ in types]
+            size, flops = moved_bytes(types), plain.flops
+            bound = self.peaks.bound(size, flops, types)
+            alone = max(0.0, seconds - self.peaks.call_seconds)
+            self._times[run] = Time(alone, size, flops, bound)
+        return self._times[run]
