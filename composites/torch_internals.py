@@ -170,7 +170,8 @@ def add_higher_order_kernel(
     name: str, dispatch_key: str, kernel: Callable[..., Any], takes: Callable[[Tensor], bool]
 ) -> None:
     """Register the kernel that an operator on functions, such as `torch.ops.higher_order.cond`, has
-    for calls with a tensor that `takes` accepts. It stays for the life of the process."""
+    for calls with a tensor that `takes` accepts, unless it returns `NotImplemented`. It stays
+    for the life of the process."""
     operator = getattr(torch.ops.higher_order, name)
     key = getattr(torch._C.DispatchKey, dispatch_key)
     stock = _higher_order_kernel(operator, key)
@@ -179,7 +180,8 @@ def add_higher_order_kernel(
     def chosen(*arguments: Any, **keywords: Any) -> Any:
         leaves = pytree.tree_leaves((arguments, keywords))
         is_taken = any(isinstance(leaf, Tensor) and takes(leaf) for leaf in leaves)
-        return (kernel if is_taken else stock)(*arguments, **keywords)
+        results = kernel(*arguments, **keywords) if is_taken else NotImplemented
+        return stock(*arguments, **keywords) if results is NotImplemented else results
 
     operator.py_impl(key)(chosen)
     operator._dispatch_cache.clear()
@@ -197,6 +199,64 @@ def _higher_order_kernel(operator: Any, key: Any) -> Callable[..., Any]:
 def _call_below(operator: Any, keys: Any, *arguments: Any, **keywords: Any) -> Any:
     with torch._C._ExcludeDispatchKeyGuard(keys):
         return operator(*arguments, **keywords)
+
+
+def on_positions(
+    function: Callable[..., Tensor],
+    places: Sequence[Tensor],
+    buffers: Sequence[Any],
+    scores: Tensor | None = None,
+) -> Tensor:
+    """A function that `flex_attention` takes, of all positions.
+
+    Args:
+        places: the sequences, heads, queries and keys, as four vectors.
+        scores: its first argument, of all positions, if it changes scores.
+        buffers: its last arguments.
+    """
+    from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+    from torch.nn.attention.flex_attention import _vmap_for_bhqkv
+
+    first = () if scores is None else (scores,)
+    every = _vmap_for_bhqkv(function, prefix=(0,) * len(first), suffix=(None,) * len(buffers))
+    with TransformGetItemToIndex():
+        values: Tensor = every(*first, *places, *buffers)
+    return values
+
+
+def offer_flex_attention(owns: Callable[[Tensor], bool]) -> None:
+    """Let `flex_attention` take tensors that `owns` accepts. PyTorch names the devices that it
+    knows, and has no gradient on the CPU."""
+    from torch.nn.attention import flex_attention
+
+    stock = flex_attention._validate_device
+
+    def validate(query: Tensor, key: Tensor, value: Tensor) -> None:
+        if not owns(query):
+            stock(query, key, value)
+
+    flex_attention._validate_device = validate
+
+
+@contextmanager
+def block_masks_on(device: torch.device) -> Iterator[None]:
+    """A context in which the block masks of `flex_attention` are on a device."""
+    from torch.nn.attention.flex_attention import BlockMask
+
+    name = "kv_num_blocks"  # the tensor whose device is compared
+
+    def read(mask: Any) -> Tensor:
+        blocks: Tensor = vars(mask)[name]
+        return blocks.to(device)
+
+    def write(mask: Any, blocks: Tensor) -> None:
+        vars(mask)[name] = blocks
+
+    setattr(BlockMask, name, property(read, write))
+    try:
+        yield
+    finally:
+        delattr(BlockMask, name)
 
 
 def forget_dispatch(overload: Any) -> None:

@@ -31,6 +31,7 @@ chosen.import_package()  # turns on what XLA_COMPOSITE_OP names, before Dynamo t
 
 from lowering.frontends.fx.autocast import autocast, casts_of  # noqa: E402
 from lowering.frontends.fx.device import device  # noqa: E402
+from lowering.frontends.fx.flex_attention import kept_whole  # noqa: E402
 from lowering.frontends.fx.recorder import device_offered  # noqa: E402
 from lowering.frontends.fx.tensors import LIVE_BACKENDS  # noqa: E402
 from lowering.live.checks import check_every  # noqa: E402
@@ -149,6 +150,7 @@ def with_composites(
         otherwise=graph.forward,
         device_type=device_type_of(example_inputs),
         is_full_graph=torch_internals.is_full_graph(),
+        keeps_whole=not draws_again,
     )
     if not numbers and not any(map(varies, example_inputs)):
         return compile_inputs(example_inputs)
@@ -170,10 +172,12 @@ def _function(
     otherwise: Callable[..., Any],
     device_type: str,
     is_full_graph: bool,
+    keeps_whole: bool,
 ) -> Callable[..., Any]:
     """Compile a graph for inputs of these sizes.
 
     Args:
+        keeps_whole: see `lowering.frontends.fx.flex_attention.kept_whole`.
         constants: see `on_traced_device`.
         otherwise: runs the graph in eager PyTorch.
     """
@@ -187,6 +191,7 @@ def _function(
             casts_of(device_type),
             autocast(_autocast_dtype(device_type)),
             torch_internals.made_on_cpu(),
+            kept_whole(keeps_whole),
         ):
             function: Callable[..., Any] = compile_ahead(traced.module, fakes)
     except Exception as error:

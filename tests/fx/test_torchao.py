@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers as hf
 from composites_testing.written import written_composites
 from torch import Tensor, nn
 from torchao import quantization as ao
@@ -154,6 +155,33 @@ def test_layers_that_quantize_their_input_stop_its_gradient(name: str) -> None:
         loss = torch.compile(model, backend="composites", fullgraph=True)(x)
     (gradient,) = torch.autograd.grad(loss, model.before)
     torch.testing.assert_close(gradient, expected, rtol=0.02, atol=2e-4)
+
+
+def test_models_that_transformers_quantizes_go_through_unchanged(tmp_path: Path) -> None:
+    """The weights are quantized while they are read from a checkpoint."""
+    composite, config = CONFIGS["int4 weights in groups"]
+    sizes: dict[str, Any] = {
+        "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 1, "vocab_size": 11,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "pad_token_id": 0,
+    }  # fmt: skip
+    torch.manual_seed(0)
+    hf.LlamaForCausalLM(hf.LlamaConfig(**sizes)).save_pretrained(tmp_path)
+    quantization = hf.TorchAoConfig(quant_type=config())
+    model = hf.LlamaForCausalLM.from_pretrained(tmp_path, quantization_config=quantization).eval()
+    keywords = {"input_ids": torch.arange(1, 9).reshape(1, 8), "use_cache": False}
+    program = composites.export(model, (), keywords)
+    assert written_composites(program.module.text)[f"ptxla.{composite}"] == 7
+    step = program.compile()
+    results, _ = step(step.init(model), input_ids=keywords["input_ids"])
+    (logits,) = (torch.from_numpy(array.__array__().copy()) for array in results.values())
+    torch._dynamo.reset()
+    with torch.no_grad(), composites.enabled("quantization"):
+        before = composites.stats().entries[f"ptxla.{composite}"].calls
+        live = torch.compile(model, backend="composites")(**keywords).logits
+        expected = model(**keywords).logits
+    assert composites.stats().entries[f"ptxla.{composite}"].calls >= before + 7
+    for found in (logits, live):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
 class Quantizing(nn.Module):

@@ -18,6 +18,7 @@ Importing this package imports neither torch nor jax.
 | `graph` | composites inserted into the graph |
 | `lists`, `strides` | decompositions of `_foreach_` operators, and of views by strides |
 | `linear_algebra` | operators of which PyTorch has no description on the device `meta` |
+| `flex_attention` | PyTorch's attention whose scores and mask are functions of positions |
 | `descriptions` | other operators of which it has none |
 | `autocast` | which operators `torch.autocast` casts |
 | `random` | the random number generator, whose state is an input of the program |

@@ -11,6 +11,7 @@ from lowering.frontends.fx import (  # noqa: F401  (they add what replaces opera
 from lowering.frontends.fx.autocast import define_casts
 from lowering.frontends.fx.control_flow import offer_control_flow
 from lowering.frontends.fx.dispatcher import FxDispatching
+from lowering.frontends.fx.flex_attention import offer_flex_attention
 from lowering.frontends.fx.graph import FxGraph
 from lowering.frontends.fx.random import FxRandomNumbers
 from lowering.frontends.fx.recorder import FxRecording
@@ -30,6 +31,7 @@ def make_frontend() -> Frontend:
     define_casts()
     strides.define_as_strided_in_place()
     offer_control_flow()
+    offer_flex_attention()
     graph = FxGraph()
     recording = FxRecording(graph)
     return Frontend(

@@ -11,7 +11,7 @@ from lowering.frontends.autograd_threads import gradients_in_this_thread
 from lowering.frontends.errors import other_device
 from lowering.frontends.fx import capture, sources
 from lowering.frontends.fx.autocast import offered
-from lowering.frontends.fx.device import DEVICE_TYPE
+from lowering.frontends.fx.device import DEVICE_TYPE, device
 from lowering.frontends.fx.graph import FxGraph
 from lowering.frontends.fx.lower import array_function
 from lowering.frontends.fx.random import drawing_from, states_offered
@@ -63,6 +63,7 @@ class FxRecording:
             self._graph.recorded(shared=shared),
             capture.recording(),
             torch_internals.printing(_text),
+            torch_internals.block_masks_on(device()),
             gradients_in_this_thread(),
             # PyTorch calls operators of control flow through torch.compile.
             torch.compiler.set_stance("force_eager"),
