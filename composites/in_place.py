@@ -31,3 +31,11 @@ class InPlace:
     written: Sequence[Written]
     gradients: Sequence[Tensor]
     """The gradients that the values are computed from."""
+
+
+def copy_each(in_place: InPlace) -> None:
+    """Copy the new values, for tensors that no lazy graph gives memory to. torch.compile can trace
+    this."""
+    for written in in_place.written:
+        for target, value in zip(written.targets, written.values, strict=True):
+            target.copy_(value)

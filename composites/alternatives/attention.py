@@ -15,8 +15,6 @@ queries that share a head of keys are a dimension too, so keys are never repeate
 are in f32, also where the operands are bf16.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -184,7 +182,7 @@ class _Call:
         attn_mask: Array | None,
         is_causal: bool,
         scale: float | None,
-    ) -> _Call:
+    ) -> "_Call":
         heads = key.shape[:-2]
         group = query.shape[-3] // key.shape[-3] if heads else 1
         factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale

@@ -14,8 +14,6 @@ half as much. A GPU may round other factors to TF32, as it does for stock's; f16
 it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ All of a corner's values are read and added in one pass over the result; no tens
 all four corners.
 """
 
-from __future__ import annotations
-
 import jax.numpy as jnp
 from jax import Array, lax
 

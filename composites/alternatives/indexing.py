@@ -6,8 +6,6 @@ gradient is for, such as an optimizer's update, so the gradient need never be in
 scatter's result must be.
 """
 
-from __future__ import annotations
-
 import jax.numpy as jnp
 from jax import Array, lax
 

@@ -10,8 +10,6 @@ The dimensions of the rows stay apart: merged, they could not be sharded apart. 
 are in f32, also where the operands are bf16.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -146,7 +144,7 @@ class _Blocks:
     size: int
 
     @classmethod
-    def of(cls, input: Array, weight: Array, target: Array, bias: Array | None) -> _Blocks:
+    def of(cls, input: Array, weight: Array, target: Array, bias: Array | None) -> "_Blocks":
         classes = weight.shape[0]
         count = -(-classes // max(CLASSES, LOGITS // target.size))
         size = -(-classes // count)
@@ -185,7 +183,7 @@ class _Rows:
     counted: Array
 
     @classmethod
-    def of(cls, target: Array, classes: int, ignore_index: int) -> _Rows:
+    def of(cls, target: Array, classes: int, ignore_index: int) -> "_Rows":
         kept = target != ignore_index
         return cls(kept, kept & (target >= 0) & (target < classes))
 

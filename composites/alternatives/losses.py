@@ -5,8 +5,6 @@ for its sums of exponentials. It keeps both, so the backward needs one pass of e
 are in f32, also where the logits are bf16.
 """
 
-from __future__ import annotations
-
 import jax.numpy as jnp
 from jax import Array, lax
 

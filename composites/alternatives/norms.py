@@ -4,8 +4,6 @@ Variances are those of centered values: stock subtracts the square of the mean f
 squares, and has no digit left where a mean is large. Backward passes read what the forward saves.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

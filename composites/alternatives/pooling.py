@@ -7,8 +7,6 @@ phases are interleaved. Among equal elements the first has the gradient, as in t
 and an element that is not a number is passed over for the one after it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Products of attention, which add up in f32."""
 
-from __future__ import annotations
-
 import jax.numpy as jnp
 from jax import Array
 

@@ -7,8 +7,6 @@ of an image are contiguous, and rows by their few taps. (In such a product, a nu
 finite spreads along its row.) Sums are in f32, also where the image is bf16.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 The function of an entry's name has calls that the entry's decompositions take.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any

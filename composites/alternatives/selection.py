@@ -5,8 +5,6 @@ The next one is the maximum of those below. For a few elements this takes less t
 all.
 """
 
-from __future__ import annotations
-
 import jax.numpy as jnp
 from jax import Array, lax
 

@@ -5,8 +5,6 @@ and a product with a vector in lanes of a register, in the loop that computes wh
 rows are added up in blocks, so that errors do not grow with their length.
 """
 
-from __future__ import annotations
-
 import math
 
 import jax.numpy as jnp

@@ -1,7 +1,5 @@
 """Activations as models write them in Python."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ torch.optim.Adafactor reads two norms of each parameter back from the device in 
 composite they stay there, so they are computed in f32 and not by Python in double precision.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ They are plain integers, because they become attributes of composites as they ar
 imports torch or JAX: decompositions and rules in both use them.
 """
 
-from __future__ import annotations
-
 NO_REDUCTION, MEAN, SUM = 0, 1, 2
 """`at::Reduction`, the argument `reduction` of losses (ATen/core/Reduction.h)."""
 

@@ -1,7 +1,5 @@
 """Attention as models write it in Python, and the value that attention saves for its backward."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

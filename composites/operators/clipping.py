@@ -1,7 +1,5 @@
 """Clipping of gradients by their norm, and the adapter from torch.nn.utils."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Stochastic depth."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Sums, means and maxima of bags of rows (torch.nn.functional.embedding_bag), which torch_xla
 computes on the CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """Mixture of experts: routing, and the products of the experts that each token chose."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

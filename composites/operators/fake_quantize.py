@@ -5,8 +5,6 @@ and where the integer was in range. PyTorch's gradient is that of the result whe
 elsewhere.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Adam and AdamW for all parameters at once, and the adapters from torch.optim."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

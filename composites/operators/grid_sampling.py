@@ -9,8 +9,6 @@ instead of the weights.
 The coordinate arithmetic follows PyTorch's definition in aten/src/ATen/native/GridSamplerUtils.h.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,7 +29,7 @@ class _Sampling:
     padding_mode: int
     align_corners: bool
 
-    def taps(self, coordinate: Tensor) -> _Taps:
+    def taps(self, coordinate: Tensor) -> "_Taps":
         """The taps of coordinates from -1 to 1, of shape (N, points)."""
         source, scale = self._unnormalized(coordinate)
         if self.interpolation_mode == BICUBIC:  # padding applies to the taps, so no slope changes
@@ -50,7 +48,7 @@ class _Sampling:
 
     def _make(
         self, positions: Sequence[Tensor], weights: Sequence[Tensor], slopes: Sequence[Tensor]
-    ) -> _Taps:
+    ) -> "_Taps":
         position = torch.stack(tuple(positions), -1)
         inside = (position >= 0) & (position <= self.size - 1)
         index = torch.where(inside, position, 0.0).to(torch.int64)

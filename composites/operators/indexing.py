@@ -1,7 +1,5 @@
 """Indexing by tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

@@ -7,8 +7,6 @@ sees are attributes and positions, not masks of the size of the scores.
 `composites.operators.transformers_attention` calls these functions for models of transformers.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn import functional

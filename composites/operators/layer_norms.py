@@ -7,8 +7,6 @@ once more. `aten::native_layer_norm` returns both too.
 Operations and their order are those of the module and of autograd, so that the bits are the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,8 +1,6 @@
 """Linear attention of language models, computed in blocks of positions: lightning attention, and
 the gated delta rule, which corrects a state before it adds to it."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

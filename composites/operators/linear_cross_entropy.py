@@ -8,8 +8,6 @@ The first three functions take what the composite `linear_cross_entropy` takes, 
 reductions that `composites.operators.aten_enums` has.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

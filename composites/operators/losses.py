@@ -1,7 +1,5 @@
 """Losses. `reduction` is a number of `composites.operators.aten_enums`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Muon: the update of one matrix, the orthogonalization in it, and the adapter from torch.optim."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Norms as models write them in Python, batch norm in training, and weight norm."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """The precision that PyTorch's kernels compute in."""
 
-from __future__ import annotations
-
 import torch
 
 from composites.errors import UnsupportedCallError

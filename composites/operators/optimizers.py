@@ -5,8 +5,6 @@ graph. They are computed on the host in double precision, or on the device if th
 there (`capturable=True`), as in torch.optim.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, cast
@@ -244,7 +242,7 @@ class AdamCall:
             "maximize": self.maximize,
         }
 
-    def scalars(self, made: Scalars, step: Any, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def scalars(self, made: "Scalars", step: Any, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """`step_size`, `bias_correction2_sqrt` and `decay` of `adam_update`.
 
         Args:

@@ -1,7 +1,5 @@
 """Matrix products whose result is wider than their operands. Each is one `dot_general`."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -5,8 +5,6 @@ The functions have the operators' signatures. A scale or zero point that is a nu
 of the composite, and one that is a tensor is an operand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

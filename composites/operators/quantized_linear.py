@@ -8,8 +8,6 @@ The gradient is that of the input, and layers that quantize their input have non
 Weights, scales and zero points do not learn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -8,8 +8,6 @@ The stock lowering writes to slices of the gates in place, for which torch_xla g
 with a table of indices. Here they are sliced.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 

@@ -14,8 +14,6 @@ The positions of the taps follow PyTorch's definition in aten/src/ATen/native/Up
 Without it, the outer edges coincide.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType

@@ -3,8 +3,6 @@
 Each is rewritten as the overload with `out_dtype`, which PyTorch provides for this purpose.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -8,8 +8,6 @@ Operations and their order are those of stock's lowering and of autograd, so tha
 same.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Rotary embeddings of images."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,8 +5,6 @@ call is the entry's example too, unless it has a module. The modules of transfor
 when they are called only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """State-space models: causal convolution, and recurrences over a sequence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

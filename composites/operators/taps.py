@@ -1,7 +1,5 @@
 """Taps: the elements of an axis that an output element of a resampling reads, and their weights."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import reduce
 from operator import add

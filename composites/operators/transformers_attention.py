@@ -19,8 +19,6 @@ Other masks are bool or floating point, as for PyTorch's attention.
 `lowering.autoload` imports this module after transformers, and calls `register`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Decompositions of operators that torch_xla does not lower, where PyTorch has none that ends in
 other operators. Exports take them. An operator that is worth a kernel has an entry instead."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType

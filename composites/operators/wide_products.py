@@ -12,8 +12,6 @@ Gradients have the dtypes of the operands. The wide gradient of the result is ro
 once, and the products that follow have narrow operands.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

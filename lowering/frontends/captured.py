@@ -1,18 +1,20 @@
-"""Raise an exception if a function that is traced computes with a tensor that it was not given and
-did not make.
+"""Refuse functions that are traced and compute with a tensor that they were not given and did not
+make, or that write to their operands.
 
 A frontend makes a constant of such a tensor if it is on the CPU (torch_xla if it has no
 dimensions), and copies the operations into the composite that a tensor of its own is computed from.
 The composite would keep the value after the tensor has changed, and would have no gradient for it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
+from composites import torch_internals
 from composites.torch_internals import pytree
+from lowering.frontends.protocols import WrittenOperandError
 
 
 class CapturedTensorError(RuntimeError):
@@ -57,3 +59,17 @@ class CapturedTensorsRefused(TorchFunctionMode):
                     + (", or use a number" if tensor.is_cpu else "")
                 )
         return result
+
+
+def refuse_writes(operands: Sequence[torch.Tensor | None]) -> None:
+    """Check that a function has left its placeholders as they were.
+
+    Raises:
+        WrittenOperandError: it has written to one.
+    """
+    for number, operand in enumerate(operands):
+        if operand is not None and torch_internals.was_written(operand):
+            raise WrittenOperandError(
+                f"writes to its operand {number + 1}; a composite cannot write to its operands, so"
+                " compute a new tensor, such as x * 2 instead of x.mul_(2)"
+            )

@@ -1422,7 +1422,7 @@ def baddbmm_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor,
 def new_gelu_function(_composite: CompositeFunction, input: Tensor) -> Any:
     """Take calls of a function as ptxla.gelu.
 
-    composites.operators.activations:new_gelu(input: 'Tensor') -> 'Tensor'
+    composites.operators.activations:new_gelu(input: torch.Tensor) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1435,7 +1435,7 @@ def new_gelu_function(_composite: CompositeFunction, input: Tensor) -> Any:
 def fast_gelu_function(_composite: CompositeFunction, input: Tensor) -> Any:
     """Take calls of a function as ptxla.gelu.
 
-    composites.operators.activations:fast_gelu(input: 'Tensor') -> 'Tensor'
+    composites.operators.activations:fast_gelu(input: torch.Tensor) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1448,7 +1448,7 @@ def fast_gelu_function(_composite: CompositeFunction, input: Tensor) -> Any:
 def bloom_gelu_function(_composite: CompositeFunction, input: Tensor) -> Any:
     """Take calls of a function as ptxla.gelu.
 
-    composites.operators.activations:bloom_gelu(input: 'Tensor') -> 'Tensor'
+    composites.operators.activations:bloom_gelu(input: torch.Tensor) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1461,7 +1461,7 @@ def bloom_gelu_function(_composite: CompositeFunction, input: Tensor) -> Any:
 def bloom_gelu_backward_function(_composite: CompositeFunction, grad_output: Tensor, input: Tensor) -> Any:
     """Take calls of a function as ptxla.gelu_backward.
 
-    composites.operators.activations:bloom_gelu_backward(grad_output: 'Tensor', input: 'Tensor') -> 'Tensor'
+    composites.operators.activations:bloom_gelu_backward(grad_output: torch.Tensor, input: torch.Tensor) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1474,7 +1474,7 @@ def bloom_gelu_backward_function(_composite: CompositeFunction, grad_output: Ten
 def quick_gelu_function(_composite: CompositeFunction, input: Tensor) -> Any:
     """Take calls of a function as ptxla.quick_gelu.
 
-    composites.operators.activations:quick_gelu(input: 'Tensor') -> 'Tensor'
+    composites.operators.activations:quick_gelu(input: torch.Tensor) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1487,7 +1487,7 @@ def quick_gelu_function(_composite: CompositeFunction, input: Tensor) -> Any:
 def relu_squared_function(_composite: CompositeFunction, input: Tensor) -> Any:
     """Take calls of a function as ptxla.relu_squared.
 
-    composites.operators.activations:relu_squared(input: 'Tensor') -> 'Tensor'
+    composites.operators.activations:relu_squared(input: torch.Tensor) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1500,7 +1500,7 @@ def relu_squared_function(_composite: CompositeFunction, input: Tensor) -> Any:
 def xielu_function(_composite: CompositeFunction, input: Tensor, alpha_p: Tensor, alpha_n: Tensor, beta: Tensor, eps: Tensor) -> Any:
     """Take calls of a function as ptxla.xielu.
 
-    composites.operators.activations:xielu(input: 'Tensor', alpha_p: 'Tensor', alpha_n: 'Tensor', beta: 'Tensor', eps: 'Tensor') -> 'Tensor'
+    composites.operators.activations:xielu(input: torch.Tensor, alpha_p: torch.Tensor, alpha_n: torch.Tensor, beta: torch.Tensor, eps: torch.Tensor) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1513,7 +1513,7 @@ def xielu_function(_composite: CompositeFunction, input: Tensor, alpha_p: Tensor
 def swiglu_function(_composite: CompositeFunction, gate: Tensor, up: Tensor) -> Any:
     """Take calls of a function as ptxla.swiglu.
 
-    composites.operators.gates:swiglu(gate: 'Tensor', up: 'Tensor') -> 'Tensor'
+    composites.operators.gates:swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1526,7 +1526,7 @@ def swiglu_function(_composite: CompositeFunction, gate: Tensor, up: Tensor) -> 
 def geglu_function(_composite: CompositeFunction, gate: Tensor, up: Tensor, *, approximate: str) -> Any:
     """Take calls of a function as ptxla.geglu.
 
-    composites.operators.gates:geglu(gate: 'Tensor', up: 'Tensor', *, approximate: 'str') -> 'Tensor'
+    composites.operators.gates:geglu(gate: torch.Tensor, up: torch.Tensor, *, approximate: str) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1539,7 +1539,7 @@ def geglu_function(_composite: CompositeFunction, gate: Tensor, up: Tensor, *, a
 def batch_norm_training_function(_composite: CompositeFunction, input: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None, bias: Tensor | None, *, momentum: float, eps: float) -> Any:
     """Take calls of a function as ptxla.batch_norm_training.
 
-    composites.operators.norms:batch_norm_training(input: 'Tensor', running_mean: 'Tensor', running_var: 'Tensor', weight: 'Tensor | None', bias: 'Tensor | None', *, momentum: 'float', eps: 'float') -> 'tuple[Tensor, Tensor, Tensor]'
+    composites.operators.norms:batch_norm_training(input: torch.Tensor, running_mean: torch.Tensor, running_var: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, *, momentum: float, eps: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1552,7 +1552,7 @@ def batch_norm_training_function(_composite: CompositeFunction, input: Tensor, r
 def instance_norm_function(_composite: CompositeFunction, input: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float) -> Any:
     """Take calls of a function as ptxla.instance_norm.
 
-    composites.operators.norms:instance_norm(input: 'Tensor', weight: 'Tensor | None', bias: 'Tensor | None', *, eps: 'float') -> 'Tensor'
+    composites.operators.norms:instance_norm(input: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, *, eps: float) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1565,7 +1565,7 @@ def instance_norm_function(_composite: CompositeFunction, input: Tensor, weight:
 def llama_rms_norm_function(_composite: CompositeFunction, input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
     """Take calls of a function as ptxla.rms_norm.
 
-    composites.operators.norms:llama_rms_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
+    composites.operators.norms:llama_rms_norm(input: torch.Tensor, weight: torch.Tensor, *, normalized_shape: collections.abc.Sequence[int], eps: float) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1578,7 +1578,7 @@ def llama_rms_norm_function(_composite: CompositeFunction, input: Tensor, weight
 def t5_rms_norm_function(_composite: CompositeFunction, input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
     """Take calls of a function as ptxla.rms_norm.
 
-    composites.operators.norms:t5_rms_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
+    composites.operators.norms:t5_rms_norm(input: torch.Tensor, weight: torch.Tensor, *, normalized_shape: collections.abc.Sequence[int], eps: float) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1591,7 +1591,7 @@ def t5_rms_norm_function(_composite: CompositeFunction, input: Tensor, weight: T
 def olmo2_rms_norm_function(_composite: CompositeFunction, input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
     """Take calls of a function as ptxla.rms_norm.
 
-    composites.operators.norms:olmo2_rms_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
+    composites.operators.norms:olmo2_rms_norm(input: torch.Tensor, weight: torch.Tensor, *, normalized_shape: collections.abc.Sequence[int], eps: float) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1604,7 +1604,7 @@ def olmo2_rms_norm_function(_composite: CompositeFunction, input: Tensor, weight
 def gemma_rms_norm_function(_composite: CompositeFunction, input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
     """Take calls of a function as ptxla.gemma_rms_norm.
 
-    composites.operators.norms:gemma_rms_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
+    composites.operators.norms:gemma_rms_norm(input: torch.Tensor, weight: torch.Tensor, *, normalized_shape: collections.abc.Sequence[int], eps: float) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1617,7 +1617,7 @@ def gemma_rms_norm_function(_composite: CompositeFunction, input: Tensor, weight
 def weightless_rms_norm_function(_composite: CompositeFunction, input: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
     """Take calls of a function as ptxla.rms_norm.
 
-    composites.operators.norms:weightless_rms_norm(input: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
+    composites.operators.norms:weightless_rms_norm(input: torch.Tensor, *, normalized_shape: collections.abc.Sequence[int], eps: float) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1630,7 +1630,7 @@ def weightless_rms_norm_function(_composite: CompositeFunction, input: Tensor, *
 def rms_norm_gated_function(_composite: CompositeFunction, input: Tensor, weight: Tensor, gate: Tensor | None = None, *, group_size: int, eps: float) -> Any:
     """Take calls of a function as ptxla.rms_norm_gated.
 
-    composites.operators.norms:rms_norm_gated(input: 'Tensor', weight: 'Tensor', gate: 'Tensor | None' = None, *, group_size: 'int', eps: 'float') -> 'Tensor'
+    composites.operators.norms:rms_norm_gated(input: torch.Tensor, weight: torch.Tensor, gate: torch.Tensor | None = None, *, group_size: int, eps: float) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1643,7 +1643,7 @@ def rms_norm_gated_function(_composite: CompositeFunction, input: Tensor, weight
 def cohere_layer_norm_function(_composite: CompositeFunction, input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
     """Take calls of a function as ptxla.cohere_layer_norm.
 
-    composites.operators.norms:cohere_layer_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
+    composites.operators.norms:cohere_layer_norm(input: torch.Tensor, weight: torch.Tensor, *, normalized_shape: collections.abc.Sequence[int], eps: float) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1656,7 +1656,7 @@ def cohere_layer_norm_function(_composite: CompositeFunction, input: Tensor, wei
 def global_response_norm_function(_composite: CompositeFunction, input: Tensor, weight: Tensor, bias: Tensor) -> Any:
     """Take calls of a function as ptxla.global_response_norm.
 
-    composites.operators.norms:global_response_norm(input: 'Tensor', weight: 'Tensor', bias: 'Tensor') -> 'Tensor'
+    composites.operators.norms:global_response_norm(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1669,7 +1669,7 @@ def global_response_norm_function(_composite: CompositeFunction, input: Tensor, 
 def layer_scale_function(_composite: CompositeFunction, input: Tensor, scale: Tensor) -> Any:
     """Take calls of a function as ptxla.layer_scale.
 
-    composites.operators.norms:layer_scale(input: 'Tensor', scale: 'Tensor') -> 'Tensor'
+    composites.operators.norms:layer_scale(input: torch.Tensor, scale: torch.Tensor) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1682,7 +1682,7 @@ def layer_scale_function(_composite: CompositeFunction, input: Tensor, scale: Te
 def frozen_batch_norm_function(_composite: CompositeFunction, input: Tensor, weight: Tensor, bias: Tensor, running_mean: Tensor, running_var: Tensor) -> Any:
     """Take calls of a function as ptxla.frozen_batch_norm.
 
-    composites.operators.norms:frozen_batch_norm(input: 'Tensor', weight: 'Tensor', bias: 'Tensor', running_mean: 'Tensor', running_var: 'Tensor') -> 'Tensor'
+    composites.operators.norms:frozen_batch_norm(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, running_mean: torch.Tensor, running_var: torch.Tensor) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1695,7 +1695,7 @@ def frozen_batch_norm_function(_composite: CompositeFunction, input: Tensor, wei
 def drop_path_function(_composite: CompositeFunction, hidden_states: Tensor, *, drop_prob: float) -> Any:
     """Take calls of a function as ptxla.drop_path.
 
-    composites.operators.dropping:drop_path(hidden_states: 'Tensor', *, drop_prob: 'float') -> 'Tensor'
+    composites.operators.dropping:drop_path(hidden_states: torch.Tensor, *, drop_prob: float) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1708,7 +1708,7 @@ def drop_path_function(_composite: CompositeFunction, hidden_states: Tensor, *, 
 def eager_attention_function(_composite: CompositeFunction, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, *, scaling: float, softcap: float | None = None) -> Any:
     """Take calls of a function as ptxla.eager_attention.
 
-    composites.operators.attention:eager_attention(query: 'Tensor', key: 'Tensor', value: 'Tensor', attention_mask: 'Tensor | None' = None, *, scaling: 'float', softcap: 'float | None' = None) -> 'Tensor'
+    composites.operators.attention:eager_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor | None = None, *, scaling: float, softcap: float | None = None) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1721,7 +1721,7 @@ def eager_attention_function(_composite: CompositeFunction, query: Tensor, key: 
 def attention_with_sinks_function(_composite: CompositeFunction, query: Tensor, key: Tensor, value: Tensor, sinks: Tensor, attention_mask: Tensor | None = None, *, scaling: float) -> Any:
     """Take calls of a function as ptxla.attention_with_sinks.
 
-    composites.operators.attention:attention_with_sinks(query: 'Tensor', key: 'Tensor', value: 'Tensor', sinks: 'Tensor', attention_mask: 'Tensor | None' = None, *, scaling: 'float') -> 'Tensor'
+    composites.operators.attention:attention_with_sinks(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, sinks: torch.Tensor, attention_mask: torch.Tensor | None = None, *, scaling: float) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1734,7 +1734,7 @@ def attention_with_sinks_function(_composite: CompositeFunction, query: Tensor, 
 def scaled_attention_function(_composite: CompositeFunction, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, *, scale_attn: float, mask_first: bool) -> Any:
     """Take calls of a function as ptxla.scaled_attention.
 
-    composites.operators.attention:scaled_attention(query: 'Tensor', key: 'Tensor', value: 'Tensor', attention_mask: 'Tensor | None' = None, *, scale_attn: 'float', mask_first: 'bool') -> 'Tensor'
+    composites.operators.attention:scaled_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor | None = None, *, scale_attn: float, mask_first: bool) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1747,7 +1747,7 @@ def scaled_attention_function(_composite: CompositeFunction, query: Tensor, key:
 def relative_position_bias_function(_composite: CompositeFunction, relative_position_bias_table: Tensor, relative_position_index: Tensor, *, window_area: int) -> Any:
     """Take calls of a function as ptxla.relative_position_bias.
 
-    composites.operators.attention:relative_position_bias(relative_position_bias_table: 'Tensor', relative_position_index: 'Tensor', *, window_area: 'int') -> 'Tensor'
+    composites.operators.attention:relative_position_bias(relative_position_bias_table: torch.Tensor, relative_position_index: torch.Tensor, *, window_area: int) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1760,7 +1760,7 @@ def relative_position_bias_function(_composite: CompositeFunction, relative_posi
 def patch_rotary_embedding_function(_composite: CompositeFunction, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> Any:
     """Take calls of a function as ptxla.patch_rotary_embedding.
 
-    composites.operators.rotary:patch_rotary_embedding(q: 'Tensor', k: 'Tensor', cos: 'Tensor', sin: 'Tensor') -> 'tuple[Tensor, Tensor]'
+    composites.operators.rotary:patch_rotary_embedding(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1773,7 +1773,7 @@ def patch_rotary_embedding_function(_composite: CompositeFunction, q: Tensor, k:
 def embedding_bag_function(_composite: CompositeFunction, weight: Tensor, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None, *, mode: str, include_last_offset: bool, padding_idx: int | None) -> Any:
     """Take calls of a function as ptxla.embedding_bag.
 
-    composites.operators.embedding_bag:embedding_bag(weight: 'Tensor', input: 'Tensor', offsets: 'Tensor | None' = None, per_sample_weights: 'Tensor | None' = None, *, mode: 'str', include_last_offset: 'bool', padding_idx: 'int | None') -> 'Tensor'
+    composites.operators.embedding_bag:embedding_bag(weight: torch.Tensor, input: torch.Tensor, offsets: torch.Tensor | None = None, per_sample_weights: torch.Tensor | None = None, *, mode: str, include_last_offset: bool, padding_idx: int | None) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1786,7 +1786,7 @@ def embedding_bag_function(_composite: CompositeFunction, weight: Tensor, input:
 def index_function(_composite: CompositeFunction, self: Tensor, index: Tensor, *, dim: int) -> Any:
     """Take calls of a function as ptxla.index.
 
-    composites.operators.indexing:index(self: 'Tensor', index: 'Tensor', *, dim: 'int') -> 'Tensor'
+    composites.operators.indexing:index(self: torch.Tensor, index: torch.Tensor, *, dim: int) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1799,7 +1799,7 @@ def index_function(_composite: CompositeFunction, self: Tensor, index: Tensor, *
 def lstm_cell_function(_composite: CompositeFunction, input: Tensor, hx: Tensor, cx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
     """Take calls of a function as ptxla.lstm_cell.
 
-    composites.operators.recurrent:lstm_cell(input: 'Tensor', hx: 'Tensor', cx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None) -> 'tuple[Tensor, Tensor]'
+    composites.operators.recurrent:lstm_cell(input: torch.Tensor, hx: torch.Tensor, cx: torch.Tensor, w_ih: torch.Tensor, w_hh: torch.Tensor, b_ih: torch.Tensor | None = None, b_hh: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1812,7 +1812,7 @@ def lstm_cell_function(_composite: CompositeFunction, input: Tensor, hx: Tensor,
 def scanned_gru_cell_function(_composite: CompositeFunction, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
     """Take calls of a function as ptxla.gru_cell.
 
-    composites.operators.recurrent:scanned_gru_cell(input: 'Tensor', hx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None) -> 'Tensor'
+    composites.operators.recurrent:scanned_gru_cell(input: torch.Tensor, hx: torch.Tensor, w_ih: torch.Tensor, w_hh: torch.Tensor, b_ih: torch.Tensor | None = None, b_hh: torch.Tensor | None = None) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1825,7 +1825,7 @@ def scanned_gru_cell_function(_composite: CompositeFunction, input: Tensor, hx: 
 def lstm_function(_composite: CompositeFunction, input: Tensor, hx: Tensor, cx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, reverse: bool) -> Any:
     """Take calls of a function as ptxla.lstm.
 
-    composites.operators.recurrent:lstm(input: 'Tensor', hx: 'Tensor', cx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None, *, reverse: 'bool') -> 'LstmResults'
+    composites.operators.recurrent:lstm(input: torch.Tensor, hx: torch.Tensor, cx: torch.Tensor, w_ih: torch.Tensor, w_hh: torch.Tensor, b_ih: torch.Tensor | None = None, b_hh: torch.Tensor | None = None, *, reverse: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1838,7 +1838,7 @@ def lstm_function(_composite: CompositeFunction, input: Tensor, hx: Tensor, cx: 
 def gru_function(_composite: CompositeFunction, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, reverse: bool) -> Any:
     """Take calls of a function as ptxla.gru.
 
-    composites.operators.recurrent:gru(input: 'Tensor', hx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None, *, reverse: 'bool') -> 'tuple[Tensor, Tensor]'
+    composites.operators.recurrent:gru(input: torch.Tensor, hx: torch.Tensor, w_ih: torch.Tensor, w_hh: torch.Tensor, b_ih: torch.Tensor | None = None, b_hh: torch.Tensor | None = None, *, reverse: bool) -> tuple[torch.Tensor, torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1851,7 +1851,7 @@ def gru_function(_composite: CompositeFunction, input: Tensor, hx: Tensor, w_ih:
 def causal_conv1d_function(_composite: CompositeFunction, hidden_states: Tensor, weight: Tensor, bias: Tensor | None = None, *, activation: str | None = None) -> Any:
     """Take calls of a function as ptxla.causal_conv1d.
 
-    composites.operators.scans:causal_conv1d(hidden_states: 'Tensor', weight: 'Tensor', bias: 'Tensor | None' = None, *, activation: 'str | None' = None) -> 'Tensor'
+    composites.operators.scans:causal_conv1d(hidden_states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, *, activation: str | None = None) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1864,7 +1864,7 @@ def causal_conv1d_function(_composite: CompositeFunction, hidden_states: Tensor,
 def selective_scan_function(_composite: CompositeFunction, hidden_states: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None = None, z: Tensor | None = None, delta_bias: Tensor | None = None, *, delta_softplus: bool = False) -> Any:
     """Take calls of a function as ptxla.selective_scan.
 
-    composites.operators.scans:selective_scan(hidden_states: 'Tensor', dt: 'Tensor', A: 'Tensor', B: 'Tensor', C: 'Tensor', D: 'Tensor | None' = None, z: 'Tensor | None' = None, delta_bias: 'Tensor | None' = None, *, delta_softplus: 'bool' = False) -> 'tuple[Tensor, Tensor]'
+    composites.operators.scans:selective_scan(hidden_states: torch.Tensor, dt: torch.Tensor, A: torch.Tensor, B: torch.Tensor, C: torch.Tensor, D: torch.Tensor | None = None, z: torch.Tensor | None = None, delta_bias: torch.Tensor | None = None, *, delta_softplus: bool = False) -> tuple[torch.Tensor, torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1877,7 +1877,7 @@ def selective_scan_function(_composite: CompositeFunction, hidden_states: Tensor
 def chunk_scan_function(_composite: CompositeFunction, hidden_states: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None = None, dt_bias: Tensor | None = None, initial_states: Tensor | None = None, *, chunk_size: int, dt_softplus: bool, dt_limit: list[float]) -> Any:
     """Take calls of a function as ptxla.chunk_scan.
 
-    composites.operators.scans:chunk_scan(hidden_states: 'Tensor', dt: 'Tensor', A: 'Tensor', B: 'Tensor', C: 'Tensor', D: 'Tensor | None' = None, dt_bias: 'Tensor | None' = None, initial_states: 'Tensor | None' = None, *, chunk_size: 'int', dt_softplus: 'bool', dt_limit: 'Sequence[float]') -> 'tuple[Tensor, Tensor]'
+    composites.operators.scans:chunk_scan(hidden_states: torch.Tensor, dt: torch.Tensor, A: torch.Tensor, B: torch.Tensor, C: torch.Tensor, D: torch.Tensor | None = None, dt_bias: torch.Tensor | None = None, initial_states: torch.Tensor | None = None, *, chunk_size: int, dt_softplus: bool, dt_limit: collections.abc.Sequence[float]) -> tuple[torch.Tensor, torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1890,7 +1890,7 @@ def chunk_scan_function(_composite: CompositeFunction, hidden_states: Tensor, dt
 def rnn_scan_function(_composite: CompositeFunction, hidden_states: Tensor, recurrent_gate: Tensor, reset: Tensor, recurrent_states: Tensor | None = None) -> Any:
     """Take calls of a function as ptxla.rnn_scan.
 
-    composites.operators.scans:rnn_scan(hidden_states: 'Tensor', recurrent_gate: 'Tensor', reset: 'Tensor', recurrent_states: 'Tensor | None' = None) -> 'tuple[Tensor, Tensor]'
+    composites.operators.scans:rnn_scan(hidden_states: torch.Tensor, recurrent_gate: torch.Tensor, reset: torch.Tensor, recurrent_states: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1903,7 +1903,7 @@ def rnn_scan_function(_composite: CompositeFunction, hidden_states: Tensor, recu
 def wkv_function(_composite: CompositeFunction, time_decay: Tensor, time_first: Tensor, key: Tensor, value: Tensor) -> Any:
     """Take calls of a function as ptxla.wkv.
 
-    composites.operators.scans:wkv(time_decay: 'Tensor', time_first: 'Tensor', key: 'Tensor', value: 'Tensor') -> 'Tensor'
+    composites.operators.scans:wkv(time_decay: torch.Tensor, time_first: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1916,7 +1916,7 @@ def wkv_function(_composite: CompositeFunction, time_decay: Tensor, time_first: 
 def lightning_attention_function(_composite: CompositeFunction, query: Tensor, key: Tensor, value: Tensor, slope_rate: Tensor, query_decay: Tensor, key_decay: Tensor, diagonal_decay: Tensor) -> Any:
     """Take calls of a function as ptxla.lightning_attention.
 
-    composites.operators.linear_attention:lightning_attention(query: 'Tensor', key: 'Tensor', value: 'Tensor', slope_rate: 'Tensor', query_decay: 'Tensor', key_decay: 'Tensor', diagonal_decay: 'Tensor') -> 'Values'
+    composites.operators.linear_attention:lightning_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, slope_rate: torch.Tensor, query_decay: torch.Tensor, key_decay: torch.Tensor, diagonal_decay: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1929,7 +1929,7 @@ def lightning_attention_function(_composite: CompositeFunction, query: Tensor, k
 def gated_delta_rule_function(_composite: CompositeFunction, query: Tensor, key: Tensor, value: Tensor, g: Tensor, beta: Tensor, initial_state: Tensor | None = None, *, chunk_size: int, use_qk_l2norm: bool) -> Any:
     """Take calls of a function as ptxla.gated_delta_rule.
 
-    composites.operators.linear_attention:gated_delta_rule(query: 'Tensor', key: 'Tensor', value: 'Tensor', g: 'Tensor', beta: 'Tensor', initial_state: 'Tensor | None' = None, *, chunk_size: 'int', use_qk_l2norm: 'bool') -> 'Values'
+    composites.operators.linear_attention:gated_delta_rule(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, g: torch.Tensor, beta: torch.Tensor, initial_state: torch.Tensor | None = None, *, chunk_size: int, use_qk_l2norm: bool) -> tuple[torch.Tensor, torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1942,7 +1942,7 @@ def gated_delta_rule_function(_composite: CompositeFunction, query: Tensor, key:
 def top_k_routing_function(_composite: CompositeFunction, router_logits: Tensor, *, top_k: int, norm_topk_prob: bool) -> Any:
     """Take calls of a function as ptxla.top_k_routing.
 
-    composites.operators.experts:top_k_routing(router_logits: 'Tensor', *, top_k: 'int', norm_topk_prob: 'bool') -> 'tuple[Tensor, Tensor]'
+    composites.operators.experts:top_k_routing(router_logits: torch.Tensor, *, top_k: int, norm_topk_prob: bool) -> tuple[torch.Tensor, torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1955,7 +1955,7 @@ def top_k_routing_function(_composite: CompositeFunction, router_logits: Tensor,
 def experts_function(_composite: CompositeFunction, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor, gate_up_proj: Tensor, down_proj: Tensor, *, activation: str) -> Any:
     """Take calls of a function as ptxla.experts.
 
-    composites.operators.experts:experts(hidden_states: 'Tensor', top_k_index: 'Tensor', top_k_weights: 'Tensor', gate_up_proj: 'Tensor', down_proj: 'Tensor', *, activation: 'str') -> 'Tensor'
+    composites.operators.experts:experts(hidden_states: torch.Tensor, top_k_index: torch.Tensor, top_k_weights: torch.Tensor, gate_up_proj: torch.Tensor, down_proj: torch.Tensor, *, activation: str) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1968,7 +1968,7 @@ def experts_function(_composite: CompositeFunction, hidden_states: Tensor, top_k
 def gpt_oss_experts_function(_composite: CompositeFunction, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor, gate_up_proj: Tensor, gate_up_proj_bias: Tensor, down_proj: Tensor, down_proj_bias: Tensor, *, alpha: float, limit: float) -> Any:
     """Take calls of a function as ptxla.gpt_oss_experts.
 
-    composites.operators.experts:gpt_oss_experts(hidden_states: 'Tensor', top_k_index: 'Tensor', top_k_weights: 'Tensor', gate_up_proj: 'Tensor', gate_up_proj_bias: 'Tensor', down_proj: 'Tensor', down_proj_bias: 'Tensor', *, alpha: 'float', limit: 'float') -> 'Tensor'
+    composites.operators.experts:gpt_oss_experts(hidden_states: torch.Tensor, top_k_index: torch.Tensor, top_k_weights: torch.Tensor, gate_up_proj: torch.Tensor, gate_up_proj_bias: torch.Tensor, down_proj: torch.Tensor, down_proj_bias: torch.Tensor, *, alpha: float, limit: float) -> torch.Tensor
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1981,7 +1981,7 @@ def gpt_oss_experts_function(_composite: CompositeFunction, hidden_states: Tenso
 def adamw_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool, capturable: bool = False) -> Any:
     """Take calls of a function as ptxla.adamw.
 
-    composites.operators.optimizers:adam_update(param: 'Tensor', grad: 'Tensor', exp_avg: 'Tensor', exp_avg_sq: 'Tensor', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', max_exp_avg_sq: 'Tensor | None' = None, *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool', capturable: 'bool' = False) -> 'list[Tensor]'
+    composites.operators.optimizers:adam_update(param: torch.Tensor, grad: torch.Tensor, exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor, step_size: torch.Tensor, bias_correction2_sqrt: torch.Tensor, decay: torch.Tensor, max_exp_avg_sq: torch.Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool, capturable: bool = False) -> list[torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -1994,7 +1994,7 @@ def adamw_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, e
 def adam_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool, capturable: bool = False) -> Any:
     """Take calls of a function as ptxla.adam.
 
-    composites.operators.optimizers:adam_update(param: 'Tensor', grad: 'Tensor', exp_avg: 'Tensor', exp_avg_sq: 'Tensor', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', max_exp_avg_sq: 'Tensor | None' = None, *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool', capturable: 'bool' = False) -> 'list[Tensor]'
+    composites.operators.optimizers:adam_update(param: torch.Tensor, grad: torch.Tensor, exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor, step_size: torch.Tensor, bias_correction2_sqrt: torch.Tensor, decay: torch.Tensor, max_exp_avg_sq: torch.Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool, capturable: bool = False) -> list[torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -2007,7 +2007,7 @@ def adam_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, ex
 def sgd_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, lr: Tensor, momentum_buffer: Tensor | None = None, *, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool) -> Any:
     """Take calls of a function as ptxla.sgd.
 
-    composites.operators.optimizers:sgd_update(param: 'Tensor', grad: 'Tensor', lr: 'Tensor', momentum_buffer: 'Tensor | None' = None, *, momentum: 'float', dampening: 'float', weight_decay: 'float', nesterov: 'bool', maximize: 'bool') -> 'list[Tensor]'
+    composites.operators.optimizers:sgd_update(param: torch.Tensor, grad: torch.Tensor, lr: torch.Tensor, momentum_buffer: torch.Tensor | None = None, *, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool) -> list[torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -2020,7 +2020,7 @@ def sgd_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, lr:
 def lion_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, exp_avg: Tensor, lr: Tensor, decay: Tensor, *, beta1: float, beta2: float) -> Any:
     """Take calls of a function as ptxla.lion.
 
-    composites.operators.optimizers:lion_update(param: 'Tensor', grad: 'Tensor', exp_avg: 'Tensor', lr: 'Tensor', decay: 'Tensor', *, beta1: 'float', beta2: 'float') -> 'list[Tensor]'
+    composites.operators.optimizers:lion_update(param: torch.Tensor, grad: torch.Tensor, exp_avg: torch.Tensor, lr: torch.Tensor, decay: torch.Tensor, *, beta1: float, beta2: float) -> list[torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -2033,7 +2033,7 @@ def lion_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, ex
 def adafactor_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, rho: Tensor, one_minus_beta2: Tensor, decay: Tensor, row_var: Tensor, col_var: Tensor | None = None, *, d: float, eps1: float, eps2: float, maximize: bool) -> Any:
     """Take calls of a function as ptxla.adafactor.
 
-    composites.operators.adafactor:adafactor_update(param: 'Tensor', grad: 'Tensor', rho: 'Tensor', one_minus_beta2: 'Tensor', decay: 'Tensor', row_var: 'Tensor', col_var: 'Tensor | None' = None, *, d: 'float', eps1: 'float', eps2: 'float', maximize: 'bool') -> 'list[Tensor]'
+    composites.operators.adafactor:adafactor_update(param: torch.Tensor, grad: torch.Tensor, rho: torch.Tensor, one_minus_beta2: torch.Tensor, decay: torch.Tensor, row_var: torch.Tensor, col_var: torch.Tensor | None = None, *, d: float, eps1: float, eps2: float, maximize: bool) -> list[torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -2046,7 +2046,7 @@ def adafactor_function(_composite: CompositeFunction, param: Tensor, grad: Tenso
 def muon_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, momentum_buffer: Tensor, step_size: Tensor, decay: Tensor, *, momentum: float, nesterov: bool, ns_coefficients: list[float], ns_steps: int, eps: float) -> Any:
     """Take calls of a function as ptxla.muon.
 
-    composites.operators.muon:muon_update(param: 'Tensor', grad: 'Tensor', momentum_buffer: 'Tensor', step_size: 'Tensor', decay: 'Tensor', *, momentum: 'float', nesterov: 'bool', ns_coefficients: 'Sequence[float]', ns_steps: 'int', eps: 'float') -> 'list[Tensor]'
+    composites.operators.muon:muon_update(param: torch.Tensor, grad: torch.Tensor, momentum_buffer: torch.Tensor, step_size: torch.Tensor, decay: torch.Tensor, *, momentum: float, nesterov: bool, ns_coefficients: collections.abc.Sequence[float], ns_steps: int, eps: float) -> list[torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -2059,7 +2059,7 @@ def muon_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, mo
 def fused_adamw_function(_composite: CompositeFunction, params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor], max_exp_avg_sqs: list[Tensor], step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> Any:
     """Take calls of a function as ptxla.fused_adamw.
 
-    composites.operators.fused_adam:fused_adam_update(params: 'list[Tensor]', grads: 'list[Tensor]', exp_avgs: 'list[Tensor]', exp_avg_sqs: 'list[Tensor]', max_exp_avg_sqs: 'list[Tensor]', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool') -> 'list[Tensor]'
+    composites.operators.fused_adam:fused_adam_update(params: list[torch.Tensor], grads: list[torch.Tensor], exp_avgs: list[torch.Tensor], exp_avg_sqs: list[torch.Tensor], max_exp_avg_sqs: list[torch.Tensor], step_size: torch.Tensor, bias_correction2_sqrt: torch.Tensor, decay: torch.Tensor, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> list[torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -2072,7 +2072,7 @@ def fused_adamw_function(_composite: CompositeFunction, params: list[Tensor], gr
 def fused_adam_function(_composite: CompositeFunction, params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor], max_exp_avg_sqs: list[Tensor], step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> Any:
     """Take calls of a function as ptxla.fused_adam.
 
-    composites.operators.fused_adam:fused_adam_update(params: 'list[Tensor]', grads: 'list[Tensor]', exp_avgs: 'list[Tensor]', exp_avg_sqs: 'list[Tensor]', max_exp_avg_sqs: 'list[Tensor]', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool') -> 'list[Tensor]'
+    composites.operators.fused_adam:fused_adam_update(params: list[torch.Tensor], grads: list[torch.Tensor], exp_avgs: list[torch.Tensor], exp_avg_sqs: list[torch.Tensor], max_exp_avg_sqs: list[torch.Tensor], step_size: torch.Tensor, bias_correction2_sqrt: torch.Tensor, decay: torch.Tensor, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> list[torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,
@@ -2085,7 +2085,7 @@ def fused_adam_function(_composite: CompositeFunction, params: list[Tensor], gra
 def clip_grad_norm_function(_composite: CompositeFunction, grads: list[Tensor], max_norm: Tensor, *, norm_type: float) -> Any:
     """Take calls of a function as ptxla.clip_grad_norm.
 
-    composites.operators.clipping:clip_grad_norm(grads: 'list[Tensor]', max_norm: 'Tensor', *, norm_type: 'float') -> 'list[Tensor]'
+    composites.operators.clipping:clip_grad_norm(grads: list[torch.Tensor], max_norm: torch.Tensor, *, norm_type: float) -> list[torch.Tensor]
     """
     return _composite(CallSpec(
         _composite.definition.form,

@@ -29,7 +29,7 @@ from composites.errors import (
     UnusableFunctionError,
 )
 from composites.functions import find_function, import_module
-from composites.in_place import InPlace
+from composites.in_place import InPlace, copy_each
 from composites.registry import model
 from composites.registry.alternatives import check_functions
 from composites.registry.catalog import Catalog
@@ -52,7 +52,6 @@ from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.dynamo.functions import Replacement, traced_function
 from lowering.dispatch.reads import Reads, first_change
 from lowering.dispatch.statistics import Statistics, written_operands
-from lowering.frontends.in_place import copy_each
 from lowering.frontends.protocols import Frontend, Kernel, Override, StockKernel
 from lowering.installation.overriding import guard_of, owner_of
 from lowering.installation.patches import Wrapper, patch_copies, patch_function

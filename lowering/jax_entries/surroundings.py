@@ -11,14 +11,8 @@ from contextlib import contextmanager
 
 from lowering.frontends.jax.internals import settings_of_traces
 
-
-class _On:
-    """The entries whose calls are composites in this process, by identity."""
-
-    identities: tuple[str, ...] = ()
-
-
-_on = _On()
+_ON: list[tuple[str, ...]] = [()]
+"""The entries whose calls are composites in this process, by identity."""
 
 
 class _Inside(threading.local):
@@ -32,7 +26,7 @@ _inside = _Inside()
 
 def change_what_is_on(identities: tuple[str, ...]) -> None:
     """Say which entries are on from now."""
-    _on.identities = identities
+    _ON[:] = [identities]
 
 
 @contextmanager
@@ -52,4 +46,4 @@ def has_no_composites() -> bool:
 
 def surroundings() -> Hashable:
     """A key of the settings that a call depends on beside its arguments, to compare calls."""
-    return settings_of_traces(), _on.identities, has_no_composites()
+    return settings_of_traces(), *_ON, has_no_composites()

@@ -20,7 +20,7 @@ from composites.errors import CompositesError, UnsupportedCallError, UnusableFun
 from composites.registry.model import Composite
 from lowering.dispatch.statistics import EntryStatistics
 from lowering.frontends.jax.composite_call import Layout, Order, bind, trace
-from lowering.frontends.jax.internals import has_own_type, knows_sums, settings_of_traces
+from lowering.frontends.jax.internals import KNOWS_SUMS, has_own_type, settings_of_traces
 from lowering.jax_entries.arguments import signature_of, taken_apart, typed
 from lowering.jax_entries.calls import strong
 from lowering.jax_entries.definition import Definition
@@ -155,7 +155,7 @@ class CaughtComposite:
         if len(arrays) != len(flat):
             raise UnsupportedCallError("an operand is a number")
         made = _Original.of(self, flat) if decomposition is None else decomposition
-        keeps_sums = knows_sums() or self.catcher.is_compiled
+        keeps_sums = KNOWS_SUMS or self.catcher.is_compiled
         # JAX adds up gradients of an array that is given twice in an order of its own.
         is_repeated = len(set(map(id, flat))) < len(flat)
         call = self._call(

@@ -66,16 +66,3 @@ def test_a_module_may_refer_to_others() -> None:
     assert module is not None
     (result,) = compile_module(module)(X)
     np.testing.assert_array_equal(result, X * 8)
-
-
-def test_a_reference_has_the_signature_of_its_module() -> None:
-    pair = hlo_of(lambda x, y: (y, x @ y.T), X, X)
-    computation = hlo_proto.Module.FromString(reference(pair)).computations[0]
-    expected = hlo_proto.entry_of(hlo_proto.Module.FromString(pair)).program_shape
-    assert list(computation.program_shape.parameters) == list(expected.parameters)
-    assert computation.program_shape.result == expected.result
-    assert [item.opcode for item in computation.instructions] == [
-        "parameter",
-        "parameter",
-        "custom-call",
-    ]

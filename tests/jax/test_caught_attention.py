@@ -27,7 +27,7 @@ from composites_testing.caught import (
 from composites_testing.jax_calls import composite_names
 
 import composites.jax
-from lowering.frontends.jax.internals import knows_sums
+from lowering.frontends.jax.internals import KNOWS_SUMS
 from lowering.stablehlo.run import enable_x64
 
 NAME, LOSS_NAME = "dot_product_attention", "cross_entropy_loss"
@@ -185,7 +185,7 @@ def test_what_the_composites_say() -> None:
     assert all("is_causal = true" in c and "scale = 5.000000e-01 : f32" in c for c in calls)
     operands = ", ".join(f"tensor<{type_}>" for type_ in (q, k, k, m, b))
     assert f"({operands}) -> " in calls[0]
-    if knows_sums():
+    if KNOWS_SUMS:
         saved = f"{operands}, tensor<{q}>, tensor<2x5x4xf32>"  # the result, and the log-sum-exp
         assert f"(tensor<{q}>, {saved}) -> " in calls[1]
         assert "output_mask = dense<[true, true, true, false, true]>" in calls[1]
@@ -405,7 +405,7 @@ def test_transformations_of_many() -> None:
         compiled = [jax.jit(one).lower(LOGITS) for one in (twice, kept)]
     for one, right in zip(compiled, expected, strict=True):
         found = composite_names(one.as_text())
-        assert found == [LOSS, f"{LOSS}_backward"] if knows_sums() else set(found) <= {LOSS}
+        assert found == [LOSS, f"{LOSS}_backward"] if KNOWS_SUMS else set(found) <= {LOSS}
         np.testing.assert_allclose(one.compile()(LOGITS), right, rtol=1e-5, atol=1e-6)
 
 

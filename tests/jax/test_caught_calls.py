@@ -32,7 +32,7 @@ from composites_testing.jax_calls import bits, composite_names
 
 import composites.jax
 from composites.errors import AllowlistError
-from lowering.frontends.jax.internals import knows_sums
+from lowering.frontends.jax.internals import KNOWS_SUMS
 
 X = normal(0, 4, 6)
 BOOLEAN = jnp.asarray(np.asarray(X) > 0)
@@ -57,7 +57,7 @@ class Caught:
 
     @property
     def backwards(self) -> list[str]:
-        keeps_sums = knows_sums() or hasattr(self.run, "lower")  # as what jax.jit returns has
+        keeps_sums = KNOWS_SUMS or hasattr(self.run, "lower")  # as what jax.jit returns has
         return [f"{self.composite}_backward"] if self.has_backward and keeps_sums else []
 
 
@@ -454,7 +454,7 @@ def test_equal_calls_share_one_decomposition() -> None:
         text = lowered(jax.value_and_grad(program), X)
         forward = lowered(lambda x: jax.nn.gelu(jax.nn.gelu(jax.nn.gelu(x))), X)
     found = Counter(composite_names(text))
-    if knows_sums():
+    if KNOWS_SUMS:
         assert found == {"ptxla.gelu": 2, "ptxla.gelu_backward": 2}
         assert text.count("func.func private") == 2
     else:  # the gradient is JAX's operations

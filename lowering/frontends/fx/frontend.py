@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from composites.in_place import copy_each
 from lowering.frontends.fx import (  # noqa: F401  (they add what replaces operators)
     creation,
     descriptions,
@@ -18,7 +19,6 @@ from lowering.frontends.fx.recorder import FxRecording
 from lowering.frontends.fx.runner import running
 from lowering.frontends.fx.tensors import FxTensors
 from lowering.frontends.fx.tracer import FxTracing
-from lowering.frontends.in_place import copy_each
 from lowering.frontends.protocols import Frontend
 
 

@@ -10,7 +10,7 @@ import torch
 from composites import torch_internals
 from lowering import interrupts
 from lowering.emission.types import SEED_TYPE, TensorType
-from lowering.frontends.captured import CapturedTensorsRefused
+from lowering.frontends.captured import CapturedTensorsRefused, refuse_writes
 from lowering.frontends.fx import capture
 from lowering.frontends.fx.aten_graph import aten_graph
 from lowering.frontends.fx.autocast import autocast, autocast_dtype
@@ -21,7 +21,6 @@ from lowering.frontends.fx.random import drawing_from
 from lowering.frontends.fx.sizes import in_jax, in_pytorch, of_own
 from lowering.frontends.fx.tensors import FxTensors, traced_placeholder
 from lowering.frontends.jax.functions import lower_to_jaxpr
-from lowering.frontends.operand_writes import refuse_writes
 
 
 class FxTracing:

@@ -137,13 +137,9 @@ def is_sharded(array: Any) -> bool:
     return any(axes is not None for axes in jax.typeof(array).sharding.spec)
 
 
-# jax 0.7.1 has a backward pass with sums too, which `jax.vjp` does not use.
-_PASSES_SUMS = "backward_pass3" in differentiation.backward_pass.__code__.co_names
-
-
-def knows_sums() -> bool:
-    """Return whether `define_pull_back` has an effect."""
-    return _PASSES_SUMS
+KNOWS_SUMS = "backward_pass3" in differentiation.backward_pass.__code__.co_names
+"""True if `define_pull_back` has an effect. jax 0.7.1 has a backward pass with sums too, which
+`jax.vjp` does not use."""
 
 
 def define_pull_back(primitive: Any, rule: Callable[..., None]) -> None:
@@ -153,7 +149,7 @@ def define_pull_back(primitive: Any, rule: Callable[..., None]) -> None:
         rule: takes the gradients of the results, and the operands, with a sum of gradients in the
             place of each linear one. It adds to these sums.
     """
-    if _PASSES_SUMS:
+    if KNOWS_SUMS:
         differentiation.fancy_transposes[primitive] = rule
 
 

@@ -88,8 +88,6 @@ WITH_DIMENSION = (
 )
 """Operators with a dimension. Their results have none where the first operand has none."""
 
-_COUNTS = (_ATEN.count_nonzero.dim_IntList, _ATEN.count_nonzero.default)
-
 
 def corrections() -> Iterator[tuple[Any, Callable[[Redispatch], Kernel]]]:
     """Operators, and for each what makes its kernel."""
@@ -97,8 +95,8 @@ def corrections() -> Iterator[tuple[Any, Callable[[Redispatch], Kernel]]]:
         default = () if overload in _EMPTY_BY_DEFAULT else None
         yield overload, _reduction(place, default)
     yield _ATEN.cumsum.default, _scan
-    for overload in _COUNTS:
-        yield overload, _count
+    yield _ATEN.count_nonzero.default, _count
+    yield _ATEN.count_nonzero.dim_IntList, _count
     yield _ATEN.masked_fill.Scalar, _filling
     yield _ATEN.native_batch_norm_backward.default, _normalization
     yield _ATEN.slice_copy.Tensor, partial(_slice, place=1)

@@ -15,9 +15,8 @@ from composites.torch_internals import pytree
 from lowering import interrupts
 from lowering.emission.types import DecompositionHlo, TensorType
 from lowering.frontends.autocast import autocast, autocast_dtype
-from lowering.frontends.captured import CapturedTensorsRefused
+from lowering.frontends.captured import CapturedTensorsRefused, refuse_writes
 from lowering.frontends.finished_frames import clear_frames
-from lowering.frontends.operand_writes import refuse_writes
 from lowering.frontends.torch_xla import modes
 from lowering.frontends.torch_xla.graph import XlaGraph, lowered
 from lowering.frontends.torch_xla.missing_kernels import decomposed

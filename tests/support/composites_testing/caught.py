@@ -12,7 +12,7 @@ import numpy as np
 
 import composites.jax
 from composites_testing.jax_calls import bits
-from lowering.frontends.jax.internals import knows_sums
+from lowering.frontends.jax.internals import KNOWS_SUMS
 
 Function = Callable[..., Any]
 Call = tuple[Function, tuple[Any, ...]]
@@ -24,7 +24,7 @@ RESULTS = ["batch_stats"]
 
 def backward(entry: str) -> list[str]:
     """The backward of an entry, where JAX says in which order it adds gradients up."""
-    return [f"ptxla.{entry}_backward"] if knows_sums() else []
+    return [f"ptxla.{entry}_backward"] if KNOWS_SUMS else []
 
 
 def normal(seed: int, *shape: int) -> Any:
