@@ -8,6 +8,7 @@
              to_custom_call  replaces a composite with a kernel behind XLA's typed FFI
              decompose       replaces a composite with its operations
              legalize_chlo   replaces CHLO with StableHLO
+             to_quantized_types, from_quantized_types  write or replace `!quant.uniform` types
              drop_cast_roundtrips, widen_dots  remove unnecessary casts
              unmerge_batch_dimensions  lets products keep the sharding of their batch dimensions
              refine          chooses sizes for a program whose sizes vary
@@ -84,6 +85,8 @@ from .passes.flatten_calls import flatten_calls
 from .passes.flatten_scatter_indices import flatten_scatter_indices
 from .passes.fold_data_movement import fold_data_movement
 from .passes.fold_transposes import fold_transposes
+from .passes.from_quantized_types import OPTIONS as FROM_QUANTIZED_TYPES_OPTIONS
+from .passes.from_quantized_types import from_quantized_types
 from .passes.join_inputs import Linear, join_inputs
 from .passes.legalize_batch_groups import legalize_batch_groups
 from .passes.legalize_chlo import OPTIONS as LEGALIZE_CHLO_OPTIONS
@@ -103,6 +106,8 @@ from .passes.share_decompositions import share_decompositions
 from .passes.strip_leftovers import strip_leftovers
 from .passes.to_custom_call import OPTIONS as TO_CUSTOM_CALL_OPTIONS
 from .passes.to_custom_call import to_custom_call
+from .passes.to_quantized_types import OPTIONS as TO_QUANTIZED_TYPES_OPTIONS
+from .passes.to_quantized_types import to_quantized_types
 from .passes.unmerge_batch_dimensions import OPTIONS as UNMERGE_BATCH_DIMENSIONS_OPTIONS
 from .passes.unmerge_batch_dimensions import unmerge_batch_dimensions
 from .passes.unshare_decompositions import unshare_decompositions
@@ -120,7 +125,9 @@ COMMAND_LINE = (
     CLEAN_OPTIONS,
     BIND_OPTIONS,
     TO_CUSTOM_CALL_OPTIONS,
+    TO_QUANTIZED_TYPES_OPTIONS,
     DECOMPOSE_OPTIONS,
+    FROM_QUANTIZED_TYPES_OPTIONS,
     LEGALIZE_CHLO_OPTIONS,
     DROP_CAST_ROUNDTRIPS_OPTIONS,  # before widen_dots, which would widen products for these casts
     WIDEN_DOTS_OPTIONS,
@@ -186,6 +193,7 @@ __all__ = [
     "flatten_scatter_indices",
     "fold_data_movement",
     "fold_transposes",
+    "from_quantized_types",
     "inspect",
     "jax_function",
     "join_inputs",
@@ -211,6 +219,7 @@ __all__ = [
     "strip_leftovers",
     "target_passes",
     "to_custom_call",
+    "to_quantized_types",
     "unmerge_batch_dimensions",
     "unshare_decompositions",
     "use_booleans",

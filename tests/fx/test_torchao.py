@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from torchao.testing.pt2e._xnnpack_quantizer import (
 )
 
 import composites
+from lowering.stablehlo import from_quantized_types, to_quantized_types
 
 INT4: dict[str, Any] = {"weight_dtype": getattr(torch, "int4")}  # noqa: B009
 INT8 = {"version": 2}
@@ -280,6 +282,11 @@ def test_a_converted_program_quantizes_by_composites(
         step = found.compile()
         arrays, _ = step(step.init(program), x)
         torch.testing.assert_close(torch.from_numpy(arrays["out:0"].__array__()), expected)
+        typed = to_quantized_types(found.module)
+        assert ("!quant.uniform" in typed.text) == (not (is_dynamic and is_per_channel))
+        there_and_back = replace(found, module=from_quantized_types(typed))
+        results = there_and_back.run({**found.module_weights(program), "arg:0": x})
+        torch.testing.assert_close(torch.tensor(results["out:0"]), expected)
     plain = composites.export(converted, (x,), ops=["gelu"])
     assert not written_composites(plain.module.text)
     torch._dynamo.reset()

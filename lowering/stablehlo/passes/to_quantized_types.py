@@ -1,0 +1,104 @@
+"""to_quantized_types: quantize and dequantize with StableHLO's own operations and types.
+
+%1 = stablehlo.composite "ptxla.quantize_per_tensor" %0 {composite_attributes = {dtype = "i8",
+       quant_max = 127 : i64, quant_min = -128 : i64, scale = 0.5 : f64, zero_point = 1 : i64}, ..}
+=>
+%1 = stablehlo.uniform_quantize %0 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 0.5:1>>
+%2 = stablehlo.bitcast_convert %1 : (tensor<4x!quant.uniform<i8:f32, 0.5:1>>) -> tensor<4xi8>
+
+A tensor that is quantized and dequantized with the same numbers has no integers in between.
+`from_quantized_types` goes back to arithmetic of floats.
+"""
+
+import math
+
+from ..bindings import (
+    IrOperation,
+    IrType,
+    building,
+    defining_operation,
+    find_operations,
+    ir,
+)
+from ..composites import composite_name, composites_of, signature
+from ..errors import UnsupportedOperationError
+from ..insertion import inserted, resized
+from ..module import Module
+from ..options import switch
+from .drop_unused_functions import drop_unused_functions
+
+QUANTIZE, DEQUANTIZE = "ptxla.quantize_per_tensor", "ptxla.dequantize_per_tensor"
+_BITCAST = "stablehlo.bitcast_convert"
+
+
+def to_quantized_types(module: Module) -> Module:
+    """Replace composites of PyTorch's `quantize_per_tensor` and `dequantize_per_tensor`.
+
+    Their scale and zero point are attributes; composites that have them as operands stay. StableHLO
+    divides by the scale, and PyTorch multiplies by its reciprocal, so that an integer can be
+    another one where a number lies between two.
+
+    Raises:
+        UnsupportedOperationError: the scale is not a positive number, or the zero point is not
+            between the bounds.
+    """
+    result = module.copy_ir()
+    for composite in composites_of(result):
+        name = composite_name(composite)
+        if name == QUANTIZE:
+            quantized = _quantized(composite, composite.results[0].type, composite.operands[0].type)
+            value = inserted(
+                composite, "stablehlo.uniform_quantize", quantized, composite.operands[0]
+            )
+            value = inserted(composite, _BITCAST, composite.results[0].type, value)
+        elif name == DEQUANTIZE:
+            quantized = _quantized(composite, composite.operands[0].type, composite.results[0].type)
+            value = inserted(composite, _BITCAST, quantized, composite.operands[0])
+            value = inserted(
+                composite, "stablehlo.uniform_dequantize", composite.results[0].type, value
+            )
+        else:
+            continue
+        composite.results[0].replace_all_uses_with(value)
+        composite.erase()
+    for bitcast in find_operations(result.operation, _BITCAST):
+        _skip_integers(bitcast)
+    for bitcast in reversed(find_operations(result.operation, _BITCAST)):
+        if not list(bitcast.results[0].uses):
+            bitcast.erase()
+    return drop_unused_functions(Module(result))
+
+
+def _quantized(composite: IrOperation, integers: IrType, floats: IrType) -> IrType:
+    """The type of the quantized tensor."""
+    attributes = signature(composite).python_attributes()
+    low, high = attributes["quant_min"], attributes["quant_max"]
+    scale, zero_point = attributes["scale"], attributes["zero_point"]
+    if not (scale > 0 and math.isfinite(scale) and low <= zero_point <= high):
+        raise UnsupportedOperationError(
+            f"{composite_name(composite)} has the scale {scale} and the zero point {zero_point};"
+            f" quantized types have a positive scale, and a zero point from {low} to {high}"
+        )
+    width = str(integers.element_type).removeprefix("u").removeprefix("i")
+    storage = f"u{width}" if low >= 0 else f"i{width}"
+    element = (
+        f"!quant.uniform<{storage}<{low}:{high}>:{floats.element_type}, {scale!r}:{zero_point}>"
+    )
+    with building(composite.context):
+        return resized(floats, element=ir().Type.parse(element))
+
+
+def _skip_integers(bitcast: IrOperation) -> None:
+    """Use the tensor that integers come from in place of another quantized one of its type."""
+    made = defining_operation(bitcast.operands[0])
+    if made is None or made.name != _BITCAST:
+        return
+    if made.operands[0].type == bitcast.results[0].type:
+        bitcast.results[0].replace_all_uses_with(made.operands[0])
+
+
+OPTIONS = switch(
+    "--to-quantized-types",
+    to_quantized_types,
+    "Quantize and dequantize with StableHLO's quantized types.",
+)
