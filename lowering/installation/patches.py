@@ -57,19 +57,19 @@ class Patch:
         original = original_function(before.__func__ if is_classmethod else before)
         replacement = self.wrapper(original)
         stand_in, called = _stand_in(self.target, original)
-        called.append(replacement)
-        if _function_in(owner, name) is not stand_in:
-            setattr(owner, name, classmethod(stand_in) if is_classmethod else stand_in)
-            _replace_imports(name, owner, original, stand_in)
 
         def undo() -> None:
-            with suppress(ValueError):  # another thread was faster
+            with suppress(ValueError):  # it is not there yet, or another thread was faster
                 called.remove(replacement)
             if called == [original] and _function_in(owner, name) is stand_in:
                 setattr(owner, name, classmethod(original) if is_classmethod else original)
                 _replace_imports(name, owner, stand_in, original)
 
-        self.undo = undo
+        self.undo = undo  # first, so that an interrupt leaves nothing behind
+        called.append(replacement)
+        if _function_in(owner, name) is not stand_in:
+            setattr(owner, name, classmethod(stand_in) if is_classmethod else stand_in)
+            _replace_imports(name, owner, original, stand_in)
         if self.removed:  # by another thread, while this one imported the module
             undo()
 
