@@ -74,31 +74,20 @@ def test_a_loss_that_cannot_be_trained(computed: Any, x: torch.Tensor) -> None:
     )
 
 
-LAYOUTS: dict[str, tuple[Callable[[], torch.Tensor], str]] = {
-    "coo": (
-        lambda: torch.eye(4).to_sparse(),
-        "has the layout torch.sparse_coo; make it dense with .to_dense()",
-    ),
-    "csr": (
-        lambda: torch.eye(4).to_sparse_csr(),
-        "has the layout torch.sparse_csr; make it dense with .to_dense()",
-    ),
-    "strided": (
-        lambda: torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)]),
-        "is nested; pad it with torch.nested.to_padded_tensor",
-    ),
-    "jagged": (
-        lambda: torch.nested.nested_tensor(
-            [torch.ones(2, 4), torch.ones(3, 4)], layout=torch.jagged
-        ),
-        "is nested; pad it with torch.nested.to_padded_tensor",
-    ),
-}
+SPARSE = "has the layout torch.sparse_{}; make it dense with .to_dense()"
+NESTED = "is nested; pad it with torch.nested.to_padded_tensor"
+nested = partial(torch.nested.nested_tensor, [torch.ones(2, 4), torch.ones(3, 4)])
+LAYOUTS: tuple[tuple[Callable[[], torch.Tensor], str], ...] = (
+    (torch.eye(4).to_sparse, SPARSE.format("coo")),
+    (torch.eye(4).to_sparse_csr, SPARSE.format("csr")),
+    (nested, NESTED),
+    (partial(nested, layout=torch.jagged), NESTED),
+)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support", "ignore:The PyTorch API of nested")
 def test_sparse_and_nested_inputs(computed: Any, x: torch.Tensor) -> None:
-    for make, advice in LAYOUTS.values():
+    for make, advice in LAYOUTS:
         module, tensor = computed(lambda self, x: self.linear(x)), make()
         said = refused(partial(composites.export, module, (tensor,)))
         assert said == f"arg:0 cannot be an input: it {advice}"
