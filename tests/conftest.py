@@ -2,7 +2,7 @@
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -57,3 +57,44 @@ def own_path() -> Iterator[None]:
     before = list(sys.path)
     yield
     sys.path[:] = before
+
+
+@pytest.fixture
+def nothing_on() -> Iterator[None]:
+    """A test that begins and ends with nothing turned on, and with no registry read."""
+    import composites
+    from lowering import activation
+
+    composites.disable()
+    activation.catalog.cache_clear()
+    yield
+    composites.disable()
+    activation.catalog.cache_clear()
+
+
+@pytest.fixture
+def use(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    nothing_on: None,
+) -> Iterator[Callable[[str], str]]:
+    """`use(ENTRIES)`: write a registry file of the namespace `umbra`, and give its path.
+
+    The module `umbra_ops` has the functions: the source `FUNCTIONS` of the test's file.
+    """
+    from lowering import activation
+
+    sys.modules.pop("umbra_ops", None)  # another file's
+    (tmp_path / "umbra_ops.py").write_text(getattr(request.module, "FUNCTIONS", ""))
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def write(entries: str) -> str:
+        path = tmp_path / "umbra.yaml"
+        path.write_text(f"schema: 1\nnamespace: umbra\ncomposites:\n{entries}")
+        monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
+        activation.catalog.cache_clear()
+        return str(path)
+
+    yield write
+    sys.modules.pop("umbra_ops", None)

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from composites_testing.names import GELU, SILU
 from composites_testing.processes import run, run_python
 
 ROOT = Path(__file__).parents[2]
@@ -14,11 +15,6 @@ def twice(x: torch.Tensor) -> torch.Tensor:
     return x + x
 twice(torch.ones(2))
 """
-GELU = {
-    "ptxla.gelu", "ptxla.gelu_backward", "ptxla.new_gelu", "ptxla.fast_gelu",
-    "ptxla.bloom_gelu", "ptxla.bloom_gelu_backward",
-}  # fmt: skip
-SILU = {"ptxla.silu", "ptxla.silu_backward"}
 FIRST: dict[str, tuple[str, set[str]]] = {
     "enable": ("composites.enable('silu')", GELU | SILU),
     "enabled": ("with composites.enabled('silu'): pass", GELU),

@@ -1,10 +1,9 @@
 """The package's names, however and in whatever order they are reached."""
 
 import importlib.metadata
-import sys
 
 import pytest
-from composites_testing.processes import run, run_python
+from composites_testing.processes import run_python
 
 import composites
 
@@ -90,8 +89,3 @@ def test_dir_is_the_api() -> None:
     assert dir(composites) == sorted(composites.__all__)
     for name in dir(composites):
         assert getattr(composites, name) is not None
-
-
-def test_the_module_is_the_command() -> None:
-    done = run(sys.executable, "-m", "composites", "--version")
-    assert (done.code, done.stdout) == (0, f"composites {composites.__version__}\n")

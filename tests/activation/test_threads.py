@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 import torch_xla
 import torch_xla.core.xla_model as xm
+from composites_testing.names import GELU, SILU
 from composites_testing.processes import run_python
 from composites_testing.tensors import gradient_of
 
@@ -18,11 +19,6 @@ import composites
 from lowering.frontends import registration
 from lowering.requests import Block, Requests
 
-GELU = {
-    "ptxla.gelu", "ptxla.gelu_backward", "ptxla.new_gelu", "ptxla.fast_gelu", "ptxla.bloom_gelu",
-    "ptxla.bloom_gelu_backward",
-}  # fmt: skip
-SILU = {"ptxla.silu", "ptxla.silu_backward"}
 NAMES = ("gelu", "silu", "mish", "layer_norm", "cross_entropy_loss", "adam", "softmax", "elu")
 
 

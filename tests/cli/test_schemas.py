@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from composites_testing.json_schema import accepts
+from composites_testing.selection import variants
 from typer.testing import CliRunner
 
 import composites
@@ -59,7 +60,6 @@ WRITTEN = {
     "node-data": ("{} --node-data a.json", "a.json"),
 }
 """The commands that write files, and these."""
-SLOW = ("doctor", "verify")
 
 
 def printed(command: str, call: str) -> str:
@@ -70,10 +70,7 @@ def printed(command: str, call: str) -> str:
     return Path(file).read_text() if file else result.stdout
 
 
-@pytest.mark.parametrize(
-    "command",
-    [pytest.param(c, marks=pytest.mark.slow) if c in SLOW else c for c in OUTPUTS],
-)
+@variants("command", OUTPUTS, fast=set(OUTPUTS) - {"doctor", "verify"})
 def test_schema(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -3,21 +3,23 @@
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from composites_testing.golden import check_cases
 from composites_testing.packages import install, returning
+from composites_testing.selection import variants
 from typer.testing import CliRunner, Result
 
 import composites
 from composites.registry.builtin import builtin_registry_path
-from lowering import activation
 from lowering.cli.app import app
 from lowering.frontends.chosen import is_installed
 from lowering.generated import ptxla
+
+pytestmark = pytest.mark.usefixtures("nothing_on")
 
 REGISTRY = Path(__file__).with_name("show.yaml").read_text(encoding="utf-8")
 LAYERS = """\
@@ -30,15 +32,6 @@ class Layer:
 def slope(grad_output: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
     return grad_output * self
 """
-
-
-@pytest.fixture(autouse=True)
-def nothing_on() -> Iterator[None]:
-    composites.disable()
-    activation.catalog.cache_clear()
-    yield
-    composites.disable()
-    activation.catalog.cache_clear()
 
 
 @pytest.fixture
@@ -115,10 +108,7 @@ def test_the_hook_is_the_one_that_is_installed() -> None:
     assert "def rms_norm" not in invoke("rms_norm").stdout
 
 
-@pytest.mark.parametrize(
-    "way",
-    ["option", *(pytest.param(way, marks=pytest.mark.slow) for way in ("variable", "package"))],
-)
+@variants("way", ["option", "variable", "package"])
 def test_a_vendors_entry(way: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if way == "package":
         install(file.parent, "umbra-ops", monkeypatch, umbra_ops=returning(file))

@@ -7,15 +7,7 @@ from pathlib import Path
 import pytest
 
 from composites.contracts.lock import lock_schema, lock_text, parse_lock, read_lock, write_lock
-from composites.contracts.model import (
-    Attribute,
-    Call,
-    Conditions,
-    Contract,
-    Lock,
-    Operand,
-    Retired,
-)
+from composites.contracts.model import Attribute, Call, Conditions, Contract, Lock, Operand, Retired
 from composites.errors import LockError
 
 LOCK = Lock(

@@ -1,7 +1,7 @@
 """`composites lock`, `diff` and `inspect --against`, with real registries."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,17 +24,11 @@ from lowering import activation
 from lowering.cli.app import app
 from lowering.locking import lock_of
 
+pytestmark = pytest.mark.usefixtures("nothing_on")
+
 LOCK = builtin_registry_path().with_suffix(".lock")
 HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
 GELU = "  gelu: {op: aten::gelu, attributes: {approximate: approximate}}\n"
-
-
-@pytest.fixture(autouse=True)
-def nothing_on() -> Iterator[None]:
-    composites.disable()
-    yield
-    composites.disable()
-    activation.catalog.cache_clear()
 
 
 @pytest.fixture
@@ -317,12 +311,7 @@ def test_exports_are_understood_with_the_lock(tmp_path: Path) -> None:
     program = composites.export(step, (torch.ones(2, 4),), optimizer=optimizer, ops=["all"])
     program.module.write(tmp_path / "step.mlir")
     assert len(program.composites) > 5
-    result = invoke(
-        "inspect",
-        str(tmp_path / "step.mlir"),
-        "--against",
-        str(LOCK),
-    )
+    result = invoke("inspect", str(tmp_path / "step.mlir"), "--against", str(LOCK))
     assert (result.exit_code, result.stderr) == (0, ""), result.stdout
 
 

@@ -26,23 +26,17 @@ X = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
 X[0, :3] = -0.0, np.inf, 1e-30
 TYPES = {"float32": "f32", "bfloat16": "bf16"}
 
-INNER = """
-sum { a = f32[] parameter(0)
-      b = f32[] parameter(1)
-      ROOT c = f32[] add(a, b) }
-again { a = f32[] parameter(0)
-        b = f32[] parameter(1)
-        ROOT c = f32[] add(a, b) }
-most { a = f32[] parameter(0)
-       b = f32[] parameter(1)
-       ROOT c = f32[] maximum(a, b) }
-falls { a = f32[] parameter(0)
-        b = f32[] parameter(1)
-        ROOT c = pred[] compare(a, b), direction=GT }
-rises { a = f32[] parameter(0)
-        b = f32[] parameter(1)
-        ROOT c = pred[] compare(a, b), direction=LT }
-"""
+INNER = "\n".join(
+    f"{name} {{ a = f32[] parameter(0)\nb = f32[] parameter(1)\nROOT c = {result} }}"
+    for name, result in (
+        ("sum", "f32[] add(a, b)"),
+        ("again", "f32[] add(a, b)"),
+        ("most", "f32[] maximum(a, b)"),
+        ("falls", "pred[] compare(a, b), direction=GT"),
+        ("rises", "pred[] compare(a, b), direction=LT"),
+    )
+)
+"""Computations that reductions and sorts call."""
 
 
 def hlo(lines: str, x: Any = X) -> Any:

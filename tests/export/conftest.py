@@ -1,4 +1,4 @@
-"""Fixtures of the export tests: the example models, and a module that computes a function."""
+"""Fixtures of the export tests: the example models, and registry files."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 from composites_testing.example_models import Example, load_example
-from composites_testing.modules import Computed
 
 import composites
 from lowering import activation
@@ -29,14 +28,9 @@ def _nothing_left_on() -> Iterator[None]:
     assert not composites.active()
 
 
-@pytest.fixture(scope="session")
-def computed() -> type[Computed]:
-    return Computed
-
-
 @pytest.fixture
 def x() -> torch.Tensor:
-    """An argument for `computed`."""
+    """An argument for `Computed`."""
     return torch.linspace(-1, 1, 8).reshape(2, 4)
 
 

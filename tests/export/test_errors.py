@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from composites_testing.modules import CallingWithWeight
+from composites_testing.modules import CallingWithWeight, Computed
 
 import composites
 from composites import AllowlistError, ExportError
@@ -49,73 +49,62 @@ def test_what_a_target_refuses_has_its_line(train: bool) -> None:
         assert text in Path(file).read_text(encoding="utf-8").splitlines()[int(line) - 1]
 
 
-def test_a_loss_that_cannot_be_trained(computed: Any, x: torch.Tensor) -> None:
+def test_a_loss_that_cannot_be_trained(x: torch.Tensor) -> None:
     for result, returned in (
         (lambda self, x: self.linear(x), "a tensor of shape (2, 4)"),
         (lambda self, x: self.linear(x).sum().reshape(1), "a tensor of shape (1,)"),
         (lambda self, x: {"x": x}, "dict"),
         (lambda self, x: "text", "str"),
     ):
-        module = computed(result)
+        module = Computed(result)
         assert refused(partial(composites.export, module, (x,), train=True)) == (
             "with train=True, Computed must return a scalar loss: a tensor, an object with .loss,"
             f" or a tuple that starts with it; it returned {returned}"
         )
-    module = computed(lambda self, x: self.linear(x).sum().detach())
+    module = Computed(lambda self, x: self.linear(x).sum().detach())
     assert refused(lambda: composites.export(module, (x,), train=True)) == (
         "the loss of Computed does not depend on any parameter that requires a gradient"
     )
-    module = computed(lambda self, x: {"text": "none"})
+    module = Computed(lambda self, x: {"text": "none"})
     assert refused(lambda: composites.export(module, (x,))) == "Computed returns no tensor"
-    module = computed(lambda self, x: {"rows": x + 1, "count": torch.zeros(3, device="cpu")})
+    module = Computed(lambda self, x: {"rows": x + 1, "count": torch.zeros(3, device="cpu")})
     assert refused(lambda: composites.export(module, (x,))) == (
         "the result 'out:count' is a tensor on cpu; make it on the device of an input or a"
         " parameter, as torch.zeros(3, device=x.device), or register it as a buffer"
     )
 
 
-LAYOUTS: dict[str, tuple[Callable[[], torch.Tensor], str]] = {
-    "coo": (
-        lambda: torch.eye(4).to_sparse(),
-        "has the layout torch.sparse_coo; make it dense with .to_dense()",
-    ),
-    "csr": (
-        lambda: torch.eye(4).to_sparse_csr(),
-        "has the layout torch.sparse_csr; make it dense with .to_dense()",
-    ),
-    "strided": (
-        lambda: torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)]),
-        "is nested; pad it with torch.nested.to_padded_tensor",
-    ),
-    "jagged": (
-        lambda: torch.nested.nested_tensor(
-            [torch.ones(2, 4), torch.ones(3, 4)], layout=torch.jagged
-        ),
-        "is nested; pad it with torch.nested.to_padded_tensor",
-    ),
-}
+SPARSE = "has the layout torch.sparse_{}; make it dense with .to_dense()"
+NESTED = "is nested; pad it with torch.nested.to_padded_tensor"
+nested = partial(torch.nested.nested_tensor, [torch.ones(2, 4), torch.ones(3, 4)])
+LAYOUTS: tuple[tuple[Callable[[], torch.Tensor], str], ...] = (
+    (torch.eye(4).to_sparse, SPARSE.format("coo")),
+    (torch.eye(4).to_sparse_csr, SPARSE.format("csr")),
+    (nested, NESTED),
+    (partial(nested, layout=torch.jagged), NESTED),
+)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support", "ignore:The PyTorch API of nested")
-def test_sparse_and_nested_inputs(computed: Any, x: torch.Tensor) -> None:
-    for make, advice in LAYOUTS.values():
-        module, tensor = computed(lambda self, x: self.linear(x)), make()
+def test_sparse_and_nested_inputs(x: torch.Tensor) -> None:
+    for make, advice in LAYOUTS:
+        module, tensor = Computed(lambda self, x: self.linear(x)), make()
         said = refused(partial(composites.export, module, (tensor,)))
         assert said == f"arg:0 cannot be an input: it {advice}"
         parameter = torch.nn.Parameter(tensor, requires_grad=False)
-        module = computed(lambda self, x: self.linear(x), mask=parameter)
+        module = Computed(lambda self, x: self.linear(x), mask=parameter)
         said = refused(partial(composites.export, module, (x,)))
         assert said == f"param:mask cannot be an input: it {advice}"
 
 
-def test_sparse_and_nested_tensors_inside(computed: Any, x: torch.Tensor) -> None:
+def test_sparse_and_nested_tensors_inside(x: torch.Tensor) -> None:
     eye = torch.eye(2).to_sparse()
     for function, advice in (
         (lambda self, x: eye @ x, "make it dense with .to_dense()"),
         (lambda self, x: eye.to(x.device) @ x, "make it dense with .to_dense()"),
         (lambda self, x: torch.nested.as_nested_tensor([x, x]), "to_padded_tensor|no rule in JAX"),
     ):
-        said = refused(partial(composites.export, computed(function), (x,)))
+        said = refused(partial(composites.export, Computed(function), (x,)))
         assert said.startswith(f"{__file__}:")
         assert re.search(advice, said)
 
@@ -139,8 +128,8 @@ class Counting(torch.optim.Optimizer):
         self.steps += self.place == "optimizer"
 
 
-def test_an_optimizer_that_counts_in_python(computed: Any, x: torch.Tensor) -> None:
-    module = computed(lambda self, x: self.linear(x).sum())
+def test_an_optimizer_that_counts_in_python(x: torch.Tensor) -> None:
+    module = Computed(lambda self, x: self.linear(x).sum())
     for place, what in (
         ("state", "'steps' of linear.weight"),
         ("group", "'steps' of group 0"),
@@ -170,10 +159,8 @@ def has_a_size_that_depends_on_values(module: Any, x: torch.Tensor) -> torch.Ten
 
 
 @pytest.mark.parametrize("function", [branches, takes_an_item, has_a_size_that_depends_on_values])
-def test_control_flow_that_depends_on_values_names_the_line(
-    function: Any, computed: Any, x: torch.Tensor
-) -> None:
-    message = refused(lambda: composites.export(computed(function), (x,)))
+def test_control_flow_that_depends_on_values_names_the_line(function: Any, x: torch.Tensor) -> None:
+    message = refused(lambda: composites.export(Computed(function), (x,)))
     line = inspect.getsourcelines(function)[1] + 1
     assert message.startswith(
         f"{__file__}:{line}: the module reads the value of a tensor while it runs, but an"
@@ -181,9 +168,9 @@ def test_control_flow_that_depends_on_values_names_the_line(
     )
 
 
-def test_a_large_tensor_that_is_no_buffer(computed: Any, x: torch.Tensor) -> None:
+def test_a_large_tensor_that_is_no_buffer(x: torch.Tensor) -> None:
     table = torch.rand(4, 2**17)
-    module = computed(lambda self, x: self.linear(x) @ self.table.to(x.device), table=table)
+    module = Computed(lambda self, x: self.linear(x) @ self.table.to(x.device), table=table)
     message = refused(lambda: composites.export(module, (x,)))
     assert "the module computes with a tensor" in message
     assert message.endswith(
@@ -193,29 +180,29 @@ def test_a_large_tensor_that_is_no_buffer(computed: Any, x: torch.Tensor) -> Non
 
 
 @pytest.mark.torch_xla
-def test_a_tensor_of_another_device(computed: Any, x: torch.Tensor) -> None:
+def test_a_tensor_of_another_device(x: torch.Tensor) -> None:
     attend = torch.nn.functional.scaled_dot_product_attention
     for function in (
         lambda self, x: x.masked_fill(torch.ones(2, 4) > 0, 0.0),
         # PyTorch compares the devices, before torch_xla sees the call.
         lambda self, x: attend(x, torch.ones(2, 4), x),
     ):
-        message = refused(partial(composites.export, computed(function), (x,)))
+        message = refused(partial(composites.export, Computed(function), (x,)))
         assert message.startswith(f"{__file__}:")
         assert "an operator combines a traced tensor with a tensor on another device (E" in message
         assert message.endswith("torch.ones(n, device=x.device), or register it as a buffer")
 
 
 @pytest.mark.torch_xla
-def test_a_composite_of_tensors_on_two_devices(computed: Any) -> None:
-    module = computed(lambda self, x: torch._int_mm(x, torch.ones(8, 8, dtype=torch.int8)))
+def test_a_composite_of_tensors_on_two_devices() -> None:
+    module = Computed(lambda self, x: torch._int_mm(x, torch.ones(8, 8, dtype=torch.int8)))
     message = refused(lambda: composites.export(module, (torch.ones(32, 8, dtype=torch.int8),)))
     assert "this call of aten::mm.dtype, which has a tensor on cpu too, and would" in message
 
 
 @pytest.mark.torch_xla
-def test_an_operator_that_runs_on_the_cpu(computed: Any, x: torch.Tensor) -> None:
-    module = computed(lambda self, x: torch.linalg.cholesky(x @ x.mT))
+def test_an_operator_that_runs_on_the_cpu(x: torch.Tensor) -> None:
+    module = Computed(lambda self, x: torch.linalg.cholesky(x @ x.mT))
     line = inspect.getsourcelines(test_an_operator_that_runs_on_the_cpu)[1] + 2
     for _ in range(2):  # the second is told from the first by how often the operator fell back
         assert refused(lambda: composites.export(module, (x,))) == (
@@ -227,8 +214,8 @@ def test_an_operator_that_runs_on_the_cpu(computed: Any, x: torch.Tensor) -> Non
         )
 
 
-def test_an_exported_program_cannot_be_trained(computed: Any, x: torch.Tensor) -> None:
-    module = computed(lambda self, x: self.linear(x).sum())
+def test_an_exported_program_cannot_be_trained(x: torch.Tensor) -> None:
+    module = Computed(lambda self, x: self.linear(x).sum())
     graph = torch.export.export(module, (x,))
     for options in ({"train": True}, {"optimizer": torch.optim.SGD}):
         assert refused(partial(composites.export, graph, (x,), **options)) == (
@@ -236,8 +223,8 @@ def test_an_exported_program_cannot_be_trained(computed: Any, x: torch.Tensor) -
         )
 
 
-def test_errors_of_the_module_itself_come_through(computed: Any, x: torch.Tensor) -> None:
-    module = computed(lambda self, x: self.linear(x[:, :3]))
+def test_errors_of_the_module_itself_come_through(x: torch.Tensor) -> None:
+    module = Computed(lambda self, x: self.linear(x[:, :3]))
     assert re.search(
         "mat1|shape|size|dim", refused(lambda: composites.export(module, (x,)), RuntimeError)
     )

@@ -10,6 +10,7 @@ import pytest
 import torch
 import transformers
 from composites_testing.processes import run
+from composites_testing.selection import variants
 
 import composites
 from composites import ExportError, GenerationPrograms, ProgramError
@@ -37,9 +38,7 @@ def made(name: str, **settings: Any) -> Any:
     return kind(kind.config_class(**{**SIZES, **settings})).eval()
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n[:5] != "Llama")) for n in MODELS]
-)
+@variants("name", MODELS)
 def test_tokens_are_those_of_generate(name: str, tmp_path: Path) -> None:
     """After a prompt of the export's length, and after one whose last tokens `decode` reads."""
     model = made(name, **MODELS[name])

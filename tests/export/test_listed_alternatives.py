@@ -10,6 +10,7 @@ import pytest
 import torch
 from composites_testing.golden import Parts, check_cases
 from composites_testing.kernel_uses import answer
+from composites_testing.selection import variants
 from torch import Tensor
 from torch.nn import functional
 
@@ -85,12 +86,7 @@ CASES: dict[str, Case] = {
         [],
         {"max_pool2d": None, "max_pool2d_backward": "max_pool2d=phases"},
     ),
-    "top k": (
-        lambda x: x.topk(2).values,
-        [floats(300, 64)],
-        [],
-        {"topk": "topk=maxima"},
-    ),
+    "top k": (lambda x: x.topk(2).values, [floats(300, 64)], [], {"topk": "topk=maxima"}),
     "embedding": (
         lambda weight, places: functional.embedding(places, weight),
         [floats(4096, 256)],
@@ -116,10 +112,7 @@ def run(program: Program, kernels: Any, module: Function, others: list[Tensor]) 
 
 
 @pytest.mark.filterwarnings("error:Explicitly requested dtype")
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in CASES],
-)
+@variants("case", CASES, fast=FAST)
 def test_auto_takes_alternatives_with_the_same_numbers(case: str) -> None:
     program, module, others = export(case)
     outputs, uses = run(program, "auto", module, others)
@@ -327,9 +320,7 @@ def test_a_file_adds_alternatives_to_entries_of_others(registry: Any) -> None:
     assert (use.alternative, use.reason) == ("ptxla.softmax=other", UNLISTED)
 
 
-def test_why_an_alternative_is_not_taken(
-    listed: Callable[[str, str], tuple[Path, str]],
-) -> None:
+def test_why_an_alternative_is_not_taken(listed: Callable[[str, str], tuple[Path, str]]) -> None:
     def said(parts: Parts) -> str:
         path, _ = listed(FUNCTIONS, f"kernels:\n  {parts['']}")
         return answer(lambda: softmax().with_kernels("cpu").kernels, path.parent)

@@ -4,22 +4,18 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from composites_testing.example_models import compare, export_example, load_example
 from composites_testing.golden import Parts, check_cases
+from composites_testing.selection import variants
 
 from lowering.stablehlo import decompose
 
-
-def slow(name: str) -> Any:
-    return pytest.param(name, marks=pytest.mark.slow)
-
-
+MODELS = ("conv_net", "bert", "gpt2", "vit")
 DTYPES = {torch.float32: "f32", torch.int64: "i64"}
 
 
-@pytest.mark.parametrize("name", ["conv_net", *(slow(n) for n in ("bert", "gpt2", "vit"))])
+@variants("name", MODELS)
 def test_numbers_are_those_of_pytorch(name: str) -> None:
     """Of inference and of a step, which has loss and gradients too; and with no composites left."""
     model = load_example(name)
@@ -34,7 +30,7 @@ def test_numbers_are_those_of_pytorch(name: str) -> None:
         compare(plain.run(values), expected)
 
 
-@pytest.mark.parametrize("name", ["conv_net", *(slow(n) for n in ("bert", "gpt2", "vit"))])
+@variants("name", MODELS)
 def test_composites_are_counted(name: str) -> None:
     """Also those in the decompositions of others, and in backwards that compute a forward again."""
 

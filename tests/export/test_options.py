@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from composites_testing.example_models import compare, load_example
-from composites_testing.modules import Calling
+from composites_testing.modules import Calling, Computed
 from composites_testing.processes import run_python
 from composites_testing.tensors import gradient_of
 from torch import nn
@@ -58,8 +58,8 @@ def test_an_exported_program() -> None:
     compare(program.run(model.values(program)), model.outputs())
 
 
-def test_arguments_may_be_nested_and_hold_constants(computed: Any) -> None:
-    module = computed(lambda self, pair, *, scale, mask: self.linear(pair[0]) * scale + mask["m"])
+def test_arguments_may_be_nested_and_hold_constants() -> None:
+    module = Computed(lambda self, pair, *, scale, mask: self.linear(pair[0]) * scale + mask["m"])
     x, m = torch.ones(2, 4), torch.full((2, 4), 3.0)
     program = composites.export(module, ((x, None),), {"scale": 2, "mask": {"m": m}})
     names = [value.name for value in program.inputs]
@@ -69,14 +69,12 @@ def test_arguments_may_be_nested_and_hold_constants(computed: Any) -> None:
     compare(program.run({**weights, "arg:0.0": x, "kwarg:mask.m": m}), expected)
 
 
-def test_outputs_that_are_inputs_constants_or_twice_the_same(
-    computed: Any, x: torch.Tensor
-) -> None:
+def test_outputs_that_are_inputs_constants_or_twice_the_same(x: torch.Tensor) -> None:
     def results(self: Any, x: torch.Tensor) -> dict[str, Any]:
         y = self.linear(x)
         return {"y": y, "again": [y, None], "x": x, "ones": torch.ones(3, device=x.device)}
 
-    module = computed(results)
+    module = Computed(results)
     program = composites.export(module, (x,))
     assert [v.name for v in program.outputs] == ["out:y", "out:again.0", "out:x", "out:ones"]
     y = module.linear(x)
@@ -84,8 +82,8 @@ def test_outputs_that_are_inputs_constants_or_twice_the_same(
     compare(program.run(program.module_weights(module) | {"arg:0": x}), expected)
 
 
-def test_frozen_and_unused_parameters_have_no_gradient(computed: Any, x: torch.Tensor) -> None:
-    module = computed(lambda self, x: self.linear(x).sum(), unused=nn.Linear(2, 2))
+def test_frozen_and_unused_parameters_have_no_gradient(x: torch.Tensor) -> None:
+    module = Computed(lambda self, x: self.linear(x).sum(), unused=nn.Linear(2, 2))
     module.linear.bias.requires_grad_(False)
     program = composites.export(
         module, (x,), optimizer=partial(torch.optim.SGD, lr=0.1, momentum=0.9)
@@ -98,7 +96,7 @@ def test_frozen_and_unused_parameters_have_no_gradient(computed: Any, x: torch.T
 
 
 @pytest.mark.parametrize("write", ["in place", "by assignment"])
-def test_a_buffer_that_is_written_is_an_output(write: str, computed: Any, x: torch.Tensor) -> None:
+def test_a_buffer_that_is_written_is_an_output(write: str, x: torch.Tensor) -> None:
     def count(self: Any, x: torch.Tensor) -> torch.Tensor:
         if write == "in place":
             self.seen.add_(2)
@@ -106,10 +104,10 @@ def test_a_buffer_that_is_written_is_an_output(write: str, computed: Any, x: tor
             self.seen = self.seen + 2
         return self.linear(x)
 
-    module = computed(count)
+    module = Computed(count)
     module.register_buffer("seen", torch.ones(3))
     program = composites.export(module, (x,))
-    assert torch.equal(module.seen, torch.ones(3))
+    assert torch.equal(module.get_buffer("seen"), torch.ones(3))
     assert [(v.name, v.updates) for v in program.outputs] == [
         ("out:0", None),
         ("buffer:seen", "buffer:seen"),
@@ -118,11 +116,11 @@ def test_a_buffer_that_is_written_is_an_output(write: str, computed: Any, x: tor
     compare(got, {"out:0": module.linear(x), "buffer:seen": torch.full((3,), 3.0)})
 
 
-def test_export_leaves_the_process_as_it_was(computed: Any, x: torch.Tensor) -> None:
+def test_export_leaves_the_process_as_it_was(x: torch.Tensor) -> None:
     """One that fails too."""
     import torch_xla.core.xla_model as xm
 
-    model, failing = load_example("conv_net"), computed(lambda self, x: 1 / 0)
+    model, failing = load_example("conv_net"), Computed(lambda self, x: 1 / 0)
     xm.set_rng_state(123)
     before = {name: tensor.clone() for name, tensor in model.module.state_dict().items()}
     random, on = torch.get_rng_state(), composites.active()
@@ -182,7 +180,7 @@ def test_a_model_of_a_billion_parameters_needs_no_memory_for_them() -> None:
     assert growth < 500e6  # 60 layers of text and IR; the parameters alone would be 4e9 bytes
 
 
-def test_groups_of_an_optimizer_have_the_state_of_their_own(computed: Any) -> None:
+def test_groups_of_an_optimizer_have_the_state_of_their_own() -> None:
     def factory(parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
         weights, biases = [[p for p in parameters if p.dim() == dim] for dim in (2, 1)]
         groups: list[dict[str, Any]] = [
@@ -224,11 +222,11 @@ OWN_TENSORS = {
 }
 
 
-def test_small_tensors_of_the_module_are_constants(computed: Any, x: torch.Tensor) -> None:
+def test_small_tensors_of_the_module_are_constants(x: torch.Tensor) -> None:
     def results(self: Any, x: torch.Tensor) -> dict[str, torch.Tensor]:
         return {name: function(self, x) for name, function in OWN_TENSORS.items()}
 
-    module = computed(results, offset=torch.tensor([1.0, 2.0, 3.0, 5.0]))
+    module = Computed(results, offset=torch.tensor([1.0, 2.0, 3.0, 5.0]))
     program = composites.export(module, (x,))
     found = program.run(program.module_weights(module) | {"arg:0": x})
     for name, expected in module(x).items():
@@ -237,12 +235,12 @@ def test_small_tensors_of_the_module_are_constants(computed: Any, x: torch.Tenso
         )
 
 
-def test_an_argument_that_is_written_to_is_an_output(computed: Any, x: torch.Tensor) -> None:
+def test_an_argument_that_is_written_to_is_an_output(x: torch.Tensor) -> None:
     def write(self: Any, x: torch.Tensor, cache: dict[str, torch.Tensor]) -> torch.Tensor:
         cache["keys"][:, 1] = x.sum(1)
         return cache["keys"] * cache["values"]
 
-    module = computed(write)
+    module = Computed(write)
     cache = {"keys": torch.zeros(2, 3), "values": torch.ones(2, 3)}
     program = composites.export(module, (x, cache))
     assert [(value.name, value.updates) for value in program.outputs] == [
@@ -255,7 +253,7 @@ def test_an_argument_that_is_written_to_is_an_output(computed: Any, x: torch.Ten
     np.testing.assert_array_equal(got["arg:1.keys"], cache["keys"].numpy())
 
 
-def test_what_the_short_way_to_stablehlo_cannot_take(computed: Any, x: torch.Tensor) -> None:
+def test_what_the_short_way_to_stablehlo_cannot_take(x: torch.Tensor) -> None:
     """An operation that torch_xla's own converter has to convert."""
 
     def solve(self: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -264,7 +262,7 @@ def test_what_the_short_way_to_stablehlo_cannot_take(computed: Any, x: torch.Ten
         solved = torch.triangular_solve(h.mT, factor)[0]
         return F.dropout(solved, 0.5), torch.topk(h, 2)[0]
 
-    module = computed(solve, factor=torch.randn(4, 4) + 4 * torch.eye(4)).eval()
+    module = Computed(solve, factor=torch.randn(4, 4) + 4 * torch.eye(4)).eval()
     program = composites.export(module, (x,))
     assert "stablehlo.triangular_solve" in program.mlir
     assert "tuple" not in program.mlir
@@ -281,15 +279,15 @@ def test_what_the_short_way_to_stablehlo_cannot_take(computed: Any, x: torch.Ten
 
 
 @pytest.mark.slow
-def test_an_export_leaves_what_runs_alone(computed: Any, x: torch.Tensor) -> None:
-    module = computed(lambda self, x: F.gelu(torch.mm(self.linear(x), x.mT)).sum()).bfloat16()
+def test_an_export_leaves_what_runs_alone(x: torch.Tensor) -> None:
+    module = Computed(lambda self, x: F.gelu(torch.mm(self.linear(x), x.mT)).sum()).bfloat16()
     x = x.bfloat16()
 
     def run() -> torch.Tensor:
         moved = copy.deepcopy(module).to("xla")
         loss = moved(x.to("xla"))
         loss.backward()
-        return moved.linear.weight.grad.cpu()
+        return gradient_of(moved.linear.weight).cpu()
 
     with composites.enabled("all"):
         before = run()

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from composites_testing.golden import Parts, check_cases
+from composites_testing.modules import Computed
 from safetensors.numpy import load_file
 
 import composites
@@ -25,10 +26,10 @@ from lowering.stablehlo import Limits, RunError, VersionError
 
 
 @pytest.fixture(scope="module")
-def small(computed: Any) -> tuple[torch.nn.Module, Program]:
+def small() -> tuple[torch.nn.Module, Program]:
     """gelu of a linear layer."""
     torch.manual_seed(0)
-    module = computed(lambda self, x: torch.nn.functional.gelu(self.linear(x)))
+    module = Computed(lambda self, x: torch.nn.functional.gelu(self.linear(x)))
     return module, composites.export(module, (torch.ones(2, 4),))
 
 
@@ -315,15 +316,15 @@ def test_an_output_updates_an_input_of_its_type(x: torch.Tensor, tmp_path: Path)
     assert Program.load(tmp_path).outputs == program.outputs
 
 
-def test_two_values_with_one_name(computed: Any, x: torch.Tensor) -> None:
+def test_two_values_with_one_name(x: torch.Tensor) -> None:
     twice = {"a.b": x, "a": {"b": x + 1}}
-    returns = computed(lambda self, x: {"a.b": x, "a": {"b": x + 1}})
+    returns = Computed(lambda self, x: {"a.b": x, "a": {"b": x + 1}})
     refused(
         lambda: composites.export(returns, (x,)),
         "two outputs have the name 'out:a.b'; rename a key of the result",
         composites.ExportError,
     )
-    takes = computed(lambda self, d: d["a.b"] * d["a"]["b"])
+    takes = Computed(lambda self, d: d["a.b"] * d["a"]["b"])
     refused(
         lambda: composites.export(takes, (twice,)),
         "two tensors of the call have the name 'arg:0.a.b'; rename a key",

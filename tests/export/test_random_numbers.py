@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from composites_testing.modules import Calling
+from composites_testing.selection import variants
 from torch import Tensor
 from torch.nn import functional
 
@@ -83,9 +84,7 @@ def drawn(function: Callable[[Tensor], Tensor]) -> list[float]:
     return numbers
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in CASES]
-)
+@variants("name", CASES, fast=FAST)
 def test_the_numbers_are_those_of_torch_xla(name: str) -> None:
     numbers = drawn(CASES[name])
     golden = json.loads(GOLDEN.read_text("utf-8")) if GOLDEN.exists() else {}

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from composites_testing.modules import Calling
+from composites_testing.selection import variants
 from torch import nn
 from torch.nn import functional
 from torch_xla.experimental.scan import scan
@@ -96,9 +97,7 @@ MAKERS: dict[str, tuple[Callable[..., nn.Module], list[str]]] = {
 
 
 @pytest.mark.parametrize("train", [False, True])
-@pytest.mark.parametrize(
-    "name", ["scan", *(pytest.param(n, marks=pytest.mark.slow) for n in ("scan_layers", "gru"))]
-)
+@variants("name", MAKERS, fast=["scan"])
 def test_a_loop_has_one_composite_each_way_in_its_body(name: str, train: bool) -> None:
     make, names = MAKERS[name]
     torch.manual_seed(0)
@@ -145,9 +144,7 @@ def test_a_function_that_reads_a_tensor_from_outside() -> None:
         )
 
 
-@pytest.mark.parametrize(
-    "operator", [torch.ops.higher_order.cond, pytest.param(torch.cond, marks=pytest.mark.slow)]
-)
+@variants("operator", [torch.ops.higher_order.cond, torch.cond])
 def test_operators_that_torch_xla_cannot_record(operator: Callable[..., torch.Tensor]) -> None:
     """As a module calls them, or a graph of torch.export does."""
     module = Calling(lambda x: operator(x.sum() > 0, torch.sin, torch.cos, (x,)))

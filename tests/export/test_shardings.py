@@ -141,11 +141,8 @@ def test_a_folder(form: Form, tmp_path: Path) -> None:
     program = exported_in(form)
     program.save(tmp_path / "saved")
     loaded = Program.load(tmp_path / "saved")
-    assert (loaded.mesh, loaded.inputs, loaded.outputs) == (
-        program.mesh,
-        program.inputs,
-        program.outputs,
-    )
+    assert loaded.mesh == program.mesh
+    assert (loaded.inputs, loaded.outputs) == (program.inputs, program.outputs)
     assert loaded.mlir == program.mlir
     artifact = Module.read(tmp_path / "saved" / "program.mlirbc")
     assert TEXT["gspmd"][0] in artifact.text

@@ -30,10 +30,7 @@ FLOAT32: dict[str, Function] = {
 AS_THEY_ARE: dict[str, tuple[Function, torch.dtype]] = {
     "add": (torch.add, torch.float32),
     "relu": (lambda a, b: a.bfloat16().relu(), torch.bfloat16),
-    "a dtype that is asked for": (
-        lambda a, b: a.softmax(-1, dtype=torch.float64),
-        torch.float64,
-    ),
+    "a dtype that is asked for": (lambda a, b: a.softmax(-1, dtype=torch.float64), torch.float64),
     "double": (lambda a, b: a.double() @ b.double(), torch.float64),
 }
 CASES = {

@@ -1,14 +1,12 @@
 """Arrays that decompositions hold: the numbers, and the composite."""
 
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
-import pytest
 import torch
 from composites_testing.modules import Calling
 
 import composites
-from lowering import activation
 
 
 @composites.composite("umbra.signs")
@@ -30,21 +28,20 @@ def test_arrays_in_decorated_functions() -> None:
         assert np.asarray(result).tobytes() == expected.tobytes()
 
 
-def test_an_array_in_a_jax_decomposition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "umbra_table.py").write_text(
-        "import numpy as np\nTABLE = np.linspace(0, 1, 100, dtype=np.float32)\n"
-        "def gelu(self, *, approximate='none'):\n    return self * TABLE\n"
-    )
-    registry = tmp_path / "umbra.yaml"
-    entry = "{op: aten::gelu, decomposition: 'jax:umbra_table:gelu'}"
-    registry.write_text(f"schema: 2\nnamespace: umbra\ncomposites:\n  gelu: {entry}\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(registry))
-    activation.catalog.cache_clear()
+FUNCTIONS = """
+import numpy as np
+
+TABLE = np.linspace(0, 1, 100, dtype=np.float32)
+
+def gelu(self, *, approximate="none"):
+    return self * TABLE
+"""
+
+
+def test_an_array_in_a_jax_decomposition(use: Callable[[str], str]) -> None:
+    use("  gelu: {op: aten::gelu, decomposition: 'jax:umbra_ops:gelu'}\n")
     gelu = Calling(torch.nn.functional.gelu)
     program = composites.export(gelu, (torch.ones(2, 100),), ops=["umbra.gelu"])
-    monkeypatch.undo()
-    activation.catalog.cache_clear()
     assert dict(program.composites) == {"umbra.gelu": 1}
     (result,) = program.run(np.ones((2, 100), np.float32)).values()
     np.testing.assert_array_equal(np.asarray(result)[1], np.linspace(0, 1, 100, dtype=np.float32))

@@ -1,6 +1,7 @@
 """Exports whose sizes vary: numbers at several sizes against PyTorch, and what is refused."""
 
 import copy
+import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from composites_testing.example_models import compare
+from composites_testing.example_models import Example, compare
 from composites_testing.modules import Computed
+from composites_testing.selection import variants
 from composites_testing.transformer import Block
 from torch import nn
 from torch.export import Dim
@@ -40,27 +42,16 @@ class Model:
     dims: Mapping[str, Mapping[int, str]]
     """Which of their dimensions vary."""
 
-    def export(self, **options: Any) -> Program:
+    def at(self, b: int, s: int) -> Example:
+        return Example("", self.module, (), self.call(b, s), torch.optim.SGD)
+
+    def export(self) -> Program:
         named = {"batch": Dim("batch", max=64), "seq": Dim("seq", min=4, max=16)}
         shapes = {
             name: {axis: named[dim] for axis, dim in axes.items()}
             for name, axes in self.dims.items()
         }
-        return composites.export(self.module, (), self.call(2, 8), dynamic_shapes=shapes, **options)
-
-    def values(self, program: Program, kwargs: Tensors) -> Tensors:
-        known: Tensors = {f"param:{n}": p.detach() for n, p in self.module.named_parameters()}
-        known |= {f"buffer:{name}": buffer for name, buffer in self.module.named_buffers()}
-        known |= {f"kwarg:{name}": tensor for name, tensor in kwargs.items()}
-        return {value.name: known[value.name] for value in program.inputs}
-
-    def outputs(self, kwargs: Tensors) -> Tensors:
-        with torch.no_grad():
-            result = self.module(**kwargs)
-        if isinstance(result, torch.Tensor):
-            return {"out:0": result}
-        results = result if isinstance(result, Mapping) else dict(enumerate(result))
-        return {f"out:{key}": tensor for key, tensor in results.items()}
+        return self.at(2, 8).export(dynamic_shapes=shapes)
 
 
 class Mlp(nn.Sequential):
@@ -108,16 +99,10 @@ def exported(name: str) -> Program:
     return model_named(name).export()
 
 
-MARKS: dict[str, Any] = {
-    "conv_net": pytest.mark.slow,
-    "bert": pytest.mark.slow,
-}
-
-
-@pytest.mark.parametrize("name", [pytest.param(n, marks=MARKS.get(n, ())) for n in MODELS])
+@variants("name", MODELS)
 def test_a_model_at_three_sizes(name: str, tmp_path: Path) -> None:
     model, program = model_named(name), exported(name)
-    fixed = composites.export(model.module, (), model.call(2, 8))
+    fixed = model.at(2, 8).export()
     assert program.composites == fixed.composites
     assert len(program.composites) > 1
     program.save(tmp_path / "program")
@@ -125,8 +110,8 @@ def test_a_model_at_three_sizes(name: str, tmp_path: Path) -> None:
     assert loaded.dimensions == program.dimensions
     assert program.dimensions[0] == Dimension("batch", 1, 64)
     for b, s in ((3, 10), (1, 7), (8, 16)):
-        kwargs = model.call(b, s)
-        compare(loaded.run(model.values(program, kwargs)), model.outputs(kwargs))
+        call = model.at(b, s)
+        compare(loaded.run(call.values(program)), call.outputs())
 
 
 @pytest.mark.slow
@@ -144,9 +129,8 @@ def test_the_program_at_a_size(tmp_path: Path) -> None:
     assert not fixed.dimensions
     assert fixed.outputs[1].shape == (3, 5, 128)
     assert fixed.composites == program.composites
-    kwargs = model.call(3, 5)
-    values = model.values(program, kwargs)
-    expected = model.outputs(kwargs)
+    call = model.at(3, 5)
+    values, expected = call.values(program), call.outputs()
     compare(fixed.run(values), expected)
     # The artifact refines to the same numbers.
     program.save(tmp_path / "program")
@@ -267,15 +251,12 @@ def values(module: nn.Module, program: Program, *args: torch.Tensor) -> Tensors:
 
 
 def test_nested_arguments_and_derived_dimensions() -> None:
-    def function(module: Any, pair: Any, *, other: torch.Tensor) -> torch.Tensor:
-        return torch.cat([pair["x"], pair["more"][0]]) + other
-
     x, y = torch.randn(3, 4), torch.randn(6, 4)
     call: tuple[Any, ...] = ({"x": x, "more": [x.clone()]},)
 
     class Pair(nn.Module):
         def forward(self, pair: Any, *, other: torch.Tensor) -> torch.Tensor:
-            return function(self, pair, other=other)
+            return torch.cat([pair["x"], pair["more"][0]]) + other
 
     program = composites.export(
         Pair(),
@@ -299,7 +280,7 @@ def test_nested_arguments_and_derived_dimensions() -> None:
 
 def test_an_exported_program_has_its_own_dimensions() -> None:
     model = model_named("mlp")
-    x = model.call(4, 0)["x"]
+    x = model.at(4, 0).kwargs["x"]
     graph = torch.export.export(
         model.module, (x,), dynamic_shapes=({0: Dim("rows", min=2, max=32)},)
     )
@@ -308,10 +289,10 @@ def test_an_exported_program_has_its_own_dimensions() -> None:
     assert (dimension.min, dimension.max) == (2, 32)
     assert program.composites == exported("mlp").composites
     for count in (2, 6, 32):
-        kwargs = model.call(count, 0)
-        given = model.values(exported("mlp"), kwargs)
+        call = model.at(count, 0)
+        given = call.values(exported("mlp"))
         given["arg:0"] = given.pop("kwarg:x")
-        compare(program.run(given), model.outputs(kwargs))
+        compare(program.run(given), call.outputs())
     with pytest.raises(ExportError, match="has its dynamic shapes already"):
         composites.export(graph, (x,), dynamic_shapes=({0: BATCH},))
 
@@ -332,60 +313,44 @@ def test_a_size_of_one_that_is_another_program() -> None:
 
 X = torch.ones(2, 4)
 ROWS: dict[str, Any] = {"dynamic_shapes": ({0: BATCH},)}
-BOTH: dict[str, Any] = {"dynamic_shapes": ({0: BATCH}, {0: SEQ})}
-REFUSED: list[tuple[Callable[..., Any], int, dict[str, Any], str]] = [
+REFUSED: list[tuple[Callable[..., Any], str]] = [
     (
         lambda m, x: m.linear(x).tanh() if x.shape[0] > 4 else m.linear(x).sin(),
-        1,
-        ROWS,
         "the program holds only where batch > 4, and not at batch=2; use one Dim for dimensions"
         " that are equal, give bounds of the sizes that it takes, as in Dim('seq', min=8, max=512),"
         " or keep the dimension fixed",
     ),
-    (
-        lambda m, x: x * (2 if x.shape[0] == 7 else 3),
-        1,
-        ROWS,
-        "where batch != 7, and not at batch=7; ",
-    ),
-    (lambda m, x, y: x + y, 2, BOTH, "the module fails with varying sizes: RuntimeError: "),
-    (lambda m, x, y: x + y, 2, BOTH, " [batch, 4]; use one Dim for dimensions that are equal"),
-    (
-        lambda m, x: m.linear(x),
-        1,
-        {"dynamic_shapes": ({1: BATCH},)},
-        "the module fails with varying sizes: ",
-    ),
-    (lambda m, x: x[: x.shape[0] // 2] + x[x.shape[0] // 2 :], 1, ROWS, "with varying sizes: "),
+    (lambda m, x: x * (2 if x.shape[0] == 7 else 3), "where batch != 7, and not at batch=7; "),
+    (lambda m, x, y: x + y, "the module fails with varying sizes: RuntimeError: "),
+    (lambda m, x, y: x + y, " [batch, 4]; use one Dim for dimensions that are equal"),
+    (lambda m, x: x[: x.shape[0] // 2] + x[x.shape[0] // 2 :], "with varying sizes: "),
     (
         lambda m, x, y: m.linear(x),
-        2,
-        BOTH,
         "dynamic_shapes: the program reads no argument with the dimension seq, so it cannot know"
         " its size; keep it fixed",
     ),
     (
         lambda m, x: nn.functional.dropout(m.linear(x), 0.5),
-        1,
-        ROWS,
         "dynamic_shapes: a size of rng_bit_generator would vary, and the passes that choose sizes"
         " do not know this operation; keep the dimension fixed",
     ),
     (
         lambda m, x, y: x.new_zeros(y.shape[0]),
-        2,
-        BOTH,
         "dynamic_shapes: the program reads no argument with the dimension",
     ),
 ]
+"""Functions of a module and of tensors with a dimension each that varies."""
 
 
 def test_programs_that_differ() -> None:
-    for function, count, options, message in REFUSED:
-        arguments = tuple(X.clone() for _ in range(count))
+    for function, message in REFUSED:
+        count = len(inspect.signature(function).parameters) - 1
+        shapes = ({0: BATCH}, {0: SEQ})[:count]
         with pytest.raises(ExportError) as raised:
-            composites.export(Computed(function), arguments, **options)
+            composites.export(Computed(function), (X, X.clone())[:count], dynamic_shapes=shapes)
         assert message in str(raised.value)
+    with pytest.raises(ExportError, match="the module fails with varying sizes: "):
+        composites.export(nn.Linear(4, 4), (X,), dynamic_shapes=({1: BATCH},))
 
 
 def test_a_branch_that_bounds_decide() -> None:
@@ -471,7 +436,7 @@ def test_sizes_that_a_program_does_not_have() -> None:
         with pytest.raises(ProgramError) as raised:
             program.at(**given)
         assert problem in str(raised.value)
-    known = model.values(program, model.call(3, 0))
+    known = model.at(3, 0).values(program)
     for x, problem in (
         (torch.ones(3, 9), "kwarg:x has shape (batch, 8), but its value has shape (3, 9)"),
         (torch.ones(8), "kwarg:x has shape (batch, 8), but its value has shape (8,)"),

@@ -12,7 +12,6 @@ from composites_testing.modules import CallingWithWeight
 
 import composites
 from composites import ExportError, torch_internals
-from lowering import activation
 from lowering.frontends.aten_in_jax.table import RULES
 from lowering.frontends.fx import capture
 
@@ -110,25 +109,21 @@ def test_an_operator_of_a_backward_that_is_missing(monkeypatch: pytest.MonkeyPat
             composites.export(CallingWithWeight(torch.sigmoid), (), train=True, ops=[])
 
 
+FUNCTIONS = """\
+def gelu(self, *, approximate="none"):
+    return self.reshape(7)
+"""
+
+
 def test_an_error_in_a_decomposition_names_its_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    use: Callable[[str], str], tmp_path: Path
 ) -> None:
-    (tmp_path / "umbra_on_fx.py").write_text(
-        "def gelu(self, *, approximate='none'):\n    return self.reshape(7)\n"
-    )
-    entry = "{op: aten::gelu, decomposition: umbra_on_fx:gelu}"
-    registry = tmp_path / "umbra.yaml"
-    registry.write_text(f"schema: 2\nnamespace: umbra\ncomposites:\n  gelu: {entry}\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(registry))
-    activation.catalog.cache_clear()
+    registry = use("  gelu: {op: aten::gelu, decomposition: umbra_ops:gelu}\n")
     with pytest.raises(composites.LoweringError) as raised:
         composites.export(Calling(F.gelu), (torch.ones(2, 3),), ops=["umbra.gelu"])
-    monkeypatch.undo()
-    activation.catalog.cache_clear()
     assert str(raised.value).startswith(
-        f"{registry}:4: umbra.gelu: decomposition umbra_on_fx:gelu failed for tensor<2x3xf32>:"
-        f" {tmp_path}/umbra_on_fx.py:2: RuntimeError: "
+        f"{registry}:4: umbra.gelu: decomposition umbra_ops:gelu failed for tensor<2x3xf32>:"
+        f" {tmp_path}/umbra_ops.py:2: RuntimeError: "
     )
 
 

@@ -1,9 +1,8 @@
 """The generated hooks, unchanged, at the keys of this frontend."""
 
-from typing import Any
-
 import numpy as np
 import torch
+from composites_testing.modules import Computed
 from composites_testing.processes import run_python
 
 import composites
@@ -26,24 +25,18 @@ def test_a_backward_takes_what_the_forward_named() -> None:
         gate = composites.intermediate(x @ weight, "gate")
         return torch.nn.functional.silu(gate).square().sum()
 
-    class Gated(torch.nn.Module):
-        def __init__(self, function: Any) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.ones(3, 5))
-            self.function = function
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.function(x, self.weight)
-
     function = composites.composite("acme.gated_on_fx", intermediates=["gate"])(gated)
-    x = torch.linspace(-1, 1, 12).reshape(4, 3)
-    program = composites.export(Gated(function), (x,), train=True, frontend="fx")
+    composed, plain = (
+        Computed(lambda module, x, call=call: call(x, module.linear.weight))
+        for call in (function, gated)
+    )
+    x = torch.linspace(-1, 1, 12).reshape(3, 4)
+    program = composites.export(composed, (x,), train=True, frontend="fx")
     assert program.mlir.count("stablehlo.dot_general") == 2  # one each way
-    plain = Gated(gated)
     plain(x).backward()
-    results = program.run(plain.weight.detach().numpy(), x.numpy())
-    assert plain.weight.grad is not None
-    np.testing.assert_allclose(results["grad:weight"], plain.weight.grad.numpy(), rtol=1e-6)
+    results = program.run(program.module_weights(plain) | {"arg:0": x})
+    assert plain.linear.weight.grad is not None
+    np.testing.assert_allclose(results["grad:linear.weight"], plain.linear.weight.grad, rtol=1e-6)
 
 
 def test_the_variable_means_the_program_and_not_its_rules() -> None:

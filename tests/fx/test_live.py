@@ -45,13 +45,8 @@ def test_a_model_trains_as_in_eager_with_composites_and_their_bits() -> None:
             after = composites.stats().entries
         torch.testing.assert_close(trained, expected, rtol=2e-6, atol=1e-7)
         weights.append(list(model.parameters()))
-    for name in (
-        "layer_norm",
-        "rms_norm",
-        "scaled_dot_product_attention",
-        "cross_entropy_loss",
-        "gelu",
-    ):
+    attention = "scaled_dot_product_attention"
+    for name in ("layer_norm", "rms_norm", attention, "cross_entropy_loss", "gelu"):
         known = f"ptxla.{name}"
         assert after[known].calls > (before[known].calls if known in before else 0), name
     for plain, composed in zip(*weights, strict=True):
@@ -233,12 +228,8 @@ def test_a_function_with_a_gradient_of_its_own() -> None:
     x = torch.linspace(-1, 1, 6).reshape(3, 2).requires_grad_()
     result, expected = compiled(Clamped.apply)(x), Clamped.apply(x)
     torch.testing.assert_close(result, expected)
-    for mine, theirs in zip(
-        torch.autograd.grad(result.exp().sum(), x),
-        torch.autograd.grad(expected.exp().sum(), x),
-        strict=True,
-    ):
-        torch.testing.assert_close(mine, theirs)
+    mine, theirs = (torch.autograd.grad(y.exp().sum(), x) for y in (result, expected))
+    torch.testing.assert_close(mine, theirs)
 
 
 def test_inputs_that_share_memory() -> None:
@@ -384,49 +375,40 @@ def test_without_gradients(context: Callable[[], Any]) -> None:
         torch.testing.assert_close(run(TOKENS), model(TOKENS))
 
 
-def test_autocast() -> None:
-    torch.manual_seed(0)
-    model = Block()
-    for inside in (False, True):
-
-        def call(tokens: Tensor, inside: bool = inside) -> Tensor:
-            with torch.autocast("cpu", torch.bfloat16) if inside else nullcontext():
-                x = model.norm(model.embed(tokens))
-                return model.down(F.gelu(model.up(x)))
-
-        with nullcontext() if inside else torch.autocast("cpu", torch.bfloat16):
-            result, expected = compiled(call)(TOKENS), call(TOKENS)
-        assert result.dtype == expected.dtype == torch.bfloat16
-        torch.testing.assert_close(result, expected, rtol=2e-2, atol=2e-2)
-        assert not torch.is_autocast_enabled("cpu")
-
-
-def cast_on_the_cpu(x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+def narrow_and_wide(x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
     """Calls that autocast treats in other ways on the CPU than on CUDA, and the same."""
-    with torch.autocast("cpu", torch.bfloat16):
-        narrow = F.linear(x, weight)
-        return (
-            narrow,
-            torch.einsum("ij,kj->ik", x, weight),
-            narrow.softmax(-1),
-            narrow.exp(),
-            narrow.sum(),
-            narrow.prod(),
-            F.layer_norm(narrow, (4,)),
-            F.mse_loss(narrow, x),
-            F.binary_cross_entropy(narrow.sigmoid(), narrow.detach().sigmoid()),
-            torch.cat([narrow, x]),
-            torch.stack([narrow, narrow]),
-            torch.addcmul(x, narrow, narrow),
-        )
+    narrow = F.linear(x, weight)
+    return (
+        narrow,
+        torch.einsum("ij,kj->ik", x, weight),
+        narrow.softmax(-1),
+        narrow.exp(),
+        narrow.sum(),
+        narrow.prod(),
+        F.layer_norm(narrow, (4,)),
+        F.mse_loss(narrow, x),
+        F.binary_cross_entropy(narrow.sigmoid(), narrow.detach().sigmoid()),
+        torch.cat([narrow, x]),
+        torch.stack([narrow, narrow]),
+        torch.addcmul(x, narrow, narrow),
+    )
 
 
-def test_autocast_of_the_cpu_gives_the_dtypes_of_eager_pytorch() -> None:
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_autocast_of_the_cpu_gives_the_dtypes_of_eager_pytorch(is_inside: bool) -> None:
     torch.manual_seed(0)
     x, weight = torch.randn(4, 4), torch.randn(4, 4)
-    results, expected = compiled(cast_on_the_cpu)(x, weight), cast_on_the_cpu(x, weight)
+
+    def call(x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+        with torch.autocast("cpu", torch.bfloat16) if is_inside else nullcontext():
+            return narrow_and_wide(x, weight)
+
+    with nullcontext() if is_inside else torch.autocast("cpu", torch.bfloat16):
+        results, expected = compiled(call)(x, weight), call(x, weight)
+    assert expected[0].dtype == torch.bfloat16
     assert [t.dtype for t in results] == [t.dtype for t in expected]
     torch.testing.assert_close(results, expected, rtol=2e-2, atol=2e-2)
+    assert not torch.is_autocast_enabled("cpu")
 
 
 @pytest.mark.parametrize("use_reentrant", [False, True])

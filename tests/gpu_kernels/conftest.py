@@ -9,22 +9,16 @@ from pathlib import Path
 
 import pytest
 
-import composites
-from lowering import activation
-
 SOURCES = Path(__file__).parents[2] / "examples" / "gpu_kernels" / "src"
 
 
 @pytest.fixture(autouse=True)
-def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def registry(monkeypatch: pytest.MonkeyPatch, nothing_on: None) -> Path:
     """The package's registry file, which is in use, whatever was on before in this process."""
     path = SOURCES / "gpu_kernels" / "registry.yaml"
     monkeypatch.syspath_prepend(SOURCES)
     monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
-    activation.catalog.cache_clear()
-    yield path
-    composites.disable()
-    activation.catalog.cache_clear()
+    return path
 
 
 @pytest.fixture

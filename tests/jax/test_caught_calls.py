@@ -364,26 +364,16 @@ def test_arrays_of_numpy_and_odd_labels_are_left_alone(caplog: pytest.LogCapture
     narrow = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
     wide = narrow.astype(np.float64)
     cross_entropy = optax.softmax_cross_entropy_with_integer_labels
+    huber = partial(optax.huber_loss, logits, logits + 1)
+    sigmoid = partial(optax.sigmoid_binary_cross_entropy, narrow, narrow)
     calls: dict[str, tuple[str, Function, str]] = {
         "squares": ("mse_loss", lambda: optax.squared_error(narrow, narrow + 1), "of numpy"),
         "squares in f64": ("mse_loss", lambda: optax.squared_error(wide, wide + 1), "of numpy"),
         "Huber loss": ("huber_loss", lambda: optax.huber_loss(narrow, narrow + 1), "of numpy"),
         "Huber loss in f64": ("huber_loss", lambda: optax.huber_loss(wide, wide + 1), "of numpy"),
-        "no corner": (
-            "huber_loss",
-            lambda: optax.huber_loss(logits, logits + 1, delta=np.nan),
-            "is not a number",
-        ),
-        "a corner at 0": (
-            "huber_loss",
-            lambda: optax.huber_loss(logits, logits + 1, delta=0),
-            "not above 0",
-        ),
-        "sigmoid": (
-            "binary_cross_entropy_with_logits",
-            lambda: optax.sigmoid_binary_cross_entropy(narrow, narrow),
-            "of numpy",
-        ),
+        "no corner": ("huber_loss", partial(huber, delta=np.nan), "is not a number"),
+        "a corner at 0": ("huber_loss", partial(huber, delta=0), "not above 0"),
+        "sigmoid": ("binary_cross_entropy_with_logits", sigmoid, "of numpy"),
         **{
             name: ("cross_entropy_loss", partial(cross_entropy, *given), reason)
             for name, given, reason in (

@@ -26,6 +26,7 @@ from composites_testing.caught import (
     with_and_without,
 )
 from composites_testing.jax_calls import composite_names
+from composites_testing.selection import variants
 
 import composites.jax
 
@@ -108,9 +109,7 @@ def test_a_subclass_adds_to_a_norm() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "norm", [LAYER, pytest.param(TRAINING, marks=pytest.mark.slow)], ids=lambda norm: norm.entry
-)
+@variants("norm", [LAYER, TRAINING], ids=lambda norm: norm.entry)
 def test_interceptors_run_once(norm: Norm) -> None:
     import flax.linen as nn
 

@@ -28,6 +28,7 @@ from composites_testing.caught import (
     with_and_without,
 )
 from composites_testing.jax_calls import composite_names
+from composites_testing.selection import variants
 
 import composites.jax
 
@@ -81,9 +82,7 @@ def _norm(cases: dict[str, Any], **others: Any) -> Norm:
 
 
 NORMS = {entry: _norm(**written) for entry, written in DATA["norms"].items()}
-INTERFACES = pytest.mark.parametrize(
-    "interface", ["linen", pytest.param("nnx", marks=pytest.mark.slow)]
-)
+INTERFACES = variants("interface", ["linen", "nnx"])
 
 
 def _made(
@@ -119,10 +118,7 @@ def _with_gradients(run: Function, argnums: int | tuple[int, ...] = (0, 1)) -> F
 
 
 @INTERFACES
-@pytest.mark.parametrize(
-    "entry",
-    ["embedding", *(pytest.param(e, marks=pytest.mark.slow) for e in NORMS if e != "embedding")],
-)
+@variants("entry", NORMS, fast=["embedding"])
 def test_bits(entry: str, interface: str) -> None:
     norm = NORMS[entry]
     programs: dict[str, Call] = {}

@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from composites_testing.jax_calls import composite_names
 from composites_testing.jax_subjects import SUBJECTS, Subject
+from composites_testing.selection import variants
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import composites.jax
@@ -78,9 +78,7 @@ CHANGES: dict[str, tuple[Function, Any, tuple[int, int] | None]] = {
 SLOW = ("grad of grad", "jacfwd", "jacrev", "hessian", "vmap over other dimensions", "grad of vmap")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in CHANGES]
-)
+@variants("name", CHANGES, fast=CHANGES.keys() - SLOW)
 def test_transformations(name: str) -> None:
     change, x, counts = CHANGES[name]
 

@@ -141,10 +141,8 @@ def test_kernels_in_a_file_of_their_own(
     written = f"{HEAD}  e: {{op: aten::gelu}}\nkernels: acme_rows:kernels.yaml\n"
     if not message:
         (e,) = parse_registry(written, "acme.yaml").composites
-        assert (e.alternatives[0].location.file, e.alternatives[0].location.line) == (
-            str(folder / "kernels.yaml"),
-            4,
-        )
+        location = e.alternatives[0].location
+        assert (location.file, location.line) == (str(folder / "kernels.yaml"), 4)
         return
     with pytest.raises(RegistryError, match=message) as raised:
         parse_registry(written, "acme.yaml")
@@ -266,11 +264,8 @@ def test_goals_for_a_target_leave_out_what_does_not_suit_it() -> None:
         "fast@portable": "b", "small@portable": "b", "a": "a", "c": "c", "small": "b",
     }.items():  # fmt: skip
         assert [alternative.name for alternative in found.chosen(word)] == list(taken)
-    assert [for_target(word, "iree") for word in ("fast", "stock", "a")] == [
-        "fast@iree",
-        "stock",
-        "a",
-    ]
+    words = [for_target(word, "iree") for word in ("fast", "stock", "a")]
+    assert words == ["fast@iree", "stock", "a"]
 
 
 def test_consumers_are_targets_of_exports() -> None:

@@ -6,12 +6,7 @@ from pathlib import Path
 import torch
 
 from composites import attribute_types
-from composites.attribute_types import (
-    TABLE,
-    ArgumentKind,
-    attribute_type,
-    types_of_argument,
-)
+from composites.attribute_types import TABLE, ArgumentKind, attribute_type, types_of_argument
 from composites.registry.operators import find_operator
 from composites.registry.validation import parse_registry
 from lowering.dispatch.call import CallForm, CallSpec

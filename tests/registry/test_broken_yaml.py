@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
+from composites_testing.selection import variants
 
 from composites.errors import RegistryError
 from composites.registry.validation import load_registry, parse_registry
@@ -81,13 +82,7 @@ MANY = {
 }
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        case if case == "unknown operands" else pytest.param(case, marks=pytest.mark.slow)
-        for case in MANY
-    ],
-)
+@variants("case", MANY, fast=["unknown operands"])
 def test_many_problems_take_little_time(case: str) -> None:
     # CPU time, which other processes do not add to. A search for each name took minutes.
     begin = time.process_time()

@@ -73,10 +73,8 @@ def test_the_command(tmp_path: Path) -> None:
     short.write_text(AFTER)
     wrong.write_text(file("  e: relu\n"))
     checked = run("--check", long, short)
-    assert (checked.exit_code, checked.stderr) == (
-        1,
-        f"error: not in short form: {long}; run: composites format {long}\n",
-    )
+    message = f"error: not in short form: {long}; run: composites format {long}\n"
+    assert (checked.exit_code, checked.stderr) == (1, message)
     refused = run(long, wrong)
     assert (refused.exit_code, refused.stderr.startswith(f"{wrong}:4: e: 'relu'")) == (1, True)
     assert long.read_text() == BEFORE

@@ -16,3 +16,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = ["-std=c++17", "-O0", "-shared", "-fPIC", "-isystem", jax.ffi.include_dir()]
     subprocess.run(["g++", *options, str(DATA / "double_kernels.cc"), "-o", str(path)], check=True)
     return path
+
+
+@pytest.fixture
+def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The functions of stand_ins.py can be imported, as those beside a user's files are."""
+    monkeypatch.syspath_prepend(str(DATA.parent))

@@ -8,12 +8,7 @@ from composites_testing.stablehlo_commands import invoke
 
 DATA = Path(__file__).parent / "data"
 BLOCK = DATA / "block.mlir"
-RIGHT = "acme.twice=stand_ins:twice"
-
-
-@pytest.fixture(autouse=True)
-def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(DATA.parent))
+pytestmark = pytest.mark.usefixtures("stand_ins")
 
 
 def compare(*arguments: str | Path) -> tuple[int, str, str]:

@@ -6,12 +6,7 @@ import pytest
 from composites_testing.golden import read_cases
 from composites_testing.passes import DATA
 
-from lowering.stablehlo import (
-    Module,
-    UnsupportedOperationError,
-    compute_in_f64,
-    run,
-)
+from lowering.stablehlo import Module, UnsupportedOperationError, compute_in_f64, run
 
 PROGRAMS = read_cases(DATA / "in_f64.txt")
 

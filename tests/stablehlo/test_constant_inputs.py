@@ -4,12 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from lowering.stablehlo import (
-    Module,
-    UnsupportedOperationError,
-    compile_module,
-    constant_inputs,
-)
+from lowering.stablehlo import Module, UnsupportedOperationError, compile_module, constant_inputs
 
 MODULE = """
 func.func @main(%x: tensor<3xf32>, %y: tensor<3x!T!>, %z: tensor<3xf32>)

@@ -1,4 +1,4 @@
-"""decompose: by name, by glob, all but some, and what happens to a name that is not there."""
+"""decompose: by name, by glob, and all but some; passes/decompose.mlir has more."""
 
 import re
 
@@ -8,8 +8,6 @@ from composites_testing.passes import composite_module, load, same_numbers
 from lowering.stablehlo import (
     Module,
     StableHLOError,
-    UnknownCompositeError,
-    UnsupportedOperationError,
     clean,
     composite_count,
     decompose,
@@ -45,20 +43,6 @@ def test_only_and_keep() -> None:
         same_numbers(before, after)
 
 
-def test_calls_that_were_there_before_stay() -> None:
-    text = (
-        load("block").text.rstrip().removesuffix("}")
-        + """
-        func.func @other(%x: tensor<2xf32>) -> tensor<2xf32> {
-          %0 = call @mine(%x) : (tensor<2xf32>) -> tensor<2xf32>
-          return %0 : tensor<2xf32>
-        }
-        func.func private @mine(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }}
-    """
-    )
-    assert "call @mine" in decompose(Module.parse(text)).text
-
-
 def test_the_training_step_decomposes() -> None:
     before = clean(load("transformer_step_torch_xla_2_9"))
     after = decompose(before, only="*_backward")
@@ -66,46 +50,8 @@ def test_the_training_step_decomposes() -> None:
     same_numbers(before, after, tolerance=1e-6)
 
 
-def test_a_name_that_matches_nothing_lists_what_there_is() -> None:
-    for options in ({"only": "acme.twise"}, {"keep": "acme.twise"}):
-        with pytest.raises(UnknownCompositeError) as caught:
-            decompose(load("block"), **options)
-        assert str(caught.value) == (
-            "no composite matches 'acme.twise'; the module has: acme.tanh, acme.twice,"
-            " ptxla.outer; did you mean 'acme.twice'?"
-        )
-    module = load("plain_calls")
-    assert decompose(module) is module
-    with pytest.raises(UnknownCompositeError) as caught:
-        decompose(module, only="acme.*")
-    assert str(caught.value) == "no composite matches 'acme.*'; the module has none"
-
-
-BODY = "(%arg0: tensor<f32>) -> tensor<f32> {\n    return %arg0 : tensor<f32>\n  }"
-
-
 def one_composite(text: str = '"v"') -> Module:
     return composite_module("x.y", "tensor<f32>", attributes=f"{{k = {text}}}")
-
-
-def test_a_module_without_a_public_function() -> None:
-    module = Module.parse(one_composite().text.replace("@main", "private @main"))
-    for change in (decompose, clean):
-        with pytest.raises(UnsupportedOperationError, match="all functions of the module are priv"):
-            change(module)
-
-
-def test_a_decomposition_that_is_a_declaration() -> None:
-    text = one_composite().text
-    assert BODY in text
-    module = Module.parse(text.replace(BODY, "(tensor<f32>) -> tensor<f32>"))
-    with pytest.raises(UnsupportedOperationError) as caught:
-        decompose(module)
-    assert str(caught.value) == (
-        "@impl, the decomposition of x.y, is a declaration; give it a body, or keep the composite"
-        " (--keep x.y)"
-    )
-    assert left(decompose(module, keep="x.y")) == {"x.y"}
 
 
 def test_strings_that_are_not_utf8() -> None:

@@ -36,10 +36,8 @@ def test_a_failure_names_the_path_that_was_given(tmp_path: Path) -> None:
     path = tmp_path / "nowhere" / "out"
     with pytest.raises(FileNotFoundError) as raised:
         write_atomic(path, "text")
-    assert (raised.value.filename, raised.value.strerror) == (
-        str(path),
-        "No such file or directory",
-    )
+    said = raised.value.filename, raised.value.strerror
+    assert said == (str(path), "No such file or directory")
 
 
 def test_a_link_keeps_pointing_at_its_file(tmp_path: Path) -> None:

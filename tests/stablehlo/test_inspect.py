@@ -5,13 +5,7 @@ import json
 from composites_testing.passes import composite_module, load
 from composites_testing.stablehlo_commands import printed
 
-from lowering.stablehlo import (
-    Module,
-    clean,
-    composite_count,
-    composite_table,
-    inspect,
-)
+from lowering.stablehlo import Module, clean, composite_count, composite_table, inspect
 
 
 def test_counts_sizes_and_shares() -> None:

@@ -11,6 +11,7 @@ from lowering.stablehlo import Module, bindings
 
 DATA = Path(__file__).parent / "data"
 BLOCK = str(DATA / "block.mlir")
+pytestmark = pytest.mark.usefixtures("stand_ins")
 
 
 def test_lower_cleans_by_default(tmp_path: Path) -> None:
@@ -21,8 +22,7 @@ def test_lower_cleans_by_default(tmp_path: Path) -> None:
     assert out.read_text() == Module.read(DATA / "wrapped_gelu.mlir").text
 
 
-def test_lower_with_every_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+def test_lower_with_every_option(tmp_path: Path) -> None:
     out = tmp_path / "out.mlirbc"
     code, _, err = invoke(
         "lower", BLOCK, "-o", out, "--bind", "acme.twice=stand_ins:twice",
@@ -38,10 +38,7 @@ def test_lower_with_every_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "ptxla.outer" not in text
 
 
-def test_attributes_are_ignored_where_that_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+def test_attributes_are_ignored_where_that_is_said(tmp_path: Path) -> None:
     out = tmp_path / "out.mlir"
     bound = ("lower", BLOCK, "-o", out, "--bind", "acme.twice=stand_ins:doubled")
     assert "doubled has no parameter for axis, scale" in invoke(*bound)[2]
@@ -51,11 +48,8 @@ def test_attributes_are_ignored_where_that_is_said(
     assert "backend_config = {scale = 2.000000e+00 : f32}" in out.read_text()
 
 
-def test_node_data_has_a_number_for_each_composite(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_node_data_has_a_number_for_each_composite(tmp_path: Path) -> None:
     """Of `inspect` the share of the operations; of `compare` the error, where there is a kernel."""
-    monkeypatch.syspath_prepend(str(DATA.parent))
     file = tmp_path / "nodes.json"
     wrong = ("--bind", "acme.twice=stand_ins:wrong")
     for command, code, expected in (
@@ -73,7 +67,6 @@ def test_node_data_has_a_number_for_each_composite(
 def test_mistakes_are_one_line_and_write_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(str(DATA.parent))
     monkeypatch.chdir(tmp_path)
 
     def message(parts: Parts) -> str:

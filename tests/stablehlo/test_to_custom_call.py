@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 from composites_testing.passes import composite_module, load
 
-from lowering.stablehlo import (
-    AttributeConversionError,
-    Module,
-    StableHLOError,
-    run,
-    to_custom_call,
-)
+from lowering.stablehlo import AttributeConversionError, Module, StableHLOError, run, to_custom_call
 
 
 def scaled(attributes: str) -> Module:

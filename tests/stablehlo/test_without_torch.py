@@ -31,14 +31,11 @@ def test_importing_loads_neither_jax_nor_jaxlib() -> None:
 
 
 @pytest.mark.process
-def test_missing_jaxlib_says_what_to_install() -> None:
-    result = run_python("import sys\nsys.modules['jaxlib'] = None\n" + MODULE)
-    assert "MissingJaxError: lowering.stablehlo needs jaxlib to read StableHLO" in result.stderr
-    assert result.stderr.rstrip().endswith("install it with: pip install jaxlib")
-
-
-@pytest.mark.process
-def test_missing_jax_says_what_to_install() -> None:
-    result = run_python("import sys\nsys.modules['jax'] = None\n" + MODULE + "run(module)\n")
-    assert "MissingJaxError: running or binding needs jax" in result.stderr
-    assert result.stderr.rstrip().endswith("install it with: pip install jax")
+def test_a_missing_package_says_what_to_install() -> None:
+    for package, call, problem in (
+        ("jaxlib", "", "lowering.stablehlo needs jaxlib to read StableHLO"),
+        ("jax", "run(module)\n", "running or binding needs jax"),
+    ):
+        result = run_python(f"import sys\nsys.modules['{package}'] = None\n{MODULE}{call}")
+        assert f"MissingJaxError: {problem}" in result.stderr
+        assert result.stderr.rstrip().endswith(f"install it with: pip install {package}")

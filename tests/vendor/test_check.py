@@ -17,16 +17,11 @@ from composites.errors import LoweringError
 from composites.registry.builtin import builtin_registry_path
 from lowering.cli.app import app
 
-PACKAGE = Path(__file__).parent / "acme_package"
-ACME = PACKAGE / "acme" / "acme.yaml"
+pytestmark = pytest.mark.usefixtures("acme")
+
+ACME = Path(__file__).parent / "acme_package" / "acme" / "acme.yaml"
 GOLDEN = Path(__file__).parent / "golden" / "check.txt"
 HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
-
-
-@pytest.fixture(autouse=True)
-def installed(monkeypatch: pytest.MonkeyPatch, nothing_on: None) -> None:
-    """The package as if it were installed: its metadata stands on the import path."""
-    monkeypatch.syspath_prepend(str(PACKAGE))
 
 
 def check(*files: str | Path, **environment: str) -> Result:

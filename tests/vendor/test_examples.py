@@ -1,12 +1,12 @@
 """All files of examples/registries: `composites check`, `lock` and `verify` take them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from composites_testing.modules import Calling
+from composites_testing.selection import variants
 from jax import lax
 from typer.testing import CliRunner
 
@@ -58,12 +58,7 @@ def verified(file: str, dtype: str, *names: str) -> None:
             assert (row.verdict, row.claimed > 0) == (Verdict.VERIFIED, True), row
 
 
-def quick(files: Sequence[str], file: str) -> list[Any]:
-    """All files as parameters, this one in the default run."""
-    return [each if each == file else pytest.param(each, marks=pytest.mark.slow) for each in files]
-
-
-@pytest.mark.parametrize("file", quick(VERIFIED, "litert_odml"))
+@variants("file", VERIFIED, fast=["litert_odml"])
 def test_verify(file: str, registries: Callable[..., None]) -> None:
     registries(file)
     verified(file, "f32")
@@ -88,7 +83,7 @@ def test_verify_in_bf16(file: str, registries: Callable[..., None]) -> None:
     verified(file, "bf16")
 
 
-@pytest.mark.parametrize("file", quick(VERIFIED, "xla"))
+@variants("file", VERIFIED, fast=["xla"])
 def test_lock(file: str, registries: Callable[..., None]) -> None:
     """Each entry has a canonical call, whose decomposition is hashed."""
     registries(file)

@@ -177,10 +177,7 @@ ADAMW: dict[str, dict[str, Any]] = {
 }
 
 
-REVISIONS = {
-    "attributes": ("tenstorrent_2026_08",),
-    "operands": ("tenstorrent",),
-}
+REVISIONS = {"attributes": ("tenstorrent_2026_08",), "operands": ("tenstorrent",)}
 """Files, by how AdamW gets the numbers that change from step to step."""
 
 

@@ -13,14 +13,7 @@ from composites_testing.tensors import gradient_of
 
 import composites
 
-PACKAGE = Path(__file__).parent / "acme_package"
-
-
-@pytest.fixture(autouse=True)
-def acme(monkeypatch: pytest.MonkeyPatch, nothing_on: None) -> None:
-    """The package as if it were installed: its metadata stands on the import path."""
-    monkeypatch.syspath_prepend(str(PACKAGE))
-
+pytestmark = pytest.mark.usefixtures("acme")
 
 Use = Callable[[str], str]
 GELU = "  gelu: {{op: aten::gelu, decomposition: 'acme.torch_ops:{}'}}\n"

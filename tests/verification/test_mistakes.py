@@ -181,10 +181,7 @@ def test_wrong_decompositions(run: Verify, wrong: Sequence[tuple[str, Check | No
 
 BACKWARDS = (
     ("op: aten::gelu_backward", "planted:backward"),
-    (
-        "gradients: [self]",
-        "jax:planted:jax_backward",
-    ),
+    ("gradients: [self]", "jax:planted:jax_backward"),
 )
 
 

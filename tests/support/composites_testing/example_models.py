@@ -62,7 +62,8 @@ class Example:
         module = copy.deepcopy(self.module)
         with torch.no_grad():
             result = module(*self.args, **self.kwargs)
-        results = result if isinstance(result, Mapping) else dict(enumerate(result))
+        several = (result,) if isinstance(result, torch.Tensor) else result
+        results = result if isinstance(result, Mapping) else dict(enumerate(several))
         outputs = {f"out:{key}": tensor for key, tensor in results.items()}
         return outputs | self._changed_buffers(module)
 

@@ -89,11 +89,7 @@ class Numbering:
         entry = hlo_proto.entry_of(module)
         parameters = {
             instruction.parameter_number: self.number(
-                Value(
-                    DATA,
-                    _type(instruction.shape),
-                    attributes=data[instruction.parameter_number],
-                )
+                Value(DATA, _type(instruction.shape), attributes=data[instruction.parameter_number])
             )
             for instruction in entry.instructions
             if instruction.opcode == "parameter"
@@ -111,11 +107,8 @@ class Numbering:
     def difference(self, one: Number, other: Number) -> str:
         """The first operation, from the results back, in which two values differ."""
         left, right = self.values[one], self.values[other]
-        if (left.opcode, left.type, left.attributes) == (
-            right.opcode,
-            right.type,
-            right.attributes,
-        ):
+        alike = left.opcode == right.opcode and left.type == right.type
+        if alike and left.attributes == right.attributes:
             parts = (*left.called, *left.operands), (*right.called, *right.operands)
             if len(parts[0]) == len(parts[1]):
                 pairs = zip(*parts, strict=True)
@@ -247,11 +240,9 @@ def _refilled(operation: _Operation) -> _Same:
     (value,) = operation.read
     if operation.instruction.opcode == "reshape" and value.opcode in (DATA, "constant"):
         return Value(value.opcode, operation.type, attributes=value.attributes)
-    return (
-        Value(FILLED, operation.type, attributes=value.attributes)
-        if value.opcode == FILLED
-        else None
-    )
+    if value.opcode != FILLED:
+        return None
+    return Value(FILLED, operation.type, attributes=value.attributes)
 
 
 def _reshape(operation: _Operation) -> _Same:
@@ -434,15 +425,9 @@ def _attributes(instruction: Any) -> bytes:
 
 
 _NO_ATTRIBUTES = (
-    "name",
-    "opcode",
-    "shape",
-    "metadata",
-    "id",
-    "operand_ids",
-    "called_computation_ids",
+    "name", "opcode", "shape", "metadata", "id", "operand_ids", "called_computation_ids",
     "frontend_attributes",
-)
+)  # fmt: skip
 
 
 def _elements(value: Value) -> Any:

@@ -86,19 +86,6 @@ class Form:
                 yield f"result {number}: {error}"
 
 
-def form(
-    call: Callable[..., Any],
-    inputs: Inputs,
-    *emits: str,
-    inside: int = 0,
-    trained: tuple[str, ...] = (),
-    dtype: torch.dtype = torch.float32,
-    **keywords: Any,
-) -> Form:
-    """The form of a call with these keywords."""
-    return Form(call, inputs, emits, inside, trained, dtype, keywords)
-
-
 def read_forms(file: str, namespace: str = "", **named: Any) -> dict[str, dict[str, Form]]:
     """The forms of each section of a file in tests/vendor/forms, with functions and tensors."""
     text = (VENDOR / "forms" / file).read_text(encoding="utf-8")
