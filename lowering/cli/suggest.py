@@ -32,7 +32,7 @@ def suggest(
     ] = False,
     optimizer: Annotated[
         str | None,
-        typer.Option(help="package.module:FACTORY, such as torch.optim:AdamW, to add its step."),
+        typer.Option(help="package.module:FACTORY, such as torch.optim:AdamW; records its step."),
     ] = None,
     ops: Annotated[
         str,
@@ -45,11 +45,11 @@ def suggest(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Rank what a model's step is made of outside composites, and draft entries for it.
+    """Rank the functions and operators of a model outside composites, and draft entries for them.
 
     The step is recorded and not run: the forward, and the backward of the loss that the module
-    returns, or of the sum of what it returns. Functions come first that have many instructions and
-    few tensors to take and return. The draft has entries for those; each was turned on for a trial.
+    returns, or of the sum of its results. Functions with many instructions and few tensors as
+    arguments and results come first. The draft has entries for these, each of which was tried.
 
     Example: composites suggest examples/models.py:bert -o draft.yaml
     """
