@@ -482,7 +482,7 @@ class _Watching(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if takes_functions(func):
-            raise UnsupportedCallError(f"{func.name()} takes functions, and has no rule")
+            raise UnsupportedCallError(f"{func.name()} is a higher-order operator without a rule")
         return self._around(func, args, kwargs or {})
 
 
@@ -590,7 +590,7 @@ def operands_of_product(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
         raise LookupError("hooks of saved tensors are in use, as by checkpointing")
     if matrix._backward_hooks or matrix.retains_grad:
-        raise LookupError("the gradient of the logits is watched")
+        raise LookupError("the logits have hooks, or retain_grad() was called")
     casts = 0
     while node is not None and (node.name() in _SAME_ROWS or node.name() == _CAST):
         casts += node.name() == _CAST

@@ -91,7 +91,7 @@ def _print(report: SuggestionReport) -> None:
     _print_rows(title, "function", report.functions[:_ROWS], report.outside, ("in", "out"))
     _print_rows("Operators", "operator", report.operators[:_ROWS], report.outside, ())
     if report.draft is None:
-        typer.echo("nothing is worth an entry of a draft")
+        typer.echo("no draft: no function is worth an entry")
     else:
         count = len(report.entries)
         typer.echo(

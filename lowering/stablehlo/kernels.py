@@ -1,4 +1,4 @@
-"""Kernels in place of composites: which one takes which call, and why the others have none."""
+"""Kernels in place of composites: the kernel of each call, or the reason why it has none."""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
