@@ -69,8 +69,8 @@ def diagnose_program(
         bool,
         typer.Option(
             "--time",
-            help="Also time each part alone, and show the time that a kernel at the device's rates of"
-            " copies and products could save.",
+            help="Also time each part alone, and show the time that a kernel at the device's rates"
+            " of copies and products could save.",
         ),
     ] = False,
     bisect: Annotated[
