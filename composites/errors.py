@@ -96,7 +96,7 @@ class UnusableFunctionError(CompositesError):
 
 
 class LockError(CompositesError):
-    """A lock file cannot be read, or a registry does not keep what its lock says."""
+    """A lock file cannot be read, or a registry breaks a contract of its lock."""
 
 
 class MissingPackageError(CompositesError):

@@ -147,7 +147,7 @@ def takes_functions(target: Any) -> bool:
 
 
 def is_compiled(module: Any) -> bool:
-    """Return whether a module is what torch.compile returns, which calls another one."""
+    """Return whether a module is the wrapper that torch.compile returns."""
     return isinstance(module, torch.nn.Module) and type(module).__name__ == "OptimizedModule"
 
 
@@ -157,7 +157,7 @@ def writes_to_an_argument(target: Any) -> bool:
 
 
 def tags_of(target: Any) -> Sequence[Any]:
-    """The tags of what a node of a graph calls."""
+    """The tags of the operator that a node of a graph calls."""
     return target.tags if is_operator(target) else ()
 
 
@@ -487,7 +487,7 @@ class _Watching(TorchDispatchMode):
 
 
 def without_torch_function() -> AbstractContextManager[Any]:
-    """A context in which subclasses of tensors are not asked about calls."""
+    """A context in which `__torch_function__` of tensor subclasses is not called."""
     disabled: Any = torch._C.DisableTorchFunctionSubclass
     return disabled()  # type: ignore[no-any-return]
 
@@ -838,7 +838,7 @@ class SizeGuard:
 
 
 class SizeSymbols:
-    """Symbols in the place of sizes, and what PyTorch has decided about them."""
+    """Symbols in place of sizes, and the guards that PyTorch has recorded about them."""
 
     def __init__(self) -> None:
         from torch.fx.experimental.symbolic_shapes import ShapeEnv

@@ -115,7 +115,7 @@ def of_function(
 def _check(
     input: Tensor, offsets: Tensor | None, mode: str, per_sample_weights: Tensor | None
 ) -> None:
-    """Leave to PyTorch what it refuses."""
+    """Refuse calls that PyTorch refuses, so that it raises its own error."""
     if input.dim() != (2 if offsets is None else 1) or (offsets is not None and offsets.dim() != 1):
         raise UnsupportedCallError("input is not [B, N], or [N] with offsets")
     if per_sample_weights is not None and (

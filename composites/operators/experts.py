@@ -52,7 +52,7 @@ def top_k_routing(
 def routing_of_module(
     composite: Callable[..., Scores], module: Any, hidden_states: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Run a router's `forward` with what follows its product as the composite."""
+    """Run a router's `forward`: its product, then the composite."""
     logits = functional.linear(hidden_states.reshape(-1, module.hidden_dim), module.weight)
     normalized = getattr(module, "norm_topk_prob", None)
     if normalized is None:  # Mixtral's router always normalizes, and leaves the weights in f32
@@ -179,7 +179,7 @@ def gpt_oss_experts_of_module(
 
 
 def _check_batched(module: Any, **expected: bool) -> None:
-    """Leave what the decompositions do not compute to the module."""
+    """Refuse modules with settings that the decompositions do not compute."""
     # Other implementations sum in another order, or depend on the data.
     implementation = getattr(module.config, "_experts_implementation", None)
     if implementation not in ("batched_mm", "composites"):

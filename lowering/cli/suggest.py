@@ -1,4 +1,4 @@
-"""`composites suggest`: what a model's step is made of outside composites, and a draft for it."""
+"""`composites suggest`: the parts of a model's step outside composites, and a draft for them."""
 
 from __future__ import annotations
 

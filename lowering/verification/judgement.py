@@ -1,4 +1,4 @@
-"""From what runs gave to findings. Nothing here runs anything."""
+"""Findings from the results of runs. Nothing here runs anything."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ class Outcomes:
     is_random: bool = False
     """True if the numbers depend on the random generator; then only stock's can be compared."""
     is_native: bool = False
-    """True if the decomposition is the stock lowering, whose bits it must have."""
+    """True if the decomposition is the stock lowering, so that results must be bitwise equal."""
     limit: float | None = None
     """The greatest error of floating-point numbers that is accepted, if it is not that of their
     dtype."""

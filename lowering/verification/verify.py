@@ -73,7 +73,7 @@ def verify(
 
 
 def _with_claims(entry: Composite, rows: list[Row]) -> tuple[Row, ...]:
-    """Add what only all dtypes together say: whether the conditions tell calls apart."""
+    """Add a finding about all dtypes: no call was claimed, or all were despite conditions."""
     claimed = sum(row.claimed for row in rows)
     unclaimed = [reason for row in rows for reason in row.unclaimed]
     finding = None
@@ -119,7 +119,7 @@ def turned_on(subject: Subject, catalog: Catalog) -> Iterator[Statistics]:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A sample, and what the CPU gave for it."""
+    """A sample, and its results on the CPU."""
 
     sample: Sample
     cpu: Values
