@@ -208,8 +208,8 @@ def _platform(
             fail_usage(f"there is no backend {backend!r}{hint} (there are {', '.join(BACKENDS)})")
     elif platform is None and plugin is None and kernels is None and not f64:
         fail_usage(
-            "nothing to diagnose; name a device (--platform, --plugin, --backend), or --kernels,"
-            " or let the CPU be compared with --f64"
+            "nothing to diagnose; name a device (--platform, --plugin, --backend) or --kernels, or"
+            " compare the CPU with f64 (--f64)"
         )
     named = platform or ("cpu" if plugin is None else _register(plugin))
     local_devices(named)  # raises if there are none

@@ -69,7 +69,7 @@ def suggest(
         )
         if output is not None:
             if report.draft is None:
-                fail(f"nothing is worth an entry, so {output} was not written")
+                fail(f"no function is worth an entry, so {output} was not written")
             write_atomic(output, report.draft)
         if as_json:
             print_json(report_data(report))
@@ -87,7 +87,7 @@ def report_data(report: SuggestionReport) -> dict[str, object]:
 def _print(report: SuggestionReport) -> None:
     inside = "" if report.inside is None else f"; {report.inside:.1%} of stock's are inside"
     typer.echo(f"{report.outside} instructions outside {report.composites} composites{inside}")
-    title = "Functions, with what they call and their backwards"
+    title = "Functions, with their callees and their backwards"
     _print_rows(title, "function", report.functions[:_ROWS], report.outside, ("in", "out"))
     _print_rows("Operators", "operator", report.operators[:_ROWS], report.outside, ())
     if report.draft is None:

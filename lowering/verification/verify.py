@@ -84,8 +84,8 @@ def _with_claims(entry: Composite, rows: list[Row]) -> tuple[Row, ...]:
         finding = Finding(Check.CLAIMED, message)
     elif claimed and not unclaimed and (entry.when.where or entry.when.values or entry.when.ranks):
         message = (
-            "`when` let every sample through: it leaves nothing out, or no sample shows what;"
-            " give one that it leaves out in `samples`"
+            "every sample meets the conditions of `when`; add a sample that does not to `samples`,"
+            " or leave the conditions out"
         )
         finding = Finding(Check.CONDITIONS, message, is_failure=False)
     if finding is None:
@@ -262,7 +262,7 @@ class _Verifier:
         for written in () if ours.module is None else ambiguous(ours.module, names):
             yield Finding(
                 Check.ATTRIBUTES,
-                f"calls that mean different things are written alike: {written}; make the argument"
+                f"calls of different meaning have the same text: {written}; make the argument"
                 " in which they differ an attribute, or fix it with `when`",
             )
 
