@@ -38,8 +38,8 @@ CONSUMERS = {
 HEAD = """# Compatibility
 
 Once a week, CI runs the exhaustive tests with these versions. A row has the last run that passed.
-`.ci/run STEP` runs one, and `pyproject.toml` has the ranges that may be installed.
-[Consumers](consumers.md) says what each compiler does with programs.
+`.ci/run STEP` runs one, and `pyproject.toml` has the supported ranges.
+[Consumers](consumers.md) lists the errors of models on each compiler.
 
 | step | what it runs | Python | torch | torch_xla | jax | consumers | last passed |
 |---|---|---|---|---|---|---|---|

@@ -23,7 +23,7 @@ class CompositesError(Exception):
 
 
 class CompositesWarning(UserWarning):
-    """Something that the user should know, and that stops nothing."""
+    """A warning that the user should read; the program continues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class DecompositionError(CompositesError):
 
 
 class UnsupportedCallError(CompositesError):
-    """A decomposition raises this to leave a call to the stock lowering."""
+    """The call takes the stock lowering. A decomposition or an adapting function raises this."""
 
 
 class DeclinedError(UnsupportedCallError):
@@ -96,11 +96,11 @@ class UnusableFunctionError(CompositesError):
 
 
 class LockError(CompositesError):
-    """A lock file cannot be read, or a registry does not keep what its lock says."""
+    """A lock file cannot be read, or a registry breaks a contract of its lock."""
 
 
 class MissingPackageError(CompositesError):
-    """A required package is not installed, or lacks something that is needed of it."""
+    """A required package is not installed, or lacks a function that this package needs."""
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The writes to its arguments that an adapting function describes and does not do.
+"""Writes to arguments, which an adapting function returns instead of doing them.
 
 Results of a graph get the memory of its arguments in the order in which they were written. So the
 order decides whether a parameter stays where it is, or is copied; the frontend knows which is best.

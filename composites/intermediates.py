@@ -1,4 +1,4 @@
-"""Values inside a decomposition that have a name, so that the derived backward can take them.
+"""Named values inside a decomposition, which the derived backward can take.
 
 A derived backward computes the forward once more. XLA merges that with the forward itself, but not
 where devices had to communicate for it, and not where forward and backward are two programs. An

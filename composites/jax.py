@@ -42,14 +42,14 @@ def entry(name: str) -> EntryFunction:
     """The entry of a name such as `gelu`, `acme.gelu` or `acme.gelu@2`, as a function.
 
     Raises:
-        AllowlistError: there is none, or several vendors have one of this name.
+        AllowlistError: no registry has the entry, or several vendors do.
         MissingPackageError: torch or jax is not installed.
     """
     return _entries().find(name)
 
 
 def available(*names: str) -> tuple[Availability, ...]:
-    """The entries that JAX programs can have, and why they cannot have others.
+    """The entries that JAX programs can use, and why others are not available.
 
     Each entry is traced with an example call, and its gradient, so that all of them take a minute.
 

@@ -147,7 +147,7 @@ def takes_functions(target: Any) -> bool:
 
 
 def is_compiled(module: Any) -> bool:
-    """Return whether a module is what torch.compile returns, which calls another one."""
+    """Return whether a module is the wrapper that torch.compile returns."""
     return isinstance(module, torch.nn.Module) and type(module).__name__ == "OptimizedModule"
 
 
@@ -157,7 +157,7 @@ def writes_to_an_argument(target: Any) -> bool:
 
 
 def tags_of(target: Any) -> Sequence[Any]:
-    """The tags of what a node of a graph calls."""
+    """The tags of the operator that a node of a graph calls."""
     return target.tags if is_operator(target) else ()
 
 
@@ -482,12 +482,12 @@ class _Watching(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if takes_functions(func):
-            raise UnsupportedCallError(f"{func.name()} takes functions, and has no rule")
+            raise UnsupportedCallError(f"{func.name()} is a higher-order operator without a rule")
         return self._around(func, args, kwargs or {})
 
 
 def without_torch_function() -> AbstractContextManager[Any]:
-    """A context in which subclasses of tensors are not asked about calls."""
+    """A context in which `__torch_function__` of tensor subclasses is not called."""
     disabled: Any = torch._C.DisableTorchFunctionSubclass
     return disabled()  # type: ignore[no-any-return]
 
@@ -590,7 +590,7 @@ def operands_of_product(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
         raise LookupError("hooks of saved tensors are in use, as by checkpointing")
     if matrix._backward_hooks or matrix.retains_grad:
-        raise LookupError("the gradient of the logits is watched")
+        raise LookupError("the logits have hooks, or retain_grad() was called")
     casts = 0
     while node is not None and (node.name() in _SAME_ROWS or node.name() == _CAST):
         casts += node.name() == _CAST
@@ -838,7 +838,7 @@ class SizeGuard:
 
 
 class SizeSymbols:
-    """Symbols in the place of sizes, and what PyTorch has decided about them."""
+    """Symbols in place of sizes, and the guards that PyTorch has recorded about them."""
 
     def __init__(self) -> None:
         from torch.fx.experimental.symbolic_shapes import ShapeEnv

@@ -144,13 +144,13 @@ def has_chosen_decompositions() -> bool:
 def enable(*names: str, decompositions: str | None = None) -> None:
     """Turn composites on, in addition to those that are already on.
 
-    This is for the whole process. Inside an `enabled` block of the same thread, it lasts until the
+    It acts on the whole process. Inside an `enabled` block of the same thread, it lasts until the
     end of the block. Without torch_xla, exports and `torch.compile(…, backend="composites")` have
     composites.
 
     Args:
         names: items as in XLA_COMPOSITE_OP: `gelu`, `acme.gelu`, `acme.*`, `all`, `-softmax`.
-        decompositions: which decompositions they have, as in XLA_COMPOSITE_DECOMPOSITION: `fast`,
+        decompositions: the decompositions to use, as in XLA_COMPOSITE_DECOMPOSITION: `fast`,
             `small`, `stock`, or `topk=fast`. By default those that were chosen before, or else
             those of the variable.
 
@@ -175,12 +175,12 @@ def disable(*names: str) -> None:
     """Turn composites off, each with its backward, and restore the stock kernels.
 
     Without names, all composites are turned off. Inside an `enabled` block of the same thread, this
-    lasts until the end of the block. What an `enabled` block of another thread asks for stays on
-    until that block ends.
+    lasts until the end of the block. Requests of an `enabled` block of another thread last until
+    that block ends.
 
     Raises:
-        AllowlistError: a name, given here or in XLA_COMPOSITE_OP, is unknown or ambiguous. In this
-            case nothing is changed.
+        AllowlistError: a name, here or in XLA_COMPOSITE_OP, is unknown or ambiguous. Nothing is
+            changed in this case.
     """
     if ALLOWLIST.read() and is_installed():
         import_package()  # a later import would turn on again what the variable names

@@ -89,7 +89,7 @@ def _warn_at_exit() -> None:
 
 
 def _observe() -> None:
-    """Do what XLA_COMPOSITE_LOG and XLA_COMPOSITE_STATS ask for."""
+    """Apply XLA_COMPOSITE_LOG and XLA_COMPOSITE_STATS."""
     from composites.log import show_messages
     from lowering.frontends.chosen import package
     from lowering.import_hook import after_import

@@ -58,13 +58,13 @@ def composite(
     The function's body is the decomposition, and the composite's backward, `<name>_backward`, is
     derived from it. Composites that the body calls stay nested in the decomposition. The composite
     does not need to be in the allowlist. For tensors of other devices, the function runs as before.
-    So it does for JAX arrays, with a warning: functions of these have `composites.jax.composite`.
+    So it does for JAX arrays, with a warning: use `composites.jax.composite` for these.
     It also runs as before under torch.compile if a graph cannot hold the call. This is so for
     methods, for functions that read tensors other than their arguments, and for functions that
     return anything but tensors, tuples or lists.
 
-    The function may be a method, static or of a class, with the decorators in either order. What it
-    reads of `self` or `cls` is listed as a path such as `self.weight`.
+    The function may be a method, static method or class method, with the decorators in either
+    order. Values that it reads of `self` or `cls` are listed as paths such as `self.weight`.
 
     Args:
         name: the composite's name, `namespace.name`.

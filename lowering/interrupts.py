@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any
 
 PATIENCE = 10.0
-"""Seconds after which an interrupt waits no longer, as what it waits for seems to hang."""
+"""Seconds that an interrupt waits at most for a change, which may hang."""
 
 
 @dataclass(slots=True)

@@ -160,7 +160,7 @@ def _affine(rows: Array, weight: Array | None, bias: Array | None) -> Array:
 
 
 def _of_statistics(input: Array, normalized_shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape of what is one number for each row."""
+    """The shape of values with one number for each row."""
     count = len(normalized_shape)
     return (*input.shape[: input.ndim - count], *[1] * count)
 

@@ -24,7 +24,7 @@ class Verdict(StrEnum):
     """The meaning of a change for kernels that were written before it."""
 
     SAME = "compatible"
-    """Old kernels compute what new calls mean."""
+    """Old kernels compute new calls correctly."""
     NEW_VERSION = "new version"
     """Old kernels are not called: the version is another one."""
     BROKEN = "version not raised"
@@ -131,7 +131,7 @@ def _of_entry(
 
 
 def _raised(before: Contract, after: Contract) -> Iterator[Change]:
-    """A higher version, and what is different in it."""
+    """A higher version, and its differences."""
     yield _change(after, f"raised from version {before.version}", Verdict.NEW_VERSION)
     for change in _of_version(replace(before, version=after.version), after, comparable=False):
         if change.verdict is not Verdict.UNKNOWN:

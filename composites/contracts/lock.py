@@ -86,7 +86,7 @@ def _json(value: Any) -> str:
 
 
 def write_lock(lock: Lock, path: Path) -> None:
-    """Write a lock file, whole or not at all."""
+    """Write a lock file completely, or not at all."""
     write_atomic(path, lock_text(lock))
 
 

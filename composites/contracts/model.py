@@ -125,7 +125,7 @@ class Retired:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """The contracts of a registry, and what made their decompositions."""
+    """The contracts of a registry, and the versions that traced their decompositions."""
 
     namespace: str
     made_with: dict[str, str]

@@ -32,7 +32,7 @@ def clip_grad_norm(grads: list[Tensor], max_norm: Tensor, *, norm_type: float) -
 def _norm_and_factor(
     grads: Sequence[Tensor], max_norm: Tensor, norm_type: float
 ) -> tuple[Tensor, Tensor]:
-    """The common norm, and what gradients are multiplied by."""
+    """The common norm, and the factor of the gradients."""
     if math.isinf(norm_type):
         total_norm = torch.stack([grad.abs().max() for grad in grads]).max()
     else:

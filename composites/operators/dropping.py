@@ -29,5 +29,5 @@ def drop_path_of_module(
 ) -> Tensor:
     """Adapt the `forward` of a module to the composite's operand and attribute."""
     if not module.training or module.drop_prob == 0.0:
-        raise UnsupportedCallError("nothing is dropped")
+        raise UnsupportedCallError("drop_prob is 0, or the module is not in training")
     return composite(hidden_states, drop_prob=module.drop_prob)

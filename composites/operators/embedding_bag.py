@@ -92,10 +92,10 @@ def of_function(
 ) -> Tensor:
     """Adapt torch.nn.functional.embedding_bag."""
     if max_norm is not None or scale_grad_by_freq or sparse:
-        raise UnsupportedCallError("max_norm, scale_grad_by_freq or sparse is given")
+        raise UnsupportedCallError("max_norm, scale_grad_by_freq or sparse is set")
     _check(input, offsets, mode, per_sample_weights)
     if input.numel() == 0 or (include_last_offset and offsets is None):
-        raise UnsupportedCallError("there are no rows, or no last offset")
+        raise UnsupportedCallError("input is empty, or include_last_offset has no offsets")
     if padding_idx is not None and padding_idx < 0:
         padding_idx += weight.size(0)
     if per_sample_weights is not None and offsets is None:
@@ -115,10 +115,10 @@ def of_function(
 def _check(
     input: Tensor, offsets: Tensor | None, mode: str, per_sample_weights: Tensor | None
 ) -> None:
-    """Leave to PyTorch what it refuses."""
+    """Refuse calls that PyTorch refuses, so that it raises its own error."""
     if input.dim() != (2 if offsets is None else 1) or (offsets is not None and offsets.dim() != 1):
         raise UnsupportedCallError("input is not [B, N], or [N] with offsets")
     if per_sample_weights is not None and (
         mode != "sum" or per_sample_weights.shape != input.shape
     ):
-        raise UnsupportedCallError("per_sample_weights do not fit")
+        raise UnsupportedCallError("per_sample_weights needs mode='sum' and the shape of input")

@@ -52,12 +52,12 @@ def top_k_routing(
 def routing_of_module(
     composite: Callable[..., Scores], module: Any, hidden_states: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Run a router's `forward` with what follows its product as the composite."""
+    """Run a router's `forward`: its product, then the composite."""
     logits = functional.linear(hidden_states.reshape(-1, module.hidden_dim), module.weight)
     normalized = getattr(module, "norm_topk_prob", None)
     if normalized is None:  # Mixtral's router always normalizes, and leaves the weights in f32
         if logits.dtype != torch.float32:
-            raise UnsupportedCallError(f"the weights would be {logits.dtype}")
+            raise UnsupportedCallError(f"the router's weights have dtype {logits.dtype}")
         normalized = True
     return logits, *composite(logits, top_k=module.top_k, norm_topk_prob=normalized)
 
@@ -164,7 +164,7 @@ def gpt_oss_experts_of_module(
     """Adapt the `forward` of `GptOssExperts` to the composite's operands and attributes."""
     _check_batched(module, has_bias=True, is_transposed=True)
     if router_indices is None or routing_weights is None:
-        raise UnsupportedCallError("no experts are chosen")
+        raise UnsupportedCallError("router_indices or routing_weights is None")
     return composite(
         hidden_states,
         router_indices,
@@ -179,7 +179,7 @@ def gpt_oss_experts_of_module(
 
 
 def _check_batched(module: Any, **expected: bool) -> None:
-    """Leave what the decompositions do not compute to the module."""
+    """Refuse modules with settings that the decompositions do not compute."""
     # Other implementations sum in another order, or depend on the data.
     implementation = getattr(module.config, "_experts_implementation", None)
     if implementation not in ("batched_mm", "composites"):

@@ -68,7 +68,7 @@ def lightning_attention_of_module(
     """Run `MiniMaxLightningAttention.forward` with all between its projections as the composite."""
     layer, cache = module.layer_idx, past_key_values
     if cache is not None and cache.get_linear_cache(layer) is not None:
-        raise UnsupportedCallError("the call has a state")
+        raise UnsupportedCallError("the call passes a recurrent state")
     masked = sys.modules[type(module).__module__].apply_mask_to_padding_states
     projected = masked(module.act_fn(module.qkv_proj(hidden_states)), attention_mask)
     heads = projected.unflatten(-1, (module.num_attention_heads, 3 * module.head_dim))

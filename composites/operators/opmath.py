@@ -1,4 +1,4 @@
-"""The precision that PyTorch's kernels compute in."""
+"""The precision in which PyTorch's kernels compute."""
 
 import torch
 

@@ -129,7 +129,7 @@ def scaled_mm(
         UnsupportedCallError: blocks of the operands have scales, or the result has one.
     """
     if scale_a.numel() not in (1, self.size(0)) or scale_b.numel() not in (1, mat2.size(1)):
-        raise UnsupportedCallError("blocks of the operands have scales")
+        raise UnsupportedCallError("the operands have scales of blocks")
     if scale_result is not None or out_dtype is None or out_dtype.itemsize == 1:
         raise UnsupportedCallError("the result is an 8-bit float")
     product = torch.mm(self.to(torch.float32), mat2.to(torch.float32))
@@ -170,7 +170,7 @@ def of_torchao(
     input, weight, bias = (*args, None)[:3]
     make = _OF_TENSORS.get(type(weight).__name__)
     if make is None or hasattr(input, "__tensor_flatten__"):
-        raise UnsupportedCallError(f"no entry is for weights of {type(weight).__name__}")
+        raise UnsupportedCallError(f"no entry claims weights of {type(weight).__name__}")
     if kwargs or weight.dim() != 2:
         raise UnsupportedCallError("the weight has three dimensions, or the bias is a keyword")
     if getattr(weight, "act_pre_scale", None) is not None:
@@ -190,7 +190,7 @@ def _from_int8(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
             *(input, weight.qdata, scale, weight.zero_point, bias), bits=8, group_size=group_size
         )
     if weight.act_quant_scale is not None or activation.reduce_range:
-        raise UnsupportedCallError("the scale of the input is given, or its range is reduced")
+        raise UnsupportedCallError("the input has a static scale, or a reduced range")
     return int8_dynamic_linear(
         *(input, weight.qdata, scale, bias),
         symmetric=activation.mapping_type.name == "SYMMETRIC",

@@ -212,7 +212,7 @@ def of_lstm(
     """Adapt aten::lstm: one composite for each layer and direction."""
     hidden, cell = hx
     if hidden.size(2) != cell.size(2):
-        raise UnsupportedCallError("its hidden states are projected")
+        raise UnsupportedCallError("proj_size projects the hidden states")
     output, (hidden, cell) = _layers(composite, input, (hidden, cell), params, *options)
     return output, hidden, cell
 
@@ -244,10 +244,10 @@ def _layers(
     """The output, and each state after the last step of all layers and directions."""
     directions = 2 if bidirectional else 1
     if input.size(1 if batch_first else 0) == 0:
-        raise UnsupportedCallError("there are no steps")
+        raise UnsupportedCallError("the sequence is empty")
     parameters = _chunks(params, 4 if has_biases else 2)
     if len(parameters) != num_layers * directions:
-        raise UnsupportedCallError("its parameters are not those of its layers")
+        raise UnsupportedCallError("the number of parameters does not match the layers")
     start = list(zip(*(state.unbind(0) for state in states), strict=True))
     last: list[Sequence[Tensor]] = []
     output = input.transpose(0, 1) if batch_first else input

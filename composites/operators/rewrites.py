@@ -46,7 +46,7 @@ def matmul_out_as_mm(self: Tensor, other: Tensor, *, out: Tensor) -> Tensor:
     """Products without a batch on the right: `other` is a vector or a matrix."""
     _check_wider(out.dtype, self, other, out=out)
     if other.dim() not in (1, 2) or self.dim() == 0:
-        raise UnsupportedCallError("this is a product of batches")
+        raise UnsupportedCallError("an operand is a scalar, or the second one has a batch")
     columns = other.unsqueeze(-1) if other.dim() == 1 else other
     product = torch.mm(_rows(self), columns, out_dtype=out.dtype)
     return _write(out, product.reshape((*self.shape[:-1], *other.shape[1:])))
@@ -56,7 +56,7 @@ def matmul_out_as_bmm(self: Tensor, other: Tensor, *, out: Tensor) -> Tensor:
     """The other products: a batch on the right, with broadcasting."""
     _check_wider(out.dtype, self, other, out=out)
     if other.dim() < 3 or self.dim() == 0:
-        raise UnsupportedCallError("this is not a product of batches")
+        raise UnsupportedCallError("an operand is a scalar, or the second one has no batch")
     left = self.unsqueeze(0) if self.dim() == 1 else self
     batch = torch.broadcast_shapes(left.shape[:-2], other.shape[:-2])  # type: ignore[no-untyped-call]
     count = math.prod(batch)
@@ -124,7 +124,7 @@ def _accumulation(rewrite: Product) -> Product:
         shape = (mat1.shape[0], mat2.shape[-1])
         dtypes = {*out_dtype} or {tensor.dtype for tensor in out.values()} or {self.dtype}
         if self.shape != shape or beta != 1 or alpha != 1 or dtypes != {self.dtype}:
-            raise UnsupportedCallError("this is not an accumulation")
+            raise UnsupportedCallError("self is scaled, or not of the product's shape and dtype")
         return rewrite(self, mat1, mat2, *out_dtype, **out)
 
     return accumulate

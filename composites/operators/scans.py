@@ -320,7 +320,7 @@ def rwkv_linear_attention(
 ) -> tuple[Tensor, None]:
     """Adapt `rwkv_linear_attention_cpu` of transformers."""
     if state is not None or return_state:
-        raise UnsupportedCallError("the call has a state")
+        raise UnsupportedCallError("the call passes a recurrent state")
     return composite(time_decay, time_first, key, value), None
 
 

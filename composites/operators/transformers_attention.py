@@ -169,7 +169,7 @@ def attention_mask(
 
 
 def _is_window(local_size: int, config: Any) -> bool:
-    """Return whether it is the size of a window, and not that of a chunk."""
+    """Return whether the size is that of a window, not of a chunk."""
     chunk = getattr(config, "attention_chunk_size", None)
     return local_size == getattr(config, "sliding_window", None) and chunk is None
 

@@ -405,11 +405,11 @@ class RegistryDocument(_Strict):
     namespace: Namespace
     composites: dict[EntryName, CompositeDocument]
     extends: dict[str, list[str]] = _no_keys()
-    """Files beside this one whose entries it has too, by name, and which of them."""
+    """Files in the same folder, by name, and the entries of them that this file includes."""
     samples: (
         Annotated[str, _matching(PACKAGE, "a module with samples such as acme.samples")] | None
     ) = None
-    """A module with functions that yield samples of the entries whose names they have."""
+    """A module with functions that yield samples of the entries of the same name."""
     kernels: dict[OtherComposite, _Kernels] = _no_keys()
     """For entries and composites of any registry, by name with namespace."""
 

@@ -27,7 +27,7 @@ FAST = "fast"
 
 @dataclass(frozen=True, slots=True)
 class ListedKernel:
-    """A decomposition to choose, and what of its entry says how to call it."""
+    """A decomposition to choose, and the parts of its entry that describe its calls."""
 
     entry: str
     """The name of the entry, with its namespace."""

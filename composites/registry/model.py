@@ -124,7 +124,7 @@ GOALS = ("fast", "small")
 SHARED = "shared"
 """The goal of an alternative that is good where several devices share a graph."""
 AUTOMATIC = (SHARED, STOCK)
-"""Goals that nobody chooses, in the order in which their alternatives are asked."""
+"""Goals that users cannot choose, in the order in which their alternatives are tried."""
 CONSUMERS = ("cuda", "iree", "litert")
 """Consumers of exported programs, beside XLA, that an alternative may not be for, or be for alone.
 `cuda` is XLA on NVIDIA's GPUs."""
@@ -199,11 +199,11 @@ class Kernel:
     ignores: tuple[str, ...] = ()
     """Attributes on which its result does not depend."""
     priority: int = 0
-    """The kernel for a platform with the highest one is asked first."""
+    """The order in which kernels for a platform are tried: the highest first."""
 
     @property
     def is_automatic(self) -> bool:
-        """True if the kernel takes calls whatever is chosen."""
+        """True if the kernel takes calls with every choice of decompositions."""
         return any(goal in AUTOMATIC for goal in self.goals)
 
     @property
@@ -310,7 +310,7 @@ class Composite:
     """Packages in which the entry also catches every function that is a copy of one of
     `functions`; see `lowering.copies`."""
     kernels: tuple[Kernel, ...] = ()
-    """The kernels, in the order in which they are asked."""
+    """The kernels, in the order in which they are tried."""
 
     @property
     def qualified(self) -> str:
@@ -393,7 +393,7 @@ class Registry:
     kernels: tuple[Kernel, ...] = ()
     """Kernels for entries of other registries and for composites, under the key of the file."""
     kernels_file: str | None = field(default=None, compare=False)
-    """The file that has what is under this key; None if it is `source`."""
+    """The file that lists these kernels; None if it is `source`."""
     samples: tuple[str, Location] | None = field(default=None, compare=False)
     """The module that has samples of entries, and where the file names it."""
     outdated: tuple[Problem, ...] = field(default=(), compare=False)

@@ -38,7 +38,7 @@ class CheckedDocument:
     """Names of all entries, including those with problems."""
     entries: dict[str, CompositeDocument]
     extends: dict[str, list[str]]
-    """Files whose entries this one has too, and which of them."""
+    """Files, and the entries of them that this file includes."""
     samples: str | None
     """The module that has samples of entries."""
     kernels: dict[str, Kernels]

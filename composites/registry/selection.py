@@ -126,7 +126,7 @@ class Selection(Generic[K]):
     them takes the call."""
 
     kernels: Iterator[K]
-    """The kernels, in the order in which they are asked."""
+    """The kernels, in the order in which they are tried."""
     refusal: Callable[[K], str | None]
     """A function that says why a kernel does not take the call, where it is known before it is
     asked."""

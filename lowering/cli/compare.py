@@ -61,11 +61,11 @@ def compare_kernels(
     ] = None,
     library: Annotated[
         list[Path] | None,
-        typer.Option(help="A shared library with handlers; a target is a symbol of it."),
+        typer.Option(help="A shared library with handlers, whose symbols are targets."),
     ] = None,
     ignore_attribute: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=ATTRIBUTE,…", help="Attributes that the kernel may do without."),
+        typer.Option(metavar="NAME=ATTRIBUTE,…", help="Attributes that the kernel may ignore."),
     ] = None,
     inputs: Annotated[
         Path | None,
@@ -79,7 +79,7 @@ def compare_kernels(
     json: AsJson = False,
     node_data: NodeDataFile = None,
 ) -> None:
-    """Compare kernels with the decompositions of the composites that they are for.
+    """Compare kernels with the decompositions of their composites.
 
     Each distinct call of a composite runs both on the same operands: errors, times, bytes. The exit
     code is 1 if a kernel is refused, fails, or differs by more than the tolerance.

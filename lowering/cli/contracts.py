@@ -34,15 +34,15 @@ def lock(
         typer.Option(
             "--same-meaning",
             metavar="COMPOSITE",
-            help="A composite that still means the same; you have read its change.",
+            help="A changed composite whose meaning is the same; repeatable.",
         ),
     ] = None,
 ) -> None:
-    """Record what compilers may rely on: operands, attributes, results, version and decomposition.
+    """Record the contracts of a registry: operands, attributes, results, versions, decompositions.
 
     If the lock exists and a meaning changed under the same version, nothing is written. Raise
-    `version` of these entries; or, if kernels for the old form still compute the right thing, as
-    after a rewrite of a decomposition, name the composites with --same-meaning.
+    `version` of these entries; or, if kernels for the old form are still correct, as after a
+    rewrite of a decomposition, name the composites with --same-meaning.
     """
     with clear_errors():
         from composites.contracts.changes import changes, following
@@ -73,9 +73,9 @@ def diff(
     new: Annotated[Path, typer.Argument(help="The newer registry file or lock.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say what changed between two registry files or locks, and whether kernels can rely on it.
+    """List the changes between two registry files or locks, and their effect on old kernels.
 
-    A file that ends in .yaml or .yml is a registry; another is a lock. The exit code is 1 if a
+    A file that ends in .yaml or .yml is a registry, any other a lock. The exit code is 1 if a
     meaning changed and `version` did not.
     """
     with clear_errors():

@@ -38,7 +38,7 @@ def diagnose_program(
         typer.Option(help="A platform of jax, such as cuda. With --kernels, cpu by default."),
     ] = None,
     plugin: Annotated[
-        Path | None, typer.Option(metavar="FILE.so", help="A PJRT plugin, whose device runs it.")
+        Path | None, typer.Option(metavar="FILE.so", help="A PJRT plug-in, whose device runs it.")
     ] = None,
     backend: Annotated[
         str | None,
@@ -54,7 +54,7 @@ def diagnose_program(
     ] = None,
     f64: Annotated[
         bool,
-        typer.Option("--f64", help="Compute the reference in f64, and not in the program's types."),
+        typer.Option("--f64", help="Compute the reference in f64 instead of the program's types."),
     ] = False,
     inputs: Annotated[
         Path | None,
@@ -69,16 +69,16 @@ def diagnose_program(
         bool,
         typer.Option(
             "--time",
-            help="Also time each part alone, and show what a kernel that is as fast as the device"
-            " copies and multiplies could win.",
+            help="Also time each part alone, and show the time that a kernel at the device's rates"
+            " of copies and products could save.",
         ),
     ] = False,
     bisect: Annotated[
         bool,
         typer.Option(
             "--bisect",
-            help="Turn kernels on and off, to find the smallest sets of them with which the loss"
-            " leaves the tolerance.",
+            help="Find the smallest sets of kernels with which the error of the loss exceeds the"
+            " tolerance.",
         ),
     ] = False,
     steps: Annotated[
@@ -88,7 +88,7 @@ def diagnose_program(
             min=1,
             show_default=False,
             help="The steps that --bisect runs with each set; default: 10 of a program with an"
-            " optimizer, 1 of others.",
+            " optimizer, 1 of any other.",
         ),
     ] = None,
     json: Annotated[
@@ -104,7 +104,7 @@ def diagnose_program(
     ] = None,
     node_data: NodeDataFile = None,
 ) -> None:
-    """Find the composites that bring errors in: run a program on a device and on the CPU.
+    """Find the composites that introduce errors: run a program on a device and on the CPU.
 
     Each composite runs on the operands of the reference, which shows errors of its own, and on
     those that the device has computed, which shows how errors add up. The exit code is 1 if an
@@ -208,8 +208,8 @@ def _platform(
             fail_usage(f"there is no backend {backend!r}{hint} (there are {', '.join(BACKENDS)})")
     elif platform is None and plugin is None and kernels is None and not f64:
         fail_usage(
-            "nothing to diagnose; name a device (--platform, --plugin, --backend), or --kernels,"
-            " or let the CPU be compared with --f64"
+            "nothing to diagnose; name a device (--platform, --plugin, --backend) or --kernels, or"
+            " compare the CPU with f64 (--f64)"
         )
     named = platform or ("cpu" if plugin is None else _register(plugin))
     local_devices(named)  # raises if there are none

@@ -1,7 +1,7 @@
-"""`composites doctor`: whether composites work here, and what to do if they do not.
+"""`composites doctor`: checks of the environment, and remedies.
 
-What may end or hang a process is done in a process of its own, which takes the steps that programs
-of users take, and tells of each one before and after it.
+Steps that may end or hang a process run in another process, in the order of users' programs. It
+reports each step before and after it.
 """
 
 import inspect
@@ -44,35 +44,34 @@ _ADVICE = (
     ("instead of the package", "rename it, or start the program from another folder"),
     ("backend extension", f"correct or uninstall its package; {_AUTOLOAD}=0 leaves all out"),
     ("No module named '(torch|torch_xla)'", f"for scripts, {installing('torch-xla,cli')}"),
-    ("_XLAC|undefined symbol", "torch and torch_xla have to be of one release; {}"),
-    ("", "install what it names anew, or all in a new environment: {}"),
+    ("_XLAC|undefined symbol", "torch and torch_xla must be of the same release; {}"),
+    ("", "reinstall the package that it names, or all in a new environment: {}"),
 )
-"""Patterns of errors, and what to do about them. The first one that fits counts."""
+"""Patterns of errors, and their remedies. The first match counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The state of a package, a variable, a file, or a step of programs."""
+    """The state of a package, a variable, a file, or a step of a program."""
 
     level: Level
     subject: str
     text: str
     advice: str = ""
-    """The advice of what to do; empty if all is well."""
+    """How to repair it; empty for `ok`."""
 
 
 def doctor(
     script: Annotated[
         Path | None,
-        typer.Argument(help="The script whose folder counts. It is not run.", show_default=False),
+        typer.Argument(help="A script that is not run; its folder is checked.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say whether composites work here: versions, the plug-in, variables, and registries,
-    each with what to do.
+    """Check that composites work here: versions, the plug-in, variables and registries.
 
-    A program that imports torch and torch_xla is started with the variables of this command. The
-    exit code is 1 if there is a problem.
+    Each problem is shown with its remedy. A program that imports torch and torch_xla is started
+    with the environment variables of this command. The exit code is 1 if there is a problem.
 
     Example: XLA_COMPOSITE_OP=gelu composites doctor train.py
     """

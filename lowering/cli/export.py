@@ -38,7 +38,7 @@ def export(
     target: Annotated[
         str | None,
         typer.Option(
-            metavar="|".join(TARGETS), help="The consumer, whose missing operations are replaced."
+            metavar="|".join(TARGETS), help="The consumer; operations that it lacks are replaced."
         ),
     ] = None,
     portable: Annotated[
@@ -57,7 +57,7 @@ def export(
         typer.Option(
             metavar="PATTERN=AXIS,…",
             help="Shardings of inputs: an axis, several with + between them, or - for each"
-            " dimension, such as '*.q_proj.weight=model,-'. It can be repeated.",
+            " dimension, such as '*.q_proj.weight=model,-'. Repeatable.",
         ),
     ] = None,
     frontend: Annotated[
@@ -73,7 +73,7 @@ def export(
         typer.Option(
             metavar="ARGUMENT:DIM=NAME",
             help="A dimension whose size varies, such as input_ids:0=batch, or with bounds,"
-            " input_ids:1=seq,min=2,max=512. It can be repeated; one name is one size.",
+            " input_ids:1=seq,min=2,max=512. Repeatable; one name is one size.",
         ),
     ] = None,
 ) -> None:

@@ -74,9 +74,8 @@ def check(
 ) -> None:
     """Check registry files and report all problems.
 
-    Each file stands in for an installed registry that has its namespace. Where torch_xla is
-    installed, each entry is also turned on for a moment, and its operator is called where an
-    example call is easily made.
+    Each file replaces an installed registry of its namespace. If torch_xla is installed, each entry
+    is also turned on, and its operator is called if an example call can be guessed.
     """
     with clear_errors(), ALLOWLIST.unset():
         if as_json:
@@ -95,8 +94,8 @@ def format_files(
 ) -> None:
     """Rewrite registry files to their short forms.
 
-    Comments, blank lines and the order of entries stay. A file is written if it is valid and means
-    the same after it; if one of several files is not valid, none is written.
+    Comments, blank lines and the order of entries stay. A file is written if it is valid and its
+    meaning does not change; if one of several files is not valid, none is written.
     """
     with clear_errors():
         from composites.registry.formatting import format_file
@@ -170,13 +169,13 @@ def _tried(named: Sequence[Registry], catalog: Catalog) -> tuple[str, ...]:
 def list_entries(
     as_json: AsJson = False,
     kernels: Annotated[
-        bool, typer.Option("--kernels", help="List kernels for composites instead.")
+        bool, typer.Option("--kernels", help="List the kernels for composites instead.")
     ] = False,
 ) -> None:
     """List all entries, including those of vendors, and show which ones XLA_COMPOSITE_OP turns on.
 
-    `composites docs FILE` describes the entries of a file in full. The exit code is 1 if an
-    installed package has a registry that cannot be used.
+    The exit code is 1 if the registry of an installed package cannot be used. `composites docs
+    FILE` writes a description of all entries of a file.
     """
     with clear_errors():
         from composites.allowlist import resolve, split_allowlist
@@ -210,7 +209,7 @@ def schema(
     ] = None,
     lock: Annotated[bool, typer.Option("--lock", help="Print the schema of locks.")] = False,
 ) -> None:
-    """Print the JSON Schema of registry files, for editors, or of what a command writes.
+    """Print the JSON Schema of registry files, for editors, or of the output of a command.
 
     Example: composites schema inspect
     """

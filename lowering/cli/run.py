@@ -40,9 +40,10 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Run a script and show which composites were in the graphs that it ran, which decompositions
-    they have if alternatives are chosen, which calls were not claimed and why, and which entries
-    were on and caught nothing.
+    """Run a script and show the composites in its graphs.
+
+    Further tables show the chosen decompositions, the calls that were not claimed, with reasons,
+    and the entries that were on and caught nothing.
 
     Example: XLA_COMPOSITE_OP=gelu,softmax composites run train.py
 

@@ -31,7 +31,7 @@ def show(
     """Show what an entry catches, its operands and attributes, and the StableHLO of an example
     call.
 
-    Nothing is run on a device. A name that stands for several entries, such as a group, lists them.
+    Nothing runs on a device. A name of several entries, such as a group, lists them.
 
     Example: composites show gelu
     """
@@ -72,7 +72,7 @@ def _print(entry: Description, *, with_hook: bool) -> None:
 
 def _lines(entry: Description) -> Iterator[str]:
     if entry.also_made_by:
-        yield f"also made by: {', '.join(entry.also_made_by)}"
+        yield f"also produced by: {', '.join(entry.also_made_by)}"
     yield f"turn on: {entry.turn_on} python train.py"
     yield from (fact.replace("`", "") for fact in entry.facts)
     yield from (f"not found here: {target}" for target in entry.not_found)

@@ -42,10 +42,10 @@ StableHLOFile = Annotated[
 
 _DEFAULT = Limits()
 Seconds = Annotated[
-    float, typer.Option(min=0.001, max=1e8, help="Stop reading the file after this time.")
+    float, typer.Option(min=0.001, max=1e8, help="Most seconds for reading the file.")
 ]
 Memory = Annotated[
-    float, typer.Option(min=0.001, max=1e8, help="GiB that reading the file may take.")
+    float, typer.Option(min=0.001, max=1e8, help="Most memory for reading the file, in GiB.")
 ]
 
 
@@ -60,7 +60,7 @@ def inspect(
         typer.Option(
             "--against",
             metavar="LOCK",
-            help="Show only the composites that kernels written for this lock do not understand.",
+            help="Show only the composites that do not match the contracts of this lock.",
         ),
     ] = None,
     node_data: NodeDataFile = None,
@@ -144,7 +144,7 @@ def lower_command() -> Callable[..., None]:
         check_folders(output)
         _on_file(work, file, seconds, memory)
 
-    lower.__doc__ = "Lower a module. The passes run in the order of their options."
+    lower.__doc__ = "Lower the composites of a module, by passes in the order of their options."
     command: Any = lower
     command.__signature__ = signatures.Signature(list(_parameters()))
     command.__annotations__ = {p.name: p.annotation for p in _parameters()}
@@ -182,7 +182,7 @@ def _parameters() -> Iterator[signatures.Parameter]:
             yield _of_pass(option)
     about_target = typer.Option(
         metavar="|".join(TARGETS),
-        help="Afterwards, replace the operations that this consumer lacks.",
+        help="Finally, replace the operations that this consumer lacks.",
     )
     yield _parameter("target", Annotated[str | None, about_target], None)
     about_portable = typer.Option(

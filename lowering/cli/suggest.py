@@ -1,4 +1,4 @@
-"""`composites suggest`: what a model's step is made of outside composites, and a draft for it."""
+"""`composites suggest`: the parts of a model's step outside composites, and a draft for them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def suggest(
     ] = False,
     optimizer: Annotated[
         str | None,
-        typer.Option(help="package.module:FACTORY, such as torch.optim:AdamW, to add its step."),
+        typer.Option(help="package.module:FACTORY, such as torch.optim:AdamW; records its step."),
     ] = None,
     ops: Annotated[
         str,
@@ -45,11 +45,11 @@ def suggest(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Rank what a model's step is made of outside composites, and draft entries for it.
+    """Rank the functions and operators of a model outside composites, and draft entries for them.
 
     The step is recorded and not run: the forward, and the backward of the loss that the module
-    returns, or of the sum of what it returns. Functions come first that have many instructions and
-    few tensors to take and return. The draft has entries for those; each was turned on for a trial.
+    returns, or of the sum of its results. Functions with many instructions and few tensors as
+    arguments and results come first. The draft has entries for these, each of which was tried.
 
     Example: composites suggest examples/models.py:bert -o draft.yaml
     """
@@ -69,7 +69,7 @@ def suggest(
         )
         if output is not None:
             if report.draft is None:
-                fail(f"nothing is worth an entry, so {output} was not written")
+                fail(f"no function is worth an entry, so {output} was not written")
             write_atomic(output, report.draft)
         if as_json:
             print_json(report_data(report))
@@ -87,11 +87,11 @@ def report_data(report: SuggestionReport) -> dict[str, object]:
 def _print(report: SuggestionReport) -> None:
     inside = "" if report.inside is None else f"; {report.inside:.1%} of stock's are inside"
     typer.echo(f"{report.outside} instructions outside {report.composites} composites{inside}")
-    title = "Functions, with what they call and their backwards"
+    title = "Functions, with their callees and their backwards"
     _print_rows(title, "function", report.functions[:_ROWS], report.outside, ("in", "out"))
     _print_rows("Operators", "operator", report.operators[:_ROWS], report.outside, ())
     if report.draft is None:
-        typer.echo("nothing is worth an entry of a draft")
+        typer.echo("no draft: no function is worth an entry")
     else:
         count = len(report.entries)
         typer.echo(

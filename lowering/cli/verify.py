@@ -39,7 +39,7 @@ def verify(
         ),
     ] = None,
     registry: Annotated[
-        Path | None, typer.Option(help="A registry file; its entries are verified.")
+        Path | None, typer.Option(help="A registry file whose entries are verified.")
     ] = None,
     dtypes: Annotated[str, typer.Option(help="Element types, separated by commas.")] = "f32,bf16",
     count: Annotated[
@@ -55,13 +55,13 @@ def verify(
     junit: Annotated[Path | None, typer.Option(help="Also write a JUnit XML file.")] = None,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Also fail if something could not be verified."),
+        typer.Option("--strict", help="Also fail if an entry could not be verified."),
     ] = False,
 ) -> None:
     """Run entries on samples, and compare with PyTorch on the CPU and with the stock lowering.
 
-    Samples come from `samples` of an entry, from PyTorch's own tests, or are generated. The exit
-    code is 1 if an entry fails.
+    Samples are those of the entry, or of PyTorch's own tests, or are generated. The exit code is 1
+    if an entry fails.
     """
     with clear_errors(), ALLOWLIST.unset():
         from lowering.verification.results import Verdict

@@ -1,4 +1,4 @@
-"""Functions that this project has replaced, and what they were."""
+"""Functions that this project has replaced, and their originals."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Hashable keys for arguments without a schema: what a call's composite depends on."""
+"""Hashable keys of arguments without a schema, on which a call's composite depends."""
 
 from typing import Any, Final
 

@@ -78,7 +78,7 @@ def compact(computation: Any) -> None:
 
 
 def drop_defaults(computation: Any) -> None:
-    """Remove fields that say what XLA assumes where they are absent."""
+    """Remove fields that have XLA's default values."""
     for instruction in computation.instructions:
         if not instruction.frontend_attributes.map:
             instruction.ClearField("frontend_attributes")

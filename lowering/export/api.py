@@ -99,8 +99,8 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
 ) -> Program | GenerationPrograms:
     """Export a module's inference, its gradients, or a whole training step.
 
-    Buffers and arguments that the module writes to are also outputs. Small tensors that it makes
-    itself become constants. Other threads must not build graphs during an export, because these
+    Buffers and arguments that the module writes to are also outputs. Small tensors that it creates
+    become constants. Other threads must not build graphs during an export, because these
     would be recorded too.
 
     Args:
@@ -120,7 +120,7 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
             Implies `train`.
         ops: composites to turn on, as in XLA_COMPOSITE_OP; by default the active ones, or all if
             none is active.
-        decompositions: which decompositions they have, as in XLA_COMPOSITE_DECOMPOSITION, such as
+        decompositions: the decompositions to use, as in XLA_COMPOSITE_DECOMPOSITION, such as
             `fast`; by default those that are active.
         passes: functions from module to module that run on the result.
         share_decompositions: use one function for all equal decompositions. Otherwise each call

@@ -108,7 +108,7 @@ def _evaluated(text: str, sizes: Mapping[str, int]) -> int:
 
 
 def checked_sizes(dimensions: Sequence[Dimension], sizes: Mapping[str, Any]) -> dict[str, int]:
-    """One size for each dimension, as somebody has given them.
+    """One size for each dimension, from the caller's sizes.
 
     Raises:
         ProgramError: one is missing, unknown, or one that the dimension cannot have.

@@ -62,9 +62,9 @@ class GenerationPrograms:
         Each is the one with the largest logit.
 
         Args:
-            prefill: the program, as `compile` returns it.
-            decode: the other one.
-            state: of `prefill.init`.
+            prefill: the step that `self.prefill.compile()` returns.
+            decode: the step that `self.decode.compile()` returns.
+            state: the state that `prefill.init` returns.
             prompt: tokens of shape (batch, length). Where it has not the length of the export,
                 `decode` reads the tokens that are too few or too many for `prefill`.
 
@@ -75,7 +75,7 @@ class GenerationPrograms:
         import numpy as np
 
         if isinstance(prefill, Program) or isinstance(decode, Program):
-            raise ProgramError("generate takes what compile() of both programs returns")
+            raise ProgramError("generate takes the steps that compile() of both programs returns")
         (prompt_type,) = (value for value in self.prefill.inputs if value.name == TOKENS)
         batch, length = prompt_type.sizes
         tokens = np.asarray(array("the prompt", prompt))
@@ -109,7 +109,7 @@ class GenerationPrograms:
         The arguments are those of `Program.save`. Weights are written once, in `prefill/`.
 
         Raises:
-            ProgramError: what `Program.save` refuses.
+            ProgramError: as `Program.save`.
         """
         files = {
             **_under("prefill", self.prefill.files(portable=portable, weights=weights)),
@@ -124,10 +124,10 @@ class GenerationPrograms:
     def load(
         cls, folder: str | os.PathLike[str], *, limits: Limits | None = None
     ) -> "GenerationPrograms":
-        """Read what `save` wrote. The arguments are those of `Program.load`.
+        """Read the folder that `save` wrote. The arguments are those of `Program.load`.
 
         Raises:
-            ProgramError: there is none, or one of the programs is damaged.
+            ProgramError: the folder has no programs, or one of them is damaged.
         """
         path = folder_path(folder)
         content = read_file(path / GENERATION)

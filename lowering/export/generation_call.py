@@ -34,7 +34,7 @@ def generation_call(
     if not can_generate or model.config.is_encoder_decoder:
         raise ExportError(
             "decode=True exports causal language models of transformers, which have generate() and"
-            f" no encoder; {type(model).__name__} is none"
+            f" no encoder; {type(model).__name__} is not one"
         )
     is_prompt = isinstance(input_ids, torch.Tensor) and input_ids.dim() == 2
     if others or options or not is_prompt:

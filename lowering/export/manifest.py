@@ -1,4 +1,4 @@
-"""manifest.json: what the inputs and outputs of a program are, checked against its `@main`."""
+"""manifest.json: the inputs and outputs of a program, checked against its `@main`."""
 
 import binascii
 import hashlib

@@ -158,7 +158,7 @@ class Program:
                 list of names (`acme.gelu`, `acme.*`) takes only kernels for these composites, and
                 None none. A function may raise `UnsupportedCallError` for a call, which then keeps
                 its decomposition.
-            donate: whether a call takes the memory of the state that it is given.
+            donate: whether a call reuses the memory of its state.
             ignored: attributes that a given kernel does without, by composite.
             mesh: a `jax.sharding.Mesh` with the axes of `program.mesh`. The program is then divided
                 among its devices.
@@ -245,7 +245,7 @@ class Program:
         one folder; it then has the program of one of them.
 
         Args:
-            folder: see the head of this file for what is written. If it exists, it must be empty,
+            folder: its files are listed in the module's docstring. If it exists, it must be empty,
                 or hold a program and nothing else.
             portable: StableHLO version that the artifact is for, such as `1.0.0`; by default
                 1.13.0, which jaxlib 0.7.1 and newer read.
@@ -295,12 +295,12 @@ class Program:
         """Read a program from a folder.
 
         Args:
-            folder: what `save` wrote.
-            limits: for a folder that others wrote: `lowering.stablehlo.Limits` of time and memory.
+            folder: a folder that `save` wrote.
+            limits: for an untrusted folder: `lowering.stablehlo.Limits` of time and memory.
                 Another process reads the StableHLO first, because a damaged one can crash it.
 
         Raises:
-            ProgramError: there is none, it is damaged or of a newer format, manifest.json does
+            ProgramError: it is absent, damaged or of a newer format, manifest.json does
                 not describe `@main`, or the StableHLO cannot be read within the limits.
         """
         path = folder_path(folder)
@@ -316,7 +316,7 @@ class Program:
             actual = manifest.digest(text) if name == manifest.TEXT else _digest(path / name)
             if actual != expected:
                 raise ProgramError(
-                    f"{path / name} is not the file that was saved: its SHA-256 is not the one in"
+                    f"{path / name} has changed since it was saved: its SHA-256 is not the one in"
                     f" {manifest.NAME}; save the program again"
                 )
         try:

@@ -1,4 +1,4 @@
-"""A program that runs again and again, with its state on the device. Needs no torch.
+"""A compiled program, with its state on the device. Needs no torch.
 
 module, with kernels in place of composites
     -> a function (changing state, other state, batch) -> (changed state, results)
@@ -131,10 +131,10 @@ class Step:
         return int(self._compiled.memory_analysis().temp_size_in_bytes)
 
     def init(self, weights: Any, *, optimizer: Any = None, seed: int = 0) -> State:
-        """A state to start with: a copy of the weights, on the device.
+        """Create the first state: a copy of the weights, on the device.
 
-        The optimizer's state is what PyTorch starts with: zeros in most cases. Buffers
-        that a `state_dict` leaves out are what they were at the export, unless they are given.
+        The optimizer's state starts as in PyTorch: with zeros in most cases. Buffers
+        that a `state_dict` leaves out have their values at the export, unless they are passed.
 
         Args:
             weights: a torch module, or a mapping from names to arrays. A name is one of the
@@ -199,7 +199,7 @@ class Step:
         Where several processes share a mesh, all of them call this, and the first one writes.
 
         Raises:
-            ProgramError: the state was used already, or the folder holds something else.
+            ProgramError: the state was used already, or the folder has other files.
             MissingPackageError: safetensors is not installed.
         """
         jax = import_jax()
@@ -214,10 +214,10 @@ class Step:
             multihost_utils.sync_global_devices("the checkpoint is written")
 
     def load(self, folder: str | os.PathLike[str]) -> State:
-        """Read what `save` wrote.
+        """Read a checkpoint that `save` wrote.
 
         Raises:
-            ProgramError: there is none, it is damaged, or it is not one of this program.
+            ProgramError: the checkpoint is absent, damaged, or of another program.
             MissingPackageError: safetensors is not installed.
         """
         return self._on_device(checkpoint.read(self._roles.state, folder))
@@ -350,9 +350,9 @@ class Step:
         # All of them are donated together.
         if changing and state.values[changing[0].name].is_deleted():
             raise ProgramError(
-                f"the state was passed to a call before, which took its memory ({changing[0].name}"
-                " is deleted); continue with the state that this call returned, or compile with"
-                " donate=False"
+                "the state was passed to a call before, which reused its memory"
+                f" ({changing[0].name} is deleted); continue with the state that this call"
+                " returned, or compile with donate=False"
             )
         return state.values
 

@@ -1,4 +1,4 @@
-"""Exceptions that a frontend raises while it traces or records: what cannot be part of a graph."""
+"""Exceptions of a frontend while it traces or records, about calls that no graph can contain."""
 
 MAX_CONSTANT_BYTES = 1 << 20
 """Maximum size of a tensor that is not an input. Larger constants would make the text

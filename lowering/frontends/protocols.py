@@ -169,7 +169,7 @@ class Graph(Protocol):
 
     @property
     def is_shared(self) -> bool:
-        """True if several devices share the graph. This is asked where a composite is made."""
+        """True if several devices share the graph. Composites read it when they are made."""
 
     def composite(
         self,

@@ -1,4 +1,4 @@
-"""One kind of call of an entry: its composite, its backward, and what vmap makes of it."""
+"""One kind of call of an entry: its composite, its backward, and its rule for vmap."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence

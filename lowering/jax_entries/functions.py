@@ -1,4 +1,4 @@
-"""Entries as functions: what `composites.jax` gives its users."""
+"""Entries as functions, the attributes of `composites.jax`."""
 
 import inspect
 from collections.abc import Callable, Mapping

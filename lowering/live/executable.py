@@ -173,14 +173,14 @@ class LiveProgram:
         """Run once.
 
         Raises:
-            RunError: an input lies in memory in another way than that which was compiled for.
+            RunError: an input has another storage offset than at compilation.
         """
         for place, offset in self._offsets.items():
             if inputs[place].storage_offset() != offset:
                 raise RunError(
-                    "a graph that takes views by strides of an input was compiled for an input that"
-                    f" begins at element {offset} of its memory, and got one that begins at"
-                    f" {inputs[place].storage_offset()}; call `contiguous()` or `clone()` before"
+                    "a graph with `as_strided` of an input was compiled for the storage offset"
+                    f" {offset}, and got an input with {inputs[place].storage_offset()}; call"
+                    " `contiguous()` or `clone()` before"
                 )
         convert = self._inputs.to_jax
         with enable_x64():

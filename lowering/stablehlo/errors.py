@@ -100,13 +100,13 @@ class RefusedOperationError(UnsupportedOperationError):
         self.source = source
         """The operator and the line of Python that it comes from; empty if they are not known."""
         self.operation = operation
-        """Its name, and what it is refused for, such as its element type."""
+        """Its name, and the reason of the refusal, such as its element type."""
         self.others: tuple[RefusedOperationError, ...] = ()
         """The further ones of the module."""
 
 
 class DynamicSizeError(StableHLOError):
-    """A program cannot have a dimension whose size varies, or not with the size that is given."""
+    """A program cannot have a dimension of varying size, or not the size that was passed."""
 
     def __init__(self, message: str, composite: str | None = None) -> None:
         self.composite = composite

@@ -31,7 +31,7 @@ _READER = "lowering.stablehlo.isolated_reading"
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of reading a file. More is a `CrashError`."""
+    """Limits for reading a file. Beyond them, reading raises `CrashError`."""
 
     seconds: float = 600.0
     """The seconds on the clock."""
@@ -64,8 +64,8 @@ class Limits:
 
 
 def check(data: bytes, source: str, limits: Limits) -> None:
-    """Let another process read a module. Errors in the module are not reported: whoever reads it
-    next gets them.
+    """Let another process read a module. Errors in the module are not reported here, but by the
+    next read.
 
     Raises:
         CrashError: the process died, or went over the limits.

@@ -60,6 +60,6 @@ def jax_function(module: Module, *, platform: str = "cpu") -> Callable[..., tupl
 def _shape(jax: Any, text: str) -> Any:
     static = static_tensor(text)
     if static is None:
-        raise RunError(f"jax has no arrays of {text}")
+        raise RunError(f"jax has no array type for {text}")
     shape, dtype = static
     return jax.ShapeDtypeStruct(shape, dtype)

@@ -1,4 +1,4 @@
-"""Kernels in place of composites: which one takes which call, and why the others have none."""
+"""Kernels in place of composites: the kernel of each call, or the reason why it has none."""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -50,7 +50,7 @@ class KernelUse:
     """The faster alternative that takes the call, such as `ptxla.topk=maxima`. Without it and
     without a kernel, the program's own decomposition stays."""
     reason: str | None
-    """The reasons why kernels asked before do not take the call; None if the first one does."""
+    """The reasons why kernels tried before do not take the call; None if the first one does."""
 
     def __str__(self) -> str:
         text = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
@@ -66,7 +66,7 @@ class Candidate:
     ignored: Collection[str] = ()
     """Attributes of the call that it does without."""
     refusal: str | None = None
-    """The reason why it does not take the call, where that is known before it is asked."""
+    """The reason why it does not take the call, if known before it is called."""
     listed_as: str | None = None
     """Its name where a registry lists it."""
     priority: int = 0
@@ -83,7 +83,7 @@ class Candidate:
 
 
 Candidates: TypeAlias = Callable[[Signature], Sequence[Candidate]]
-"""The kernels for a call, in the order in which they are asked."""
+"""The kernels for a call, in the order in which they are tried."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The number that leaves every other as it is, for what reductions and scatters apply."""
+"""The neutral element of the function of a reduction or scatter."""
 
 from math import inf
 from typing import Any

@@ -1,4 +1,4 @@
-"""Running a module with jax's PJRT client, by default on the CPU, to check its numbers."""
+"""Running a module with jax's PJRT client, by default on the CPU."""
 
 import io
 from collections.abc import Sequence
@@ -98,7 +98,7 @@ def check_arrays(types: Sequence[str], arrays: Sequence[Any]) -> None:
     """Check that there is an array of each of these types of inputs of `@main`.
 
     Raises:
-        RunError: there are others; the message says which.
+        RunError: the arrays differ from the types; the message says how.
     """
     import numpy as np
 

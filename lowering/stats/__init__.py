@@ -1,4 +1,4 @@
-"""`composites.stats()`: what became of the calls that entries could have caught.
+"""`composites.stats()`: the outcomes of the calls that entries could have caught.
 
 `data` has the values, and their form in the file of XLA_COMPOSITE_STATS. `collect` takes them from
 this process.

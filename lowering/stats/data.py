@@ -41,7 +41,7 @@ class EntryStats:
     cache_hits: int
     """The number of these calls whose computation was in a cache."""
     cached: Mapping[str, int]
-    """Sizes of the caches of computations, by what they are for."""
+    """Sizes of the caches of computations, by their purpose."""
     fallbacks: tuple[FallbackStats, ...]
     """The calls that it did not claim; the most frequent reason first."""
     decompositions: Mapping[str, int] = field(default_factory=dict)

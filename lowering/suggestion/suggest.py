@@ -1,4 +1,4 @@
-"""Recording a module's step, and saying what of it no entry catches.
+"""Recording a module's step, and the parts of it that no entry catches.
 
 module, example inputs
     -> the step as HLO, with the call of an operator that each instruction comes from

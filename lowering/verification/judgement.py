@@ -1,4 +1,4 @@
-"""From what runs gave to findings. Nothing here runs anything."""
+"""Findings from the results of runs. Nothing here runs anything."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ class Outcomes:
     is_random: bool = False
     """True if the numbers depend on the random generator; then only stock's can be compared."""
     is_native: bool = False
-    """True if the decomposition is the stock lowering, whose bits it must have."""
+    """True if the decomposition is the stock lowering, so that results must be bitwise equal."""
     limit: float | None = None
     """The greatest error of floating-point numbers that is accepted, if it is not that of their
     dtype."""
@@ -55,10 +55,10 @@ def judge(outcomes: Outcomes) -> Judged:
     bits = None if known is None else equal_values(ours, known)
     findings = list(_findings(outcomes, ours, known))
     if outcomes.is_native and bits is False and not any(f.is_failure for f in findings):
-        message = "results or gradients have other bits than the stock lowering"
+        message = "results or gradients are not bitwise identical to the stock lowering"
         findings.append(Finding(Check.BITS, message, outcomes.sample))
     if outcomes.again is not None and not _same_again(ours, outcomes.again):
-        message = "the second call gives other results than the first"
+        message = "the second call has other results than the first"
         findings.append(Finding(Check.REPEATED, message, outcomes.sample))
     numbers = Numbers() if outcomes.is_random else _numbers(outcomes, ours)
     return Judged(tuple(findings), numbers, bits)

@@ -73,7 +73,7 @@ def verify(
 
 
 def _with_claims(entry: Composite, rows: list[Row]) -> tuple[Row, ...]:
-    """Add what only all dtypes together say: whether the conditions tell calls apart."""
+    """Add a finding about all dtypes: no call was claimed, or all were despite conditions."""
     claimed = sum(row.claimed for row in rows)
     unclaimed = [reason for row in rows for reason in row.unclaimed]
     finding = None
@@ -84,8 +84,8 @@ def _with_claims(entry: Composite, rows: list[Row]) -> tuple[Row, ...]:
         finding = Finding(Check.CLAIMED, message)
     elif claimed and not unclaimed and (entry.when.where or entry.when.values or entry.when.ranks):
         message = (
-            "`when` let every sample through: it leaves nothing out, or no sample shows what;"
-            " give one that it leaves out in `samples`"
+            "every sample meets the conditions of `when`; add a sample that does not to `samples`,"
+            " or leave the conditions out"
         )
         finding = Finding(Check.CONDITIONS, message, is_failure=False)
     if finding is None:
@@ -119,7 +119,7 @@ def turned_on(subject: Subject, catalog: Catalog) -> Iterator[Statistics]:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A sample, and what the CPU gave for it."""
+    """A sample, and its results on the CPU."""
 
     sample: Sample
     cpu: Values
@@ -262,7 +262,7 @@ class _Verifier:
         for written in () if ours.module is None else ambiguous(ours.module, names):
             yield Finding(
                 Check.ATTRIBUTES,
-                f"calls that mean different things are written alike: {written}; make the argument"
+                f"calls of different meaning have the same text: {written}; make the argument"
                 " in which they differ an attribute, or fix it with `when`",
             )
 

@@ -62,7 +62,7 @@ def test_tokens_are_those_of_generate(name: str, tmp_path: Path) -> None:
         assert written.tolist() == expected.tolist()
     with pytest.raises(ProgramError, match=r"from \(2, 1\) to \(2, 19\); it has \(2, 20\)"):
         programs.generate(*steps, None, expected)
-    with pytest.raises(ProgramError, match=r"takes what compile\(\) of both programs returns"):
+    with pytest.raises(ProgramError, match=r"takes the steps that compile\(\) of both programs"):
         programs.generate(programs.prefill, steps[1], None, PROMPT)  # type: ignore[arg-type]
     (tmp_path / "saved" / "notes.txt").write_text("mine")
     with pytest.raises(ProgramError, match=r"something other than programs of generation \(.*no"):
@@ -77,8 +77,8 @@ LENGTH = (
     "above the prompt's length, which is 6, and at most the model's max_position_embeddings, 64;"
 )
 REFUSED: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
-    (torch.nn.Linear(2, 2), (PROMPT,), {}, "Linear is none"),
-    ("LlamaModel", (PROMPT,), {"max_length": 9}, "LlamaModel is none"),
+    (torch.nn.Linear(2, 2), (PROMPT,), {}, "Linear is not one"),
+    ("LlamaModel", (PROMPT,), {"max_length": 9}, "LlamaModel is not one"),
     *(("LlamaForCausalLM", (PROMPT,), {"max_length": n}, f"{LENGTH} it is {n}") for n in (6, 65)),
     ("LlamaForCausalLM", (PROMPT,), {}, f"{LENGTH} it is None"),
     ("LlamaForCausalLM", (), {"max_length": 9}, "tokens of shape (batch, length) and max_length"),

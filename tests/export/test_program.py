@@ -251,7 +251,7 @@ def test_a_file_that_was_changed(small: Any, tmp_path: Path) -> None:
         changed.write_bytes(changed.read_bytes() + b" ")
         refused(
             partial(Program.load, tmp_path),
-            f"{changed} is not the file that was saved: its SHA-256 is not the one in"
+            f"{changed} has changed since it was saved: its SHA-256 is not the one in"
             " manifest.json; save the program again",
         )
         changed.unlink()

@@ -29,7 +29,7 @@ def test_what_is_refused() -> None:
     dynamic = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }"
     for text, message in (
         ("func.func @other() { return }", "the module has no function @main to call"),
-        (dynamic, r"jax has no arrays of tensor<\?xf32>"),
+        (dynamic, r"jax has no array type for tensor<\?xf32>"),
     ):
         with pytest.raises(RunError, match=message):
             jax_function(Module.parse(text))

@@ -240,7 +240,7 @@ def test_conditions(run: Verify) -> None:
     assert row.verdict is Verdict.VERIFIED
     (finding,) = row.findings
     assert (finding.check, finding.is_failure) == (Check.CONDITIONS, False)
-    assert "`when` let every sample through" in finding.message
+    assert "every sample meets the conditions of `when`" in finding.message
     (row,) = run(entry(f"{GELU}, when: {{approximate: tanh}}"))
     assert (row.verdict, row.findings) == (Verdict.VERIFIED, ())
     assert row.claimed

@@ -22,10 +22,10 @@ def init(
     ],
     directory: Annotated[
         Path | None,
-        typer.Option(help="The folder to write; by default NAME.", show_default=False),
+        typer.Option(help="The folder to write; default: NAME.", show_default=False),
     ] = None,
 ) -> None:
-    """Write a small package of a vendor, which installs and passes its tests.
+    """Write an example package of a vendor, with tests that pass.
 
     It has a registry file, decompositions in PyTorch and in JAX, an operator of its own with its
     backward, a kernel, a training script, tests that call verify and compare, and a workflow for

@@ -167,7 +167,7 @@ def _reshape_strided(graph: torch.fx.Graph) -> None:
 
 
 def _drop_writes_to_inputs(graph: torch.fx.Graph) -> None:
-    """Remove what functionalizing leaves for its caller. Operands of composites do not change."""
+    """Remove the copies that functionalization adds for its caller. Operands of composites stay."""
     for node in reversed(graph.nodes):
         if _writes(node) and not node.users:
             graph.erase_node(node)

@@ -210,7 +210,7 @@ _CASTS_OF: ContextVar[str] = ContextVar("_CASTS_OF", default="cuda")
 
 @contextmanager
 def casts_of(device_type: str) -> Iterator[None]:
-    """A context in which autocast casts what PyTorch casts on a type of device."""
+    """A context in which autocast follows PyTorch's lists for a type of device."""
     token = _CASTS_OF.set("cpu" if device_type == "cpu" else "cuda")
     try:
         yield

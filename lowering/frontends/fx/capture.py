@@ -76,7 +76,7 @@ class Region:
 
 
 LOCK = threading.RLock()
-"""Held while a program is recorded: all threads share what is recorded."""
+"""The lock of a recording, which all threads share."""
 
 _SHARED: list[Region] = []
 """The regions that are recorded by all threads, the program first: autograd runs backward
@@ -387,7 +387,7 @@ def _is_mask(index: Any) -> bool:
 
 
 _OF_MEMORY = frozenset(["device", "layout", "pin_memory", "memory_format", "non_blocking"])
-"""Arguments that change where values are, and not the values."""
+"""Arguments that change the place of values, and not the values."""
 
 
 def _describe(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:

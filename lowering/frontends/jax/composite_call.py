@@ -78,7 +78,7 @@ class Cotangents:
     grads: Sequence[Any | None]
     """For each result of the kind itself, its gradient, or None if it is zero."""
     needed: tuple[bool, ...]
-    """For each operand, whether its gradient is asked for."""
+    """For each operand, whether its gradient is requested."""
 
     @property
     def present(self) -> list[Any]:

@@ -1,4 +1,4 @@
-"""JAX's settings that decide what a traced function computes."""
+"""JAX's settings that affect the computation of a traced function."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

@@ -56,7 +56,7 @@ ADVICE = (
     f"take releases that have them, such as those of {installing('torch-xla')};"
     " with PyTorch 2.10 or later, composites.export(frontend='fx') needs no torch_xla"
 )
-"""The advice of what to do if names are missing."""
+"""The remedy if names are missing."""
 
 
 def missing() -> tuple[str, ...]:

@@ -90,7 +90,7 @@ WITH_DIMENSION = (
 
 
 def corrections() -> Iterator[tuple[Any, Callable[[Redispatch], Kernel]]]:
-    """Operators, and for each what makes its kernel."""
+    """Operators, each with the function that makes its kernel."""
     for overload, place in _REDUCTIONS.items():
         default = () if overload in _EMPTY_BY_DEFAULT else None
         yield overload, _reduction(place, default)

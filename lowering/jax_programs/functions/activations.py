@@ -88,7 +88,7 @@ def softmax(composite: Composite, x: Any, axis: Any = -1, where: Any = None) -> 
 
 def _one_axis(x: Any, axis: Any) -> int:
     if isinstance(axis, bool) or not isinstance(axis, int):
-        raise UnsupportedCallError("it is over several axes")
+        raise UnsupportedCallError("axis is not one integer")
     if not -x.ndim <= axis < x.ndim:
-        raise UnsupportedCallError("there is no such axis")
+        raise UnsupportedCallError("axis is out of range")
     return axis

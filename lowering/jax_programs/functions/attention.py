@@ -51,9 +51,9 @@ def of_jax(
     if local_window_size is not None:
         raise UnsupportedCallError("a local window is given")
     if implementation not in (None, "xla"):
-        raise UnsupportedCallError(f"the program asks for the implementation {implementation!r}")
+        raise UnsupportedCallError(f"implementation is {implementation!r}")
     if return_residual:
-        raise UnsupportedCallError("the logarithms of sums are a result too")
+        raise UnsupportedCallError("return_residual is set")
     if mask is not None and not (is_array(mask) and mask.dtype == bool):
         raise UnsupportedCallError("the mask is not an array of booleans")
     if _type_of(query, key, value).itemsize > 4:
@@ -170,7 +170,7 @@ def _check_flax(
     import jax.numpy as jnp
 
     if module is not None:
-        raise UnsupportedCallError("the program keeps the weights")
+        raise UnsupportedCallError("`module` is set, which stores the attention weights")
     if precision is not None:
         raise UnsupportedCallError("a precision is given")
     if not isinstance(dropout_rate, int | float):

@@ -176,7 +176,7 @@ def group_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
     if x.ndim < 2:
         raise UnsupportedCallError("the input has no batch")
     if not all(isinstance(size, int) for size in x.shape):
-        raise UnsupportedCallError("a size is a symbol, and sizes are attributes")
+        raise UnsupportedCallError("a size is symbolic, and sizes are attributes")
     if 0 in x.shape:
         raise UnsupportedCallError("the input has no elements")
     if self.reduction_axes is not None and _positive(self.reduction_axes, x) != [*range(1, x.ndim)]:
@@ -223,7 +223,7 @@ def batch_norm_by_averages(
     """`BatchNorm.__call__` of flax.linen and flax.nnx in inference. Channels are the last
     dimension there, and the second one in the composite."""
     if not _uses_averages(self, use_running_average):
-        raise UnsupportedCallError("it uses the statistics of the batch")
+        raise UnsupportedCallError("the batch norm uses batch statistics")
     epsilon = _checked_channels(self, x, mask)
     norm, arrays = _taken_apart(
         composite, self, (*_PARAMETERS, *_AVERAGES), use_running_average=True
@@ -251,7 +251,7 @@ def batch_norm_in_training(
     """`BatchNorm.__call__` of flax.linen and flax.nnx in training. It changes the moving averages
     of the module, which the composite has as results."""
     if _uses_averages(self, use_running_average):
-        raise UnsupportedCallError("it uses the moving averages")
+        raise UnsupportedCallError("the batch norm uses its moving averages")
     epsilon = _checked_channels(self, x, mask)
     if 0 in x.shape:
         raise UnsupportedCallError("an empty batch has no statistics")
@@ -298,7 +298,7 @@ def _checked_channels(module: Any, x: Any, mask: Any) -> float:
 def _checked(module: Any, x: Any, mask: Any) -> float:
     """The epsilon of a norm, which has what the entries need of all norms."""
     if mask is not None or module.axis_name is not None:
-        raise UnsupportedCallError("it has a mask, or the name of an axis")
+        raise UnsupportedCallError("the norm has a mask, or an axis_name")
     floats(x)
     return number(module.epsilon, "epsilon")
 
@@ -361,7 +361,7 @@ def _of_linen(
     from flax import linen
 
     if any(getattr(type(module), m) is not getattr(linen.Module, m) for m in ("param", "variable")):
-        raise UnsupportedCallError("its class has parameters of its own kind")
+        raise UnsupportedCallError("the class overrides `param` or `variable`")
     if module.is_initializing():
         raise UnsupportedCallError("its parameters are not initialized")
     if changed and not module.is_mutable_collection(_collection(changed[0])):

@@ -162,7 +162,7 @@ def trace(composite: Any, updates: Any, state: Any, params: Any = None) -> Any:
 def _variables(update: Callable[..., Any], *names: str) -> list[Any]:
     nonlocals = inspect.getclosurevars(update).nonlocals
     if not all(name in nonlocals for name in names):
-        raise UnsupportedCallError("this release of optax has other numbers")
+        raise UnsupportedCallError("this release of optax has other hyperparameters")
     return [nonlocals[name] for name in names]
 
 
@@ -180,7 +180,7 @@ def _for_each(composite: Any, rule: _Rule, updates: Any, state: Any, params: Any
 
     fields = rule.averages
     if not set(fields) <= set(getattr(state, "_fields", ())):
-        raise UnsupportedCallError("the state is not optax's")
+        raise UnsupportedCallError("the state is not of optax's type")
     grads, structure = jax.tree.flatten(updates)
     averages = (_like(getattr(state, field), structure) for field in fields)
     parameters = list(zip(grads, *averages, strict=True))

@@ -1,4 +1,4 @@
-"""`compare`: kernels against the decompositions of the composites that they are for.
+"""`compare`: kernels against the decompositions of their composites.
 
 Each distinct call (version, attributes, types, decomposition) becomes two small modules: see
 `single_calls`. One has the decomposition, the other the kernel; a third computes the decomposition
@@ -79,7 +79,7 @@ def compare(
     Raises:
         UnknownCompositeError: the module has no composite of a given name.
         CompositeVersionError: the module has another version of it than the given one.
-        StableHLOError: nothing is given to compare, one composite is given twice, or the tolerance
+        StableHLOError: no kernel is given, one composite is given twice, or the tolerance
             is not a number from 0.
     """
     if tolerance is not None and not tolerance >= 0:  # nan too

@@ -189,4 +189,4 @@ def _errors(name: str, packages: str = "") -> Iterator[None]:
         message = f"{name} cannot be imported ({error}); pip install {packages}"
         raise MissingPackageError(message) from error
     except Exception as error:
-        raise RunError(f"{name} refuses it: {shorten(str(error), 600)}") from error
+        raise RunError(f"{name} refuses the program: {shorten(str(error), 600)}") from error

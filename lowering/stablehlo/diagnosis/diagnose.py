@@ -1,4 +1,4 @@
-"""`diagnose`: which composite of a program brings an error in, on a device or with kernels."""
+"""`diagnose`: the composites of a program that introduce errors, on a device or with kernels."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

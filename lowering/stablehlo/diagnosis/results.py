@@ -86,7 +86,7 @@ class Diagnosis(JsonReport):
     module: str
     """The module's symbol name."""
     composites: tuple[DiagnosedComposite, ...]
-    """Composites that bring errors in come first."""
+    """Composites that introduce errors come first."""
     peaks: Peaks | None = None
     """What the device was seen to reach; None if no times were asked for."""
 

@@ -1,4 +1,4 @@
-"""`not_understood`: the calls of a module that a consumer with the contracts of a lock lacks."""
+"""`not_understood`: the calls of a module that do not match the contracts of a lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rename_module: name the module after what it was made from.
+"""rename_module: name the module after the model that it was made from.
 
 module @IrToHlo  =>  module @BertForMaskedLM
 """
