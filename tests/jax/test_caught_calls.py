@@ -314,7 +314,7 @@ def test_enable_and_disable_and_wrong_names() -> None:
 
 LEFT_ALONE: dict[str, tuple[str, Function, str]] = {
     "where": ("softmax", lambda x: jax.nn.softmax(x, where=BOOLEAN), "`where` is given"),
-    "several axes": ("softmax", lambda x: jax.nn.softmax(x, axis=(0, 1)), "over several axes"),
+    "several axes": ("softmax", lambda x: jax.nn.softmax(x, axis=(0, 1)), "is not one integer"),
     "slope": ("leaky_relu", lambda x: jax.nn.leaky_relu(x, 0.2), "negative_slope is an array"),
     "integers": ("gelu", lambda x: jax.nn.gelu(x.astype(jnp.int32)), "not an array of floats"),
     "a number": ("gelu", lambda x: jax.nn.gelu(2.0) * x, "not an array of floats"),

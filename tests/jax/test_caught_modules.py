@@ -255,7 +255,7 @@ def test_other_modules_are_left_alone() -> None:
         (TRAINING, _nnx(TRAINING, change=one_variable), "two of its parameters are one variable"),
         (TRAINING, _nnx(TRAINING, change=with_function), "passes a function for types"),
         (LAYER, _nnx(LAYER, change=with_function), "passes a function for types"),
-        (RMS, _linen(RMS, Shifted), "of its own kind"),
+        (RMS, _linen(RMS, Shifted), "overrides `param`"),
     )
     assert_left_alone(
         {

@@ -245,7 +245,7 @@ def test_initializations_and_masks_are_left_alone() -> None:
     assert not calls_in(with_and_without(initialized, ("batch_norm_training",)))
     plain, mask = nn.GroupNorm(2, use_bias=False, use_scale=False), jnp.ones(IMAGE.shape, bool)
     masked = partial(plain.apply, {}, mask=mask)
-    assert_left_alone({"mask": ("group_norm", (masked, (IMAGE,)), "it has a mask")})
+    assert_left_alone({"mask": ("group_norm", (masked, (IMAGE,)), "has a mask")})
 
 
 @INTERFACES
