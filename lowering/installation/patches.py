@@ -140,7 +140,7 @@ def _replace_imports(name: str, owner: Any, before: Any, after: Any) -> None:
     if not isinstance(owner, ModuleType):
         return
     package = owner.__name__.partition(".")[0]
-    for module_name, module in list(sys.modules.items()):
+    for module_name, module in sys.modules.copy().items():  # at once, for other threads import
         values = getattr(module, "__dict__", {})
         if values.get(name) is before and module_name.partition(".")[0] != package:
             values[name] = after
