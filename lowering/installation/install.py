@@ -54,7 +54,7 @@ from lowering.dispatch.reads import Reads, first_change
 from lowering.dispatch.statistics import Statistics, written_operands
 from lowering.frontends.protocols import Frontend, Kernel, Override, StockKernel
 from lowering.installation.overriding import guard_of, owner_of
-from lowering.installation.patches import Wrapper, patch_copies, patch_function
+from lowering.installation.patches import Wrapper, patch_copies, patch_function, replace_imports
 from lowering.installation.variants import in_place, tensors_in
 
 
@@ -189,6 +189,7 @@ class Installer:
             self._at_autograd(find_operator(name), claims_at_autograd)
         for target, claims_of in functions.items():
             self._function(target, claims_of, search)
+        replace_imports(self.overrides)
         if search.packages:
             wrapper = self._wrapper_of_copy
             self.overrides.append(patch_copies(search, frozenset(functions), wrapper))

@@ -3,7 +3,7 @@
 import functools
 import logging
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -63,13 +63,11 @@ class Patch:
                 called.remove(replacement)
             if called == [original] and _function_in(owner, name) is stand_in:
                 setattr(owner, name, classmethod(original) if is_classmethod else original)
-                _replace_imports(name, owner, stand_in, original)
 
         self.undo = undo  # first, so that an interrupt leaves nothing behind
         called.append(replacement)
         if _function_in(owner, name) is not stand_in:
             setattr(owner, name, classmethod(stand_in) if is_classmethod else stand_in)
-            _replace_imports(name, owner, original, stand_in)
         if self.removed:  # by another thread, while this one imported the module
             undo()
 
@@ -132,18 +130,26 @@ def _function_in(owner: Any, name: str) -> Any:
     return getattr(value, "__func__", value)
 
 
-def _replace_imports(name: str, owner: Any, before: Any, after: Any) -> None:
-    """Let modules of other packages that imported a function by its name have another one.
+def replace_imports(patches: Iterable[object]) -> None:
+    """Let modules of other packages that imported a function by its name have its replacement.
 
-    Modules of the same package keep what they have: entries name each function that they catch.
+    They keep it: without a patch, it calls the original. Modules of the same package keep what they
+    have, because entries name each function that they catch.
     """
-    if not isinstance(owner, ModuleType):
-        return
-    package = owner.__name__.partition(".")[0]
+    replaced: dict[str, dict[str, Any]] = {}
+    for patch in patches:
+        if isinstance(patch, Patch) and patch.undo is not None:
+            home, _, name = patch.target.partition(":")
+            function = vars(sys.modules[home]).get(name)  # None for a method
+            if PATCH in getattr(function, "__dict__", ()):
+                replaced.setdefault(name, {})[home.partition(".")[0]] = function
     for module_name, module in sys.modules.copy().items():  # at once, for other threads import
         values = getattr(module, "__dict__", {})
-        if values.get(name) is before and module_name.partition(".")[0] != package:
-            values[name] = after
+        for name in replaced.keys() & values.keys():
+            for package, function in replaced[name].items():
+                is_other = module_name.partition(".")[0] != package
+                if is_other and values[name] is function.__wrapped__:
+                    values[name] = function
 
 
 def patch_function(target: str, wrapper: Wrapper, claimed_by: Composite) -> Patch:

@@ -14,7 +14,13 @@ from composites.registry.validation import parse_registry
 from lowering.copies.original import PATCH
 from lowering.copies.search import Copy, Search
 from lowering.dispatch.dynamo.functions import Replacement
-from lowering.installation.patches import CopyPatches, Patch, patch_copies, patch_function
+from lowering.installation.patches import (
+    CopyPatches,
+    Patch,
+    patch_copies,
+    patch_function,
+    replace_imports,
+)
 
 CODE = "def scale(x):\n    return x * 2\n"
 COUNT = 40
@@ -127,11 +133,13 @@ def test_a_name_that_another_module_imported_is_replaced_too() -> None:
     entry = parse_registry(REGISTRY, "acme.yaml").composites[0]
 
     def patch(added: int) -> Patch:
-        return patch_function(
+        made = patch_function(
             "acme_scale:scale",
             lambda original: Replacement(lambda x: original(x) + added, original),
             entry,
         )
+        replace_imports([made])
+        return made
 
     try:
         for _ in range(2):
@@ -143,8 +151,9 @@ def test_a_name_that_another_module_imported_is_replaced_too() -> None:
             assert [holder.scale(3) for holder in holders] == [8, 8]
             assert kept(3) == 8
             second.remove()
-            assert [holder.scale for holder in holders] == [scale, scale]
+            assert [holder.scale(3) for holder in holders] == [6, 6]
             assert kept(3) == 6
+            assert sys.modules["acme_scale"].scale is scale
     finally:
         for holder in holders:
             del sys.modules[holder.__name__]
