@@ -99,8 +99,11 @@ def chosen(name: str, catalog: Catalog) -> tuple[Composite, ...]:
 
 
 def described(entry: Composite, catalog: Catalog, *, in_jax: bool = True) -> Description:
-    """All that is known of an entry. What JAX programs can have takes a trace, and is left out
-    where nobody reads it."""
+    """Describe an entry.
+
+    Args:
+        in_jax: whether to trace the entry in JAX, to see if JAX programs can have it.
+    """
     registry = next(r for r in catalog.registries if any(e is entry for e in r.composites))
     example = _example(entry, catalog)
     installed = [target for target, _ in _functions(entry)]

@@ -143,6 +143,8 @@ def replace_imports(patches: Iterable[object]) -> None:
             function = vars(sys.modules[home]).get(name)  # None for a method
             if PATCH in getattr(function, "__dict__", ()):
                 replaced.setdefault(name, {})[home.partition(".")[0]] = function
+    if not replaced:  # most changes: there are thousands of modules
+        return
     for module_name, module in sys.modules.copy().items():  # at once, for other threads import
         values = getattr(module, "__dict__", {})
         for name in replaced.keys() & values.keys():

@@ -290,9 +290,9 @@ def test_an_exported_program_has_its_own_dimensions() -> None:
     assert program.composites == exported("mlp").composites
     for count in (2, 6, 32):
         call = model.at(count, 0)
-        given = call.values(exported("mlp"))
-        given["arg:0"] = given.pop("kwarg:x")
-        compare(program.run(given), call.outputs())
+        inputs = call.values(exported("mlp"))
+        inputs["arg:0"] = inputs.pop("kwarg:x")
+        compare(program.run(inputs), call.outputs())
     with pytest.raises(ExportError, match="has its dynamic shapes already"):
         composites.export(graph, (x,), dynamic_shapes=({0: BATCH},))
 

@@ -81,14 +81,14 @@ def test_functions_of_positions_are_attributes_and_operands(name: str, tmp_path:
     torch._dynamo.reset()
     options: Any = {"save": tmp_path}
     with composites.enabled("attention"):
-        found = torch.compile(call, backend="composites", fullgraph=True, options=options)(
+        result = torch.compile(call, backend="composites", fullgraph=True, options=options)(
             *operands
         )
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-    weights = torch.linspace(0, 1, found.numel()).reshape(found.shape)
+    torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5)
+    weights = torch.linspace(0, 1, result.numel()).reshape(result.shape)
     gradients, others = (
         torch.autograd.grad((x * weights).sum(), operands)
-        for x in (found, reference(score, mask, *operands))
+        for x in (result, reference(score, mask, *operands))
     )
     torch.testing.assert_close(gradients, others, rtol=1e-5, atol=1e-5)
     for graph in tmp_path.rglob("program.mlir"):
@@ -130,9 +130,9 @@ def test_what_a_function_reads_has_a_gradient(names: tuple[str, ...]) -> None:
     assert ("ptxla.attention_backward" in program.module.text) == bool(names)
     step = program.compile()
     results, _ = step(step.init(model), *operands)
-    found = {name: torch.from_numpy(array.__array__()) for name, array in results.items()}
-    torch.testing.assert_close(found["loss"], loss.detach())
-    (exported,) = (found[name] for name in found if name.endswith("bias"))
+    arrays_by_name = {name: torch.from_numpy(array.__array__()) for name, array in results.items()}
+    torch.testing.assert_close(arrays_by_name["loss"], loss.detach())
+    (exported,) = (arrays_by_name[name] for name in arrays_by_name if name.endswith("bias"))
     torch.testing.assert_close(exported, gradient)
 
 

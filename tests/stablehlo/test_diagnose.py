@@ -249,8 +249,8 @@ def test_bisection_finds_what_makes_the_loss_leave_the_tolerance(
     code, _, err = invoke(*bisection, "3")
     assert (code, err.count("error: stand_ins:")) == (1, 2)
     sets = json.loads((tmp_path / "sets.json").read_text())["sets"]
-    found = [([use["kernel"] for use in each["kernels"]], each["step"]) for each in sets]
-    assert found == [(["stand_ins:twice_to_sixteen"], 1), (["stand_ins:a_percent_more"], 2)]
+    broken = [([use["kernel"] for use in each["kernels"]], each["step"]) for each in sets]
+    assert broken == [(["stand_ins:twice_to_sixteen"], 1), (["stand_ins:a_percent_more"], 2)]
     assert sets[1]["problem"].startswith("the error of step 2 is 0.00")
     assert invoke(*bisection, "3", "--tolerance", "0.2")[:2] == (
         0, "with all kernels (3), no error is above 0.2 in 3 steps\n",

@@ -129,7 +129,7 @@ class _Rules:
     is_biased: bool
     """Something is added to the scores."""
     rest: tuple[fx.Node, ...]
-    """What else has to be true of a query and a key."""
+    """Further conditions on a query and a key."""
     has_empty_rows: bool
     """A query may take part in no key. Its values are zeros; `attention` has the mean of all."""
 

@@ -16,7 +16,7 @@ work for it."""
 
 
 _OUTSIDE = {"constants": False}
-"""Whether Python numbers were constants before the outermost trace."""
+"""True if Python numbers were constants before the outermost trace."""
 
 
 def beside_no_trace() -> AbstractContextManager[object]:

@@ -88,7 +88,7 @@ class Diagnosis(JsonReport):
     composites: tuple[DiagnosedComposite, ...]
     """Composites that introduce errors come first."""
     peaks: Peaks | None = None
-    """What the device was seen to reach; None if no times were asked for."""
+    """The rates that were measured on the device; None without times."""
 
     @property
     def problems(self) -> tuple[str, ...]:
