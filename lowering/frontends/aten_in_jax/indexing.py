@@ -182,6 +182,11 @@ def _nonzero_static(dtype: Any, /, x: Any, *, size: int, fill_value: int = -1) -
     return jnp.stack(jnp.nonzero(x, size=size, fill_value=fill_value), -1)
 
 
+@rule("aten::take")  # of `put`'s gradient, too; PyTorch's decomposition reads values
+def _take(dtype: Any, /, x: Any, index: Any) -> Any:
+    return x.reshape(-1)[index]  # from the end where an index is negative
+
+
 @rule("aten::put")
 def _put(dtype: Any, /, x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     place = x.reshape(-1).at[index.reshape(-1)]
