@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -124,17 +125,17 @@ def diagnose_program(
         fail_usage(f"--save {save} holds a program already; name another folder")
     check_folders(json, node_data)
     with clear_errors():
-        module, arrays, updates, compared = _program(program, inputs)
+        loaded = _load(program, inputs)
+        module = loaded.module
         named = _platform(platform, plugin, backend, kernels, f64)
         if bisect and kernels is not None:
-            count = steps or (_STEPS if updates else 1)
-            run = Steps(arrays, count, updates, compared, named)
-            _bisect(_placed(module, kernels, named), run, tolerance, json)
+            placed = _placed(module, kernels, named)
+            _bisect(placed, loaded.steps(steps, named), tolerance, json)
             return
         device, names = _device(module, named, backend, kernels)
         clock = Clock.create(module, device, named) if time else None
         diagnosis, worst = diagnose(
-            module, arrays, device, f64=f64, tolerance=tolerance, kernels=names, clock=clock
+            module, loaded.arrays, device, f64=f64, tolerance=tolerance, kernels=names, clock=clock
         )
         print_table(diagnosis.table())
         if json is not None:
@@ -147,29 +148,49 @@ def diagnose_program(
         fail("\nerror: ".join(diagnosis.problems))
 
 
-def _program(
-    path: Path, inputs: Path | None
-) -> tuple[Module, Sequence[Any], Mapping[int, int], Sequence[int]]:
-    """The program, an array for each of its inputs, and by number the outputs that are next values
-    of inputs, with these inputs, and the outputs that tell how well a step went."""
+@dataclass(frozen=True)
+class _Loaded:
+    """A program, and how it goes on from step to step."""
+
+    module: Module
+    arrays: Sequence[Any]
+    """One for each input of `@main`."""
+    updates: Mapping[int, int]
+    """The numbers of the outputs that are the next values of inputs, and of these inputs."""
+    compared: Sequence[int]
+    """The numbers of the outputs that tell how well a step went."""
+    seed: int | None = None
+    """The number of the input that is the random seed."""
+
+    def steps(self, count: int | None, platform: str) -> Steps:
+        """The steps of a bisection; by default as many as show an error of a gradient."""
+        number = count or (_STEPS if self.updates else 1)
+        return Steps(self.arrays, number, self.updates, self.compared, self.seed, platform)
+
+
+def _load(path: Path, inputs: Path | None) -> _Loaded:
+    """Read a StableHLO file, or the folder of an exported program, and the arrays of a file."""
     if not (path / "manifest.json").is_file():
         module = read_program(path)
         every = range(len(main_types(module)[1]))
-        if inputs is not None:
-            return module, list(load_arrays(inputs, module).values()), {}, every
-        return module, typical_inputs(module), {}, every
+        if inputs is None:
+            return _Loaded(module, typical_inputs(module), {}, every)
+        return _Loaded(module, list(load_arrays(inputs, module).values()), {}, every)
     from lowering.export.example_inputs import example_inputs
     from lowering.export.program import Program
+    from lowering.export.state import SEED
 
-    loaded = Program.load(path, limits=Limits())
-    names = [value.name for value in loaded.inputs]
-    named = {} if inputs is None else load_arrays(inputs, loaded.module, names)
-    outputs = dict(enumerate(loaded.outputs))
+    program = Program.load(path, limits=Limits())
+    names = [value.name for value in program.inputs]
+    named = {} if inputs is None else load_arrays(inputs, program.module, names)
+    outputs = dict(enumerate(program.outputs))
     updates = {n: names.index(v.updates) for n, v in outputs.items() if v.updates is not None}
     # What an optimizer has done with gradients shows in the next losses.
     losses = [n for n in outputs if n not in updates and not outputs[n].name.startswith("grad:")]
     compared = losses if updates and losses else list(outputs)
-    return loaded.module, example_inputs(loaded, path, named), updates, compared
+    seed = names.index(SEED) if SEED in names else None
+    arrays = example_inputs(program, path, named)
+    return _Loaded(program.module, arrays, updates, compared, seed)
 
 
 def _bisect(

@@ -47,15 +47,13 @@ from lowering.stablehlo.kernels import (
     place_kernels,
 )
 from lowering.stablehlo.run import enable_x64, import_jax, local_devices
+from lowering.stablehlo.seeds import next_seed
 
 Kernels: TypeAlias = Mapping[str, Kernel] | Collection[str] | Literal["auto"] | None
 """Functions or targets by composite; names of listed kernels; all listed ones; or none."""
 
 MEASURED = ("cpu", "cuda")
 """The platforms that alternatives were measured on."""
-_NEXT_SEED = 0x9E3779B97F4A7C15
-"""The number that a seed grows by from step to step: odd, so that no seed comes twice before all
-2**64 did, and far from what the operators of one step add to theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,8 +410,6 @@ def _function(
     roles = _Roles.of(inputs, outputs)
 
     def step(changing: Any, fixed: Any, batch: Any) -> Any:
-        import jax.numpy as jnp
-
         values = dict(zip((v.name for v in roles.changing), changing, strict=True))
         values |= zip((v.name for v in roles.fixed), fixed, strict=True)
         values |= zip((v.name for v in roles.batch), batch, strict=True)
@@ -421,9 +417,7 @@ def _function(
         following = {v.updates: result for v, result in got if v.updates is not None}
         by_name = {v.name: result for v, result in got}
         if SEED in values and SEED not in following:
-            seed = values[SEED]
-            unsigned = seed.astype(jnp.uint64) + jnp.uint64(_NEXT_SEED)
-            following[SEED] = unsigned.astype(seed.dtype)
+            following[SEED] = next_seed(values[SEED])
         # The state comes first: jax pairs donated inputs with the first outputs of their types.
         return (
             tuple(following[v.name] for v in roles.changing),

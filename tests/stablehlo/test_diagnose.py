@@ -17,7 +17,7 @@ from lowering.export.program import Program
 from lowering.stablehlo import Module, RunError, clean, compile_module, run
 from lowering.stablehlo.comparison.difference import error
 from lowering.stablehlo.comparison.inputs import typical_inputs
-from lowering.stablehlo.diagnosis.bisection import minimal
+from lowering.stablehlo.diagnosis.bisection import Steps, minimal
 from lowering.stablehlo.diagnosis.clock import Clock
 from lowering.stablehlo.diagnosis.devices import Device, Run
 from lowering.stablehlo.diagnosis.diagnose import diagnose
@@ -255,6 +255,15 @@ def test_bisection_finds_what_makes_the_loss_leave_the_tolerance(
     assert invoke(*bisection, "3", "--tolerance", "0.2")[:2] == (
         0, "with all kernels (3), no error is above 0.2 in 3 steps\n",
     )  # fmt: skip
+
+
+def test_each_step_of_a_bisection_has_a_random_seed_of_its_own() -> None:
+    type_ = "tensor<i64>"
+    program = Module.parse(f"func.func @main(%s: {type_}) -> {type_} {{ return %s : {type_} }}")
+    steps = Steps([np.asarray(-1, np.int64)], 3, updates={}, compared=[0], seed=0)
+    seeds = [int(seed) for (seed,) in steps.results(program)]
+    assert seeds[0] == -1
+    assert len({seed % 2**32 for seed in seeds}) == 3
 
 
 @pytest.mark.parametrize("together", [[0], [6], [2, 5], [0, 7, 8], list(range(9))])

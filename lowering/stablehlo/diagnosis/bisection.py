@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ..comparison.difference import any_finite, default_tolerance, error
 from ..composites import Signature
 from ..errors import RunError, StableHLOError
@@ -20,6 +22,7 @@ from ..kernels import KernelUse, PlacedKernels, put
 from ..module import Module
 from ..passes.decompose import decompose
 from ..run import compile_module, main_types
+from ..seeds import next_seed
 
 T = TypeVar("T")
 
@@ -35,6 +38,8 @@ class Steps:
     """The numbers of the outputs that are the next values of inputs, and of these inputs."""
     compared: Sequence[int]
     """The numbers of the outputs that are compared."""
+    seed: int | None = None
+    """The number of the input that is the random seed; each step has its own."""
     platform: str = "cpu"
     """The platform of jax to run on."""
 
@@ -46,6 +51,8 @@ class Steps:
             yield [outputs[number] for number in self.compared]
             for output, updated in self.updates.items():
                 arrays[updated] = outputs[output]
+            if self.seed is not None and self.seed not in self.updates.values():
+                arrays[self.seed] = next_seed(np.asarray(arrays[self.seed]))
 
 
 @dataclass(frozen=True)
