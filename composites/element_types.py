@@ -31,7 +31,7 @@ class ElementType:
     numpy: str
     """The name in numpy or ml_dtypes. PyTorch uses the same name if it has the type."""
     pytorch: bool = False
-    """True if tensors of torch_xla can have the type."""
+    """True if tensors of a program can have the type; those of torch_xla cannot have f8E8M0FNU."""
     hlo: int | None = None
     """The number in `xla.PrimitiveType`."""
     literal: str | None = None
@@ -75,6 +75,7 @@ TABLE = (
         FloatFormat(4, -9, 8),
         safetensors="F8_E4M3",
     ),
+    ElementType("f8E8M0FNU", "float8_e8m0fnu", True, 33, "f8e8m0fnus", safetensors="F8_E8M0"),
     ElementType("i4", "int4", hlo=21),
     ElementType("ui4", "uint4", hlo=22),
     ElementType("f8E3M4", "float8_e3m4", False, 29, "f8e3m4s", FloatFormat(5, -6, 3)),
@@ -84,7 +85,6 @@ TABLE = (
     ),
     ElementType("f8E4M3FNUZ", "float8_e4m3fnuz", False, 25, "f8e4m3fnuzs", FloatFormat(4, -10, 7)),
     ElementType("f8E5M2FNUZ", "float8_e5m2fnuz", False, 24, "f8e5m2fnuzs", FloatFormat(3, -17, 15)),
-    ElementType("f8E8M0FNU", "float8_e8m0fnu", False, 33, "f8e8m0fnus"),
     ElementType("f4E2M1FN", "float4_e2m1fn", hlo=32, format=FloatFormat(2, -1, 2)),
 )
 """Every element type. Those that a registry may name come first."""
@@ -93,7 +93,7 @@ BY_NAME = {type_.name: type_ for type_ in TABLE}
 """The element types by their StableHLO names."""
 
 PYTORCH_NAMES = {type_.name: type_.numpy for type_ in TABLE if type_.pytorch}
-"""PyTorch names by StableHLO name, for the types that torch_xla's tensors can have."""
+"""PyTorch names by StableHLO name, for the types that tensors of a program can have."""
 
 REGISTRY_TYPES = tuple(PYTORCH_NAMES)
 """The types that a registry file may name in `when: {dtypes: …}`."""

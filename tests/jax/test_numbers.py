@@ -16,8 +16,9 @@ from lowering.stablehlo.run import enable_x64
 
 TOLERANCE = 1e-4
 """Of the greatest value of a result."""
-IN_BF16 = {"muon": 5e-2, "zeropower_via_newtonschulz": 5e-2}
-"""Entries that compute in bf16."""
+TOLERANCES = {"muon": 5e-2, "zeropower_via_newtonschulz": 5e-2, "int8_dynamic_linear": 1e-2}
+"""Of entries that compute in bf16, or round the input to one of 256 numbers: a tie can go either
+way."""
 OF_TORCH_XLA = ("nll_loss", "nll_loss2d", "log_sigmoid")
 """Entries whose second result is that of torch_xla, which `test_programs_of_both.py` compares."""
 CALLS = 3
@@ -59,7 +60,7 @@ def close(ours: Any, theirs: torch.Tensor, tolerance: float) -> None:
 
 
 def compare(definition: Definition, call: TorchCall) -> None:
-    tolerance = IN_BF16.get(definition.entry.name, TOLERANCE)
+    tolerance = TOLERANCES.get(definition.entry.name, TOLERANCE)
     tensors = [t.clone() for t in call.tensors()]
     floats = [n for n, t in enumerate(tensors) if t.is_floating_point() or t.is_complex()]
     leaves = [t.requires_grad_() if n in floats else t for n, t in enumerate(tensors)]
@@ -93,11 +94,17 @@ def compare(definition: Definition, call: TorchCall) -> None:
         close(jnp.conj(ours), gradient, tolerance)
 
 
+def taken_on_cpu(call: TorchCall) -> bool:
+    """Return whether PyTorch 2.9 takes the call: `_scaled_mm` with one scale for each operand."""
+    scale = call.values.get("scale_a")
+    return scale is None or scale.numel() == 1
+
+
 @pytest.mark.parametrize("definition", some_fast(definitions(), *FAST), ids=entry_name)
 @pytest.mark.filterwarnings("ignore")
 def test_results_and_gradients(definition: Definition) -> None:
     found = calls(definition, torch.float32, CALLS)
-    sampled = [call for call in found if not call.values.get("dropout_p")]
+    sampled = [call for call in found if not call.values.get("dropout_p") and taken_on_cpu(call)]
     assert bool(sampled) == (definition.entry.name not in WITHOUT_SAMPLES)
     with enable_x64():
         for call in sampled:

@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from composites.registry.operators import find_overload
 from composites.registry.samples import samples_of as named_samples
+from lowering.frontends.aten_in_jax.dtypes import jax_dtype
 from lowering.jax_entries.definition import Definition
 from lowering.sample_calls import adapted, bound, calls_of
 from lowering.stablehlo import Module
@@ -56,8 +57,8 @@ def _filled(value: Any, tensors: Iterator[Any]) -> Any:
 def array_of(tensor: torch.Tensor) -> Any:
     """A tensor as an array of the same type."""
     detached = tensor.detach().resolve_conj().contiguous()
-    if detached.dtype is torch.bfloat16:
-        return jnp.asarray(detached.float().numpy()).astype(jnp.bfloat16)
+    if detached.dtype.is_floating_point and detached.dtype.itemsize <= 2:  # bf16, 8-bit floats
+        return jnp.asarray(detached.float().numpy()).astype(jax_dtype(detached.dtype))
     return jnp.asarray(detached.numpy())
 
 
