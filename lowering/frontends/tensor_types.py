@@ -1,5 +1,7 @@
 """The types of PyTorch's tensors, by their names in StableHLO."""
 
+from collections.abc import Collection
+
 import torch
 
 from composites.element_types import PYTORCH_NAMES
@@ -12,17 +14,18 @@ DTYPE_OF: dict[str, torch.dtype] = {
 ELEMENT_TYPE_OF = {dtype: element for element, dtype in DTYPE_OF.items()}
 
 
-def tensor_type(tensor: torch.Tensor, whose: str) -> TensorType:
+def tensor_type(tensor: torch.Tensor, whose: str, missing: Collection[str] = ()) -> TensorType:
     """Element type and shape of a tensor.
 
     Args:
-        whose: what has no tensors of other dtypes, for the error.
+        whose: the framework that has no tensors of other dtypes, for the error.
+        missing: element types that it has none of, either.
 
     Raises:
         UnsupportedCallError: the dtype has no element type.
     """
     element = ELEMENT_TYPE_OF.get(tensor.dtype)
-    if element is None:
+    if element is None or element in missing:
         raise UnsupportedCallError(f"{whose} has no tensors of {tensor.dtype}")
     return TensorType(element, tuple(tensor.shape))
 

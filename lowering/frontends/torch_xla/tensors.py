@@ -16,6 +16,7 @@ _XLAC = torch_xla._XLAC
 
 DEVICE_TYPE = "xla"
 
+_MISSING = ("f8E8M0FNU",)
 _SIGNED = frozenset({"ui16", "ui32", "ui64"})
 """Types that torch_xla 2.9 takes for signed ones where it makes a tensor of an XLA value: the
 tensor's dtype is then int16, int32 or int64."""
@@ -34,7 +35,7 @@ class XlaTensors:
 
     @staticmethod
     def type_of(tensor: torch.Tensor) -> TensorType:
-        return tensor_type(tensor, "torch_xla")
+        return tensor_type(tensor, "torch_xla", _MISSING)
 
     @staticmethod
     def described(type_: TensorType) -> tuple[torch.Size, torch.dtype]:
