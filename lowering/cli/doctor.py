@@ -64,7 +64,7 @@ class Finding:
 def doctor(
     script: Annotated[
         Path | None,
-        typer.Argument(help="A script that is not run; its folder is checked.", show_default=False),
+        typer.Argument(help="A script whose folder is checked. It is not run.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
