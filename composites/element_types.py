@@ -87,7 +87,7 @@ TABLE = (
     ElementType("f8E8M0FNU", "float8_e8m0fnu", False, 33, "f8e8m0fnus"),
     ElementType("f4E2M1FN", "float4_e2m1fn", hlo=32, format=FloatFormat(2, -1, 2)),
 )
-"""Every element type. Those that a registry may name come first."""
+"""Every element type, beginning with those that a registry may name."""
 
 BY_NAME = {type_.name: type_ for type_ in TABLE}
 """The element types by their StableHLO names."""

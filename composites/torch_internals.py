@@ -442,8 +442,8 @@ def excluding_key(key: Any) -> AbstractContextManager[Any]:
 
 
 def asking_key(key: Any) -> AbstractContextManager[Any]:
-    """A context in which a key that this thread includes is not excluded. What `calls_through`
-    calls has all keys above it excluded."""
+    """A context in which a key that this thread includes is not excluded. In functions that
+    `calls_through` calls, all keys above it are excluded."""
     included = torch._C._dispatch_tls_local_include_set()
     excluded = torch._C._dispatch_tls_local_exclude_set()
     return torch._C._ForceDispatchKeyGuard(included, excluded.remove(key))
@@ -929,7 +929,7 @@ def bounds_of(size: torch.SymInt) -> tuple[int, int | None]:
 
 
 def python_kernels() -> AbstractContextManager[Any]:
-    """A context in which operators with kernels in Python use these. Those in C++ are often for
+    """A context in which operators with kernels in Python use these. Kernels in C++ are often for
     sizes that are numbers."""
     from torch._dispatch.python import enable_python_dispatcher
 
@@ -1132,9 +1132,9 @@ def compile_ahead(
 
 
 def _no_donated_buffers() -> AbstractContextManager[None]:
-    """A context in which no tensor that a forward saves counts as one whose memory the backward
-    takes over, so that the backward may run again. What PyTorch 2.15 refuses is anything but an
-    empty list, also where its option `donated_buffer` is off while it compiles."""
+    """A context in which a backward does not reuse the memory of saved tensors, so that it may run
+    again. PyTorch 2.15 refuses a second run if there are such tensors, even if its option
+    `donated_buffer` is off while it compiles."""
     from torch._functorch._aot_autograd import graph_compile
 
     return _attribute(graph_compile, "collect_bw_donated_buffer_idxs", lambda *_: [])

@@ -293,7 +293,7 @@ def _words(
 ) -> Words:
     """The decompositions of entries that have another one than stock's.
 
-    What the program asks for wins over XLA_COMPOSITE_DECOMPOSITION.
+    Requests of the program override XLA_COMPOSITE_DECOMPOSITION.
 
     Args:
         target: the consumer of the programs that are recorded, if it is known.

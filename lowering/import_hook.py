@@ -130,7 +130,8 @@ class _Watcher(importlib.abc.MetaPathFinder):
     def _found_by_others(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec that the finders after this one find. Those before it have been asked."""
+        """The spec from the finders after this one. The finders before it have already been
+        asked."""
         finders = list(sys.meta_path)
         start = finders.index(self) + 1 if self in finders else len(finders)
         for finder in finders[start:]:

@@ -1,7 +1,7 @@
 """Requests of the program for entries to be on: by `enable`, and by the blocks of its threads.
 
-What is on belongs to the process. An entry is on while anything asks for it: `enable`, or a block
-of any thread. Inside a block, `enable` and `disable` change what the block asks for, so that
+The entries that are on belong to the process. An entry is on while `enable`, or a block of any
+thread, requests it. Inside a block, `enable` and `disable` change the request of the block, so that
 leaving the block undoes them; they touch no block of another thread.
 
 `RequestStack` is what changes them. `lowering.activation` has one for PyTorch programs, and
@@ -55,7 +55,7 @@ class Requests:
     """All requests of the process."""
 
     blocks: tuple[Block, ...] = (_PROGRAM,)
-    """The blocks in the order in which they were entered. Those with `only` are of one thread."""
+    """The blocks in the order of their entry. Blocks with `only` belong to one thread."""
 
     @property
     def names(self) -> Names:

@@ -158,8 +158,8 @@ def example_calls(
     entry: Composite, function: Callable[..., Any] | None = None
 ) -> tuple[ExampleCall, ...] | NoCalls:
     """Calls that the entry claims: as its `example` says, the first sample of the module that its
-    file names for samples, or a guess for each element type. What has a module is not an example,
-    and neither is a method.
+    file names for samples, or a guess for each element type. A call with a module is not an
+    example, and neither is a call of a method.
 
     `function` is that of an entry under `@composite`; of other entries it is looked up.
 

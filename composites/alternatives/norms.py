@@ -166,8 +166,8 @@ def _of_statistics(input: Array, normalized_shape: Sequence[int]) -> tuple[int, 
 
 
 def _mean(rows: Array) -> Array:
-    """The mean of each row. What the first sum has lost is found once it is subtracted: the mean of
-    equal numbers is that number."""
+    """The mean of each row. A second sum, of the differences from the first mean, corrects its
+    rounding, so the mean of equal numbers is that number."""
     count = _length(rows)
     mean = sum_of_each(rows) / count
     return jnp.where(jnp.isfinite(mean), mean + sum_of_each(rows - mean) / count, mean)

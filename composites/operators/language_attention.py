@@ -129,8 +129,8 @@ def paged_attention(
             as in `attention`.
         value_pages: `[H, pages, page size, Ev]`.
         lengths: `[N]`, integers: the number of keys of each sequence, at least 1.
-        page_indices: `[N, M]`, integers: the pages of each sequence, in order. Those behind its
-            length are not read as keys, but must be pages too.
+        page_indices: `[N, M]`, integers: the pages of each sequence, in order. Entries after its
+            last page are not read as keys, but must be pages too.
         sinks: `[Hq]`, as in `sink_attention`.
         window: the number of last keys that a query takes part in.
 

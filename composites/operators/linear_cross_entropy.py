@@ -96,9 +96,9 @@ def loss_of_linear_backward(
     """The gradients of `loss_of_linear` for input and weight, without label smoothing, with the
     bits of stock.
 
-    The logits are computed again. In one graph with the forward, XLA computes them once. What is
-    known of their rows is not: devices that share the classes would communicate for it once more,
-    since XLA merges no collectives.
+    The logits are computed again. In one graph with the forward, XLA computes them once. The maxima
+    and sums of their rows are operands, because devices that share the classes would communicate
+    for them once more: XLA merges no collectives.
 
     Args:
         grad_output: a scalar, or of the shape of `target` if there is no reduction.

@@ -1,8 +1,8 @@
 """Rewrite the text of a registry file to its short forms.
 
-What the text says stays the same, and so do comments, blank lines, the order of entries, and which
-of them have lines for their keys. Parts of the text are replaced where PyYAML says that they are. A
-part with comments inside stays as it is.
+The meaning of the text stays the same, and so do comments, blank lines, the order of entries, and
+which of them have lines for their keys. Parts of the text are replaced where PyYAML says that they
+are. A part with comments inside stays as it is.
 """
 
 import re
@@ -33,7 +33,7 @@ from composites.registry.validation import parse_registry
 from composites.registry.yaml_text import registry_text
 
 WIDTH = 100
-"""Columns of a line. What would be longer stays as it is."""
+"""The number of columns of a line. Text that would be longer stays as it is."""
 
 
 def format_file(path: Path) -> str | None:
@@ -273,7 +273,7 @@ class _Entry:
         return self._entry.backward is None and has_default
 
     def _edit_attributes(self, key: yaml.Node, value: yaml.Node) -> None:
-        """Write attributes behind their key. Those with comments stay as they are."""
+        """Write attributes behind their key. Attributes with comments stay as they are."""
         editor = self.editor
         if isinstance(value, yaml.ScalarNode) or editor.has_comment(key, value):
             return

@@ -33,8 +33,8 @@ def is_copy(
     a decorator has wrapped has the code of the wrapper.
 
     Args:
-        owner, named_owner: the classes of methods. What their code reads of one class must be a
-            copy of what it reads of the other.
+        owner, named_owner: the classes of methods. Members that their code reads of one class must
+            be copies of those of the other.
     """
     return _Comparison(owner, named_owner).is_same(function, named)
 

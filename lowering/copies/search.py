@@ -32,7 +32,7 @@ class Search:
     """The search for copies of what some entries name."""
 
     entries: Sequence[Composite]
-    """The entries, in the order in which they are asked. Those without `copies` find none."""
+    """The entries, in the order in which they are tried. Entries without `copies` have none."""
 
     @cached_property
     def packages(self) -> frozenset[str]:

@@ -16,7 +16,7 @@ from composites.user_code import call_site
 log = logging.getLogger("composites")
 
 MAX_FALLBACKS = 1024
-"""Number of fallbacks that are kept apart for each entry. Those after them are counted together."""
+"""Fallbacks that are counted separately for each entry. Further ones are counted together."""
 
 MAX_WRITTEN_OPERANDS = 12
 """Number of operands that a message lists. An optimizer's entry can have hundreds."""

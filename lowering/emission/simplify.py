@@ -114,7 +114,7 @@ class Body:
         """The values of constants, and of tensors that are filled with a constant."""
 
     def rewrite(self, computation: Any) -> None:
-        """Simplify a computation, in place. What nothing reads any more stays."""
+        """Simplify a computation, in place. Instructions that nothing reads any more stay."""
         places: dict[int, int] = {}
         for instruction in computation.instructions:
             instruction_id = instruction.id

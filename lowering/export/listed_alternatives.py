@@ -1,9 +1,9 @@
 """The faster alternatives that registries list, as candidates for the calls of a program.
 
 A function of JAX is lowered from the operands and attributes that a composite holds, without torch.
-Of a derived backward, the operands are the gradients of results, then what the entry saves. An
-alternative takes it where its conditions hold for the operands of the forward, so that it takes the
-same calls forward and backward. What lies between the two is part of the composite's contract.
+The operands of a derived backward are the gradients of results, then the values that the entry
+saves. An alternative takes it if its conditions hold for the operands of the forward, so that it
+takes the same calls forward and backward. The saved values are part of the composite's contract.
 """
 
 import ast

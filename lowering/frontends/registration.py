@@ -66,8 +66,7 @@ class Place:
             raise
 
     def remove(self, override: "Override") -> None:
-        """Take a kernel away. What is below it becomes current. If this fails, it can be called
-        again."""
+        """Remove a kernel. The kernel below it becomes current. After an error, call it again."""
         if override.library is not None and not _alone():
             self._stand()
         self.kernels = [other for other in self.kernels if other is not override]

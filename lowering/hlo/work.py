@@ -2,7 +2,7 @@
 `composites suggest` and `benchmarks/share.py`.
 
 Parameters and tuples are not work. Dots and convolutions, with the transposes and reshapes around
-them, are what a backend matches anyway. What is inside composites is not counted.
+them, are matched by backends anyway. Instructions inside composites are not counted.
 """
 
 from collections import Counter

@@ -79,8 +79,8 @@ class Installation:
 def import_functions(entries: Sequence[Composite]) -> None:
     """Import what installing the hooks of `entries` would import.
 
-    Modules can run code of users, and wait for imports of other threads. What cannot be imported is
-    reported when it is needed.
+    Modules can run code of users, and wait for imports of other threads. A function that cannot be
+    imported is reported when it is needed.
     """
     targets: list[str] = []
     for entry in entries:

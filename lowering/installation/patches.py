@@ -170,8 +170,8 @@ def patch_function(target: str, wrapper: Wrapper, claimed_by: Composite) -> Patc
 
 @dataclass(slots=True)
 class CopyPatches:
-    """The copies of functions that entries name. Those in a module are replaced when the module has
-    been imported."""
+    """The copies of functions that entries name. They are replaced when their module has been
+    imported."""
 
     search: Search
     named: Collection[str]

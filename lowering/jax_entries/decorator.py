@@ -1,8 +1,8 @@
 """`@composites.jax.composite("acme.swish")`: make one of the user's own JAX functions a composite.
 
-A call goes the way of the entries' functions: `calls` makes a composite for each kind of call. What
-differs is that the entry is not in a registry, and that mistakes in a call are errors, since nobody
-but the author calls the function.
+A call takes the path of the entries' functions: `calls` makes a composite for each kind of call.
+But the entry is not in a registry, and mistakes in a call are errors, since only the author calls
+the function.
 """
 
 import functools

@@ -1,7 +1,7 @@
 """A call of a JAX function: the composite of an entry, or the function itself.
 
-The entry's adapter maps the arguments of the JAX function to those of the entry. What it cannot
-express, and what `CaughtCall.check` refuses, falls back to the function.
+The entry's adapter maps the arguments of the JAX function to those of the entry. A call that it
+cannot express, or that `CaughtCall.check` refuses, falls back to the function.
 """
 
 from __future__ import annotations

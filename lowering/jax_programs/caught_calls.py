@@ -2,8 +2,8 @@
 
 Name, version, operands and attributes are those of the entry. The decomposition is the JAX function
 itself, and that of the backward is JAX's own derivative of it, so that a program computes the same
-bits with the composite and without it. What the entry itself would compute serves for comparison:
-for the types of the results, and for what `jax.vmap` makes of the call.
+bits with the composite and without it. The entry's own decomposition is traced only for comparison:
+of the types of results, and of the call under `jax.vmap`.
 """
 
 from collections.abc import Callable, Mapping

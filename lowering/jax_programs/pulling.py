@@ -2,7 +2,7 @@
 
 JAX's own derivative is traced as one program: from operands and gradients to results and the
 gradients of operands. A backward takes some of the operands, and perhaps results, such as the
-output of softmax. What it does not take must not be needed.
+output of softmax. The gradients must not depend on other values.
 """
 
 from collections.abc import Callable, Sequence

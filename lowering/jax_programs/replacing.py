@@ -115,7 +115,7 @@ class ReplacedLocal:
 
 
 def _exchange(code: CodeType, other: CodeType) -> None:
-    """Give all functions that have some code another one. Those that `gc.freeze` hides keep it."""
+    """Replace a code object in all functions that have it, except those that `gc.freeze` hides."""
     for function in gc.get_referrers(code):
         if isinstance(function, FunctionType) and function.__code__ is code:
             function.__code__ = other

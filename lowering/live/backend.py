@@ -133,8 +133,8 @@ def with_composites(
 
     Args:
         example_inputs: the tensors that it is first called with, and sizes.
-        compile_graph, draws_again: see `torch_internals.compile_ahead`. What cannot be compiled,
-            for one of the reasons in `_UNSUPPORTED`, runs in eager PyTorch.
+        compile_graph, draws_again: see `torch_internals.compile_ahead`. A graph that cannot be
+            compiled, for one of the reasons in `_UNSUPPORTED`, runs in eager PyTorch.
     """
     activation.backend()
     numbers = changing_numbers(graph.graph)

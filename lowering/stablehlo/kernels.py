@@ -104,8 +104,8 @@ class PlacedKernels:
 
     @property
     def uses(self) -> tuple[KernelUse, ...]:
-        """The distinct calls, in the order of the program. Those inside the decomposition of a call
-        that has a kernel or an alternative are gone, and not among them."""
+        """The distinct calls, in the order of the program. Calls inside a decomposition that a
+        kernel or an alternative has replaced are not among them."""
         counts: dict[Signature, int] = {}
         for (call, _), count in outer_calls(self.original, self.taken).items():
             counts[call] = counts.get(call, 0) + count

@@ -110,7 +110,7 @@ def _is_of_parts(scatter: IrOperation) -> bool:
 
 def _is_general(reduction: IrOperation) -> bool | str:
     """Return whether a reduction of one operand is not a sum, product, maximum or minimum, or one
-    of two is over single elements. Others of two are operators of LiteRT, such as ARG_MAX."""
+    of two is over single elements. Other reductions of two are operators of LiteRT (ARG_MAX)."""
     sizes = [reduction.operands[0].type.shape[dim] for dim in attributes(reduction)["dimensions"]]
     if len(reduction.results) > 1:
         return "over single elements" if {*sizes} == {1} else ""

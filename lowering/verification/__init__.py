@@ -1,7 +1,7 @@
 """Checks that entries compute the right thing: `composites verify`.
 
 Each entry is run on samples: on the CPU, on the CPU in f64, in the stock lowering, and with the
-entry on. What comes back is compared.
+entry on. The results are compared.
 
 | module | what it does |
 |---|---|

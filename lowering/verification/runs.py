@@ -1,6 +1,6 @@
 """Running samples: on the CPU, and as one graph on the frontend's device.
 
-What comes back is on the CPU. An exception is a result too.
+Results are on the CPU. An exception is a result too.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

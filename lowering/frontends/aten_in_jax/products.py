@@ -83,7 +83,7 @@ def _gradients_of_experts(
 
 @rule("aten::_trilinear")
 def _trilinear(dtype: Any, /, one: Any, two: Any, three: Any, *expanded_and_summed: Any) -> Any:
-    """The sum of products of three arrays, as of `torch.nn.Bilinear`. What follows lists the
+    """The sum of products of three arrays, as of `torch.nn.Bilinear`. Further arguments list the
     dimensions of the product that each array lacks, and those that are summed."""
     *expanded, summed = expanded_and_summed[:4]
     arrays = (one, two, three)

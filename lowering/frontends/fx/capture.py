@@ -1,8 +1,8 @@
 """Traced tensors, and the graph of aten operators that records what is computed with them.
 
-A call reaches `__torch_dispatch__` below autograd and functionalization, so what is recorded writes
-to no operand. A node is an operator that has a rule in JAX (`lowering.frontends.aten_in_jax`).
-Others are decomposed at once, by this project or by PyTorch.
+A call reaches `__torch_dispatch__` below autograd and functionalization, so recorded operators
+write to no operand. A node is an operator with a rule in JAX (`lowering.frontends.aten_in_jax`).
+Other operators are decomposed at once, by this project or by PyTorch.
 """
 
 import threading
@@ -498,11 +498,11 @@ def at_top() -> Iterator[None]:
 
 
 def from_top(function: Kernel, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Call a function with traced tensors that a call below functionalization has. It may take
-    views and write to what it made.
+    """Call a function with traced tensors that a call below functionalization has. The function may
+    take views, and write to tensors that it made.
 
-    What it writes to its operands, the operands have afterwards: `aten::native_batch_norm` does
-    this, and its schema does not say so.
+    If it writes to its operands, as `aten::native_batch_norm` does without saying so in its schema,
+    they keep the new values.
     """
     lent: list[tuple[TracedTensor, torch.Tensor]] = []
 

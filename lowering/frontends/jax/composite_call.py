@@ -188,8 +188,8 @@ class Kind:
     _compiled: dict[Any, Callable[..., Any]] = field(default_factory=dict, init=False, repr=False)
     """The functions that run outside of `jax.jit`, kept here so that they end with the kind."""
     settings: Settings = field(default_factory=Settings.now)
-    """The settings under which the call was made. What JAX makes of the call later, such as its
-    backward, has them too, as all operations of JAX have those of their own."""
+    """The settings under which the call was made. Later derivations of the call, such as its
+    backward, use the same settings, as in JAX's own operations."""
 
     @property
     def decomposition(self) -> Callable[..., list[Any]]:

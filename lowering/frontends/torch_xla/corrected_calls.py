@@ -45,7 +45,7 @@ _REDUCTIONS = {
 """The place of the argument `dim`, by operator."""
 
 _EMPTY_BY_DEFAULT = frozenset([_ATEN.amax.default, _ATEN.amin.default])
-"""The operators whose `dim` is an empty list if it is not passed. Others have None."""
+"""The operators whose `dim` is an empty list by default. For other operators it is None."""
 
 WITH_DIMENSION = (
     _ATEN._log_softmax.default,

@@ -339,7 +339,7 @@ def _taken_apart(
     """The function that is caught, of the input and of arrays, and these by name.
 
     Args:
-        names: the arrays that the function may read. Those that the module goes without are left
+        names: the arrays that the function may read. Arrays that the module does not have are left
             out.
         changed: those that it changes.
         options: further arguments of the function.

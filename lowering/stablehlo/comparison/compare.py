@@ -63,14 +63,14 @@ def compare(
 
     Args:
         module: the program that calls the composites.
-        bindings: JAX functions, as in `bind`. What a function returns behind the results of a call
-            is left out, as steps do: a kernel of an entry also returns what the entry saves for a
-            backward, which calls without gradients lack. `bind` takes no such function.
+        bindings: JAX functions, as in `bind`. Further results of a function, such as values for a
+            backward, are dropped if the call does not have them. `bind` refuses such a function.
         targets: targets of XLA's typed FFI, as in `to_custom_call`. They have to be registered.
         ignored: attributes that a kernel does without, by composite. A kernel that does without an
             attribute that is not listed is a problem, even if its numbers are right.
-        inputs: arrays for `@main`. Calls in `@main` then run on what the program computes from
-            them. By default, and for calls inside decompositions, operands are made of the types.
+        inputs: arrays for `@main`. Calls in `@main` then run on the values that the program
+            computes from them. By default, and for calls inside decompositions, operands are made
+            from their types.
         tolerance: the largest error that counts as equal; by default 1e-12 for f64, 1e-5 for f32,
             4e-3 for f16 and 2e-2 for bf16, by the least precise float of the call.
         platform: the platform of jax to run on.

@@ -44,8 +44,8 @@ class Inputs:
 def make_inputs(decomposition: Module, executable: Executable) -> Inputs:
     """Operands that a call can have. `decomposition` is the module that `executable` was made of.
 
-    A variance has to be positive and a probability less than 1. What an operand means cannot be
-    read from a decomposition. So if normally distributed numbers give results that are not finite,
+    A variance has to be positive and a probability less than 1. A decomposition does not show the
+    meaning of its operands. So if normally distributed numbers give results that are not finite,
     positive ones are tried: for one operand after the other, and then for all.
     """
     types = executable.inputs

@@ -1,7 +1,7 @@
 """Wall-clock times of compiled modules, run in turns, and how fast a device copies and multiplies.
 
-The arrays are on the device before, and each time runs from the call until the results are ready.
-What the client needs for a call of its own is part of it.
+The arrays are on the device beforehand, and a time runs from the call until the results are ready.
+It includes the client's own cost of a call.
 """
 
 import math

@@ -73,8 +73,8 @@ def diagnose(
 
 @dataclass(frozen=True)
 class Diagnoser:
-    """A program, a device and a reference, for inputs that come one after the other. What it has
-    compiled is kept."""
+    """A program, a device and a reference, for one set of inputs after the other. Compiled parts
+    are kept."""
 
     module: Module
     """The program, cleaned."""

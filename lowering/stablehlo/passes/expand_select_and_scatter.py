@@ -25,8 +25,8 @@ _COMPARISONS = {"EQ": "eq", "NE": "ne", "GE": "ge", "GT": "gt", "LE": "le", "LT"
 
 @in_place
 def expand_select_and_scatter(module: IrModule) -> None:
-    """Expand every `stablehlo.select_and_scatter` that selects by a comparison and adds up. Those
-    that compare floats in total order stay.
+    """Expand every `stablehlo.select_and_scatter` that selects by a comparison and adds up.
+    Operations that compare floats in total order stay.
 
     Raises:
         UnsupportedOperationError: one has a dynamic shape.

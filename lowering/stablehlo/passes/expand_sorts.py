@@ -31,8 +31,8 @@ _KEYS = (*_FLOATS, "i32", "i64", "i16", "i8", "i1")
 def expand_sorts(module: IrModule) -> None:
     """Expand every sort that compares one of its operands by LT or GT.
 
-    Those that LiteRT has an operator for stay, and those with other comparisons, of other types
-    (f64, unsigned), with more than `MANY` comparisons, with dynamic shapes or with shardings.
+    Sorts that LiteRT has an operator for stay, and so do sorts with other comparisons, of other
+    types (f64, unsigned), with more than `MANY` comparisons, with dynamic shapes or with shardings.
     """
     for sort in find_operations(module.operation, OPERATION):
         parsed = None if is_top_k(sort) else _Sort.of(sort)

@@ -18,7 +18,7 @@ from .expansion import computed
 
 @in_place
 def legalize_batch_groups(module: IrModule) -> None:
-    """Change every convolution with several groups of batches. Those with dynamic shapes or
+    """Change every convolution with several groups of batches. Convolutions with dynamic shapes or
     shardings stay."""
     for convolution in find_operations(module.operation, OPERATION):
         parsed = Convolution.of(convolution)

@@ -33,8 +33,8 @@ _BYTES = ("ui8", "i8")
 
 @in_place
 def use_booleans(module: IrModule) -> None:
-    """Compare the booleans that bytes were made of, for every comparison of such bytes with 0, or
-    with each other, for equality. What is not read then is removed. Bytes with shardings stay."""
+    """Compare booleans where bytes made from them are compared for equality, with 0 or with each
+    other. Operations that nothing reads then are removed. Bytes with shardings stay."""
     known: dict[IrValue, IrValue] = {}
     unread: list[IrValue] = []
     for comparison in find_operations(module.operation, COMPARISON):
