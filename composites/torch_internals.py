@@ -613,10 +613,10 @@ def operands_of_product(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 
 
 def transpose_of(matrix: torch.Tensor) -> torch.Tensor:
-    """`matrix.t()`; the leaf itself, where the matrix is the transpose of a leaf.
+    """`matrix.t()`, or the leaf whose transpose the matrix is.
 
-    The gradient of a leaf is then what a backward returns. Through two transposes it would be a
-    view of a view, and torch_xla computes and keeps both of these too, as long as it is alive.
+    A backward then returns the leaf's gradient itself. Through two transposes it would be a view of
+    a view, and torch_xla would compute and keep both views as long as it is alive.
     """
     node: Any = matrix.grad_fn
     if node is not None and node.name() == "TBackward0":
@@ -980,7 +980,7 @@ def hashable_sizes() -> Iterator[None]:
 def without_logged_failures() -> Iterator[None]:
     """A context in which operators that refuse tensors without values only raise, in this thread.
 
-    PyTorch logs the traceback as well, also where the caller goes on without the operator.
+    PyTorch also logs the traceback, even if the caller continues without the operator.
     """
     logger, thread = logging.getLogger(fake_tensor.__name__), threading.get_ident()
 

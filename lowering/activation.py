@@ -2,8 +2,8 @@
 
 Every change takes the same steps: resolve all names, check for clashes, install the new hooks over
 the old ones, and remove the old ones. If a name is wrong, nothing changes. One change is made at a
-time, and an interrupt waits until it is complete. `lowering.requests` says what several threads
-together have on.
+time, and an interrupt waits until it is complete. `lowering.requests` combines the requests of
+several threads.
 """
 
 import logging

@@ -166,7 +166,7 @@ def _product(equation: str, one: Array, other: Array) -> Array:
 
 
 def _sum(parts: Sequence[Array], like: Array) -> Array:
-    """The sum of the gradients that blocks of rows have for the keys which they see."""
+    """The sum of the gradients of keys from all blocks of rows."""
     rest = [(0, 0)] * (like.ndim - 2)
     padded = (
         jnp.pad(part, [*rest, (0, like.shape[-2] - part.shape[-2]), (0, 0)]) for part in parts

@@ -153,7 +153,7 @@ def _statistics(images: Array) -> tuple[Array, Array, Array]:
 
 
 def _affine(rows: Array, weight: Array | None, bias: Array | None) -> Array:
-    """`rows * weight + bias`, with those that there are, of the shape of one row."""
+    """`rows * weight + bias`, without the ones that are None; both have the shape of one row."""
     shape = rows.shape[-2:]
     scaled = rows if weight is None else rows * weight.reshape(shape)
     return scaled if bias is None else scaled + bias.reshape(shape)
@@ -180,8 +180,8 @@ def _reciprocal_root(rows: Array, eps: float | None) -> Array:
 
 
 def _in_one(images: Array) -> Array:
-    """The images `[N, C, …]` as one block for each row. They are short, and there are sums over the
-    images after those of each."""
+    """The images `[N, C, …]` as one block for each row: rows are short, and each sum is followed by
+    one over the images."""
     return images.reshape(*images.shape[:2], 1, -1)
 
 

@@ -124,8 +124,8 @@ def loss_of_linear_backward(
 
 
 def _check_autocast(input: Tensor) -> None:
-    """The forward's products and the backward's would be of other types than the operands, and each
-    direction has the autocast of its own time."""
+    """Refuse autocast, under which products have other types than the operands, and the backward
+    can have another autocast than the forward."""
     kind = input.device.type
     if is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         raise UnsupportedCallError("autocast is on")

@@ -73,7 +73,7 @@ def matmul_out_as_bmm(self: Tensor, other: Tensor, *, out: Tensor) -> Tensor:
 
 
 def _with_dtype_and_out(product: Product) -> Product:
-    """A product of a type that is given, and that the tensor which it is written to must have."""
+    """A product with `out_dtype` and `out`, which must have this type."""
 
     def write(*arguments: Any, out: Tensor, **factors: float) -> Tensor:
         *operands, out_dtype = arguments

@@ -65,10 +65,10 @@ def all_listed() -> tuple[Kernel, ...]:
 
 
 def listed_in(path: Path) -> tuple[Kernel, ...]:
-    """The kernels for platforms of one file. Of its entries nothing else is checked.
+    """The kernels for platforms of one file. Nothing else of its entries is checked.
 
     Raises:
-        RegistryError: the file cannot be read, or what it says of kernels is wrong.
+        RegistryError: the file cannot be read, or its kernels are wrong.
     """
     return _of_platforms(_read(path))
 

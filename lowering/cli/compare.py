@@ -127,7 +127,7 @@ def load_arrays(path: Path, module: Module, names: Sequence[str] = ()) -> dict[s
     Args:
         path: the file.
         module: the program that the arrays are for, whose types they get where numpy has lost them.
-        names: those of its inputs, where arrays have such names, or are in the order of inputs.
+        names: names of its inputs, for arrays that have such names or are in the order of inputs.
     """
     import zipfile
 

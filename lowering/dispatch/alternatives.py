@@ -66,7 +66,7 @@ class Alternatives:
         return Selection(iter(chosen), refusal, declined)
 
     def decline(self, alternative: Kernel, reason: str, operands: Sequence[Any]) -> None:
-        """Note that a call has another decomposition, and why."""
+        """Record that a call uses another decomposition, and the reason."""
         if alternative.is_automatic:
             return  # nobody chose it
         if self.statistics.decline(alternative.name, reason):

@@ -26,7 +26,7 @@ def generation_call(
     """The prompt and the maximal length of a call of a model's `generate`.
 
     Raises:
-        ExportError: the model does not generate, or the arguments are others.
+        ExportError: the model does not generate, or the arguments do not fit.
     """
     if torch_internals.is_compiled(model):
         raise ExportError("decode=True exports the model that torch.compile was called with")

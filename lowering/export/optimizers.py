@@ -96,7 +96,7 @@ def stepping(optimizer: torch.optim.Optimizer) -> Iterator[None]:
 def numbers_of(
     optimizer: torch.optim.Optimizer, trained: Mapping[str, torch.nn.Parameter]
 ) -> dict[str, Number]:
-    """The Python numbers that an optimizer keeps, by what they are called in a message."""
+    """The Python numbers that an optimizer keeps, by their names in messages."""
     kept: dict[str, Mapping[Any, Any]] = {"of itself": vars(optimizer)}
     kept |= {f"of {name}": optimizer.state.get(p, {}) for name, p in trained.items()}
     kept |= {f"of group {n}": group for n, group in enumerate(optimizer.param_groups)}

@@ -77,7 +77,7 @@ def check_may_decode(*, train: bool, varies: bool) -> None:
 
 
 def check_may_vary(devices: DeviceMesh | None, target: str | None) -> None:
-    """Raise for what cannot be exported with sizes that vary."""
+    """Raise if these options do not allow sizes that vary."""
     if devices is not None:
         raise ExportError(
             "a program for several devices cannot have dynamic shapes; export it at each size"

@@ -1,8 +1,8 @@
 """Composites in calls that JAX programs make themselves, without a line in the program.
 
 The code of functions of `jax.nn`, flax and optax is exchanged for code that asks an entry first.
-Nothing else of the project imports this package, so that it can be taken out; the face
-(`composites.jax`), JAX and `registry.yaml` name it.
+Nothing else of the project imports this package, so that it can be removed; only `composites.jax`,
+JAX's entry point and `registry.yaml` name it.
 
 | module | what it does |
 |---|---|

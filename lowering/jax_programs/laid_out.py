@@ -29,7 +29,7 @@ from lowering.jax_programs.pulling import Arrays
 
 @dataclass(frozen=True, eq=False)
 class LaidOutCall:
-    """All that equal calls of this form have in common. It is what `Rules` describes."""
+    """The properties that equal calls of this form share, as `Rules` describes them."""
 
     call: Call
     """The call of arrays as the composite has them."""

@@ -199,7 +199,7 @@ _CHANGES = ("STORE_DEREF", "DELETE_DEREF")
 
 @dataclass(frozen=True, slots=True)
 class Replaceable:
-    """A function without what decorators put around it."""
+    """A function without its decorators."""
 
     function: FunctionType
     is_compiled: bool

@@ -1,6 +1,6 @@
 """`torch.compile(model, backend="composites")`: live programs without torch_xla, on JAX's runtime.
 
-The way of a graph:
+The path of a graph:
 
 | step | module |
 |---|---|

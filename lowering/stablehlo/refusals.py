@@ -152,7 +152,7 @@ def _is_apart(reverse: IrOperation) -> str:
 
 
 def either(*predicates: Refuses) -> Refuses:
-    """Refuses what one of these refuses."""
+    """Refuse an operation that one of these refuses."""
 
     def refuses(operation: IrOperation) -> bool | str:
         reasons = (each(operation) for each in predicates)

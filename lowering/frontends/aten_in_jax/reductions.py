@@ -132,7 +132,7 @@ rule("aten::cumprod")(_scan(jnp.cumprod, jnp.prod, 1))
 
 
 def _running(function: Any, dtypes: Any, /, x: Any, dim: int) -> tuple[Any, Any]:
-    """The extremes so far, and the last place of each. A NaN is the extreme from there on."""
+    """Running extremes, and the last index of each. After a NaN, the extreme is NaN."""
     axis = dim % x.ndim
     wide = x.astype(jnp.int32) if x.dtype == jnp.bool_ else x
     values = function(wide, axis=axis)
@@ -228,7 +228,7 @@ def _mode(dtypes: Any, /, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
 
 @rule("aten::histc")
 def _histc(dtype: Any, /, x: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
-    """The number of values in each bin. Equal limits stand for those of the values."""
+    """The number of values in each bin. Equal limits stand for the extremes of the values."""
     values = x.reshape(-1)
     low, high = jnp.asarray(min, x.dtype), jnp.asarray(max, x.dtype)
     if min == max and values.size:

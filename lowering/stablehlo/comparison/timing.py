@@ -136,8 +136,8 @@ def _call_seconds(compiled: Compile) -> float:
 
 
 def _copy_bandwidth(platform: str, compiled: Compile) -> float:
-    """The fastest copy counts, because this is a bound. On the CPU numpy copies too: it does so
-    without the pages that each result of XLA first needs from the system."""
+    """Bytes per second of the fastest copy, because this is a bound. On the CPU, numpy copies too,
+    without the new pages that each result of XLA needs from the system."""
     import numpy as np
 
     count = _COPIED_FLOATS if platform == "cpu" else 8 * _COPIED_FLOATS

@@ -5,9 +5,9 @@
     %rank = reduce(convert(%x comes before each %x)) applies add
     %v = reduce(select(%rank EQ iota, %x, -0.0)) applies add, and %i likewise
 
-LiteRT 2.3 has no sort, but an operator for the greatest elements of rows and their places. Such
-sorts stay, as `is_top_k` tells them. Of others, the comparisons are as many as the square of the
-elements in a row. The bits are those of a stable sort.
+LiteRT 2.3 has no sort, but it has an operator for the greatest elements of rows and their indices.
+Sorts of that form (`is_top_k`) stay. Other sorts take as many comparisons as the square of the
+elements in a row. Results are bitwise identical to a stable sort.
 """
 
 from dataclasses import dataclass

@@ -9,8 +9,8 @@
 
 IREE 3.13 refuses scatters with several index dimensions and some with i64 indices, such as that of
 `index_put`. It writes outside of the memory for an index that is outside of the operand. So the
-update of such an index is one that changes nothing. Updates that replace elements go to a row that
-is added and cut off. The result has the same bits.
+update of such an index becomes one that changes nothing. Updates that replace elements go to a row
+that is added and cut off. The result has the same bits.
 """
 
 from functools import partial

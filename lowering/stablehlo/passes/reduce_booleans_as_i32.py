@@ -4,7 +4,7 @@
 
 LiteRT 2.3 has reductions of booleans only in some forms; its converter leaves any other as
 STABLEHLO_REDUCE, which its runtime does not know. torch_xla 2.9 writes the result of `all` as a
-selection between true and false, so a region is known by what it computes.
+selection between true and false, so a region is recognized by its results.
 """
 
 from collections.abc import Callable, Mapping
