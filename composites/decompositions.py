@@ -64,7 +64,7 @@ def _named(item: str, name: str, word: str, catalog: Catalog) -> Iterator[str]:
     if word not in known:
         if len(known) == 1:
             raise DecompositionError(
-                f"{item}: {name} has no alternatives; `composites list` says which entries have"
+                f"{item}: {name} has no alternatives; `composites list` shows those of all entries"
             )
         raise DecompositionError(f"{item}: {name} has {_unknown(word, known)}")
     for entry in entries:

@@ -334,7 +334,7 @@ def relative_position_bias_of_module(composite: Callable[..., Tensor], module: A
 
 def _check_dropout(module: Any, dropout: float) -> None:
     if dropout and module.training:
-        raise UnsupportedCallError("the weights are dropped out, so both results must share them")
+        raise UnsupportedCallError("both results share the weights, which have dropout")
 
 
 def _repeated(tensor: Tensor, query: Tensor) -> Tensor:

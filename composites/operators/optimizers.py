@@ -277,7 +277,7 @@ def _adam(composite: Update, call: AdamCall, *, decoupled: bool) -> InPlace:
     call.check(decoupled=decoupled)
     devices = {param.device.type for param in call.params} if call.capturable else {"cpu"}
     if {step.device.type for step in call.state_steps} != devices:
-        raise UnsupportedCallError("the step counts are not where torch.optim has them")
+        raise UnsupportedCallError("the step counts are on another device than in torch.optim")
     if call.differentiable:
         raise UnsupportedCallError("differentiable is True")
     scalars = Scalars()

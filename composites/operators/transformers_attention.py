@@ -62,7 +62,7 @@ def attention_forward(
         `[N, L, Hq, Ev]`, and no weights.
     """
     if cache is not None:
-        raise InvalidCallError('continuous batching needs another one than "composites"')
+        raise InvalidCallError('continuous batching needs another implementation than "composites"')
     if query.shape[0] != key.shape[0]:  # learned queries, the same for all
         query = query.expand(key.shape[0], -1, -1, -1)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling

@@ -78,7 +78,7 @@ def _function(listed: ListedKernel, call: Signature, derived: bool) -> Callable[
     kernel = listed.kernel
     decomposition = kernel.backward if derived else kernel.forward
     if decomposition is None:
-        raise _Refused("its backward is derived" if derived else "it has a backward alone")
+        raise _Refused("its backward is derived" if derived else "it has only a backward")
     if decomposition.kind != "jax":
         raise _Refused(f"{decomposition} needs PyTorch, so it is chosen when a program is exported")
     paths = [name for name in (*(listed.operands or ()), *dict(listed.arguments)) if "." in name]

@@ -451,7 +451,7 @@ def candidates_of(
     if isinstance(kernels, Mapping):
         return given_kernels(module, kernels, ignored), "no kernel is given for it"
     if ignored:
-        raise ProgramError("ignored is for kernels that are passed; registries list their own")
+        raise ProgramError("ignored is for passed kernels; registries list `ignores` for theirs")
     if kernels == "auto":
         candidates = listed_kernels(module, platform)
         if alternatives and platform in MEASURED:

@@ -86,7 +86,7 @@ def _cut(traced: Any, sources: Sequence[Source], operands: int, results: int) ->
             needed.update(atom for atom in equation.invars if isinstance(atom, Var))
     kept.reverse()
     if any(v in needed and v not in places for v in jaxpr.invars):
-        raise NotExpressible("the gradient reads what the backward does not take")
+        raise NotExpressible("the gradient reads a value that the backward does not take")
 
     def of_sources(*values: Any) -> list[Any]:
         known = {atom: values[place] for atom, place in places.items()}

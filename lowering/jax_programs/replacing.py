@@ -169,9 +169,9 @@ def _code_within(code: CodeType, name: str) -> CodeType:
     matches = [c for c in within if c.co_name == name]
     if len(matches) != 1:
         if matches:
-            raise UnusableFunctionError(f"{code.co_name} makes several functions {name}")
+            raise UnusableFunctionError(f"{code.co_name} defines several functions {name}")
         hint = did_you_mean(name, [c.co_name for c in within])
-        raise UnusableFunctionError(f"{code.co_name} makes no function {name}{hint}")
+        raise UnusableFunctionError(f"{code.co_name} defines no function {name}{hint}")
     return matches[0]
 
 

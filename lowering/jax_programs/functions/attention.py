@@ -176,7 +176,7 @@ def _check_flax(
     if not isinstance(dropout_rate, int | float):
         raise UnsupportedCallError("the rate of dropout is an array")
     if not isinstance(deterministic, bool) or (dropout_rate > 0 and not deterministic):
-        raise UnsupportedCallError("weights are dropped out")
+        raise UnsupportedCallError("the weights have dropout")
     if dtype is not None and _type_of(*arrays) != jnp.dtype(dtype):
         raise UnsupportedCallError("the operands have another type than the computation")
 

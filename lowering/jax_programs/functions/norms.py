@@ -180,7 +180,7 @@ def group_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
     if 0 in x.shape:
         raise UnsupportedCallError("the input has no elements")
     if self.reduction_axes is not None and _positive(self.reduction_axes, x) != [*range(1, x.ndim)]:
-        raise UnsupportedCallError("its axes are not all but the first one")
+        raise UnsupportedCallError("the norm is not over all axes but the first")
     channels = x.shape[-1]
     groups = channels // self.group_size if self.group_size else self.num_groups
     norm, arrays = _taken_apart(composite, self, _PARAMETERS)

@@ -84,7 +84,7 @@ def compare(
     """
     if tolerance is not None and not tolerance >= 0:  # nan too
         raise StableHLOError(
-            f"the tolerance {tolerance} is not an error; give a number such as 1e-5"
+            f"the tolerance must be a number from 0, such as 1e-5, not {tolerance}"
         )
     module = clean(module)
     candidates = _candidates(module, bindings or {}, targets or {}, ignored)
