@@ -25,7 +25,7 @@ SEED = "tensor<i64>"
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor that a composite takes, in its place."""
+    """A tensor that a composite takes, at its position."""
 
     __pydantic_config__: ClassVar = STRICT
 

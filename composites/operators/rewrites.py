@@ -27,7 +27,7 @@ def int_mm(self: Tensor, mat2: Tensor) -> Tensor:
 
 
 def _with_out(product: Product) -> Product:
-    """A product of the type of the tensor that it is written to."""
+    """A product with `out`, whose type is its `out_dtype`."""
 
     def write(*operands: Tensor, out: Tensor, **factors: float) -> Tensor:
         _check_wider(out.dtype, *operands, out=out)

@@ -127,8 +127,8 @@ def mamba_selective_scan(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Adapt `mamba_selective_scan` of transformers.
 
-    The two other ways to compute it add in another order. transformers takes the associative scan
-    in graphs of torch.compile only.
+    The two other ways to compute it add in another order. transformers uses the associative scan
+    only in graphs of torch.compile.
     """
     check_not_packed(kwargs)
     if use_mambapy or (use_associative_scan and torch.compiler.is_compiling()):

@@ -95,7 +95,7 @@ def _neutral(reduce: str, dtype: torch.dtype) -> float:
 
 
 def masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """Each place of the mask takes the next element of `source`."""
+    """Each true position of the mask takes the next element of `source`."""
     whole = torch.where(mask, self, self)  # of the shape of both
     mask = mask.expand_as(whole)
     if source.numel() == 0:

@@ -268,7 +268,7 @@ class AttributeDocument(_Strict):
 
 
 class AlternativeDocument(_Strict):
-    """A kernel that is another decomposition of an entry, which some settings take."""
+    """Another decomposition of an entry, which settings can choose."""
 
     goals: OneOrMore[Goal] = _no_items()
     not_for: OneOrMore[Consumer] = _no_items()

@@ -146,6 +146,6 @@ def load_arrays(path: Path, module: Module, names: Sequence[str] = ()) -> dict[s
 
 
 def _typed(array: Any, type_: str | None) -> Any:
-    """An array, with the type of ml_dtypes that it had: numpy saves its bytes alone."""
+    """An array, with the type of ml_dtypes that it had: numpy saves only its bytes."""
     static = None if type_ is None or array.dtype.kind != "V" else static_tensor(type_)
     return array if static is None else array.view(static[1])

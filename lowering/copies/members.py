@@ -1,8 +1,8 @@
 """Methods and properties of a class that a method's code reads.
 
 A call of a method depends on them, and a subclass may override them. torch.nn.Module's own do not
-count, because they are the same everywhere. Data does not count either: what an object holds is
-compared by nobody, and entries read it.
+count, because they are the same everywhere. Data does not count either: entries read the values of
+an object, and nothing compares them.
 """
 
 from collections.abc import Mapping

@@ -332,7 +332,8 @@ class _Walk:
                     self.follow(vars(owner).get(name))
 
     def _counts(self, value: Any) -> bool:
-        """Return whether an object is of the user, or of the package of the function."""
+        """Return whether an object belongs to the user's code, or to the package of the
+        function."""
         package, file = _origin(value)
         if package in _LIBRARIES:
             return value is self._root
@@ -405,7 +406,7 @@ class _Walk:
 
 
 def _origin(value: Any) -> tuple[str, str]:
-    """The package that a function, class or module is of, and its file."""
+    """The package of a function, class or module, and its file."""
     module = sys.modules.get(_module(value))
     file = getattr(module, "__file__", None)
     if isinstance(value, FunctionType):

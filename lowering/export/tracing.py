@@ -416,8 +416,8 @@ class _Tracer:
 @contextmanager
 def nothing_kept(frontend: Frontend, module: torch.nn.Module) -> Iterator[None]:
     """A context in which a module may be traced. At its end, attributes of the module and its
-    submodules that hold traced tensors are what they were before, also lists and dictionaries. An
-    error holds none either."""
+    submodules that hold traced tensors, also in lists and dictionaries, have their former values.
+    Errors hold no traced tensors either."""
     recording = frontend.recording
 
     def is_traced(value: Any) -> bool:

@@ -140,7 +140,8 @@ class Call:
 
     @property
     def is_claimed(self) -> bool:
-        """True if the call is a composite. A call without all results is none, as on torch_xla."""
+        """True if the call is a composite. A call without some of the results is not one, as with
+        torch_xla."""
         return self.unmet is None and all(self._meaning[1].present)
 
     def decomposed(self, operands: Sequence[Any]) -> Any:
@@ -513,8 +514,8 @@ def batched_kind(
 def has_meaning(kind: Kind, one: Kind, size: int, axes: Sequence[int | None]) -> bool:
     """Return whether a composite computes many calls of another one at once.
 
-    A composite that says something else than it computes is worse than none, so this is so only if
-    both decompositions are the same operations.
+    This requires that both decompositions are the same operations, because a composite whose
+    meaning is not its decomposition is worse than none.
     """
     many = jax.vmap(one.decomposition, in_axes=tuple(axes), axis_size=size)
     types = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in kind.jaxpr.in_avals]

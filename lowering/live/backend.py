@@ -255,7 +255,7 @@ def _compiled(
     check_every: int,
 ) -> Any:
     """A graph of AOTAutograd as a program. Dynamo does not trace it: a backward can run in a frame
-    that Dynamo looks at."""
+    that Dynamo would trace."""
     make = torch.compiler.disable(LiveProgram)
     program = make(
         graph,

@@ -53,7 +53,7 @@ def _compiled(
     device: torch.device,
     **_: Any,
 ) -> Any:
-    """A graph of AOTAutograd, compiled by another backend, which is not told more about it."""
+    """A graph of AOTAutograd, compiled by another backend, which gets nothing else."""
     recording = activation.backend().frontend.recording
     with capture.at_top(), recording.recording():
         written = _with_operators(graph, device)

@@ -99,7 +99,7 @@ def element_of(operation: IrOperation) -> str:
 
 
 def _combines(scatter: IrOperation) -> bool:
-    """Return whether a scatter does more than to replace rows."""
+    """Return whether a scatter does more than replace rows."""
     return _is_of_parts(scatter) or len(scatter.regions[0].blocks[0].operations) > 1
 
 

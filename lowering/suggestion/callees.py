@@ -98,7 +98,7 @@ class Callee:
 
     @property
     def is_elementary(self) -> bool:
-        """True if it is more than products, and no layer that reads the modules in it."""
+        """True if it does more than products, and is not a layer that reads its modules."""
         return not self.problem and self.products <= self.instructions / _BESIDE_PRODUCT
 
     @property

@@ -78,7 +78,7 @@ class Drafting:
     def _choose(self) -> None:
         """Choose entries for all functions that are worth one, and were not refused.
 
-        They do not compete: none is called in another one, or only beside work that is worth an
+        They do not compete: none is called in another one, except beside work that is worth an
         entry of its own.
         """
         self.entries, self.covered = {}, set()

@@ -152,7 +152,7 @@ def _table(decompose: bool) -> Mapping[Any, Callable[..., Any]]:
 
 
 def _reshape_strided(graph: torch.fx.Graph) -> None:
-    """Write views by strides as shapes where they only say another shape. Arrays have no strides.
+    """Write views by strides as reshapes if they only change the shape. Arrays have no strides.
 
     Decompositions of PyTorch (2.9: native_group_norm) make such views of contiguous tensors.
     """

@@ -525,7 +525,7 @@ def from_top(function: Kernel, arguments: Sequence[Any], keywords: Mapping[str, 
 
 
 def traced(tensor: torch.Tensor) -> TracedTensor:
-    """The traced tensor of one as the user's program has it, with all that was written to it."""
+    """The traced tensor behind a tensor of the user's program, with all that was written to it."""
     before = torch_internals.without_writes(tensor) if len(_SHARED) > 1 else None
     with _region_of(before) if isinstance(before, TracedTensor) else nullcontext():
         inner = torch_internals.functionalized(tensor)

@@ -378,7 +378,7 @@ def _check_types(
     """Check that tensors have the same shapes and dtypes as others.
 
     Raises:
-        ControlFlowError: they have not.
+        ControlFlowError: they do not.
     """
     texts = [", ".join(map(_text, tensors)) or "nothing" for tensors in (types, others)]
     if texts[0] != texts[1]:

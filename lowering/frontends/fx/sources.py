@@ -56,7 +56,7 @@ def calling_line() -> str:
 
 
 def scope(number: int) -> AbstractContextManager[Any]:
-    """A context in which what JAX traces is of the node of a number."""
+    """A context in which operations that JAX traces belong to the node of a number."""
     named: AbstractContextManager[Any] = jax.named_scope(f"{_NODE}{number}")
     return named
 

@@ -112,8 +112,8 @@ def of_nnx(
 ) -> Any:
     """`flax.nnx.dot_product_attention`, which `MultiHeadAttention` calls.
 
-    Without a rate of dropout it calls `jax.nn.dot_product_attention`, and otherwise it has other
-    operations, also where nothing is dropped out.
+    Without a rate of dropout it calls `jax.nn.dot_product_attention`; with one, its operations
+    differ, even if nothing is dropped.
     """
     parameters = inspect.signature(composite.original).parameters
     if promote_dtype not in (None, parameters["promote_dtype"].default):

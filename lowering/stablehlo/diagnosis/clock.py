@@ -16,7 +16,7 @@ from .devices import Device, Run
 
 @dataclass(frozen=True)
 class Peaks(Machine):
-    """The fastest that a device was seen to be."""
+    """The highest rates that were measured on a device."""
 
     product_rates: dict[str, float]
     """Operations per second of a product of matrices, by element type."""

@@ -105,7 +105,7 @@ def by_litert(module: Module) -> Run:
 
 
 def by_openvino(module: Module) -> Run:
-    """A program as OpenVINO runs it on the CPU, of the flatbuffer for LiteRT."""
+    """A program as OpenVINO runs it on the CPU, from the flatbuffer for LiteRT."""
     with _errors("OpenVINO", "openvino litert-converter"):
         import openvino
 
@@ -155,7 +155,7 @@ def litert_flatbuffer(module: Module) -> bytes:
 
 
 def without_unknown(module: Module) -> Module:
-    """The program with composites of the names that LiteRT knows alone."""
+    """The program with only the composites whose names LiteRT knows."""
     known = (*TARGETS["litert"].native, "odml.", "quant.")
     return decompose(module, only=[name for name in _names(module) if not name.startswith(known)])
 

@@ -89,7 +89,7 @@ def bind(
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A function for one call, and the attributes of the call that it does without."""
+    """A function for one call, and the attributes of the call that it ignores."""
 
     function: Callable[..., Any]
     ignored: Collection[str] = ()

@@ -49,7 +49,7 @@ class _Windows:
     """The comparison that keeps the element that was selected so far."""
 
     def gradient(self, x: Any, source: Any, init: Any) -> Any:
-        """The gradient of the operand `x`, of what each window gives."""
+        """The gradient of the operand `x`, from the gradient of each window."""
         import numpy as np
         from jax import lax
 

@@ -1,4 +1,4 @@
-"""legalize_batch_groups: make groups of features of the groups of batches of convolutions.
+"""legalize_batch_groups: turn batch groups of convolutions into feature groups.
 
     convolution(%x: tensor<6x8x8x3xf32>, %w), batch_group_count = 3
     =>

@@ -89,7 +89,7 @@ def _data(operation: IrOperation) -> list[int]:
 
 
 def _boolean(value: IrValue, known: dict[IrValue, IrValue]) -> IrValue:
-    """The booleans that bytes were made of, at the place where these are computed."""
+    """The booleans that bytes were made from, computed where the bytes are."""
     if value not in known:
         owner = defining_operation(value)
         known[value] = _as_boolean(owner, known)
