@@ -8,7 +8,7 @@ code, to a word for each entry.
 | `stock` | no alternative |
 | `topk=fast`, `acme.*=small`, `topk=stock` | the same for the entries that a name means |
 
-An item with a name wins over one without, and a later item wins over an earlier one.
+An item with a name overrides one without, and a later item an earlier one.
 """
 
 from collections.abc import Iterator

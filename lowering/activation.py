@@ -192,7 +192,7 @@ def enabled(*names: str, decompositions: str | None = None) -> Iterator[None]:
     """Turn composites on for a `with` block. The previous state is restored afterwards.
 
     Blocks of several threads are counted: a composite is on, for the whole process, while any block
-    or `enable` asks for it. If they choose different `decompositions`, the block that was entered
+    or `enable` requests it. If they choose different `decompositions`, the block that was entered
     last decides.
     """
     added, words = _prepared(_resolved(names), decompositions)

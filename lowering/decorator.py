@@ -119,10 +119,10 @@ def composite(
 
 
 def check_name(name: object, decorator: str) -> None:
-    """Check that a decorator has got a name, and not the function itself.
+    """Check that a decorator was called with a name, and not with the function itself.
 
     Raises:
-        RegistryError: it has not.
+        RegistryError: it was not.
     """
     if isinstance(name, str):
         return

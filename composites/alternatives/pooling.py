@@ -16,7 +16,7 @@ from jax import Array, lax
 Pair = tuple[int, int]
 
 NOBODY = -1
-"""The number of an element in a window that nobody has."""
+"""A number that no element of a window has."""
 
 
 @dataclass(frozen=True, slots=True)

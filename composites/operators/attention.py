@@ -75,7 +75,7 @@ def dot_product_attention(
         value: `[…, S, K, Hv]`.
         attn_mask: bool (True takes part) or added to the scores; broadcast to `[…, N, T, S]`.
         bias: beside a bool mask, what is added to the scores; broadcast to `[…, N, T, S]`.
-        is_causal: position t takes part in no key behind t.
+        is_causal: position t does not attend to keys after t.
         scale: 1 / sqrt(H) if it is None.
 
     Returns:

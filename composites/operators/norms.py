@@ -437,7 +437,7 @@ def layer_norm_backward_apart(
     """The gradients of `layer_norm_apart` for input, weight and bias.
 
     Args:
-        grad_output_1, grad_output_2: those of mean and reciprocal deviation, which nobody uses.
+        grad_output_1, grad_output_2: those of mean and reciprocal deviation, which are not used.
         result_1, result_2: mean and reciprocal deviation.
     """
     grad = _only(grad_output, grad_output_1, grad_output_2)

@@ -183,8 +183,8 @@ _WITH_MASKS = ("diffusion_gemma", "doge", "dots3", "mistral_large4")
 
 
 def _padding(mask: Tensor | None, end: int | Tensor, kv_offset: int, keys: int) -> Tensor | None:
-    """The keys that are not padding, `[N, keys]`, or None if no key up to the last query is known
-    to be padding."""
+    """The keys that are not padding, `[N, keys]`, or None if it is known that they all are, up to
+    the last query."""
     if mask is None:
         return None
     # Of a traced graph and of a device whose graphs are lazy, values are not known.

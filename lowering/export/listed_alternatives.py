@@ -154,7 +154,7 @@ def _local(name: str) -> str:
 
 
 def _places(names: Sequence[str], call: Signature) -> dict[str, int]:
-    """The places of the operands that a call has. An absent one has none behind it."""
+    """The positions of the operands that a call has. No operand follows an absent one."""
     if len(call.operands) > len(names):
         raise _Refused(f"takes {', '.join(names)}, and not {len(call.operands)} operands")
     return {name: place for place, name in enumerate(names[: len(call.operands)])}
@@ -163,8 +163,8 @@ def _places(names: Sequence[str], call: Signature) -> dict[str, int]:
 def _places_of_saved(listed: ListedKernel, names: Sequence[str], call: Signature) -> dict[str, int]:
     """The places of gradients and of saved values among the operands of a derived backward.
 
-    How many of the results have a gradient is not written, nor which operands are absent. The types
-    of the gradients that are asked for say it.
+    A composite does not say which results have a gradient and which operands are absent. This
+    follows from the types of the requested gradients.
     """
     saves = names if listed.saves is None else listed.saves
     kept = [name for name in names if name in saves]

@@ -28,7 +28,7 @@ def listed_kernels(
         module: the program.
         platform: the platform that it is compiled for.
         names: composites whose kernels are taken (`acme.gelu`, `acme.*`); by default, all.
-        file: a registry file, whose kernels alone are taken.
+        file: a registry file, to take only its kernels.
 
     Raises:
         RegistryError: a registry file that the user has named is wrong.

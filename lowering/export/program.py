@@ -7,7 +7,7 @@ On disk a program is a folder:
 | `program.mlir` | StableHLO text |
 | `program.mlirbc` | the same as a portable StableHLO artifact |
 | `manifest.json` | names, types, meaning of inputs and outputs; values of buffers; counts; hashes |
-| `weights.safetensors` | values of inputs, where they were asked for |
+| `weights.safetensors` | values of inputs, on request |
 """
 
 import hashlib
@@ -159,7 +159,7 @@ class Program:
                 None none. A function may raise `UnsupportedCallError` for a call, which then keeps
                 its decomposition.
             donate: whether a call reuses the memory of its state.
-            ignored: attributes that a given kernel does without, by composite.
+            ignored: attributes that a given kernel ignores, by composite.
             mesh: a `jax.sharding.Mesh` with the axes of `program.mesh`. The program is then divided
                 among its devices.
             cache: a folder for compiled programs; by default, jax's own settings count, such as
@@ -207,7 +207,7 @@ class Program:
             platform: one of those that registries list kernels for: `cpu`, `cuda`, `rocm`, `tpu`.
             kernels: as `compile` takes them. Of targets of the typed FFI, the process that compiles
                 has to register them.
-            ignored: attributes that a given kernel does without, by composite.
+            ignored: attributes that a given kernel ignores, by composite.
 
         Raises:
             ProgramError: there is no such kernel or platform, or the program's sizes vary.

@@ -31,7 +31,7 @@ _MADE: list[str] = []
 """The name of the frontend that was made. A process has one."""
 
 _ASKED: list[str] = []
-"""The names that exports ask for, while none is made."""
+"""The names that exports request, while none is made."""
 
 
 @contextmanager

@@ -92,7 +92,7 @@ def _written(
     """The node that takes the place of one; a list, of a call that returns several tensors.
 
     Raises:
-        UnsupportedCallError: it is a composite that JAX alone computes.
+        UnsupportedCallError: it is a composite that only JAX computes.
     """
     target: Any = node.target
     if node.op == "get_attr":

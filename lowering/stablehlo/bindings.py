@@ -43,7 +43,7 @@ T = TypeVar("T")
 SEEN_WITH = ("0.7.1", "0.10.2", "0.12.0")
 
 PORTABLE_VERSION = (1, 13, 0)
-"""The StableHLO version that portable artifacts are for where nobody names one.
+"""The StableHLO version of portable artifacts by default.
 
 It is the version of jaxlib 0.7.1, the oldest in `pyproject.toml`. A jaxlib of a year ago
 (0.8.1, of November 2025) has 1.13.3. From 1.14 on, every composite is `vhlo.composite_v2`, which it

@@ -64,7 +64,7 @@ class Candidate:
 
     kernel: Kernel
     ignored: Collection[str] = ()
-    """Attributes of the call that it does without."""
+    """Attributes of the call that it ignores."""
     refusal: str | None = None
     """The reason why it does not take the call, if known before it is called."""
     listed_as: str | None = None
@@ -140,7 +140,7 @@ def given_kernels(
         module: the program.
         kernels: a function or a target for each composite, by name (`acme.gelu`) or by name and
             version (`acme.gelu@2`).
-        ignored: attributes that a kernel does without, by composite.
+        ignored: attributes that a kernel ignores, by composite.
 
     Raises:
         UnknownCompositeError: the module has no composite of a given name.

@@ -31,8 +31,8 @@ Refused = Mapping[str, Refuses]
 def refuse(module: IrModule, title: str, refused: Refused, native: Collection[str] = ()) -> None:
     """Fail if there are operations that a consumer does not take.
 
-    Operations of constants alone are left out, because consumers compute them. So are the
-    decompositions of composites that the consumer has operators for.
+    Operations on constants are left out, because consumers compute them. So are the decompositions
+    of composites that the consumer has operators for.
 
     Args:
         title: the consumer's name.

@@ -198,7 +198,7 @@ class _Backward:
             )
 
     def _refusal_of_stock(self, reason: str) -> str | None:
-        """The reason why the gradients cannot be those of stock, which `reason` asks for."""
+        """The reason why the gradients cannot be those of stock, which `reason` requires."""
         definition, types = self.step.definition, self.step.types
         entry = definition.entry
         if entry.decomposition.kind == "jax" and entry.adapt is not None:

@@ -131,7 +131,7 @@ class _Rules:
     rest: tuple[fx.Node, ...]
     """Further conditions on a query and a key."""
     has_empty_rows: bool
-    """A query may take part in no key. Its values are zeros; `attention` has the mean of all."""
+    """A query may attend to no key. Its values are zeros; `attention` has the mean of all."""
 
 
 def _attention(

@@ -66,8 +66,8 @@ def compare(
         bindings: JAX functions, as in `bind`. Further results of a function, such as values for a
             backward, are dropped if the call does not have them. `bind` refuses such a function.
         targets: targets of XLA's typed FFI, as in `to_custom_call`. They have to be registered.
-        ignored: attributes that a kernel does without, by composite. A kernel that does without an
-            attribute that is not listed is a problem, even if its numbers are right.
+        ignored: attributes that a kernel may ignore, by composite. A kernel that ignores another
+            attribute is a problem, even if its numbers are right.
         inputs: arrays for `@main`. Calls in `@main` then run on the values that the program
             computes from them. By default, and for calls inside decompositions, operands are made
             from their types.

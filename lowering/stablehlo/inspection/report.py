@@ -29,7 +29,7 @@ class JsonReport:
         return json.dumps(data, indent=2, sort_keys=True, allow_nan=False)
 
     def asked(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The data without what was not asked for."""
+        """The data without parts that were not requested."""
         return data
 
 

@@ -113,8 +113,8 @@ class _Sort:
         return lax.eq(self._beside(rank, self.dim), place)
 
     def _beside(self, array: Any, without: int) -> Any:
-        """Each element beside each element of its row: the row's dimension twice, of which the
-        array has not the one that is named."""
+        """Each element beside each element of its row: the row's dimension twice. The array lacks
+        the one of the number `without`."""
         from jax import lax
 
         sizes = [*array.shape[: self.dim + 1], *array.shape[self.dim :]]
