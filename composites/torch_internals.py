@@ -716,9 +716,8 @@ def assign(tensor: torch.Tensor, value: torch.Tensor) -> None:
 def renew(tensor: torch.Tensor) -> None:
     """Make a tensor of a lazy backend as new as `assign` does, with the value that it has.
 
-    It is no longer a view of what it was computed from: torch_xla computes and keeps that too, as
-    long as there is a view of it. Nobody can see this, as tensors that share memory with others
-    stay as they are.
+    It is no longer a view of its base: torch_xla computes and keeps a base as long as there is a
+    view of it. Nobody can see this, as tensors that share memory with others stay as they are.
     """
     if (
         torch._is_functional_tensor(tensor)

@@ -1,4 +1,4 @@
-"""Locks: the contracts of a registry, and what the decompositions are for canonical calls.
+"""Locks: the contracts of a registry, with hashes of the decompositions of canonical calls.
 
 `composites lock` and `composites diff` call this. Canonical calls are recorded as an export records
 a program, so nothing is computed, and the text does not depend on the process.

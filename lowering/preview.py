@@ -14,8 +14,8 @@ from lowering.stablehlo import rename_module
 
 
 def example_text(entry: Composite, catalog: Catalog, *, gradients: bool = False) -> str | NoCalls:
-    """The StableHLO of a call of what the entry catches, with nothing else turned on but its
-    backward.
+    """The StableHLO of a call that the entry catches, with only the entry and its backward turned
+    on.
 
     Args:
         gradients: the gradients of the call instead. They are what an entry without an operator,

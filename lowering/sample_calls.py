@@ -1,4 +1,4 @@
-"""Sample calls of what entries catch, for `composites check`, `show` and `verify`, and for locks.
+"""Sample calls that entries catch, for `composites check`, `show` and `verify`, and for locks.
 
 The arguments are those that the function of an entry's `samples` yields, or those of its `example`,
 or they are guessed: tensors of one small shape, and defaults or plain values for the rest. A guess

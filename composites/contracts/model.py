@@ -66,7 +66,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A canonical call: types and attributes as MLIR text, and what the decomposition is for them.
+    """A canonical call: types and attributes as MLIR text, and the hash of their decomposition.
 
     The call is the same in every process, and so is the text that is hashed.
     """

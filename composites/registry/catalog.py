@@ -222,9 +222,9 @@ def load_catalog(files: Iterable[str] | None = None, *, in_place: bool = False) 
 def with_additions(
     registries: tuple[Registry, ...],
 ) -> tuple[tuple[Registry, ...], Mapping[str, list[Problem]]]:
-    """Registries whose entries have the alternatives that others give to them, and what is wrong
-    with these, by the source of the registry that gives them. An alternative of a file is asked
-    before those of the entry."""
+    """Registries whose entries have the alternatives that others give to them, and the problems of
+    these, by the source of the registry that gives them. An alternative of a file is tried before
+    those of the entry."""
     problems: dict[str, list[Problem]] = {registry.source: [] for registry in registries}
     entries = {entry.identity: entry for r in registries for entry in r.composites}
     for registry in registries:

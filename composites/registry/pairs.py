@@ -1,5 +1,5 @@
-"""Forward and backward entries of one file: which entries belong together, and what is not written
-because it follows from this."""
+"""Forward and backward entries of one file: which entries belong together, and the keys that follow
+from this and are not written."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -46,7 +46,7 @@ class CheckedDocument:
     kernels_file: str | None
     """`package:file`, where the key of the file names another file that has them."""
     text: YamlText
-    """The text of the file, with the lines of what short forms say."""
+    """The text of the file, with lines for the keys that short forms stand for."""
     problems: list[Problem]
     outdated: list[Problem]
     """Old keys, which `composites format` replaces."""

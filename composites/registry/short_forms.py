@@ -19,7 +19,7 @@ class LongForms:
     """Spells out entries. Other mistakes than those of short forms are left for `document`."""
 
     text: YamlText
-    """The text of the file. The lines of what is spelled out are added to it."""
+    """The text of the file. Lines of keys that are spelled out are added to it."""
     like_forward: list[str] = field(default_factory=list)
     """Entries that have the attributes of their forward."""
     problems: list[Problem] = field(default_factory=list)

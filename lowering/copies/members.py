@@ -30,8 +30,8 @@ def behaviour(owner: type, name: str) -> Any:
 
 
 def member(value: Any) -> tuple[str, FunctionType] | None:
-    """The function of what `behaviour` gives, and the decorator that makes it: `property`,
-    `staticmethod`, `classmethod`, or nothing. None if there is no such function."""
+    """The function of a member that `behaviour` returns, and the decorator that makes it:
+    `property`, `staticmethod`, `classmethod`, or nothing. None if there is no such function."""
     if isinstance(value, property):
         others = (value.fset, value.fdel)
         kind, function = "property", value.fget if others == (None, None) else None

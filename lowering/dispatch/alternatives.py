@@ -102,8 +102,7 @@ def _described(spec: CallSpec) -> DescribedCall:
 
 
 def as_entry(entry: Composite, alternative: Kernel, decomposition: Decomposition) -> Composite:
-    """The entry with another decomposition, as what lowers it takes it. Messages name the file
-    that gives the alternative."""
+    """The entry with another decomposition. Messages name the file of the alternative."""
     # A function need not keep the bits of the one that the entry catches.
     return replace(
         entry,
@@ -115,7 +114,7 @@ def as_entry(entry: Composite, alternative: Kernel, decomposition: Decomposition
 
 
 def has_stock_bits(entry: Composite, alternative: Kernel) -> bool:
-    """Return whether an alternative must give the same bits as what the entry replaces."""
+    """Return whether an alternative must be bitwise identical to stock."""
     return alternative.keeps_bits and keeps_stock_bits(entry)
 
 

@@ -146,8 +146,8 @@ def gradients_by_operand(
 
 @dataclass(frozen=True, slots=True)
 class BackwardSpec:
-    """A derived backward. Its operands are gradients of the forward's results, followed by what was
-    saved; its results are gradients of the forward's operands."""
+    """A derived backward. Its operands are gradients of the forward's results, then saved values;
+    its results are gradients of the forward's operands."""
 
     spec: CallSpec
     """The forward, without tensors."""

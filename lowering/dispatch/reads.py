@@ -82,7 +82,7 @@ _SETTINGS = (
     torch.are_deterministic_algorithms_enabled,
     torch.get_float32_matmul_precision,
 )
-"""Functions whose results are a part of the key of what calls them."""
+"""Functions whose results are a part of the key of their callers."""
 
 _FRAMEWORKS = frozenset({"torch", "torch_xla", "jax", "jaxlib", "composites", "lowering"})
 _LIBRARIES = _FRAMEWORKS | {"numpy"} | sys.stdlib_module_names - {"__main__"}
@@ -121,7 +121,7 @@ class _Identity:
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """A variable, and what code reads of it: attributes, and items with constant keys."""
+    """A variable, and the attributes, and items with constant keys, that code reads of it."""
 
     root: str
     kind: str
@@ -141,7 +141,7 @@ class Reads:
     """The variables that one function reads, with their values now.
 
     Args:
-        function: the function, with what it calls.
+        function: the function, with its callees.
         functions_only: whether only the Python functions that it calls count.
     """
 

@@ -85,7 +85,7 @@ class EntryStatistics:
     declined: dict[tuple[str, str], int] = field(default_factory=dict)
     """The number of computations that an alternative did not take, by its name and the reason."""
     caches: dict[str, Sized] = field(default_factory=dict)
-    """The caches of computations of the latest installation, by what they are for."""
+    """The caches of computations of the latest installation, by purpose."""
 
     def decline(self, alternative: str, reason: str) -> bool:
         """Count a computation that an alternative did not take. Returns whether the reason is

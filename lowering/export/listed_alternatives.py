@@ -118,7 +118,8 @@ def _operand_names(listed: ListedKernel) -> tuple[str, ...]:
 
 def _check_names(listed: ListedKernel) -> None:
     """A program that is exported calls the alternative by position, where names are free. A step
-    knows the composite's attributes by name, and what it could not pass would have its default."""
+    knows the composite's attributes by name, and an argument that it could not pass would have its
+    default."""
     decomposition = listed.kernel.forward
     if decomposition is None:
         return

@@ -445,7 +445,7 @@ class ProgramWithKernels:
 
 
 def _result_shapes(module: Module) -> list[tuple[int, ...]]:
-    """The shapes of what `@main` returns, where all sizes are fixed."""
+    """The shapes of the results of `@main`, if all sizes are fixed."""
     types = function_types(functions(module.ir)["main"])[1]
     shapes = [shape_and_element_type(type_) for type_ in types]
     return [item[0] for item in shapes if item is not None]

@@ -15,7 +15,7 @@ from lowering.frontends.protocols import Frontend
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRequest:
-    """The arguments of `composites.export` that say how a module is recorded, and with what."""
+    """The arguments of `composites.export` for the recording of a module."""
 
     module: torch.nn.Module | torch.export.ExportedProgram
     args: Sequence[Any]
@@ -68,7 +68,7 @@ def check_arguments(
 
 
 def check_may_decode(*, train: bool, varies: bool) -> None:
-    """Raise for what cannot be exported for generation."""
+    """Raise if these options do not allow an export for generation."""
     if train or varies:
         raise ExportError(
             "decode=True exports inference at fixed sizes; leave out train, optimizer and"

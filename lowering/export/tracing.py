@@ -245,7 +245,7 @@ class _Called(torch.nn.Module):
 
 
 class _Tracer:
-    """Makes placeholders for what a module reads, and collects the outputs."""
+    """Makes placeholders for the tensors that a module reads, and collects the outputs."""
 
     def __init__(self, frontend: Frontend) -> None:
         self.frontend = frontend

@@ -70,7 +70,7 @@ def work_of(module: Any) -> Iterator[Work]:
 
 
 def _around_products(computation: Any, by_id: dict[int, Any]) -> set[int]:
-    """Dots and convolutions, and what only moves data on the way to and from them."""
+    """Dots and convolutions, and instructions that only move data to and from them."""
     users: dict[int, list[int]] = {}
     for instruction in computation.instructions:
         for operand in instruction.operand_ids:

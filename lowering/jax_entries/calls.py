@@ -332,7 +332,7 @@ class Call:
         return taken_by_derived(self.spec, results)
 
     def axes_of(self, saved: Sequence[int | None], results: int) -> tuple[int | None, ...]:
-        """The axes of the operands that are present, from those of what the backward takes. An
+        """The axes of the operands that are present, from those of the backward's operands. An
         operand that it does not take has one."""
         taken = self._taken(results)
         return tuple(

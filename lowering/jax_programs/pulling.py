@@ -1,4 +1,4 @@
-"""The gradient of a JAX function as a function of what a backward takes.
+"""The gradient of a JAX function as a function of the operands of a backward.
 
 JAX's own derivative is traced as one program: from operands and gradients to results and the
 gradients of operands. A backward takes some of the operands, and perhaps results, such as the

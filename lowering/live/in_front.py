@@ -1,7 +1,7 @@
 """Composites in front of another backend of torch.compile.
 
 AOTAutograd's graphs are made as for live programs. Then each call of a composite becomes an
-operator (`lowering.live.operators`), and what is left is on the user's device again.
+operator (`lowering.live.operators`), and the other operators are on the user's device again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -161,7 +161,7 @@ def _as_described(result: capture.TracedTensor, like: torch.Tensor) -> capture.T
 
 
 class _Writer:
-    """A graph that is written, and what belongs to it."""
+    """A graph that is written, and its parts."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

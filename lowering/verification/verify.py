@@ -95,7 +95,7 @@ def _with_claims(entry: Composite, rows: list[Row]) -> tuple[Row, ...]:
 
 @contextmanager
 def turned_on(subject: Subject, catalog: Catalog) -> Iterator[Statistics]:
-    """A context in which a subject is on, with what becomes of its calls.
+    """A context in which a subject is on, with the counts of its calls.
 
     Raises:
         CompositesError: the entry cannot be turned on.
@@ -326,7 +326,7 @@ def _fails(frontend: Frontend, samples: Sequence[Sample]) -> bool:
 
 
 def _prepared(samples: Sequence[Sample]) -> tuple[list[Prepared], str]:
-    """The samples that the CPU runs, and what it says of the last one that it refuses."""
+    """The samples that the CPU runs, and its error for the last one that it refuses."""
     prepared: list[Prepared] = []
     refusal = ""
     for sample in samples:

@@ -384,7 +384,7 @@ class _Backward:
         return pulled
 
     def _check_gradients(self, alternative: Kernel, composite: EmittedComposite) -> None:
-        """Check the types of what an alternative's backward returns.
+        """Check the types of the results of an alternative's backward.
 
         Raises:
             LoweringError: a gradient has another type than its operand.

@@ -43,8 +43,8 @@ def _wide_addmm(
 def _grouped_product(
     dtype: Any, /, a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None
 ) -> Any:
-    """Products of groups of rows (`a`), of columns (`b`), or of what is summed (both). `offs` has
-    the end of each group."""
+    """Products of groups of rows (`a`), of columns (`b`), or of the summed dimension (both). `offs`
+    has the end of each group."""
     product: dict[str, Any] = {"preferred_element_type": dtype}
     if offs is None:
         return jnp.matmul(a, b, **product)

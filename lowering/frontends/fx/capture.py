@@ -187,7 +187,7 @@ def node(
     Args:
         arguments: in any nesting of lists and tuples. Tensors with values become constants.
         described: the results on the device `meta`: a tensor, or a list or tuple of tensors.
-        operator: the name of what is called, if the function is not the operator itself.
+        operator: the operator's name, if the function is not the operator itself.
     """
     args, named = pytree.tree_map_only(torch.Tensor, _node_of, (tuple(arguments), dict(keywords)))
     args, named = as_expressions((args, named))

@@ -228,7 +228,7 @@ def _scan_backward(
     grads: Sequence[Tensor],
 ) -> list[Tensor | None]:
     """The gradients of a scan's inputs: a scan from the last step to the first one, which carries
-    the gradients of what the steps carry, and the sums of those of what all steps read.
+    the gradients of carried values, and the sums of the gradients of values that all steps read.
 
     Args:
         function: the function of one step.

@@ -42,7 +42,7 @@ def keep_source(node: torch.fx.Node, operator: str = "") -> None:
     """Let a node that was just made keep its source, within `located`.
 
     Args:
-        operator: the name of what is called, if the node's function is not the operator itself.
+        operator: the operator's name, if the node's function is not the operator itself.
     """
     if _LOCATED.get():
         # No line of the module calls what is of gradients and of updates of optimizers.

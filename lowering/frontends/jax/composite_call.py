@@ -47,8 +47,8 @@ class Rules(Protocol):
     """The rules that transformations need for a kind of call, beside its decomposition."""
 
     def differentiable(self, needed: tuple[bool, ...]) -> "Kind | None":
-        """The kind whose results are followed by what the backward takes in addition; None if the
-        gradient of the decomposition is taken.
+        """The kind whose results are followed by the further values that the backward takes; None
+        if the gradient of the decomposition is taken.
 
         `needed` says for each operand whether its gradient is requested.
         """

@@ -71,7 +71,7 @@ class Bisection(JsonReport):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """The kernels of each set, and what is wrong with them; empty if all kernels are right."""
+        """The kernels of each set, and their error; empty if all kernels are right."""
         return tuple(
             f"{' with '.join(f'{use.kernel} for {use}' for use in each.kernels)}: {each.problem}"
             for each in self.sets

@@ -29,8 +29,8 @@ _TRUTH_TABLES: Mapping[tuple[bool, ...], tuple[str, int]] = {
     (False, False, False, True): ("min", 2**31 - 1),
     (False, True, True, True): ("max", -(2**31)),
 }
-"""Results for the operands 00, 01, 10 and 11: the operation of numbers as JAX calls
-it, and what it starts from."""
+"""Results for the operands 00, 01, 10 and 11: JAX's name of the operation on numbers, and its
+start."""
 _OPERATIONS: Mapping[str, Callable[..., bool]] = {
     "stablehlo.and": lambda a, b: a and b,
     "stablehlo.or": lambda a, b: a or b,
