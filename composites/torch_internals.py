@@ -493,8 +493,8 @@ def without_torch_function() -> AbstractContextManager[Any]:
 
 
 def calls_through(around: Callable[..., Any]) -> AbstractContextManager[Any]:
-    """A context in which `around(overload, arguments, keywords)` is asked to make each call that
-    comes out of autograd and functionalization, in this thread and those that work for it."""
+    """A context in which `around(overload, arguments, keywords)` makes each call that comes out of
+    autograd and functionalization, in this thread and those that work for it."""
     return _Watching(around)
 
 
@@ -833,7 +833,7 @@ class SizeGuard:
 
     text: str
     place: str
-    """`file:line: ` of the user's code that asked; empty if none did."""
+    """`file:line: ` of the calling code of the user; empty if there is none."""
 
 
 class SizeSymbols:
@@ -936,8 +936,8 @@ def python_kernels() -> AbstractContextManager[Any]:
 
 
 _DECOMPOSED_EARLY = ("dropout", "gru", "lstm", "native_batch_norm")
-"""Operators that `python_kernels` decompose before a kernel of a backend is asked. It
-also decomposes upsampling, whose kernels in C++ take sizes that are numbers."""
+"""Operators that `python_kernels` decompose before a kernel of a backend is called. It also
+decomposes upsampling, whose kernels in C++ take sizes that are numbers."""
 
 
 @contextmanager
@@ -1081,12 +1081,12 @@ def compile_ahead(
 ) -> Callable[..., Any]:
     """AOTAutograd: the forward and the backward of a graph of Dynamo, each compiled.
 
-    A forward is not run again in the backward, but where the user asks for checkpointing, and for
-    views of inputs.
+    A forward is run again in the backward only for the user's checkpointing, and for views of
+    inputs.
 
     Args:
         compile_graph: takes a graph, fake tensors, and `returned`: of a forward with a backward,
-            how many results are returned; those behind them are saved for the backward. Of a graph
+            how many results are returned; the following ones are saved for the backward. Of a graph
             without a backward it takes `written`: the positions of the inputs that are written to,
             which the graph returns first.
         draws_again: whether the backward may draw random numbers of the forward a second time, by

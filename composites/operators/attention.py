@@ -62,7 +62,7 @@ def dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """Attention whose heads come behind positions, as `jax.nn.dot_product_attention`.
+    """Attention with heads after positions, as `jax.nn.dot_product_attention`.
 
     The scores, `scale * query @ key`, have one column for each key. The bias is added first. A
     score that a mask or `is_causal` excludes is then a number far below all others, so that a row

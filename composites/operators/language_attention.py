@@ -125,7 +125,7 @@ def paged_attention(
 
     Args:
         query: `[N, Hq, E]`, floating point.
-        key_pages: `[H, pages, page size, E]`, finite numbers, behind the lengths too; H divides Hq,
+        key_pages: `[H, pages, page size, E]`, finite numbers, also after the lengths; H divides Hq,
             as in `attention`.
         value_pages: `[H, pages, page size, Ev]`.
         lengths: `[N]`, integers: the number of keys of each sequence, at least 1.

@@ -1,4 +1,4 @@
-"""Other ways to ask for a product wider than its operands: `out=`, in place, `out_dtype`.
+"""Other ways to request a product wider than its operands: `out=`, in place, `out_dtype`.
 
 Each is rewritten as the overload with `out_dtype`, which PyTorch provides for this purpose.
 """

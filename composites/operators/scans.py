@@ -257,7 +257,7 @@ def check_not_packed(keywords: Mapping[str, Any]) -> None:
 
 
 def _pad(tensor: Tensor, size: int) -> Tensor:
-    """Add zeros behind dimension 1."""
+    """Add zeros at the end of dimension 1."""
     return functional.pad(tensor, (0, 0) * (tensor.dim() - 2) + (0, size))
 
 
@@ -267,7 +267,7 @@ def _in_chunks(tensor: Tensor, padding: int, size: int) -> Tensor:
 
 
 def _segment_sum(tensor: Tensor) -> Tensor:
-    """`[…, T]` to `[…, T, T]`: the sums from behind the column to the row; -inf above the
+    """`[…, T]` to `[…, T, T]`: the sums from after the column to the row; -inf above the
     diagonal."""
     size = tensor.size(-1)
     tensor = tensor[..., None].expand(*tensor.size(), size)

@@ -163,7 +163,7 @@ def builtin_registry() -> Registry:
 
 def load_file(path: str | Path) -> Registry:
     """Load a file that the user has named. It may name operators of installed packages, which
-    register them when they are asked for their registries.
+    register them when their registries are read.
 
     Raises:
         RegistryError: with every problem of the file.

@@ -1,7 +1,7 @@
 """Kernels that files list for composites of other registries, checked against their entries.
 
-Only `composites check` asks. Whoever installs a file need not have the registries that it is for,
-or has other versions of them.
+Only `composites check` does this. A user of the file may lack the registries that it is for, or
+have other versions of them.
 """
 
 from collections.abc import Callable, Iterable, Iterator

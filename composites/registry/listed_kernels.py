@@ -87,7 +87,7 @@ def fast_kernels() -> tuple[ListedKernel, ...]:
         for name in file.document.entries
         for listed in _listed(file, name, file.of_entry(name))
     ]
-    # A kernel of a file is asked before those of the entry.
+    # A kernel of a file is tried before those of the entry.
     return (*added, *own)
 
 

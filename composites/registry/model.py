@@ -369,7 +369,7 @@ class Composite:
 
     def taken(self, word: str) -> tuple[Kernel, ...]:
         """The alternatives that may take calls when a word is chosen, in the order in which they
-        are asked."""
+        are tried."""
         automatic = (a for goal in AUTOMATIC for a in self.alternatives if goal in a.goals)
         return (*self.chosen(word), *automatic)
 

@@ -24,7 +24,7 @@ class Copy:
     target: str
     """`package.module:Class.method`"""
     entries: tuple[Composite, ...]
-    """The entries that catch it, in the order in which they are asked."""
+    """The entries that catch it, in the order in which they are tried."""
 
 
 @dataclass(frozen=True)

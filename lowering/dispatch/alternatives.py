@@ -46,7 +46,7 @@ class Alternatives:
             shared: whether several devices share the graph.
 
         Raises:
-            LoweringError: when it is asked, a condition cannot be evaluated for the call.
+            LoweringError: during iteration; a condition cannot be evaluated for the call.
         """
         chosen = [kernel for kernel in self.chosen if shared or not kernel.is_for_shared]
         described = _described(spec) if chosen else None

@@ -46,7 +46,7 @@ class Fallback:
     calls: int = 0
     sites: dict[str, int] = field(default_factory=dict)
     """Calls by call site, `file:line`. Only the first call's site is known, unless
-    XLA_COMPOSITE_LOG asks for all."""
+    XLA_COMPOSITE_LOG is set."""
 
     def count_call(self) -> None:
         """Count a call that is not claimed. Log it if its call site is new."""

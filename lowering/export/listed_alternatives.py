@@ -244,7 +244,7 @@ def _results(
     arguments: Mapping[str, Any],
     call: Signature,
 ) -> Callable[..., Any]:
-    """The results of a forward, and behind them what the entry saves."""
+    """The results of a forward, then the values that the entry saves."""
     assert listed.kernel.forward is not None
     function = _imported(listed, listed.kernel.forward)
     keywords_of = _passed(function, arguments, places, names)

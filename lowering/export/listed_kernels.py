@@ -70,7 +70,7 @@ def listed_kernels(
 
 def with_alternatives(kernels: Candidates, platform: str) -> Candidates:
     """The kernels for a call, and the alternatives to its decomposition that are faster on the
-    platform. Kernels with a negative priority are asked behind these."""
+    platform. Kernels with a negative priority are tried after these."""
     alternatives = listed_alternatives(platform)
 
     def candidates(call: Signature) -> Sequence[Candidate]:

@@ -441,7 +441,7 @@ class ProgramWithKernels:
     """`cpu`, `cuda`, …"""
     kernels: tuple[KernelUse, ...]
     """Each distinct call of a composite: the kernel or the faster alternative that takes it, and
-    why those that were asked first do not."""
+    why those that were tried first do not."""
 
 
 def _result_shapes(module: Module) -> list[tuple[int, ...]]:

@@ -115,7 +115,7 @@ class Step:
     @property
     def kernels(self) -> tuple[KernelUse, ...]:
         """Each distinct call of a composite: the kernel or the faster alternative that takes it,
-        and why those that were asked first do not."""
+        and why those that were tried first do not."""
         return self._placed.uses
 
     @property

@@ -146,7 +146,7 @@ class Installer:
     frontend: Frontend
     compiled_calls: CompiledCalls
     entries: Sequence[Composite] = ()
-    """The entries, in the order in which they are asked."""
+    """The entries, in the order in which they are tried."""
     computations: Computations = field(default_factory=partial(defaultdict, dict))
     """The computations that these entries lowered when they were last installed."""
     statistics: Statistics = field(default_factory=Statistics)

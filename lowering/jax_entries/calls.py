@@ -541,7 +541,7 @@ def texts(attributes: Mapping[str, str | None]) -> tuple[tuple[str, str], ...]:
 
 
 def _moved(value: Any, rank: int) -> Any:
-    """A dimension, or a list of them, behind one more at the front."""
+    """A dimension, or a list of them, after one more at the front."""
     if isinstance(value, list | tuple):
         return rebuilt(value, [_moved(item, rank) for item in value])
     return (

@@ -96,7 +96,7 @@ class PlacedKernels:
     taken: Mapping[Signature, Candidate]
     """The calls that have a kernel or an alternative."""
     reasons: Mapping[Signature, str]
-    """The reasons why candidates that were asked before do not take a call, where there are any."""
+    """The reasons why candidates that were tried before do not take a call, if there are any."""
 
     @property
     def has_kernels(self) -> bool:

@@ -43,7 +43,7 @@ def _after_a_backward(written: Sequence[Written]) -> None:
     """Write where the graph holds forward and backward.
 
     The loss, if it is a result, or else a gradient leads to the parameters, the last one first.
-    The state of an optimizer is met behind them. Without a loss, the state of the parameter that is
+    The state of an optimizer comes after them. Without a loss, the state of the parameter that is
     written first is met before them, so this is a small one.
     """
     parameters: list[tuple[Tensor, Tensor]] = []

@@ -22,7 +22,7 @@ class _Attention:
     has_mask: bool
 
     def __call__(self, query: Any, key: Any, value: Any, *rest: Any) -> Any:
-        # The composite has a bias behind a mask, and in its place where there is none.
+        # The composite has a bias after a mask, and in its place where there is none.
         further = iter(rest)
         mask = next(further) if self.has_mask else None
         bias = next(further) if self.has_bias else None

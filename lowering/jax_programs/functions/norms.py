@@ -322,8 +322,8 @@ def _positive(axes: Any, x: Any) -> list[int]:
 
 
 def _orders(x: Any, arrays: dict[str, Any], *, further: int) -> Any:
-    """The orders of dimensions where the first array and the first result have their last one
-    behind the batch, of a composite with further results."""
+    """The orders of dimensions where the first array and the first result have their last one after
+    the batch, of a composite with further results."""
     front = (0, x.ndim - 1, *range(1, x.ndim - 1))
     return (front, *(None,) * len(arrays)), (front, *(None,) * further)
 
