@@ -166,7 +166,7 @@ class RequestStack(ABC):
             yield
 
     def enable(self, names: Names, words: Words | None = None) -> None:
-        """Ask for names, in the innermost block of this thread."""
+        """Request names, in the innermost block of this thread."""
         thread = threading.current_thread()
         self._change(lambda requests: self.checked(requests.with_names(names, thread, words)))
 

@@ -155,7 +155,7 @@ def _by_heads_of(key: Array, x: Array) -> Array:
 def _product(equation: str, one: Array, other: Array) -> Array:
     """The product in f32, of factors in bf16 where one operand is.
 
-    Its operands are f32 all the same, with factors that bf16 holds: torch_xla's CPU runtime refuses
+    Its operands are still f32, with factors that bf16 holds: torch_xla's CPU runtime refuses
     products of bf16 to f32 with two batch dimensions (`f32`). The algorithm tells a GPU's compiler
     what the factors are; a CPU's computes in f32, which has the same products.
     """

@@ -62,8 +62,8 @@ from lowering.installation.variants import in_place, tensors_in
 class Installation:
     """The kernels that were registered with the dispatcher, and the functions that were replaced.
 
-    Each is recorded as soon as it is installed. Whoever made the installation can therefore remove
-    what is installed at any time, also after an error or an interrupt in the midst of it.
+    Each is recorded as soon as it is installed. The caller can therefore remove all of it at any
+    time, also after an error or an interrupt.
     """
 
     overrides: list[Override] = field(default_factory=list)

@@ -523,7 +523,7 @@ def has_meaning(kind: Kind, one: Kind, size: int, axes: Sequence[int | None]) ->
 
 
 def strong(array: Any) -> Any:
-    """The type of an array, which JAX does not change for the sake of a number."""
+    """The strong type of an array, which a number does not change."""
     type_ = jax.typeof(array) if not isinstance(array, jax.ShapeDtypeStruct) else array
     return jax.ShapeDtypeStruct(type_.shape, type_.dtype)
 

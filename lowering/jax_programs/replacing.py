@@ -1,11 +1,11 @@
-"""Replacing what a Python function does, wherever it is held.
+"""Replacing the code of a Python function, wherever a program holds the function.
 
 Programs hold functions of JAX in many places: as names of modules, fields of flax modules, values
 of dictionaries, or inside what `jax.jit` returned. The function object stays the same in all of
-them. Only its code changes, and comes back when nothing catches the function any more.
+them. Only its code changes, and is restored when nothing catches the function any more.
 
-Some functions are made anew by each call of another one, as the updates of optax's optimizers.
-There the code changes of the one that makes them, and of those that it has made.
+Some functions are made by each call of another one, such as the updates of optax's optimizers. Then
+the code of the other one changes, and that of the functions that it has made.
 """
 
 import gc

@@ -1,6 +1,7 @@
 """Operations that consumers of StableHLO refuse, as seen with the versions that `targets` names.
 
-The passes of a target come first: what they replace is not here, unless they may leave some of it.
+The passes of a target run first: operations that they replace are not listed, unless they may leave
+some.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -82,7 +83,7 @@ def _source(operation: IrOperation, owners: Mapping[str, IrOperation]) -> str:
 
 
 def always(operation: IrOperation) -> bool:
-    """Refuses every one."""
+    """Refuse every operation."""
     return True
 
 

@@ -250,8 +250,8 @@ class _Verifier:
         return promised.get(self.dtype, tolerance_of(self.dtype))
 
     def _is_native(self) -> bool:
-        """Return whether all that is on is the stock lowering of operators. A function's own body
-        can be fused in another way than the calls that it stands for."""
+        """Return whether all entries that are on are the stock lowering of operators. A function's
+        own body can be fused in another way than the calls that it stands for."""
         return self.subject.alternative is None and all(
             e.op and e.decomposition.kind == "native" for e in self.subject.entries
         )

@@ -112,7 +112,7 @@ def _scan(function: Callable[..., Any], whole: Callable[..., Any], neutral: int)
 
     Args:
         whole: reduces a dimension as the scan does.
-        neutral: what does not change a result of it.
+        neutral: the number that does not change a result.
     """
 
     def scan(dtype: Any, /, x: Any, dim: int, **_: Any) -> Any:

@@ -96,7 +96,7 @@ def _refined(lower: Any, vectors: Any) -> tuple[Any, Any]:
 
     Algorithm 1 of Ogita and Aishima, "Iterative refinement for symmetric eigenvalue decomposition",
     Japan J. Indust. Appl. Math. 35 (2018). The vectors of eigenvalues that are nearly equal are
-    made orthogonal only.
+    only made orthogonal.
     """
     size = lower.shape[-1]
     below = jnp.tril(lower, -1)

@@ -1,8 +1,8 @@
 """Norms of flax, in both of its interfaces: `flax.linen` and `flax.nnx`.
 
 A decomposition calls the function that is caught, `LayerNorm.__call__` for instance, with a module
-that stands for the one of the program. It does not call the module itself: what subclasses,
-interceptors of flax and other decorators put around the function is in the program already.
+that stands for the one of the program. It does not call the module itself: the program already
+contains the code that subclasses, interceptors of flax and other decorators put around it.
 """
 
 from collections.abc import Callable

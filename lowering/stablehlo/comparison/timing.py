@@ -32,7 +32,7 @@ Compile: TypeAlias = Callable[[Module], Callable[..., Sequence[Any]]]
 
 @dataclass(frozen=True)
 class Machine:
-    """The numbers of a machine that the times of a comparison are to be seen against."""
+    """The rates of a machine, to compare the times of a comparison with."""
 
     platform: str
     copy_bandwidth: float

@@ -82,7 +82,7 @@ def bisect(placed: PlacedKernels, steps: Steps, tolerance: float | None = None) 
     """Find the smallest sets of kernels with which a program leaves the tolerance within steps.
 
     The reference is the program without kernels, on the same platform. After a set is found, all
-    other kernels are tried, until what is left is right.
+    other kernels are tried, until the remaining ones are right.
 
     Args:
         placed: the program, with the kernels that take its calls.
