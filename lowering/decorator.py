@@ -57,11 +57,10 @@ def composite(
 
     The function's body is the decomposition, and the composite's backward, `<name>_backward`, is
     derived from it. Composites that the body calls stay nested in the decomposition. The composite
-    does not need to be in the allowlist. With tensors of other devices, the undecorated function
-    runs; with JAX arrays too, with a warning: use `composites.jax.composite` for these. It also
-    runs under torch.compile if a graph cannot hold the call: of methods, of functions that read
-    tensors other than their arguments, and of functions that return anything but tensors, tuples or
-    lists.
+    does not need to be in the allowlist. The undecorated function runs with tensors of other
+    devices; with JAX arrays, with a warning (use `composites.jax.composite` for these); and under
+    torch.compile, if it is a method, reads tensors other than its arguments, or returns anything
+    but tensors, tuples or lists.
 
     The function may be a method, static method or class method, with the decorators in either
     order. Values that it reads of `self` or `cls` are listed as paths such as `self.weight`.

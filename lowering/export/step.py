@@ -192,7 +192,7 @@ class Step:
         return named_results, following
 
     def save(self, state: State, folder: str | os.PathLike[str]) -> None:
-        """Write a state to a folder: whole, or not at all. A checkpoint that is there is replaced.
+        """Write a state to a folder: whole, or not at all. An existing checkpoint is replaced.
 
         `model.safetensors` has parameters and buffers under the names of the module's `state_dict`,
         and `training.safetensors` the optimizer's state and the seed under the names of inputs.
