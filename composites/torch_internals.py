@@ -265,7 +265,7 @@ def forget_dispatch(overload: Any) -> None:
 
 
 def include_key(key: str, included: bool) -> None:
-    """Add a dispatch key to all calls of this thread, or add it no more."""
+    """Add a dispatch key to all calls of this thread, or stop adding it."""
     torch._C._dispatch_tls_set_dispatch_key_included(parse_key(key), included)
 
 

@@ -136,7 +136,7 @@ class ExampleCall:
     values: Mapping[str, Any]
     keyword_only: frozenset[str]
     of_decomposition: bool
-    """True if the function is the entry's decomposition: the caller's arguments are others."""
+    """True if the function is the entry's decomposition: the caller's arguments differ."""
     specified: frozenset[str] = frozenset()
     """Arguments whose values come from `example` or from samples. The others are guessed."""
 

@@ -34,7 +34,7 @@ QUERIES, KEYS = 256, 256
 """The largest blocks. Their scores stay in a CPU core's cache."""
 
 FEW = 32
-"""Rows that have no more keys are rows of few keys."""
+"""The largest number of keys of a row of few keys."""
 
 
 def blockwise(

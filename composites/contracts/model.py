@@ -114,7 +114,7 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """A version that is made no more. Its number is not used again."""
+    """A version that no entry has any more. Its number is not reused."""
 
     __pydantic_config__: ClassVar = STRICT
 

@@ -66,7 +66,7 @@ def loss_with_rows(
     label_smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`loss_of_linear` without label smoothing, with its bits, `row_maxima` and `row_log_sums`,
-    which are on the way to the loss.
+    which are intermediate values of the loss.
 
     Args:
         input, weight, bias: of one type, f32 or f64.

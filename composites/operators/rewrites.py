@@ -193,7 +193,7 @@ def _redirected(
     *,
     operands: int,
 ) -> Tensor:
-    """Call `target` with the same arguments, of which there must be so many."""
+    """Call `target` with the same arguments, if `op` and their number are as expected."""
     if op != caught or len(args) != operands:
         raise UnsupportedCallError(f"{op} is not {caught}")
     _check_wider(dtype, *args)

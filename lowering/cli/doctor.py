@@ -270,5 +270,5 @@ def _fits(version: str | None, specifier: str) -> bool:
 
 
 def install(extra: str) -> str:
-    """The command that installs this package anew, with an extra that has the frontend."""
+    """The command that reinstalls this package, with an extra that has the frontend."""
     return installing(f"{extra},cli" if extra else "cli")

@@ -470,7 +470,7 @@ def _read_by(code: CodeType, free: frozenset[str]) -> Iterator[_Path]:
 
 
 def _steps(following: Sequence[dis.Instruction]) -> tuple[list[tuple[bool, Any]], int]:
-    """The part of a loaded value that code reads, and how many instructions say so."""
+    """The part of a loaded value that code reads, and the number of instructions for it."""
     first, *others = following
     second = others[0] if others else None
     constant = second is not None and second.opname in _CONSTANTS

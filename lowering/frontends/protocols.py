@@ -349,7 +349,7 @@ class RunningGraph(Protocol):
         """A tensor of the frontend with the values of one of the CPU. It is a new leaf."""
 
     def call(self) -> AbstractContextManager[None]:
-        """A context for one call and its gradients. The random number generator starts anew."""
+        """A context for one call and its gradients. The random number generator starts again."""
 
     def stablehlo(self, tensors: Sequence[Any]) -> Module:
         """The graph of these tensors, before it has run."""

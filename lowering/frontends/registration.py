@@ -90,7 +90,7 @@ class Place:
         self._forget()
 
     def abandon(self) -> None:
-        """Remove everything, because the operator was defined anew. Nothing calls the old one."""
+        """Remove everything, because the operator was defined again. Nothing calls the old one."""
         self.kernels = []
         libraries = [*self.outdated, *([self.standing] if self.standing is not None else [])]
         self.outdated, self.standing = [], None

@@ -42,8 +42,8 @@ from lowering.jax_programs.laid_out import LaidOutCall, ordered_type
 from lowering.jax_programs.pulling import Arrays, NotExpressible, Source, pulled_back
 
 Many = Literal["merged", "stacked"]
-"""Many calls at once: `merged` in the first dimension of all arrays, which counts what is computed
-apart, or `stacked` in a new first dimension of all of them."""
+"""Many calls at once: `merged` in the first dimension of all arrays, whose elements are computed
+independently, or `stacked` in a new first dimension of all arrays."""
 
 
 class _PlainCall(Call):

@@ -70,7 +70,7 @@ def pulled_back(
 
 
 def _cut(traced: Any, sources: Sequence[Source], operands: int, results: int) -> Arrays:
-    """The last results of a traced function, from values in the midst of it."""
+    """The last results of a traced function, from intermediate values of it."""
     jaxpr = traced.jaxpr
     places: dict[Any, int] = {}
     for place, source in enumerate(sources):

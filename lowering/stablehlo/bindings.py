@@ -587,7 +587,7 @@ one uses a bit for each value, another a byte."""
 
 
 def splat_value(constant: IrOperation) -> Any:
-    """The number of which all elements of a `stablehlo.constant` are; None if there are others."""
+    """The number that all elements of a `stablehlo.constant` have; None if they differ."""
     if "complex" in str(constant.results[0].type):  # jaxlib 0.10.2 cannot read these
         return None
     held = attributes(constant)["value"]

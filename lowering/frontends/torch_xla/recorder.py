@@ -179,7 +179,7 @@ def _text(tensor: Any) -> str | None:
 
 @contextmanager
 def _own_graphs_of_scans() -> Iterator[None]:
-    """A context in which torch_xla's `scan` traces every function anew. It also runs `scan_layers`
+    """A context in which torch_xla's `scan` traces every function again. It also runs `scan_layers`
     and torch.nn.GRU.
 
     `scan` keeps the graphs of pure functions. Their operators depend on the composites that were

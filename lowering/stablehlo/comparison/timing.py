@@ -24,7 +24,7 @@ _COPIED_FLOATS = 8 * 1024 * 1024
 """32 MiB, more than the caches of one core; GPUs with larger ones copy eight times as much."""
 _SIZES = (512, 1024, 2048, 4096, 8192)
 _LONG = 5e-3
-"""Seconds of a product of matrices that keeps a device busy; a longer one tells no more."""
+"""Seconds of a product of matrices that keeps a device busy; a longer one has the same rate."""
 
 Compile: TypeAlias = Callable[[Module], Callable[..., Sequence[Any]]]
 """Makes a function of arrays, which may be an `Executable`."""

@@ -22,7 +22,7 @@ class Peaks(Machine):
     """Operations per second of a product of matrices, by element type."""
 
     def bound(self, size: int, flops: int, types: Iterable[str]) -> float:
-        """The seconds to move so many bytes, or to compute this, whichever is longer."""
+        """The seconds to move these bytes, or for these operations, whichever is longer."""
         elements = set(map(element_of, types)) & self.product_rates.keys()
         rate = max(self.product_rates[each] for each in elements or self.product_rates)
         return max(size / self.copy_bandwidth, flops / rate)

@@ -209,7 +209,7 @@ class _Trial:
 
 
 def _reports(module: Module) -> dict[Signature | None, CompositeReport]:
-    """The composites of a module by call; for None, what is outside of them."""
+    """The composites of a module by call; for None, the operations outside of them."""
     outside = CompositeReport(OUTSIDE, 0, {}, (), (), 1, 0, 0, 0.0)
     reports: dict[Signature | None, CompositeReport] = {None: outside}
     return reports | {call: report for (call, _), report in distinct_calls(module).items()}

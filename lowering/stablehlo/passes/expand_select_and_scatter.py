@@ -5,7 +5,7 @@
 IREE 3.13 refuses padded and overlapping windows (every ResNet's stem), and LiteRT 2.3 all of them.
 The bits are those of StableHLO's definition, also for equal elements and NaN: a window's elements
 are compared in their order, and an element adds up what windows give it in the order of the
-windows. XLA's own are others for some uneven windows with equal elements.
+windows. XLA's own differ for some uneven windows with equal elements.
 """
 
 from collections.abc import Sequence
