@@ -150,7 +150,7 @@ def entry_of_function(
         is_jax: whether it is a function of JAX arrays.
 
     Raises:
-        RegistryError: what the decorator was given does not fit the function.
+        RegistryError: the decorator's arguments do not fit the function.
     """
     if isinstance(function, type) or not hasattr(function, "__qualname__"):
         what = function.__qualname__ if isinstance(function, type) else repr(function)

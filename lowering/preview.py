@@ -18,8 +18,8 @@ def example_text(entry: Composite, catalog: Catalog, *, gradients: bool = False)
     on.
 
     Args:
-        gradients: the gradients of the call instead. They are what an entry without an operator,
-            which is a backward, is for.
+        gradients: the gradients of the call instead, for an entry without an operator, which is a
+            backward.
 
     Raises:
         CompositesError: the entry cannot be turned on, or its decomposition fails.

@@ -1,7 +1,7 @@
 """Norms whose sums are products, as sums.py says.
 
 Variances are those of centered values: stock subtracts the square of the mean from the mean of
-squares, and has no digit left where a mean is large. Backward passes read what the forward saves.
+squares, and loses all digits if a mean is large. Backward passes read what the forward saves.
 """
 
 import math

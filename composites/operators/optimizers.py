@@ -371,7 +371,7 @@ def lion_update(
     Args:
         param, grad, exp_avg: tensors of the same shape.
         lr: the learning rate, 0-d, of the dtype of `param`.
-        decay: what `param` is multiplied by, 1 minus lr times the weight decay; 0-d.
+        decay: the factor of `param`, 1 minus lr times the weight decay; 0-d.
 
     Returns:
         New `param` and `exp_avg`.

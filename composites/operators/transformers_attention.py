@@ -175,7 +175,7 @@ def _is_window(local_size: int, config: Any) -> bool:
 
 
 def _asks_for_masks(config: Any) -> bool:
-    """Return whether a model looks into its masks, and therefore allows no skip itself."""
+    """Return whether a model reads its masks, and therefore allows no skip itself."""
     return str(getattr(config, "model_type", "")).startswith(_WITH_MASKS)
 
 

@@ -121,7 +121,7 @@ def _ranks(mask: Tensor) -> Tensor:
 
 
 def median(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The lower one of two, and NaN where there is one."""
+    """The median: the lower of two, and NaN if there is one."""
     if self.dim() == 0:
         return self.clone(), torch.zeros_like(self, dtype=torch.int64)
     values, places = torch.sort(self, dim=dim, stable=True)  # NaN comes last

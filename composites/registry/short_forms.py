@@ -16,7 +16,7 @@ FORWARD = "forward"
 
 @dataclass(frozen=True, slots=True)
 class LongForms:
-    """Spells out entries. Other mistakes than those of short forms are left for `document`."""
+    """Spells out entries. Mistakes other than in short forms are left to `document`."""
 
     text: YamlText
     """The text of the file. Lines of keys that are spelled out are added to it."""

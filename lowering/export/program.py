@@ -365,7 +365,7 @@ class Program:
     @property
     def _writable(self) -> Module:
         """The module as an artifact can hold it. StableHLO has no versioned form of Shardy's
-        attributes, so it says shardings in GSPMD's text."""
+        attributes, so it has shardings in GSPMD's text."""
         if self.mesh is None:
             return self.module
         return annotation(self.inputs, self.outputs, self.mesh, "gspmd")(self.module)

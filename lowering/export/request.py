@@ -40,10 +40,10 @@ def check_arguments(
     train: bool,
     optimizer: OptimizerFactory | None,
 ) -> None:
-    """Refuse what is another argument by mistake, before anything is recorded.
+    """Refuse arguments of wrong types, before anything is recorded.
 
     Raises:
-        ExportError: an argument cannot be what it is given for; the message says what to pass.
+        ExportError: an argument has a wrong type; the message says what to pass.
     """
     if not isinstance(module, torch.nn.Module | torch.export.ExportedProgram):
         what = module.__name__ if isinstance(module, type) else f"a {type(module).__name__}"

@@ -376,7 +376,7 @@ class Step:
     def _check_arguments(
         self, inputs: Mapping[str, Value], count: int, named: Mapping[str, Any]
     ) -> None:
-        """Arguments that the program does not read are an error, but for those before others."""
+        """Refuse arguments that the program does not read, except positional ones before others."""
         read = [
             int(index)
             for name in inputs

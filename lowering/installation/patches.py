@@ -100,8 +100,8 @@ class Patch:
 def _stand_in(target: str, original: Any) -> tuple[Any, list[Any]]:
     """The function that stands in place of an original one, and the functions that it may call.
 
-    It calls the last one: hooks are replaced before the old ones are removed. A function has one
-    for each target, whatever patches come and go, because code that imported the name holds it.
+    It calls the last of these: new hooks are added before old ones are removed. A function keeps
+    one for each target, with or without patches, because code that imported the name holds it.
     """
     stand_ins = original.__dict__.setdefault(_STAND_INS, {})
     if target not in stand_ins:

@@ -439,7 +439,7 @@ def find_operations(root: IrOperation, *names: str) -> list[IrOperation]:
 def walk(root: IrOperation, visit: Callable[[IrOperation], None]) -> None:
     """Visit an operation and all that are nested in it, in program order.
 
-    An exception of `visit` comes out as it is. The bindings would make a RuntimeError of it.
+    An exception of `visit` is raised unchanged. The bindings would turn it into a RuntimeError.
     """
     advance, stop = ir().WalkResult.ADVANCE, ir().WalkResult.INTERRUPT
     raised: list[Exception] = []

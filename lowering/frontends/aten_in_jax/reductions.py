@@ -176,7 +176,7 @@ def _topk(
 
 @rule("aten::median")
 def _median(dtype: Any, /, x: Any) -> Any:
-    """The lower one of two, and NaN if there is one."""
+    """The median: the lower of two, and NaN if there is one."""
     values = jnp.sort(x.reshape(-1))  # NaN comes last
     middle = values[(values.shape[0] - 1) // 2]
     if not jnp.issubdtype(dtype, jnp.floating):

@@ -106,7 +106,7 @@ class _Norm:
 @dataclass(frozen=True)
 class _WithMoments:
     """A layer norm or group norm whose results are those of PyTorch's: output, mean, and reciprocal
-    standard deviation. Nothing but the backward takes the last two."""
+    standard deviation. Only the backward takes the last two."""
 
     norm: Callable[..., list[Any]]
     axes: tuple[int, ...]

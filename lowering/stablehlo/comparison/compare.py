@@ -27,7 +27,7 @@ from .timing import machine, median_times, moved_bytes
 
 @dataclass(frozen=True)
 class _Case:
-    """A call with all that it takes to run it."""
+    """A call, with everything needed to run it."""
 
     module: Module
     call: Signature

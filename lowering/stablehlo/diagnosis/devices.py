@@ -1,7 +1,7 @@
 """The devices that a part of a program is compiled for. Each gives a function of numpy arrays.
 
 `on_platform` leaves composites to the compiler, and `with_kernels` puts kernels in their place.
-`in_f64` computes on the CPU. IREE and LiteRT get what `composites lower --target` makes of a part,
+`in_f64` computes on the CPU. IREE and LiteRT get a part as `composites lower --target` writes it,
 and OpenVINO reads LiteRT's flatbuffer.
 """
 
