@@ -258,8 +258,8 @@ def owner_of(function: Callable[..., Any], parameters: Sequence[str]) -> str | N
 
 
 def _warning_of_jax(entry: Composite, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function for calls that are not composites. It warns once of JAX arrays, with which
-    a function may work that says nothing of tensors."""
+    """The function for calls that are not composites. It warns once about JAX arrays, with which a
+    function of plain operators works too."""
     warned: list[bool] = []
 
     def run(*arguments: Any, **keywords: Any) -> Any:

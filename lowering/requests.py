@@ -4,7 +4,7 @@ The entries that are on belong to the process. An entry is on while `enable`, or
 thread, requests it. Inside a block, `enable` and `disable` change the request of the block, so that
 leaving the block undoes them; they touch no block of another thread.
 
-`RequestStack` is what changes them. `lowering.activation` has one for PyTorch programs, and
+`RequestStack` changes them. `lowering.activation` has one for PyTorch programs, and
 `lowering.jax_programs.activation` one for JAX programs.
 """
 

@@ -41,8 +41,8 @@ class _Axis:
 
     def source(self, lowest: int | None = None) -> tuple[Array, Array]:
         """The input coordinate of each output element's centre: the element before it, and its
-        distance from this element. Of integers, so no place of a large image is rounded. Narrow
-        ones where they are enough, since LiteRT divides no others."""
+        distance from this element. They are integers, so no position of a large image is rounded,
+        and narrow ones if these suffice, since LiteRT divides no others."""
         largest = 2 * (self.outputs + 1) * max(self.inputs, 2)
         outputs = jnp.arange(self.outputs, dtype=jnp.int32 if largest < 2**31 else jnp.int64)
         if self.align_corners:

@@ -242,10 +242,10 @@ def of_logits(
     """`fixed_cross_entropy` of transformers, where its logits are those of a linear layer without
     bias.
 
-    Autograd knows whether they are: the node that made the logits holds both operands, and raises
-    if one was written to since. If anything but a cast lies between, such as soft-capping, there is
-    another node. Logits that are not needed for anything else are then never computed, since
-    torch_xla computes what is alive at a sync.
+    Autograd's graph shows this: the node of the logits holds both operands, and raises if one was
+    written to since. After anything but a cast, such as soft-capping, there is another node. Logits
+    that are not needed for anything else are then never computed, since torch_xla computes what is
+    alive at a sync.
     """
     if source.dim() != 2 or target.dim() != 1 or target.is_floating_point():
         raise UnsupportedCallError("the logits are not [N, C] with [N] classes")

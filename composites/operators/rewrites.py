@@ -213,7 +213,7 @@ def _check_wider(dtype: torch.dtype, *operands: Tensor, out: Tensor | None = Non
 
     Args:
         dtype: of the result.
-        operands: the factors, and before them what may be added, of the dtype of the factors or of
+        operands: the factors, and before them an optional addend, of the dtype of the factors or of
             the result.
         out: the tensor that is written to; autograd does not support this.
 

@@ -1,7 +1,7 @@
 """The kernels of all registry files, as a program without torch can take them.
 
-Nothing here imports torch or the functions that kernels name. An operator's signature is not at
-hand, so operands that an entry does not list are found from the functions later.
+Nothing here imports torch or the functions that kernels name. Signatures of operators are not
+available, so operands that an entry does not list follow from the functions later.
 """
 
 import warnings

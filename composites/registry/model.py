@@ -362,7 +362,7 @@ class Composite:
 
     def chosen(self, word: str) -> tuple[Kernel, ...]:
         """The alternatives that a word means: a goal, a goal in programs for a target (see
-        `for_target`), or the name of one. Nobody chooses an automatic one."""
+        `for_target`), or the name of one. Automatic ones cannot be chosen."""
         goal, _, target = word.partition("@")
         choices = (a for a in self.alternatives if not a.is_automatic)
         return tuple(a for a in choices if word == a.name or (goal in a.goals and a.suits(target)))

@@ -308,8 +308,8 @@ class _Walk:
         self.follow(function)
 
     def follow(self, value: Any) -> None:
-        """Add what a function reads, if it is one whose code counts. Of a class or an object, add
-        what the methods read that run where it is called."""
+        """Add the reads of a function whose code counts. For a class or an object, add those of the
+        methods that run when it is called."""
         value = original_function(value)
         if value is None or id(value) in self._followed:
             return

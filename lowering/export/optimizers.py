@@ -44,7 +44,7 @@ def optimizer_of(
     once on some devices.
 
     Raises:
-        ExportError: it is none, has other parameters, or needs a closure.
+        ExportError: it is not an optimizer, has other parameters, or needs a closure.
     """
     optimizer = factory(list(parameters))
     if not isinstance(optimizer, torch.optim.Optimizer):

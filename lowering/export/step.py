@@ -55,7 +55,7 @@ MEASURED = ("cpu", "cuda")
 """The platforms that alternatives were measured on."""
 _NEXT_SEED = 0x9E3779B97F4A7C15
 """The number that a seed grows by from step to step: odd, so that no seed comes twice before all
-2**64 did, and far from the numbers that the operators of one step add to theirs."""
+2**64 did, and far from what the operators of one step add to theirs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 Calls read the dispatcher's table without a lock (torch 2.9). Removing a kernel that another thread
 is about to call, or is in, ends the process. So kernels are only removed by a thread that is alone.
 Otherwise the operator gets one kernel that stays, and calls whichever kernel is current; Python's
-own lock makes changing that safe. It goes with the next change that a thread makes alone.
+own lock makes changing that safe. It is removed with the next change that a thread makes alone.
 """
 
 import threading

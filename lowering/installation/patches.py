@@ -223,7 +223,7 @@ def patch_copies(
     """Replace each copy that a search finds, except the functions in `named`.
 
     Args:
-        wrapper: what makes the replacement of a copy.
+        wrapper: makes the replacement of a copy.
     """
     patches = CopyPatches(search, named, wrapper)
     try:

@@ -107,8 +107,8 @@ def _is_static(type_: Any) -> bool:
 
 
 def _inputs(present: Sequence[Any], mode: Any) -> list[torch.Tensor]:
-    """Tensors without values. Sizes that are one symbol in JAX are one symbol in PyTorch, to which
-    a prime number stands for it."""
+    """Tensors without values. Sizes that are one symbol in JAX are one symbol in PyTorch, with a
+    prime number as its example."""
     if all(map(_is_static, present)):
         return [torch.empty(tuple(x.shape), dtype=torch_dtype(x.dtype)) for x in present]
     numbers: dict[Any, int] = {}

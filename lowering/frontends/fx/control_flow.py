@@ -1,8 +1,8 @@
 """PyTorch's operators of control flow: `torch.cond`, `while_loop`, `scan` and `map`.
 
 They become `jax.lax.cond`, `while_loop` and `scan`. A gradient is another call of the same
-operator, whose function computes again what the gradient needs; that of a `scan` runs from its last
-step to its first one. So gradients can be differentiated too.
+operator, whose function recomputes the values that the gradient needs; the gradient of a `scan`
+runs from its last step to its first one. So gradients can be differentiated too.
 
 torch.cond(…) -> the operator's kernel here -> functions as graphs -> a node with these graphs
 """

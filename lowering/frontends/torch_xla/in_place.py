@@ -3,9 +3,9 @@
 torch_xla (2.9) donates the memory of each argument that is written, and XLA gives it to the results
 of the graph: of the arguments and results with the same number of bytes, the first argument's to
 the first result, and so on (xla/hlo/transforms/simplifiers/optimize_input_output_buffer_alias.cc).
-Results are ordered by when they were last written. Arguments are ordered as a search through the
-graph meets them that starts at the first result and goes from the last operand to the first. A
-result that gets the memory of another argument is copied there, and so is the argument before.
+Results are ordered by when they were last written. Arguments are in the order of a search through
+the graph that starts at the first result and goes from the last operand to the first. A result that
+gets the memory of another argument is copied there, and so is the argument before.
 """
 
 from collections.abc import Callable, Iterable, Sequence
