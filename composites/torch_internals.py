@@ -691,7 +691,7 @@ def assign(tensor: torch.Tensor, value: torch.Tensor) -> None:
 
     `copy_` on torch_xla (2.9) keeps the number of the tensor, by which the results of a graph are
     ordered. XLA gives the buffers of arguments to results in this order, so the buffers of
-    parameters and of an optimizer's state would change places, for which they are copied.
+    parameters and of an optimizer's state would change places, which takes copies.
     """
     if (
         torch.compiler.is_compiling()
@@ -885,7 +885,7 @@ _FOR_ALL_SIZES: list[bool] = []
 
 @contextmanager
 def for_all_sizes() -> Iterator[None]:
-    """A context in which PyTorch decides nothing with an example size: what depends on a symbolic
+    """A context in which PyTorch decides nothing with an example size: a decision about a symbolic
     size is an UnsupportedCallError."""
     _FOR_ALL_SIZES.append(True)
     try:

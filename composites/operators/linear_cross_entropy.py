@@ -1,8 +1,8 @@
 """The last linear layer of a language model and its loss, as one function.
 
 In: the states before the layer, its weight, and classes; out: the loss. Users call
-`composites.linear_cross_entropy`. Of a program that computes logits and then the loss, as
-transformers do, `of_logits` finds out what the logits are a product of.
+`composites.linear_cross_entropy`. In a program that computes logits and then the loss, as
+transformers do, `of_logits` finds the operands of the logits.
 
 The first three functions take what the composite `linear_cross_entropy` takes, with the numbers of
 reductions that `composites.operators.aten_enums` has.

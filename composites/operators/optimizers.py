@@ -212,7 +212,7 @@ class AdamCall:
     decoupled_weight_decay: bool
 
     def check(self, *, decoupled: bool) -> None:
-        """Leave to torch.optim what no update here takes, and the calls of the other optimizer.
+        """Leave calls to torch.optim that no update here takes, and those of the other optimizer.
 
         Raises:
             UnsupportedCallError: with the reason.

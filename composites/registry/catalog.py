@@ -180,8 +180,8 @@ def load_catalog(files: Iterable[str] | None = None, *, in_place: bool = False) 
 
     Args:
         files: vendor files; by default the files that XLA_COMPOSITE_REGISTRY names.
-        in_place: each file takes the place of the registry that has its namespace, as when somebody
-            edits the registry of an installed package, or a copy of it.
+        in_place: each file takes the place of the registry that has its namespace, as when the
+            registry of an installed package, or a copy of it, is edited.
 
     Raises:
         RegistryError: with the problems of all files.

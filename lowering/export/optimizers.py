@@ -18,7 +18,7 @@ _EXAMPLE = "functools.partial(torch.optim.AdamW, lr=1e-3)"
 
 
 def check_factory(factory: object) -> None:
-    """Check what was given as a factory, before anything is recorded.
+    """Check the optimizer's factory, before anything is recorded.
 
     Raises:
         ExportError: it cannot make an optimizer.

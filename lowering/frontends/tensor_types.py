@@ -16,7 +16,7 @@ def tensor_type(tensor: torch.Tensor, whose: str) -> TensorType:
     """Element type and shape of a tensor.
 
     Args:
-        whose: what has no tensors of other dtypes, for the error.
+        whose: the frontend or format that lacks other dtypes, for the error.
 
     Raises:
         UnsupportedCallError: the dtype has no element type.

@@ -48,7 +48,7 @@ def count(module: Any) -> tuple[Counter[str], int]:
 
 
 def work_of(module: Any) -> Iterator[Work]:
-    """All that is counted of a graph, its products, and its composites."""
+    """The counted instructions of a graph, its products, and its composites."""
     by_id = {computation.id: computation for computation in module.computations}
     pending: list[tuple[int, Any]] = [(module.entry_computation_id, None)]
     while pending:

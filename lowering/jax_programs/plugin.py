@@ -2,7 +2,7 @@
 
 JAX asks its plugins (entry-point group `jax_plugins`) when it starts its devices, which is before a
 program makes its first array. This one registers no devices. If XLA_COMPOSITE_OP is not set, it
-only warns of misspelled variables.
+only warns about misspelled variables.
 """
 
 import sys

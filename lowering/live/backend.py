@@ -101,7 +101,7 @@ def composites(
         graph: Dynamo's graph.
         example_inputs: the tensors that it is first called with, and sizes.
         options: see `Options`.
-        mode: as PyTorch's own backend has it; nothing but `default` means something here.
+        mode: as of PyTorch's own backend; only `default` is accepted.
 
     Raises:
         CompositesError: there is no such option, mode or composite.

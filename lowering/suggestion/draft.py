@@ -1,4 +1,4 @@
-"""Choosing what a draft has entries for, trying them, and saying why the rest has none."""
+"""Choosing the entries of a draft, trying them, and saying why other functions have none."""
 
 import re
 from collections.abc import Callable

@@ -8,7 +8,7 @@ entry on. The results are compared.
 | `subjects` | what is verified: entries of registries, functions under `@composite` |
 | `samples` | calls to run, and where they come from |
 | `opinfo` | PyTorch's database of samples; the only module that uses it |
-| `runs` | runs samples, and keeps what came back on the CPU |
+| `runs` | runs samples, and keeps their results on the CPU |
 | `bits` | whether two tensors are the same in every bit |
 | `graphs` | what the composites of a graph say, and whether they can be told apart |
 | `tolerances` | how much numbers may differ, by dtype |

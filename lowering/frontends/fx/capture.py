@@ -300,7 +300,7 @@ raised at once."""
 
 @contextmanager
 def errors_at_end() -> Iterator[None]:
-    """A context in which a backward goes on after an error, which is raised at the end."""
+    """A context in which a backward continues after an error, which is raised at the end."""
     errors: list[Exception] = []
     _DEFERRED.append(errors)
     try:

@@ -44,7 +44,7 @@ def _after_a_backward(written: Sequence[Written]) -> None:
 
     The loss, if it is a result, or else a gradient leads to the parameters, the last one first.
     The state of an optimizer comes after them. Without a loss, the state of the parameter that is
-    written first is met before them, so this is a small one.
+    written first comes before them, so a small one is first.
     """
     parameters: list[tuple[Tensor, Tensor]] = []
     for each in written:

@@ -205,7 +205,7 @@ def _problem(case: _Case, numbers: Numbers, inputs: Inputs) -> str | None:
 
 def _of_made_operands(case: _Case) -> str:
     """The gradient of a norm may be computed from statistics that were saved, or that are computed
-    again. Both are right, but of a random mean and x they differ."""
+    again. Both are right, but they differ for a random mean and x."""
     if case.inputs is not None or not case.call.name.endswith("_backward"):
         return ""
     return (

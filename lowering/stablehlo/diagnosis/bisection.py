@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Steps:
-    """Several runs of a program, each of which goes on with the state of the one before."""
+    """Several runs of a program, each of which continues with the state of the one before."""
 
     inputs: Sequence[Any]
     """One array for each input of `@main`."""

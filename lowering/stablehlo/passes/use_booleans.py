@@ -7,7 +7,7 @@
     =>
     %3 = and %a, %b : tensor<4xi1>
 
-torch_xla 2.9 writes the logic of booleans so. LiteRT 2.3 has no `and` of bytes, and compares none.
+torch_xla 2.9 writes this for logic of booleans. LiteRT 2.3 has no `and` or comparisons of bytes.
 """
 
 from ..bindings import (
