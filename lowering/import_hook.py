@@ -130,8 +130,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
     def _found_by_others(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec from the finders after this one. The finders before it have already been
-        tried."""
+        """The spec from the finders after this one. Those before it have already been tried."""
         finders = list(sys.meta_path)
         start = finders.index(self) + 1 if self in finders else len(finders)
         for finder in finders[start:]:

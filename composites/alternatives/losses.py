@@ -76,7 +76,7 @@ def cross_entropy_in_rows_backward(
     ignore_index: int,
     label_smoothing: float,
 ) -> Array:
-    """The gradient of the logits. The arguments are those of `cross_entropy_in_rows`, and its saved
+    """The gradient of the logits, from the arguments of `cross_entropy_in_rows` and its saved
     values.
 
     All but the gradients of the targets' logits is one pass without a loop, which XLA gives to

@@ -81,9 +81,8 @@ def compare_kernels(
 ) -> None:
     """Compare kernels with the decompositions of their composites.
 
-    Each distinct call of a composite runs both on the same operands. The table has errors, times
-    and bytes. The exit code is 1 if a kernel is refused, fails, or differs by more than the
-    tolerance.
+    Each distinct call of a composite runs both on the same operands, and is a row of the table. The
+    exit code is 1 if a kernel is refused, fails, or differs by more than the tolerance.
 
     Example: composites compare step.mlir --bind ptxla.softmax=kernels:softmax
     """
