@@ -19,9 +19,9 @@ _RUN = (
 def command_of(module: str, *arguments: str) -> list[str]:
     """The command that runs `main` of a module, with these arguments in `sys.argv`.
 
-    The other process finds this package where this process has it, and whatever else is on the path
-    of this process. That comes behind its own path: a user's json.py beside a model is in front of
-    the path here, where json is imported already, and would be imported in its place there.
+    The other process finds this package, and everything else on the path of this process, in the
+    same folders. They come after its own path: a user's json.py beside a model, which is first on
+    the path here, would otherwise replace Python's json there.
     """
     root = str(Path(__file__).parents[1])
     folders = [folder or os.getcwd() for folder in sys.path]

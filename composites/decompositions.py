@@ -8,7 +8,7 @@ code, to a word for each entry.
 | `stock` | no alternative |
 | `topk=fast`, `acme.*=small`, `topk=stock` | the same for the entries that a name means |
 
-An item with a name wins over one without, and a later item wins over an earlier one.
+An item with a name overrides one without, and a later item an earlier one.
 """
 
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ def _named(item: str, name: str, word: str, catalog: Catalog) -> Iterator[str]:
     if word not in known:
         if len(known) == 1:
             raise DecompositionError(
-                f"{item}: {name} has no alternatives; `composites list` says which entries have"
+                f"{item}: {name} has no alternatives; `composites list` shows those of all entries"
             )
         raise DecompositionError(f"{item}: {name} has {_unknown(word, known)}")
     for entry in entries:

@@ -87,7 +87,7 @@ TABLE = (
     ElementType("f8E5M2FNUZ", "float8_e5m2fnuz", False, 24, "f8e5m2fnuzs", FloatFormat(3, -17, 15)),
     ElementType("f4E2M1FN", "float4_e2m1fn", hlo=32, format=FloatFormat(2, -1, 2)),
 )
-"""Every element type. Those that a registry may name come first."""
+"""Every element type, beginning with those that a registry may name."""
 
 BY_NAME = {type_.name: type_ for type_ in TABLE}
 """The element types by their StableHLO names."""

@@ -63,7 +63,7 @@ class UnsupportedCallError(CompositesError):
 
 class DeclinedError(UnsupportedCallError):
     """A composite does not claim a call. This is not a fallback: its own hook has counted it, or it
-    is something else than what the entry catches."""
+    is not a call of the entry."""
 
 
 class InvalidCallError(CompositesError, RuntimeError):

@@ -54,8 +54,8 @@ def replace_folder(
     Args:
         folder: created if missing, with its parents.
         files: their content by name; a name may be a path, such as src/a.py.
-        check: called with the names of what is in the folder already, those of folders with a "/"
-            at the end; raises if that is not to be replaced.
+        check: called with the names of existing files and folders in it, folders with a "/" at the
+            end; raises if they must not be replaced.
     """
     target = Path(os.path.realpath(folder))
     _check_entries(target, check)  # before anything is made
@@ -85,7 +85,7 @@ def replace_folder(
 def _take_the_place(
     new: Path, target: Path, old: Path, check: Callable[[Sequence[str]], None]
 ) -> None:
-    """Rename `new` to `target`, and what is there to `old`; undone where that fails.
+    """Rename `new` to `target`, and an existing `target` to `old`; undone if that fails.
 
     Each round that does not succeed is one in which another thread or process did.
     """

@@ -1,4 +1,4 @@
-"""Lists that were read, from YAML, JSON or arrays, as values that nobody changes."""
+"""Lists that were read, from YAML, JSON or arrays, as immutable values."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""Writes to arguments, which an adapting function returns instead of doing them.
+"""Writes to arguments, which an adapting function returns instead of performing them.
 
 Results of a graph get the memory of its arguments in the order in which they were written. So the
-order decides whether a parameter stays where it is, or is copied; the frontend knows which is best.
+order decides whether a parameter keeps its memory or is copied; the frontend chooses it.
 """
 
 from collections.abc import Sequence

@@ -28,8 +28,8 @@ def intermediate(value: Value, name: str) -> Value:
     """Name a value inside a decomposition, for the `intermediates` of an entry or a decorator.
 
     An entry that lists the name has the value as one more result of its forward if a backward
-    follows, and the derived backward takes it in place of computing it again. Elsewhere this
-    returns its argument. Do not call it inside a loop of JAX or a function under `jax.jit`.
+    follows, and the derived backward takes it instead of computing it again. Elsewhere this returns
+    its argument. Do not call it inside a loop of JAX or a function under `jax.jit`.
 
     Args:
         value: a tensor or an array of any shape and dtype. The decomposition does not write to it

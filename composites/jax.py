@@ -4,10 +4,10 @@
 and its gradient is `ptxla.gelu_backward`. Each entry is an attribute of this module, by its name.
 `entry` finds one with its namespace, and `available` says which entries JAX programs can have.
 
-`composite` is a decorator, which makes a JAX function of one's own a composite.
+`composite` is a decorator that makes a composite of your own JAX function.
 
 `enable`, `disable`, `enabled` and `active` are for calls that a JAX program makes itself, such as
-`jax.nn.gelu`: while an entry is on, they are its composite. `stats` says what became of them.
+`jax.nn.gelu`: while an entry is on, these calls are its composite. `stats` counts them.
 
 Importing this module imports neither JAX nor PyTorch. The first function that is looked up imports
 both, without torch_xla.

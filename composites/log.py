@@ -1,4 +1,4 @@
-"""Messages of the project on stderr, as XLA_COMPOSITE_LOG asks for them."""
+"""Messages of the project on stderr, as XLA_COMPOSITE_LOG sets them."""
 
 import logging
 import warnings

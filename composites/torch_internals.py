@@ -265,7 +265,7 @@ def forget_dispatch(overload: Any) -> None:
 
 
 def include_key(key: str, included: bool) -> None:
-    """Add a dispatch key to all calls of this thread, or add it no more."""
+    """Add a dispatch key to all calls of this thread, or stop adding it."""
     torch._C._dispatch_tls_set_dispatch_key_included(parse_key(key), included)
 
 
@@ -442,8 +442,8 @@ def excluding_key(key: Any) -> AbstractContextManager[Any]:
 
 
 def asking_key(key: Any) -> AbstractContextManager[Any]:
-    """A context in which a key that this thread includes is not excluded. What `calls_through`
-    calls has all keys above it excluded."""
+    """A context in which a key that this thread includes is not excluded. In functions that
+    `calls_through` calls, all keys above it are excluded."""
     included = torch._C._dispatch_tls_local_include_set()
     excluded = torch._C._dispatch_tls_local_exclude_set()
     return torch._C._ForceDispatchKeyGuard(included, excluded.remove(key))
@@ -493,8 +493,8 @@ def without_torch_function() -> AbstractContextManager[Any]:
 
 
 def calls_through(around: Callable[..., Any]) -> AbstractContextManager[Any]:
-    """A context in which `around(overload, arguments, keywords)` is asked to make each call that
-    comes out of autograd and functionalization, in this thread and those that work for it."""
+    """A context in which `around(overload, arguments, keywords)` makes each call that comes out of
+    autograd and functionalization, in this thread and those that work for it."""
     return _Watching(around)
 
 
@@ -613,10 +613,10 @@ def operands_of_product(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 
 
 def transpose_of(matrix: torch.Tensor) -> torch.Tensor:
-    """`matrix.t()`; the leaf itself, where the matrix is the transpose of a leaf.
+    """`matrix.t()`, or the leaf whose transpose the matrix is.
 
-    The gradient of a leaf is then what a backward returns. Through two transposes it would be a
-    view of a view, and torch_xla computes and keeps both of these too, as long as it is alive.
+    A backward then returns the leaf's gradient itself. Through two transposes it would be a view of
+    a view, and torch_xla would compute and keep both views as long as it is alive.
     """
     node: Any = matrix.grad_fn
     if node is not None and node.name() == "TBackward0":
@@ -691,7 +691,7 @@ def assign(tensor: torch.Tensor, value: torch.Tensor) -> None:
 
     `copy_` on torch_xla (2.9) keeps the number of the tensor, by which the results of a graph are
     ordered. XLA gives the buffers of arguments to results in this order, so the buffers of
-    parameters and of an optimizer's state would change places, for which they are copied.
+    parameters and of an optimizer's state would change places, which takes copies.
     """
     if (
         torch.compiler.is_compiling()
@@ -716,9 +716,8 @@ def assign(tensor: torch.Tensor, value: torch.Tensor) -> None:
 def renew(tensor: torch.Tensor) -> None:
     """Make a tensor of a lazy backend as new as `assign` does, with the value that it has.
 
-    It is no longer a view of what it was computed from: torch_xla computes and keeps that too, as
-    long as there is a view of it. Nobody can see this, as tensors that share memory with others
-    stay as they are.
+    It is no longer a view of its base: torch_xla computes and keeps a base as long as there is a
+    view of it. Nobody can see this, as tensors that share memory with others stay as they are.
     """
     if (
         torch._is_functional_tensor(tensor)
@@ -834,7 +833,7 @@ class SizeGuard:
 
     text: str
     place: str
-    """`file:line: ` of the user's code that asked; empty if none did."""
+    """`file:line: ` of the calling code of the user; empty if there is none."""
 
 
 class SizeSymbols:
@@ -886,7 +885,7 @@ _FOR_ALL_SIZES: list[bool] = []
 
 @contextmanager
 def for_all_sizes() -> Iterator[None]:
-    """A context in which PyTorch decides nothing with an example size: what depends on a symbolic
+    """A context in which PyTorch decides nothing with an example size: a decision about a symbolic
     size is an UnsupportedCallError."""
     _FOR_ALL_SIZES.append(True)
     try:
@@ -929,7 +928,7 @@ def bounds_of(size: torch.SymInt) -> tuple[int, int | None]:
 
 
 def python_kernels() -> AbstractContextManager[Any]:
-    """A context in which operators with kernels in Python use these. Those in C++ are often for
+    """A context in which operators with kernels in Python use these. Kernels in C++ are often for
     sizes that are numbers."""
     from torch._dispatch.python import enable_python_dispatcher
 
@@ -937,8 +936,8 @@ def python_kernels() -> AbstractContextManager[Any]:
 
 
 _DECOMPOSED_EARLY = ("dropout", "gru", "lstm", "native_batch_norm")
-"""Operators that `python_kernels` decompose before a kernel of a backend is asked. It
-also decomposes upsampling, whose kernels in C++ take sizes that are numbers."""
+"""Operators that `python_kernels` decompose before a kernel of a backend is called. It also
+decomposes upsampling, whose kernels in C++ take sizes that are numbers."""
 
 
 @contextmanager
@@ -980,7 +979,7 @@ def hashable_sizes() -> Iterator[None]:
 def without_logged_failures() -> Iterator[None]:
     """A context in which operators that refuse tensors without values only raise, in this thread.
 
-    PyTorch logs the traceback as well, also where the caller goes on without the operator.
+    PyTorch also logs the traceback, even if the caller continues without the operator.
     """
     logger, thread = logging.getLogger(fake_tensor.__name__), threading.get_ident()
 
@@ -1082,12 +1081,12 @@ def compile_ahead(
 ) -> Callable[..., Any]:
     """AOTAutograd: the forward and the backward of a graph of Dynamo, each compiled.
 
-    A forward is not run again in the backward, but where the user asks for checkpointing, and for
-    views of inputs.
+    A forward is run again in the backward only for the user's checkpointing, and for views of
+    inputs.
 
     Args:
         compile_graph: takes a graph, fake tensors, and `returned`: of a forward with a backward,
-            how many results are returned; those behind them are saved for the backward. Of a graph
+            how many results are returned; the following ones are saved for the backward. Of a graph
             without a backward it takes `written`: the positions of the inputs that are written to,
             which the graph returns first.
         draws_again: whether the backward may draw random numbers of the forward a second time, by
@@ -1132,9 +1131,9 @@ def compile_ahead(
 
 
 def _no_donated_buffers() -> AbstractContextManager[None]:
-    """A context in which no tensor that a forward saves counts as one whose memory the backward
-    takes over, so that the backward may run again. What PyTorch 2.15 refuses is anything but an
-    empty list, also where its option `donated_buffer` is off while it compiles."""
+    """A context in which a backward does not reuse the memory of saved tensors, so that it may run
+    again. PyTorch 2.15 refuses a second run if there are such tensors, even if its option
+    `donated_buffer` is off while it compiles."""
     from torch._functorch._aot_autograd import graph_compile
 
     return _attribute(graph_compile, "collect_bw_donated_buffer_idxs", lambda *_: [])

@@ -2,8 +2,8 @@
 
 Every change takes the same steps: resolve all names, check for clashes, install the new hooks over
 the old ones, and remove the old ones. If a name is wrong, nothing changes. One change is made at a
-time, and an interrupt waits until it is complete. `lowering.requests` says what several threads
-together have on.
+time, and an interrupt waits until it is complete. `lowering.requests` combines the requests of
+several threads.
 """
 
 import logging
@@ -192,7 +192,7 @@ def enabled(*names: str, decompositions: str | None = None) -> Iterator[None]:
     """Turn composites on for a `with` block. The previous state is restored afterwards.
 
     Blocks of several threads are counted: a composite is on, for the whole process, while any block
-    or `enable` asks for it. If they choose different `decompositions`, the block that was entered
+    or `enable` requests it. If they choose different `decompositions`, the block that was entered
     last decides.
     """
     added, words = _prepared(_resolved(names), decompositions)
@@ -293,7 +293,7 @@ def _words(
 ) -> Words:
     """The decompositions of entries that have another one than stock's.
 
-    What the program asks for wins over XLA_COMPOSITE_DECOMPOSITION.
+    Requests of the program override XLA_COMPOSITE_DECOMPOSITION.
 
     Args:
         target: the consumer of the programs that are recorded, if it is known.

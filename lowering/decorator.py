@@ -57,11 +57,10 @@ def composite(
 
     The function's body is the decomposition, and the composite's backward, `<name>_backward`, is
     derived from it. Composites that the body calls stay nested in the decomposition. The composite
-    does not need to be in the allowlist. For tensors of other devices, the function runs as before.
-    So it does for JAX arrays, with a warning: use `composites.jax.composite` for these.
-    It also runs as before under torch.compile if a graph cannot hold the call. This is so for
-    methods, for functions that read tensors other than their arguments, and for functions that
-    return anything but tensors, tuples or lists.
+    does not need to be in the allowlist. The undecorated function runs with tensors of other
+    devices; with JAX arrays, with a warning (use `composites.jax.composite` for these); and under
+    torch.compile, if it is a method, reads tensors other than its arguments, or returns anything
+    but tensors, tuples or lists.
 
     The function may be a method, static method or class method, with the decorators in either
     order. Values that it reads of `self` or `cls` are listed as paths such as `self.weight`.
@@ -119,10 +118,10 @@ def composite(
 
 
 def check_name(name: object, decorator: str) -> None:
-    """Check that a decorator has got a name, and not the function itself.
+    """Check that a decorator was called with a name, and not with the function itself.
 
     Raises:
-        RegistryError: it has not.
+        RegistryError: it was not.
     """
     if isinstance(name, str):
         return
@@ -151,7 +150,7 @@ def entry_of_function(
         is_jax: whether it is a function of JAX arrays.
 
     Raises:
-        RegistryError: what the decorator was given does not fit the function.
+        RegistryError: the decorator's arguments do not fit the function.
     """
     if isinstance(function, type) or not hasattr(function, "__qualname__"):
         what = function.__qualname__ if isinstance(function, type) else repr(function)
@@ -259,8 +258,8 @@ def owner_of(function: Callable[..., Any], parameters: Sequence[str]) -> str | N
 
 
 def _warning_of_jax(entry: Composite, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function for calls that are not composites. It warns once of JAX arrays, with which
-    a function may work that says nothing of tensors."""
+    """The function for calls that are not composites. It warns once about JAX arrays, with which a
+    function of plain operators works too."""
     warned: list[bool] = []
 
     def run(*arguments: Any, **keywords: Any) -> Any:

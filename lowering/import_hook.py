@@ -82,7 +82,7 @@ def _is_under_way(spec: importlib.machinery.ModuleSpec) -> bool:
 class _SpecUnderWay(importlib.machinery.ModuleSpec):
     """The spec of a module while it is imported.
 
-    importlib sets `_initializing` to False where the import ends, which it tells nobody else.
+    importlib reports the end of an import only by setting `_initializing` to False.
     """
 
     @property
@@ -130,7 +130,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
     def _found_by_others(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec that the finders after this one find. Those before it have been asked."""
+        """The spec from the finders after this one. Those before it have already been tried."""
         finders = list(sys.meta_path)
         start = finders.index(self) + 1 if self in finders else len(finders)
         for finder in finders[start:]:
@@ -170,7 +170,7 @@ class _PackageWatcher(_Watcher):
 
 
 class _LoaderWithAction(importlib.abc.Loader):
-    """A loader that runs an action after the import. In all else it is the other loader."""
+    """A loader that runs an action after the import, and is otherwise the other loader."""
 
     def __init__(self, loader: Any, action: Callable[[], None]) -> None:
         self.loader = loader

@@ -1,4 +1,4 @@
-"""Locks: the contracts of a registry, and what the decompositions are for canonical calls.
+"""Locks: the contracts of a registry, with hashes of the decompositions of canonical calls.
 
 `composites lock` and `composites diff` call this. Canonical calls are recorded as an export records
 a program, so nothing is computed, and the text does not depend on the process.
@@ -35,7 +35,7 @@ _NOT_MADE = "the entry does not claim the example call; give one that it claims 
 def lock_of(registry: Registry, catalog: Catalog) -> Lock:
     """The lock of a registry, which is part of `catalog`.
 
-    Where torch_xla is not installed, it says nothing about decompositions.
+    Without torch_xla, it has no decompositions.
 
     Raises:
         LoweringError: a decomposition of the registry failed.

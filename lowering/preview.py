@@ -14,12 +14,12 @@ from lowering.stablehlo import rename_module
 
 
 def example_text(entry: Composite, catalog: Catalog, *, gradients: bool = False) -> str | NoCalls:
-    """The StableHLO of a call of what the entry catches, with nothing else turned on but its
-    backward.
+    """The StableHLO of a call that the entry catches, with only the entry and its backward turned
+    on.
 
     Args:
-        gradients: the gradients of the call instead. They are what an entry without an operator,
-            which is a backward, is for.
+        gradients: the gradients of the call instead, for an entry without an operator, which is a
+            backward.
 
     Raises:
         CompositesError: the entry cannot be turned on, or its decomposition fails.

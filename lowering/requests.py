@@ -1,10 +1,10 @@
 """Requests of the program for entries to be on: by `enable`, and by the blocks of its threads.
 
-What is on belongs to the process. An entry is on while anything asks for it: `enable`, or a block
-of any thread. Inside a block, `enable` and `disable` change what the block asks for, so that
+The entries that are on belong to the process. An entry is on while `enable`, or a block of any
+thread, requests it. Inside a block, `enable` and `disable` change the request of the block, so that
 leaving the block undoes them; they touch no block of another thread.
 
-`RequestStack` is what changes them. `lowering.activation` has one for PyTorch programs, and
+`RequestStack` changes them. `lowering.activation` has one for PyTorch programs, and
 `lowering.jax_programs.activation` one for JAX programs.
 """
 
@@ -33,21 +33,21 @@ class Block:
 
     thread: object = field(default_factory=threading.current_thread)
     names: Names = NOTHING
-    """The names that the block asks for."""
+    """The names that the block requests."""
     hidden: Names = NOTHING
-    """The names that were turned off inside the block, although a block around it asks for them."""
+    """The names that were turned off inside the block, although a block around it requests them."""
     only: bool = False
-    """True if nothing but what the block asks for is on."""
+    """True if only the entries that the block requests are on."""
     exporting: bool = False
     target: str | None = None
     """The consumer of what is exported, if it is known."""
     words: Words = field(default_factory=dict)
-    """The decompositions that it chooses for what it asks for."""
+    """The decompositions that it chooses for the entries that it requests."""
     key: object = field(default_factory=object)
 
 
 _PROGRAM = Block(None)
-"""The block of what `enable` asks for outside all blocks."""
+"""The block of requests of `enable` outside all blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Requests:
     """All requests of the process."""
 
     blocks: tuple[Block, ...] = (_PROGRAM,)
-    """The blocks in the order in which they were entered. Those with `only` are of one thread."""
+    """The blocks in the order of their entry. Blocks with `only` belong to one thread."""
 
     @property
     def names(self) -> Names:
@@ -70,7 +70,7 @@ class Requests:
     @property
     def chosen(self) -> Words:
         """The decompositions of the requested entries. The block that was entered last decides for
-        the entries that it asks for."""
+        the entries that it requests."""
         blocks = self._scope or self.blocks
         words = {name: word for block in blocks for name, word in block.words.items()}
         return {name: words[name] for name in sorted(self.names & words.keys())}
@@ -133,7 +133,7 @@ class Requests:
 
 
 def _folded(blocks: Iterable[Block]) -> Names:
-    """The names that nested blocks ask for together."""
+    """The names that nested blocks request together."""
     names = NOTHING
     for block in blocks:
         names = (names - block.hidden) | block.names
@@ -154,7 +154,7 @@ class RequestStack(ABC):
         nothing."""
 
     def checked(self, requests: Requests) -> Requests:
-        """Return requests that ask for more than before, if they can be had together."""
+        """Return requests for more entries than before, if these can be on together."""
         return requests
 
     @contextmanager
@@ -166,7 +166,7 @@ class RequestStack(ABC):
             yield
 
     def enable(self, names: Names, words: Words | None = None) -> None:
-        """Ask for names, in the innermost block of this thread."""
+        """Request names, in the innermost block of this thread."""
         thread = threading.current_thread()
         self._change(lambda requests: self.checked(requests.with_names(names, thread, words)))
 

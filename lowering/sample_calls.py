@@ -1,4 +1,4 @@
-"""Sample calls of what entries catch, for `composites check`, `show` and `verify`, and for locks.
+"""Sample calls that entries catch, for `composites check`, `show` and `verify`, and for locks.
 
 The arguments are those that the function of an entry's `samples` yields, or those of its `example`,
 or they are guessed: tensors of one small shape, and defaults or plain values for the rest. A guess
@@ -136,7 +136,7 @@ class ExampleCall:
     values: Mapping[str, Any]
     keyword_only: frozenset[str]
     of_decomposition: bool
-    """True if the function is the entry's decomposition: the caller's arguments are others."""
+    """True if the function is the entry's decomposition: the caller's arguments differ."""
     specified: frozenset[str] = frozenset()
     """Arguments whose values come from `example` or from samples. The others are guessed."""
 
@@ -158,8 +158,8 @@ def example_calls(
     entry: Composite, function: Callable[..., Any] | None = None
 ) -> tuple[ExampleCall, ...] | NoCalls:
     """Calls that the entry claims: as its `example` says, the first sample of the module that its
-    file names for samples, or a guess for each element type. What has a module is not an example,
-    and neither is a method.
+    file names for samples, or a guess for each element type. A call with a module is not an
+    example, and neither is a call of a method.
 
     `function` is that of an entry under `@composite`; of other entries it is looked up.
 

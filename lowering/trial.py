@@ -202,8 +202,8 @@ def _not_turned_on(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
 
 
 def _missing(kernel: Kernel) -> Problem | str | None:
-    """A kernel's function that does not exist, or a remark where its module is not here: kernels
-    for other platforms may need packages that this machine has not."""
+    """The problem of a kernel's function that does not exist; only a remark if its module is
+    missing: kernels for other platforms may need packages that this machine lacks."""
     location = kernel.location
     functions = [function.target for function in kernel.functions]
     for target in filter(None, (*functions, kernel.library)):

@@ -34,7 +34,7 @@ QUERIES, KEYS = 256, 256
 """The largest blocks. Their scores stay in a CPU core's cache."""
 
 FEW = 32
-"""Rows that have no more keys are rows of few keys."""
+"""The largest number of keys of a row of few keys."""
 
 
 def blockwise(
@@ -427,8 +427,8 @@ def _numbers(block: Array, size: int) -> Array:
 
 
 def _shifted(scores: Array, highest: Array) -> tuple[Array, Array, Array]:
-    """The maximum of each row so far, the exponentials of scores without it, and what those of
-    earlier blocks are multiplied with."""
+    """The maximum of each row so far, the exponentials of scores without it, and the factor for the
+    exponentials of earlier blocks."""
     new = _maxima(scores, highest)
     safe = _finite(new)
     return new, jnp.exp(scores - safe[..., None]), jnp.exp(highest - safe)

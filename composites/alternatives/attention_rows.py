@@ -155,7 +155,7 @@ def _by_heads_of(key: Array, x: Array) -> Array:
 def _product(equation: str, one: Array, other: Array) -> Array:
     """The product in f32, of factors in bf16 where one operand is.
 
-    Its operands are f32 all the same, with factors that bf16 holds: torch_xla's CPU runtime refuses
+    Its operands are still f32, with factors that bf16 holds: torch_xla's CPU runtime refuses
     products of bf16 to f32 with two batch dimensions (`f32`). The algorithm tells a GPU's compiler
     what the factors are; a CPU's computes in f32, which has the same products.
     """
@@ -166,7 +166,7 @@ def _product(equation: str, one: Array, other: Array) -> Array:
 
 
 def _sum(parts: Sequence[Array], like: Array) -> Array:
-    """The sum of the gradients that blocks of rows have for the keys which they see."""
+    """The sum of the gradients of keys from all blocks of rows."""
     rest = [(0, 0)] * (like.ndim - 2)
     padded = (
         jnp.pad(part, [*rest, (0, like.shape[-2] - part.shape[-2]), (0, 0)]) for part in parts

@@ -1,9 +1,9 @@
 """The gradient of an embedding, as a gather from the rows that were looked up.
 
 A table with one row for each index holds the sums; it is small, so it stays in the cache. The
-gradient of the whole embedding reads it, and is zero elsewhere. XLA merges this with what the
-gradient is for, such as an optimizer's update, so the gradient need never be in memory; a
-scatter's result must be.
+gradient of the whole embedding reads it, and is zero elsewhere. XLA merges this with the use of the
+gradient, such as an optimizer's update, so the gradient need never be in memory; a scatter's result
+must be.
 """
 
 import jax.numpy as jnp

@@ -2,9 +2,9 @@
 
 After Wijmans et al., "Cut Your Losses in Large-Vocabulary Language Models" (2024). The forward
 computes the logits of one block of classes at a time, and keeps the maximum and the sum of
-exponentials of each row so far. The backward computes each block again, and what it adds to the
-gradients. Each block of the weight's gradient is written once, so nothing of the weight's size is
-held in f32 beside it.
+exponentials of each row so far. The backward computes each block, and its part of the gradients,
+again. Each block of the weight's gradient is written once, so nothing of the weight's size is held
+in f32 beside it.
 
 The dimensions of the rows stay apart: merged, they could not be sharded apart. Products and sums
 are in f32, also where the operands are bf16.
@@ -87,8 +87,8 @@ def in_classes_backward(
     ignore_index: int,
     label_smoothing: float,
 ) -> tuple[Array, Array, Array | None]:
-    """The gradients of input, weight and bias. The arguments are those of `in_classes`, and what it
-    keeps."""
+    """The gradients of input, weight and bias. The arguments are those of `in_classes`, and its
+    saved values."""
     blocks = _Blocks.of(input, weight, target, bias)
     rows = _Rows.of(target, weight.shape[0], ignore_index)
     grad = grad_output.astype(jnp.float32)

@@ -76,8 +76,8 @@ def cross_entropy_in_rows_backward(
     ignore_index: int,
     label_smoothing: float,
 ) -> Array:
-    """The gradient of the logits. The arguments are those of `cross_entropy_in_rows`, and what it
-    keeps.
+    """The gradient of the logits, from the arguments of `cross_entropy_in_rows` and its saved
+    values.
 
     All but the gradients of the targets' logits is one pass without a loop, which XLA gives to
     several threads. The others are written afterwards, one in each row.
@@ -156,7 +156,7 @@ def linear_cross_entropy_in_rows_backward(
     label_smoothing: float,
 ) -> tuple[Array, Array, Array | None]:
     """The gradients of input, weight and bias. The arguments are those of
-    `linear_cross_entropy_in_rows`, and what it keeps.
+    `linear_cross_entropy_in_rows`, and its saved values.
 
     The logits are computed again. In one graph with the forward, XLA computes them once.
     """

@@ -1,7 +1,7 @@
 """Norms whose sums are products, as sums.py says.
 
 Variances are those of centered values: stock subtracts the square of the mean from the mean of
-squares, and has no digit left where a mean is large. Backward passes read what the forward saves.
+squares, and loses all digits if a mean is large. Backward passes read what the forward saves.
 """
 
 import math
@@ -153,7 +153,7 @@ def _statistics(images: Array) -> tuple[Array, Array, Array]:
 
 
 def _affine(rows: Array, weight: Array | None, bias: Array | None) -> Array:
-    """`rows * weight + bias`, with those that there are, of the shape of one row."""
+    """`rows * weight + bias`, without the ones that are None; both have the shape of one row."""
     shape = rows.shape[-2:]
     scaled = rows if weight is None else rows * weight.reshape(shape)
     return scaled if bias is None else scaled + bias.reshape(shape)
@@ -166,8 +166,8 @@ def _of_statistics(input: Array, normalized_shape: Sequence[int]) -> tuple[int, 
 
 
 def _mean(rows: Array) -> Array:
-    """The mean of each row. What the first sum has lost is found once it is subtracted: the mean of
-    equal numbers is that number."""
+    """The mean of each row. A second sum, of the differences from the first mean, corrects its
+    rounding, so the mean of equal numbers is that number."""
     count = _length(rows)
     mean = sum_of_each(rows) / count
     return jnp.where(jnp.isfinite(mean), mean + sum_of_each(rows - mean) / count, mean)
@@ -180,8 +180,8 @@ def _reciprocal_root(rows: Array, eps: float | None) -> Array:
 
 
 def _in_one(images: Array) -> Array:
-    """The images `[N, C, …]` as one block for each row. They are short, and there are sums over the
-    images after those of each."""
+    """The images `[N, C, …]` as one block for each row: rows are short, and each sum is followed by
+    one over the images."""
     return images.reshape(*images.shape[:2], 1, -1)
 
 

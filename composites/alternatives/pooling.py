@@ -1,10 +1,10 @@
 """The backward of max pooling without scatters.
 
-The forward's windows are compared again, one of their elements after the other, which gives the
-number of the element that is the largest of each window. Input elements whose places in their
-windows are the same form a phase: the gradient of a phase is a sum of whole tensors, and the
-phases are interleaved. Among equal elements the first has the gradient, as in the stock lowering,
-and an element that is not a number is passed over for the one after it.
+The forward's windows are compared again, element by element, to get the index of the largest
+element of each window. Input elements at the same position of their windows form a phase: the
+gradient of a phase is a sum of whole tensors, and the phases are interleaved. As in the stock
+lowering, the first of equal elements gets the gradient, and a NaN is passed over for the element
+after it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from jax import Array, lax
 Pair = tuple[int, int]
 
 NOBODY = -1
-"""The number of an element in a window that nobody has."""
+"""A number that no element of a window has."""
 
 
 @dataclass(frozen=True, slots=True)

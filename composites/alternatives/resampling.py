@@ -40,9 +40,9 @@ class _Axis:
         return self.outputs // self.inputs
 
     def source(self, lowest: int | None = None) -> tuple[Array, Array]:
-        """The input coordinate of each output element's centre: the element before it, and how far
-        behind this element it is. Of integers, so no place of a large image is rounded. Narrow ones
-        where they are enough, since LiteRT divides no others."""
+        """The input coordinate of each output element's centre: the element before it, and its
+        distance from this element. They are integers, so no position of a large image is rounded,
+        and narrow ones if these suffice, since LiteRT divides no others."""
         largest = 2 * (self.outputs + 1) * max(self.inputs, 2)
         outputs = jnp.arange(self.outputs, dtype=jnp.int32 if largest < 2**31 else jnp.int64)
         if self.align_corners:
@@ -70,8 +70,8 @@ class _Axis:
 
 
 def _product(equation: str, image: Array, matrix: Array) -> Array:
-    """The product of an image and of weights in f32. A GPU would round both to TF32, which stock's
-    gathers do not, so that it is asked for more."""
+    """The product of an image and of weights in f32. A GPU would round both to TF32, unlike stock's
+    gathers, so a higher precision is set."""
     return jnp.einsum(equation, image, matrix, precision=lax.Precision.HIGHEST)
 
 

@@ -1,7 +1,7 @@
 """Sums of rows that are products with a vector of ones or of weights.
 
-XLA's CPU compiler adds up a row number by number, because each sum must wait for the one before it,
-and a product with a vector in lanes of a register, in the loop that computes what is added. Long
+XLA's CPU compiler adds up a row number by number, because each sum must wait for the one before it.
+It computes a product with a vector in lanes of a register, in the loop of the added numbers. Long
 rows are added up in blocks, so that errors do not grow with their length.
 """
 

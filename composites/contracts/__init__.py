@@ -3,5 +3,5 @@
 model -> lock (a file), changes (between two locks)
 
 Consumers read locks too, so nothing here imports torch. `composites.registry.contracts` describes
-the entries of a registry, and `lowering.locking` adds what their decompositions are.
+the entries of a registry, and `lowering.locking` adds hashes of their decompositions.
 """

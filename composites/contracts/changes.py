@@ -26,7 +26,7 @@ class Verdict(StrEnum):
     SAME = "compatible"
     """Old kernels compute new calls correctly."""
     NEW_VERSION = "new version"
-    """Old kernels are not called: the version is another one."""
+    """Old kernels are not called: the version differs."""
     BROKEN = "version not raised"
     """Old kernels are called and compute something else, or may do so."""
     UNKNOWN = "not compared"

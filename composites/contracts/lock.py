@@ -45,7 +45,7 @@ def lock_text(lock: Lock) -> str:
     """The lock as JSON.
 
     Each operand, attribute and call has a line of its own, so that a difference shows what changed.
-    What has its default value is left out.
+    Default values are left out.
     """
     head = {"format": FORMAT, "namespace": lock.namespace, "made_with": lock.made_with}
     lines = [f" {_json(key)}: {_json(value)}," for key, value in head.items()]

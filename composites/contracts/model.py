@@ -25,7 +25,7 @@ SEED = "tensor<i64>"
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor that a composite takes, in its place."""
+    """A tensor that a composite takes, at its position."""
 
     __pydantic_config__: ClassVar = STRICT
 
@@ -66,7 +66,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A canonical call: types and attributes as MLIR text, and what the decomposition is for them.
+    """A canonical call: types and attributes as MLIR text, and the hash of their decomposition.
 
     The call is the same in every process, and so is the text that is hashed.
     """
@@ -114,7 +114,7 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """A version that is made no more. Its number is not used again."""
+    """A version that no entry has any more. Its number is not reused."""
 
     __pydantic_config__: ClassVar = STRICT
 

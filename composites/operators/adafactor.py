@@ -144,7 +144,7 @@ def adafactor(
 
 
 def _schedule(step: Tensor, lr: Any, beta2_decay: float, param: Tensor) -> tuple[Any, Any]:
-    """`min(lr, 1 / sqrt(t))` and `t ** beta2_decay`, where the step count is."""
+    """`min(lr, 1 / sqrt(t))` and `t ** beta2_decay`, on the device of the step count."""
     if step.device.type == "cpu":
         count = step.item()
         return min(lr, 1 / count**0.5), count**beta2_decay

@@ -62,7 +62,7 @@ def dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """Attention whose heads come behind positions, as `jax.nn.dot_product_attention`.
+    """Attention with heads after positions, as `jax.nn.dot_product_attention`.
 
     The scores, `scale * query @ key`, have one column for each key. The bias is added first. A
     score that a mask or `is_causal` excludes is then a number far below all others, so that a row
@@ -75,7 +75,7 @@ def dot_product_attention(
         value: `[…, S, K, Hv]`.
         attn_mask: bool (True takes part) or added to the scores; broadcast to `[…, N, T, S]`.
         bias: beside a bool mask, what is added to the scores; broadcast to `[…, N, T, S]`.
-        is_causal: position t takes part in no key behind t.
+        is_causal: position t does not attend to keys after t.
         scale: 1 / sqrt(H) if it is None.
 
     Returns:
@@ -334,7 +334,7 @@ def relative_position_bias_of_module(composite: Callable[..., Tensor], module: A
 
 def _check_dropout(module: Any, dropout: float) -> None:
     if dropout and module.training:
-        raise UnsupportedCallError("the weights are dropped out, so both results must share them")
+        raise UnsupportedCallError("both results share the weights, which have dropout")
 
 
 def _repeated(tensor: Tensor, query: Tensor) -> Tensor:

@@ -71,7 +71,7 @@ def experts(
     *,
     activation: str,
 ) -> Tensor:
-    """The sum of what the chosen experts make of each token, by their weights.
+    """The weighted sum of the results of the chosen experts for each token.
 
     An expert is a gated MLP: `down (act(gate x) * (up x))`. The products are those of `batched_mm`
     of transformers: the weights of each pair of a token and an expert are gathered.

@@ -1,8 +1,8 @@
 """Fake quantization: numbers are rounded to those that integers stand for, and stay floats.
 
 The functions have the signatures of PyTorch's operators, and their results: the rounded numbers,
-and where the integer was in range. PyTorch's gradient is that of the result where it was, and 0
-elsewhere.
+and a mask of integers in range. PyTorch's gradient is that of the result where the mask is true,
+and 0 elsewhere.
 """
 
 from typing import Any

@@ -41,8 +41,8 @@ def attention(
         key: `[N, H, S, E]`; H divides Hq, and heads n * Hq / H and following ones share head n.
         value: `[N, H, S, Ev]`.
         attn_mask: bool (True takes part) or added to the scores; broadcast to `[N, Hq, L, S]`.
-        is_causal: query i takes part in no key behind position S - L + i.
-        window: with `is_causal`, the number of keys up to that position that it takes part in.
+        is_causal: query i does not attend to keys after position S - L + i.
+        window: with `is_causal`, the number of keys up to that position that it attends to.
         dropout_p: the probability that a weight is dropped.
 
     Returns:
@@ -94,9 +94,9 @@ def cached_attention(
         query: `[N, Hq, L, E]`, floating point; often L is 1.
         key: `[N, H, S, E]`, the cache; H divides Hq, as in `attention`.
         value: `[N, H, S, Ev]`.
-        positions: `[N, L]` or `[1, L]`, integers: the last key that each query takes part in.
+        positions: `[N, L]` or `[1, L]`, integers: the last key that each query attends to.
         sinks: `[Hq]`, as in `sink_attention`.
-        window: the number of keys up to that position that a query takes part in.
+        window: the number of keys up to that position that a query attends to.
 
     Returns:
         `[N, Hq, L, Ev]`.
@@ -125,14 +125,14 @@ def paged_attention(
 
     Args:
         query: `[N, Hq, E]`, floating point.
-        key_pages: `[H, pages, page size, E]`, finite numbers, behind the lengths too; H divides Hq,
+        key_pages: `[H, pages, page size, E]`, finite numbers, also after the lengths; H divides Hq,
             as in `attention`.
         value_pages: `[H, pages, page size, Ev]`.
         lengths: `[N]`, integers: the number of keys of each sequence, at least 1.
-        page_indices: `[N, M]`, integers: the pages of each sequence, in order. Those behind its
-            length are not read as keys, but must be pages too.
+        page_indices: `[N, M]`, integers: the pages of each sequence, in order. Entries after its
+            last page are not read as keys, but must be pages too.
         sinks: `[Hq]`, as in `sink_attention`.
-        window: the number of last keys that a query takes part in.
+        window: the number of last keys that a query attends to.
 
     Returns:
         `[N, Hq, Ev]`.
@@ -159,7 +159,7 @@ def _causal(query: Tensor, key: Tensor, window: int | None) -> Tensor:
 
 
 def _visible(positions: Tensor, keys: int, window: int | None) -> Tensor:
-    """Return True where a query at each of the positions takes part in each of the keys."""
+    """Return True where a query at each of the positions attends to each of the keys."""
     last = positions.unsqueeze(-1)
     key = torch.arange(keys, device=positions.device)
     visible = key <= last

@@ -1,8 +1,8 @@
 """The last linear layer of a language model and its loss, as one function.
 
 In: the states before the layer, its weight, and classes; out: the loss. Users call
-`composites.linear_cross_entropy`. Of a program that computes logits and then the loss, as
-transformers do, `of_logits` finds out what the logits are a product of.
+`composites.linear_cross_entropy`. In a program that computes logits and then the loss, as
+transformers do, `of_logits` finds the operands of the logits.
 
 The first three functions take what the composite `linear_cross_entropy` takes, with the numbers of
 reductions that `composites.operators.aten_enums` has.
@@ -66,7 +66,7 @@ def loss_with_rows(
     label_smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`loss_of_linear` without label smoothing, with its bits, `row_maxima` and `row_log_sums`,
-    which are on the way to the loss.
+    which are intermediate values of the loss.
 
     Args:
         input, weight, bias: of one type, f32 or f64.
@@ -96,9 +96,9 @@ def loss_of_linear_backward(
     """The gradients of `loss_of_linear` for input and weight, without label smoothing, with the
     bits of stock.
 
-    The logits are computed again. In one graph with the forward, XLA computes them once. What is
-    known of their rows is not: devices that share the classes would communicate for it once more,
-    since XLA merges no collectives.
+    The logits are computed again. In one graph with the forward, XLA computes them once. The maxima
+    and sums of their rows are operands, because devices that share the classes would communicate
+    for them once more: XLA merges no collectives.
 
     Args:
         grad_output: a scalar, or of the shape of `target` if there is no reduction.
@@ -124,8 +124,8 @@ def loss_of_linear_backward(
 
 
 def _check_autocast(input: Tensor) -> None:
-    """The forward's products and the backward's would be of other types than the operands, and each
-    direction has the autocast of its own time."""
+    """Refuse autocast, under which products have other types than the operands, and the backward
+    can have another autocast than the forward."""
     kind = input.device.type
     if is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         raise UnsupportedCallError("autocast is on")
@@ -242,10 +242,10 @@ def of_logits(
     """`fixed_cross_entropy` of transformers, where its logits are those of a linear layer without
     bias.
 
-    Autograd knows whether they are: the node that made the logits holds both operands, and raises
-    if one was written to since. If anything but a cast lies between, such as soft-capping, there is
-    another node. Logits that are not needed for anything else are then never computed, since
-    torch_xla computes what is alive at a sync.
+    Autograd's graph shows this: the node of the logits holds both operands, and raises if one was
+    written to since. After anything but a cast, such as soft-capping, there is another node. Logits
+    that are not needed for anything else are then never computed, since torch_xla computes what is
+    alive at a sync.
     """
     if source.dim() != 2 or target.dim() != 1 or target.is_floating_point():
         raise UnsupportedCallError("the logits are not [N, C] with [N] classes")

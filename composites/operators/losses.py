@@ -65,10 +65,10 @@ def cross_entropy_with_sums(
     """`aten::cross_entropy_loss` of `[N, C]` logits and `[N]` classes without label smoothing, with
     the bits of stock, `row_maxima` and `row_log_sums`.
 
-    Both are on the way to the loss. Of stock's lowering they would be computed once more: it starts
-    its maxima from minus infinity, and `amax` from the last finite number, so XLA merges neither
-    them nor what follows from them. Where all logits of a row are minus infinity, the logarithm is
-    so too, and the log-probabilities are not numbers, as in stock.
+    Both are intermediate values of the loss. With stock's lowering they would be computed once
+    more: it starts its maxima from minus infinity, and `amax` from the last finite number, so XLA
+    merges neither them nor the operations that follow. Where all logits of a row are minus
+    infinity, the logarithm is too, and the log-probabilities are not numbers, as in stock.
 
     Anything else between these operations, as a `where`, makes XLA:CPU (torch_xla 2.9) fuse them in
     another way and add in another order, from about 100 classes.

@@ -437,7 +437,7 @@ def layer_norm_backward_apart(
     """The gradients of `layer_norm_apart` for input, weight and bias.
 
     Args:
-        grad_output_1, grad_output_2: those of mean and reciprocal deviation, which nobody uses.
+        grad_output_1, grad_output_2: those of mean and reciprocal deviation, which are not used.
         result_1, result_2: mean and reciprocal deviation.
     """
     grad = _only(grad_output, grad_output_1, grad_output_2)
@@ -518,7 +518,7 @@ def instance_norm_backward_apart(
 
 
 def last_dimensions(input: Tensor, shape: Sequence[int]) -> list[int]:
-    """The dimensions of `input` that a norm of this `normalized_shape` is over."""
+    """The dimensions of `input` that a norm of this `normalized_shape` reduces."""
     return list(range(input.dim() - len(shape), input.dim()))
 
 
@@ -533,7 +533,7 @@ def of_channels(values: Values, input: Tensor) -> Values:
 
 
 def affine(normed: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """`normed * weight + bias`, with those that there are."""
+    """`normed * weight + bias`, without the ones that are None."""
     scaled = normed if weight is None else normed * weight
     return scaled if bias is None else scaled + bias
 

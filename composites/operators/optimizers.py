@@ -212,7 +212,7 @@ class AdamCall:
     decoupled_weight_decay: bool
 
     def check(self, *, decoupled: bool) -> None:
-        """Leave to torch.optim what no update here takes, and the calls of the other optimizer.
+        """Leave calls to torch.optim that no update here takes, and those of the other optimizer.
 
         Raises:
             UnsupportedCallError: with the reason.
@@ -277,7 +277,7 @@ def _adam(composite: Update, call: AdamCall, *, decoupled: bool) -> InPlace:
     call.check(decoupled=decoupled)
     devices = {param.device.type for param in call.params} if call.capturable else {"cpu"}
     if {step.device.type for step in call.state_steps} != devices:
-        raise UnsupportedCallError("the step counts are not where torch.optim has them")
+        raise UnsupportedCallError("the step counts are on another device than in torch.optim")
     if call.differentiable:
         raise UnsupportedCallError("differentiable is True")
     scalars = Scalars()
@@ -371,7 +371,7 @@ def lion_update(
     Args:
         param, grad, exp_avg: tensors of the same shape.
         lr: the learning rate, 0-d, of the dtype of `param`.
-        decay: what `param` is multiplied by, 1 minus lr times the weight decay; 0-d.
+        decay: the factor of `param`, 1 minus lr times the weight decay; 0-d.
 
     Returns:
         New `param` and `exp_avg`.

@@ -1,11 +1,11 @@
 """Linear layers whose weights are quantized, each as one function.
 
-In: what the layer is applied to, `[…, K]`, and the tensors of a quantized weight; out: `[…, N]` of
-the type of the input. The arithmetic is that of torchao's tensors. `of_torchao` makes these calls
-of a linear layer with such a tensor, and imports nothing of torchao: whoever calls it has.
+In: the layer's input, `[…, K]`, and the tensors of a quantized weight; out: `[…, N]` of the type of
+the input. The arithmetic is that of torchao's tensors. `of_torchao` makes these calls of a linear
+layer with such a tensor, and imports nothing of torchao, which the caller has imported.
 
 The gradient is that of the input, and layers that quantize their input have none, as in torchao.
-Weights, scales and zero points do not learn.
+Weights, scales and zero points are not trained.
 """
 
 from collections.abc import Callable

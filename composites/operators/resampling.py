@@ -6,8 +6,8 @@ weights: accelerators are fast at matrix products and slow at scatters. (A gradi
 finite therefore spreads along its row and column.) Where nearest neighbours only repeat elements,
 the backward adds up the repetitions instead.
 
-The decompositions are in JAX, because no operator of PyTorch asks for the precision of a product. A
-GPU would round both factors to TF32, where the gathers and scatters of PyTorch round nothing.
+The decompositions are in JAX, because no operator of PyTorch sets the precision of a product. A GPU
+would round both factors to TF32, where the gathers and scatters of PyTorch round nothing.
 
 The positions of the taps follow PyTorch's definition in aten/src/ATen/native/UpSample.h. With
 `align_corners`, the centres of the first elements coincide, as do those of the last elements.

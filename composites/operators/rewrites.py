@@ -1,4 +1,4 @@
-"""Other ways to ask for a product wider than its operands: `out=`, in place, `out_dtype`.
+"""Other ways to request a product wider than its operands: `out=`, in place, `out_dtype`.
 
 Each is rewritten as the overload with `out_dtype`, which PyTorch provides for this purpose.
 """
@@ -27,7 +27,7 @@ def int_mm(self: Tensor, mat2: Tensor) -> Tensor:
 
 
 def _with_out(product: Product) -> Product:
-    """A product of the type of the tensor that it is written to."""
+    """A product with `out`, whose type is its `out_dtype`."""
 
     def write(*operands: Tensor, out: Tensor, **factors: float) -> Tensor:
         _check_wider(out.dtype, *operands, out=out)
@@ -73,7 +73,7 @@ def matmul_out_as_bmm(self: Tensor, other: Tensor, *, out: Tensor) -> Tensor:
 
 
 def _with_dtype_and_out(product: Product) -> Product:
-    """A product of a type that is given, and that the tensor which it is written to must have."""
+    """A product with `out_dtype` and `out`, which must have this type."""
 
     def write(*arguments: Any, out: Tensor, **factors: float) -> Tensor:
         *operands, out_dtype = arguments
@@ -193,7 +193,7 @@ def _redirected(
     *,
     operands: int,
 ) -> Tensor:
-    """Call `target` with the same arguments, of which there must be so many."""
+    """Call `target` with the same arguments, if `op` and their number are as expected."""
     if op != caught or len(args) != operands:
         raise UnsupportedCallError(f"{op} is not {caught}")
     _check_wider(dtype, *args)
@@ -213,7 +213,7 @@ def _check_wider(dtype: torch.dtype, *operands: Tensor, out: Tensor | None = Non
 
     Args:
         dtype: of the result.
-        operands: the factors, and before them what may be added, of the dtype of the factors or of
+        operands: the factors, and before them an optional addend, of the dtype of the factors or of
             the result.
         out: the tensor that is written to; autograd does not support this.
 

@@ -1,8 +1,8 @@
 """Samples of the entries of registry.yaml that no samples of PyTorch reach.
 
-The function of an entry's name takes a dtype and yields calls of what the entry catches. The first
-call is the entry's example too, unless it has a module. The modules of transformers are imported
-when they are called only.
+The function of an entry's name takes a dtype and yields calls that the entry catches. The first
+call is the entry's example too, unless it has a module. Modules of transformers are imported only
+when they are called.
 """
 
 from collections.abc import Callable, Iterator, Sequence

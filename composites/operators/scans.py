@@ -127,8 +127,8 @@ def mamba_selective_scan(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Adapt `mamba_selective_scan` of transformers.
 
-    The two other ways to compute it add in another order. transformers takes the associative scan
-    in graphs of torch.compile only.
+    The two other ways to compute it add in another order. transformers uses the associative scan
+    only in graphs of torch.compile.
     """
     check_not_packed(kwargs)
     if use_mambapy or (use_associative_scan and torch.compiler.is_compiling()):
@@ -257,7 +257,7 @@ def check_not_packed(keywords: Mapping[str, Any]) -> None:
 
 
 def _pad(tensor: Tensor, size: int) -> Tensor:
-    """Add zeros behind dimension 1."""
+    """Add zeros at the end of dimension 1."""
     return functional.pad(tensor, (0, 0) * (tensor.dim() - 2) + (0, size))
 
 
@@ -267,7 +267,7 @@ def _in_chunks(tensor: Tensor, padding: int, size: int) -> Tensor:
 
 
 def _segment_sum(tensor: Tensor) -> Tensor:
-    """`[…, T]` to `[…, T, T]`: the sums from behind the column to the row; -inf above the
+    """`[…, T]` to `[…, T, T]`: the sums from after the column to the row; -inf above the
     diagonal."""
     size = tensor.size(-1)
     tensor = tensor[..., None].expand(*tensor.size(), size)

@@ -62,7 +62,7 @@ def attention_forward(
         `[N, L, Hq, Ev]`, and no weights.
     """
     if cache is not None:
-        raise InvalidCallError('continuous batching needs another one than "composites"')
+        raise InvalidCallError('continuous batching needs another implementation than "composites"')
     if query.shape[0] != key.shape[0]:  # learned queries, the same for all
         query = query.expand(key.shape[0], -1, -1, -1)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
@@ -175,7 +175,7 @@ def _is_window(local_size: int, config: Any) -> bool:
 
 
 def _asks_for_masks(config: Any) -> bool:
-    """Return whether a model looks into its masks, and therefore allows no skip itself."""
+    """Return whether a model reads its masks, and therefore allows no skip itself."""
     return str(getattr(config, "model_type", "")).startswith(_WITH_MASKS)
 
 
@@ -183,8 +183,8 @@ _WITH_MASKS = ("diffusion_gemma", "doge", "dots3", "mistral_large4")
 
 
 def _padding(mask: Tensor | None, end: int | Tensor, kv_offset: int, keys: int) -> Tensor | None:
-    """The keys that are not padding, `[N, keys]`, or None if all keys up to the last query are
-    known to be none."""
+    """The keys that are not padding, `[N, keys]`, or None if it is known that they all are, up to
+    the last query."""
     if mask is None:
         return None
     # Of a traced graph and of a device whose graphs are lazy, values are not known.

@@ -95,7 +95,7 @@ def _neutral(reduce: str, dtype: torch.dtype) -> float:
 
 
 def masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """Each place of the mask takes the next element of `source`."""
+    """Each true position of the mask takes the next element of `source`."""
     whole = torch.where(mask, self, self)  # of the shape of both
     mask = mask.expand_as(whole)
     if source.numel() == 0:
@@ -121,7 +121,7 @@ def _ranks(mask: Tensor) -> Tensor:
 
 
 def median(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The lower one of two, and NaN where there is one."""
+    """The median: the lower of two, and NaN if there is one."""
     if self.dim() == 0:
         return self.clone(), torch.zeros_like(self, dtype=torch.int64)
     values, places = torch.sort(self, dim=dim, stable=True)  # NaN comes last

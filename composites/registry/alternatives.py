@@ -1,8 +1,8 @@
 """Alternatives to the decomposition of an entry, checked against the entry.
 
 `validation` checks those of a file's own entries. `catalog` gives those that a file has for entries
-of other registries to these entries. The functions that alternatives name are not imported before
-somebody chooses one, because JAX takes a second to import and need not be installed.
+of other registries to these entries. The functions that alternatives name are imported only when
+one is chosen, because JAX takes a second to import and need not be installed.
 """
 
 import inspect

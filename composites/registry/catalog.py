@@ -163,7 +163,7 @@ def builtin_registry() -> Registry:
 
 def load_file(path: str | Path) -> Registry:
     """Load a file that the user has named. It may name operators of installed packages, which
-    register them when they are asked for their registries.
+    register them when their registries are read.
 
     Raises:
         RegistryError: with every problem of the file.
@@ -180,8 +180,8 @@ def load_catalog(files: Iterable[str] | None = None, *, in_place: bool = False) 
 
     Args:
         files: vendor files; by default the files that XLA_COMPOSITE_REGISTRY names.
-        in_place: each file takes the place of the registry that has its namespace, as when somebody
-            edits the registry of an installed package, or a copy of it.
+        in_place: each file takes the place of the registry that has its namespace, as when the
+            registry of an installed package, or a copy of it, is edited.
 
     Raises:
         RegistryError: with the problems of all files.
@@ -222,9 +222,9 @@ def load_catalog(files: Iterable[str] | None = None, *, in_place: bool = False) 
 def with_additions(
     registries: tuple[Registry, ...],
 ) -> tuple[tuple[Registry, ...], Mapping[str, list[Problem]]]:
-    """Registries whose entries have the alternatives that others give to them, and what is wrong
-    with these, by the source of the registry that gives them. An alternative of a file is asked
-    before those of the entry."""
+    """Registries whose entries have the alternatives that others give to them, and the problems of
+    these, by the source of the registry that gives them. An alternative of a file is tried before
+    those of the entry."""
     problems: dict[str, list[Problem]] = {registry.source: [] for registry in registries}
     entries = {entry.identity: entry for r in registries for entry in r.composites}
     for registry in registries:

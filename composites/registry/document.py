@@ -191,7 +191,7 @@ def _check_tolerance(tolerance: dict[str, float]) -> dict[str, float]:
     for dtype, limit in tolerance.items():
         _check_element_type("tolerance", dtype)
         if not limit >= 0:  # nan too
-            raise ValueError(f"tolerance: {limit!r} is not a tolerance; write one such as 1e-5")
+            raise ValueError(f"tolerance: {limit!r} is not a number from 0, such as 1e-5")
     return tolerance
 
 
@@ -268,7 +268,7 @@ class AttributeDocument(_Strict):
 
 
 class AlternativeDocument(_Strict):
-    """A kernel that is another decomposition of an entry, which some settings take."""
+    """Another decomposition of an entry, which settings can choose."""
 
     goals: OneOrMore[Goal] = _no_items()
     not_for: OneOrMore[Consumer] = _no_items()

@@ -1,8 +1,8 @@
 """Rewrite the text of a registry file to its short forms.
 
-What the text says stays the same, and so do comments, blank lines, the order of entries, and which
-of them have lines for their keys. Parts of the text are replaced where PyYAML says that they are. A
-part with comments inside stays as it is.
+The meaning of the text stays the same, and so do comments, blank lines, the order of entries, and
+which of them have lines for their keys. Parts of the text are replaced where PyYAML says that they
+are. A part with comments inside stays as it is.
 """
 
 import re
@@ -33,7 +33,7 @@ from composites.registry.validation import parse_registry
 from composites.registry.yaml_text import registry_text
 
 WIDTH = 100
-"""Columns of a line. What would be longer stays as it is."""
+"""The number of columns of a line. Text that would be longer stays as it is."""
 
 
 def format_file(path: Path) -> str | None:
@@ -116,7 +116,7 @@ class _Editor:
         self.edits.append(_Edit(key.end_mark.index, self.end(value), f": {text}"))
 
     def has_comment(self, key: yaml.Node, value: yaml.Node) -> bool:
-        """Return whether a comment is inside of a value, or behind its last line if it has
+        """Return whether a comment is inside of a value, or after its last line if it has
         several."""
         end = self.end(value)
         if "\n" in self.text[key.start_mark.index : end]:
@@ -135,7 +135,7 @@ class _Editor:
         return len(self.text) if newline < 0 else newline + 1
 
     def end(self, node: yaml.Node) -> int:
-        """The position behind a node. PyYAML puts the end of a block behind the comments and the
+        """The position after a node. PyYAML puts the end of a block after the comments and the
         blank lines that follow."""
         if not _is_block(node) or not node.value:
             return int(node.end_mark.index)
@@ -273,7 +273,7 @@ class _Entry:
         return self._entry.backward is None and has_default
 
     def _edit_attributes(self, key: yaml.Node, value: yaml.Node) -> None:
-        """Write attributes behind their key. Those with comments stay as they are."""
+        """Write attributes after their key. Attributes with comments stay as they are."""
         editor = self.editor
         if isinstance(value, yaml.ScalarNode) or editor.has_comment(key, value):
             return
@@ -292,7 +292,7 @@ class _Entry:
         return [f"{source(key)}: {source(item)}" for key, item in value.value]
 
     def _attributes(self, items: Sequence[str], key: yaml.Node) -> str:
-        """Attributes behind `key`: as a list, as a mapping if none is a name alone, or as those of
+        """Attributes after `key`: as a list, as a mapping if none is a name alone, or as those of
         the forward if this is shorter."""
         text = _written(items, "[]" if any(map(_is_name, items)) else "{}", key)
         return FORWARD if len(FORWARD) < len(text) and self._are_those_of_forward() else text
@@ -342,7 +342,7 @@ def _is_name(item: str) -> bool:
 
 
 def _written(parts: Sequence[str], brackets: str, key: yaml.Node) -> str:
-    """A list or a mapping behind `key`, in further lines where it is too long for one."""
+    """A list or a mapping after `key`, in further lines where it is too long for one."""
     column: int = key.start_mark.column
     indent = f"\n{' ' * (column + 2)}"
     room = WIDTH - key.end_mark.column - len(": ")

@@ -43,7 +43,7 @@ def rows_of_file(document: CheckedDocument) -> CheckedDocument:
         message = f"namespace: must be {document.namespace}, that of {text.file}"
         problems.append(other.text.problem(message, "namespace"))
     if other.names or other.kernels_file is not None:
-        message = f"must hold kernels alone, because {text.file} names it"
+        message = f"must hold only kernels, because {text.file} names it"
         problems.append(Location(str(path), 1).problem(message))
     if problems:
         raise RegistryError(problems)

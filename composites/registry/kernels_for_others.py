@@ -1,7 +1,7 @@
 """Kernels that files list for composites of other registries, checked against their entries.
 
-Only `composites check` asks. Whoever installs a file need not have the registries that it is for,
-or has other versions of them.
+Only `composites check` does this. A user of the file may lack the registries that it is for, or
+have other versions of them.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,8 +20,8 @@ _Made = dict[str, dict[int, list[Callable[[], Contract]]]]
 def check_kernels_for_others(
     registry: Registry, registries: Iterable[Registry]
 ) -> Iterator[Problem | str]:
-    """Problems of the kernels that a registry lists for composites of these registries, and, as
-    strings, warnings of what may be wrong."""
+    """Problems of the kernels that a registry lists for composites of these registries, and
+    warnings, as strings."""
     made: _Made = {}
     namespaces = [other.namespace for other in registries]
     for entry in (entry for other in registries for entry in other.composites):

@@ -1,7 +1,7 @@
 """The kernels of all registry files, as a program without torch can take them.
 
-Nothing here imports torch or the functions that kernels name. An operator's signature is not at
-hand, so operands that an entry does not list are found from the functions later.
+Nothing here imports torch or the functions that kernels name. Signatures of operators are not
+available, so operands that an entry does not list follow from the functions later.
 """
 
 import warnings
@@ -65,10 +65,10 @@ def all_listed() -> tuple[Kernel, ...]:
 
 
 def listed_in(path: Path) -> tuple[Kernel, ...]:
-    """The kernels for platforms of one file. Of its entries nothing else is checked.
+    """The kernels for platforms of one file. Nothing else of its entries is checked.
 
     Raises:
-        RegistryError: the file cannot be read, or what it says of kernels is wrong.
+        RegistryError: the file cannot be read, or its kernels are wrong.
     """
     return _of_platforms(_read(path))
 
@@ -87,7 +87,7 @@ def fast_kernels() -> tuple[ListedKernel, ...]:
         for name in file.document.entries
         for listed in _listed(file, name, file.of_entry(name))
     ]
-    # A kernel of a file is asked before those of the entry.
+    # A kernel of a file is tried before those of the entry.
     return (*added, *own)
 
 

@@ -2,8 +2,8 @@
 
 A name counts where it is written in quotes. The keys of attributes are found by how they are read
 or written: `map["epsilon"]`, `get("epsilon")`, `{"epsilon": …}`, and `composite_attributes` of
-StableHLO. A key belongs to the name near it, before it if there is one, so that a row is a hint for
-a reader, and no proof. An attribute of an entry counts as mentioned wherever its key is.
+StableHLO. A key belongs to the name near it, before it if there is one, so a row is a hint, not a
+proof. An attribute of an entry counts as mentioned wherever its key is.
 """
 
 import re

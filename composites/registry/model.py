@@ -126,8 +126,8 @@ SHARED = "shared"
 AUTOMATIC = (SHARED, STOCK)
 """Goals that users cannot choose, in the order in which their alternatives are tried."""
 CONSUMERS = ("cuda", "iree", "litert")
-"""Consumers of exported programs, beside XLA, that an alternative may not be for, or be for alone.
-`cuda` is XLA on NVIDIA's GPUs."""
+"""Consumers of exported programs, beside XLA, that `not_for` and `only_for` can name. `cuda` is XLA
+on NVIDIA's GPUs."""
 PORTABLE = "portable"
 """The target of programs for all consumers."""
 
@@ -176,7 +176,7 @@ class Kernel:
     not_for: tuple[str, ...] = ()
     """The members of CONSUMERS for whose programs no goal takes the kernel."""
     only_for: tuple[str, ...] = ()
-    """The members of CONSUMERS for whose programs alone goals take the kernel; for all if empty."""
+    """The only members of CONSUMERS for whose programs goals take the kernel; all if empty."""
     backward: Decomposition | None = None
     """A function of the derived backward's operands and of arguments, by name. None: the backward
     is derived, from `forward` if `derives`, and otherwise from the entry's decomposition."""
@@ -362,14 +362,14 @@ class Composite:
 
     def chosen(self, word: str) -> tuple[Kernel, ...]:
         """The alternatives that a word means: a goal, a goal in programs for a target (see
-        `for_target`), or the name of one. Nobody chooses an automatic one."""
+        `for_target`), or the name of one. Automatic ones cannot be chosen."""
         goal, _, target = word.partition("@")
         choices = (a for a in self.alternatives if not a.is_automatic)
         return tuple(a for a in choices if word == a.name or (goal in a.goals and a.suits(target)))
 
     def taken(self, word: str) -> tuple[Kernel, ...]:
         """The alternatives that may take calls when a word is chosen, in the order in which they
-        are asked."""
+        are tried."""
         automatic = (a for goal in AUTOMATIC for a in self.alternatives if goal in a.goals)
         return (*self.chosen(word), *automatic)
 

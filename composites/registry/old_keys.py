@@ -28,8 +28,8 @@ def old_keys(text: YamlText) -> list[Problem]:
 
 
 def read_new_keys(text: YamlText) -> YamlText:
-    """The data of a file with what is under the old key under the new one, and the lines as they
-    are written.
+    """The data of a file with the new key in place of the old one, and the lines as they are
+    written.
 
     Raises:
         RegistryError: a name is under both keys of a mapping.

@@ -19,8 +19,8 @@ def is_optional(operand: str, operator: Operator) -> bool:
 def has_segment_sizes(entry: Composite, operator: Operator | None) -> bool:
     """Return whether the composite says how many of its operands belong to each argument.
 
-    It does where the number of all operands does not tell: beside a list there is another list or
-    an optional tensor, or the list itself may be absent.
+    It does if the number of all operands is ambiguous: beside a list there is another list or an
+    optional tensor, or the list itself may be absent.
     """
     if operator is None:
         return False

@@ -1,7 +1,7 @@
 """Registries that installed packages announce with an entry point.
 
-A package whose registry cannot be found or read must not stop what has nothing to do with it. So
-nothing is raised here: what is wrong becomes a value.
+A package whose registry cannot be found or read must not stop unrelated work. So nothing is raised
+here: problems become values.
 """
 
 import re

@@ -1,5 +1,5 @@
-"""Forward and backward entries of one file: which entries belong together, and what is not written
-because it follows from this."""
+"""Forward and backward entries of one file: which entries belong together, and the keys that follow
+from this and are not written."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -28,8 +28,8 @@ def versions_of(entries: Entries) -> Versions:
 
 
 def backward_of(key: str, entry: CompositeDocument, versions: Versions) -> str | None:
-    """The entry that `backward` names: in the version that it says, in that of the forward, or in
-    the highest one. None if there is no such entry, or the backward is derived."""
+    """The entry that `backward` names: in the version after `@`, in that of the forward, or in the
+    highest one. None if there is no such entry, or the backward is derived."""
     if entry.backward in (None, DERIVE):
         return None
     name, version = split_version(entry.backward or "")

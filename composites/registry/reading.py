@@ -46,7 +46,7 @@ class CheckedDocument:
     kernels_file: str | None
     """`package:file`, where the key of the file names another file that has them."""
     text: YamlText
-    """The text of the file, with the lines of what short forms say."""
+    """The text of the file, with lines for the keys that short forms stand for."""
     problems: list[Problem]
     outdated: list[Problem]
     """Old keys, which `composites format` replaces."""
@@ -114,7 +114,7 @@ def read_document(written: str, file: str) -> CheckedDocument:
 
 
 def _problems(error: ValidationError, place: Path, text: YamlText, before: int) -> list[Problem]:
-    """The problems of an error. Those beyond HINTS of a file have no hints."""
+    """The problems of an error. Problems beyond the first HINTS of a file have no hints."""
     problems: list[Problem] = []
     for number, detail in enumerate(error.errors(), before):
         # pydantic adds parts to the location that are not keys of the file: "[key]" for an invalid

@@ -1,10 +1,10 @@
 """Selection of the kernel that takes a call, and the reasons why the others do not.
 
 A call comes from one of three places: PyTorch's dispatcher (`lowering.dispatch.alternatives`), a
-composite in StableHLO for which a kernel of a platform is asked (`lowering.export.listed_kernels`),
-or one for which a decomposition to choose is (`lowering.export.listed_alternatives`). Each place
-makes a `Call` of it, which is all that conditions see, and asks the kernels of a `Selection` one
-after the other. Nothing here imports torch.
+composite in StableHLO for which kernels of a platform are tried (`lowering.export.listed_kernels`),
+or one for which decompositions to choose are tried (`lowering.export.listed_alternatives`). Each
+place makes a `Call` of it, which is all that conditions see, and tries the kernels of a `Selection`
+one after the other. Nothing here imports torch.
 """
 
 import ctypes
@@ -122,14 +122,13 @@ K = TypeVar("K")
 
 @dataclass(slots=True)
 class Selection(Generic[K]):
-    """The kernels that may take one call, one after the other. Whoever asks goes on until one of
+    """The kernels that may take one call, one after the other. The caller continues until one of
     them takes the call."""
 
     kernels: Iterator[K]
     """The kernels, in the order in which they are tried."""
     refusal: Callable[[K], str | None]
-    """A function that says why a kernel does not take the call, where it is known before it is
-    asked."""
+    """The reason why a kernel does not take the call, if it is known before the kernel is tried."""
     declined: Callable[[K, str], None]
     """Notes that a kernel does not take the call, and why."""
     asked: K | None = None

@@ -16,10 +16,10 @@ FORWARD = "forward"
 
 @dataclass(frozen=True, slots=True)
 class LongForms:
-    """Spells out entries. Other mistakes than those of short forms are left for `document`."""
+    """Spells out entries. Mistakes other than in short forms are left to `document`."""
 
     text: YamlText
-    """The text of the file. The lines of what is spelled out are added to it."""
+    """The text of the file. Lines of keys that are spelled out are added to it."""
     like_forward: list[str] = field(default_factory=list)
     """Entries that have the attributes of their forward."""
     problems: list[Problem] = field(default_factory=list)

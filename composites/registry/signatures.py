@@ -105,7 +105,7 @@ def _kind(hint: Any) -> ArgumentKind:
 
 
 def _is_jax_array(hint: Any) -> bool:
-    """Return whether a type hint is `jax.Array`. Whoever writes the hint has imported jax."""
+    """Return whether a type hint is `jax.Array`. Code with such a hint has imported jax."""
     jax = sys.modules.get("jax")
     return jax is not None and hint is getattr(jax, "Array", None) and hint is not None
 

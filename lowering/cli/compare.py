@@ -81,8 +81,8 @@ def compare_kernels(
 ) -> None:
     """Compare kernels with the decompositions of their composites.
 
-    Each distinct call of a composite runs both on the same operands: errors, times, bytes. The exit
-    code is 1 if a kernel is refused, fails, or differs by more than the tolerance.
+    Each distinct call of a composite runs both on the same operands, and is a row of the table. The
+    exit code is 1 if a kernel is refused, fails, or differs by more than the tolerance.
 
     Example: composites compare step.mlir --bind ptxla.softmax=kernels:softmax
     """
@@ -126,7 +126,7 @@ def load_arrays(path: Path, module: Module, names: Sequence[str] = ()) -> dict[s
     Args:
         path: the file.
         module: the program that the arrays are for, whose types they get where numpy has lost them.
-        names: those of its inputs, where arrays have such names, or are in the order of inputs.
+        names: names of its inputs, for arrays that have such names or are in the order of inputs.
     """
     import zipfile
 
@@ -145,6 +145,6 @@ def load_arrays(path: Path, module: Module, names: Sequence[str] = ()) -> dict[s
 
 
 def _typed(array: Any, type_: str | None) -> Any:
-    """An array, with the type of ml_dtypes that it had: numpy saves its bytes alone."""
+    """An array, with the type of ml_dtypes that it had: numpy saves only its bytes."""
     static = None if type_ is None or array.dtype.kind != "V" else static_tensor(type_)
     return array if static is None else array.view(static[1])

@@ -64,7 +64,7 @@ class Finding:
 def doctor(
     script: Annotated[
         Path | None,
-        typer.Argument(help="A script that is not run; its folder is checked.", show_default=False),
+        typer.Argument(help="A script whose folder is checked. It is not run.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -178,7 +178,7 @@ def take_steps(folder: str, extra: str) -> None:
 
 
 def run_steps(folder: Path) -> Steps:
-    """Take the steps in another process. A step that it does not survive has how it ended."""
+    """Take the steps in another process. If a step ends it, the step's result says how."""
     source = "from __future__ import annotations\nimport json, os, sys\n"
     call = f"take_steps({str(folder)!r}, {installed_extra()!r})"
     try:
@@ -270,5 +270,5 @@ def _fits(version: str | None, specifier: str) -> bool:
 
 
 def install(extra: str) -> str:
-    """The command that installs this package anew, with an extra that has the frontend."""
+    """The command that reinstalls this package, with an extra that has the frontend."""
     return installing(f"{extra},cli" if extra else "cli")

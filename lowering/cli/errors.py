@@ -1,7 +1,7 @@
 """The one way in which the command line reports a mistake: `error: …` on stderr, exit code 1, or 2
 for a mistake in the arguments.
 
-What stops nothing is `warning: …` on stderr.
+A warning is `warning: …` on stderr, and the command continues.
 """
 
 import warnings

@@ -103,8 +103,8 @@ class Kernel:
 
 
 def listed_kernels(catalog: Catalog) -> list[Kernel]:
-    """The kernels of a catalog as data, by composite and platform, the first one that is asked
-    first."""
+    """The kernels of a catalog as data, by composite and platform, in the order in which they are
+    tried."""
     produced = {made for entry in catalog for made in _produced(entry)}
     names = {name for name, _ in produced}
     every = [kernel for registry in catalog.registries for kernel in registry.kernels]

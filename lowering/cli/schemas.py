@@ -67,7 +67,7 @@ OUTPUTS: Mapping[str, Any] = {
     "verify": Sequence[Row],
     "watch": _object(differences=Sequence[Difference]),
 }
-"""The types of what commands and --node-data write, and of the manifest of a program;
+"""The types of the output of commands and of --node-data, and of the manifest of a program;
 `module:NAME` if the module needs torch."""
 _NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf", "nan"]}]}
 """JSON has no infinities and no NaN, which are text."""
@@ -79,7 +79,7 @@ _COMPUTED: Mapping[str, tuple[str, str, Any]] = {
 
 
 def output_schema(command: str) -> dict[str, Any]:
-    """The JSON Schema of what a command of OUTPUTS writes."""
+    """The JSON Schema of the output of a command of OUTPUTS."""
     written = OUTPUTS[command]
     if isinstance(written, str):
         module, _, name = written.partition(":")

@@ -29,8 +29,8 @@ def watch(
 ) -> None:
     """Compare the composites of registries with those that the sources of compilers mention.
 
-    Rows are hints for a reader: a name counts where it is in quotes, and an attribute by how it is
-    read. The exit code is 1 if there is a difference, and 2 if they cannot be compared.
+    Rows are hints: the sources are searched for names in quotes, and for attributes read near a
+    name. The exit code is 1 if there is a difference, and 2 if they cannot be compared.
     """
     with clear_errors(code=2):
         from composites.registry.catalog import load_file

@@ -42,10 +42,10 @@ StableHLOFile = Annotated[
 
 _DEFAULT = Limits()
 Seconds = Annotated[
-    float, typer.Option(min=0.001, max=1e8, help="Most seconds for reading the file.")
+    float, typer.Option(min=0.001, max=1e8, help="Time limit for reading the file, in seconds.")
 ]
 Memory = Annotated[
-    float, typer.Option(min=0.001, max=1e8, help="Most memory for reading the file, in GiB.")
+    float, typer.Option(min=0.001, max=1e8, help="Memory limit for reading the file, in GiB.")
 ]
 
 

@@ -8,7 +8,7 @@ from composites.registry.operators import Argument, Operator
 
 
 def local(path: str) -> str:
-    """The Python name of an argument, or of what a path reads."""
+    """The Python name of an argument, or of the value of a path."""
     return path.replace(".", "_")
 
 

@@ -10,7 +10,7 @@ from composites.registry.operators import ANNOTATIONS, Operator
 
 
 def literal(value: Any) -> str:
-    """A constant as source. Subclasses, such as enumerations, are written as what they extend.
+    """A constant as source. Subclasses, such as enumerations, are written as their base.
 
     Raises:
         UnusableFunctionError: it cannot be written.

@@ -186,7 +186,7 @@ def _hook(
     """The parts of a hook.
 
     Args:
-        first: its parameters before the arguments of what it catches.
+        first: its parameters before the arguments of the operator or function.
         key: the parts of the key; None for those of a hook above the backend.
     """
     paths = check_arguments(entry, operator)
@@ -215,7 +215,7 @@ def _arguments(entry: Composite, operator: Operator) -> str:
 
 
 def check_arguments(entry: Composite, operator: Operator) -> list[str]:
-    """Check that an entry fits the arguments of what it catches. Returns the paths that it reads.
+    """Check that an entry fits its operator or function. Return the paths that it reads.
 
     Raises:
         UnusableFunctionError: there is no such argument, or one has a name that hooks or conditions

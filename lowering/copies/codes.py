@@ -42,8 +42,8 @@ def shape(code: CodeType) -> Shape:
 
 
 def form(code: CodeType) -> Form:
-    """The form of a function: equal for functions that do the same, given that their names mean the
-    same. It has their instructions, not names of functions, docstrings, annotations and lines."""
+    """The form of a function: its instructions, without names of functions, docstrings, annotations
+    and lines. Functions of equal form do the same if their global names mean the same."""
     arguments = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount
     instructions = [(i.opname, constant_form(i.argval)) for i in dis.get_instructions(code)]
     return arguments, code.co_flags & _KINDS, instructions

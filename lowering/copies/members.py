@@ -1,8 +1,8 @@
 """Methods and properties of a class that a method's code reads.
 
 A call of a method depends on them, and a subclass may override them. torch.nn.Module's own do not
-count, because they are the same everywhere. Data does not count either: what an object holds is
-compared by nobody, and entries read it.
+count, because they are the same everywhere. Data does not count either: entries read the values of
+an object, and nothing compares them.
 """
 
 from collections.abc import Mapping
@@ -30,8 +30,8 @@ def behaviour(owner: type, name: str) -> Any:
 
 
 def member(value: Any) -> tuple[str, FunctionType] | None:
-    """The function of what `behaviour` gives, and the decorator that makes it: `property`,
-    `staticmethod`, `classmethod`, or nothing. None if there is no such function."""
+    """The function of a member that `behaviour` returns, and the decorator that makes it:
+    `property`, `staticmethod`, `classmethod`, or nothing. None if there is no such function."""
     if isinstance(value, property):
         others = (value.fset, value.fdel)
         kind, function = "property", value.fget if others == (None, None) else None

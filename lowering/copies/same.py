@@ -33,16 +33,15 @@ def is_copy(
     a decorator has wrapped has the code of the wrapper.
 
     Args:
-        owner, named_owner: the classes of methods. What their code reads of one class must be a
-            copy of what it reads of the other.
+        owner, named_owner: the classes of methods. Members that their code reads of one class must
+            be copies of those of the other.
     """
     return _Comparison(owner, named_owner).is_same(function, named)
 
 
 def is_comparable(code: CodeType) -> bool:
-    """Return whether copies of a function can be told by its code. One with variables of an
-    enclosing function or class (`super()`) has none, and neither has one that imports or writes
-    globals."""
+    """Return whether copies of a function can be recognized by its code. They cannot if it has
+    variables of an enclosing function or class (`super()`), imports, or writes globals."""
     return not code.co_freevars and not _named_by(code, _EFFECTS)
 
 
@@ -56,7 +55,7 @@ class _Comparison:
     """The functions that are being compared already, because functions call each other."""
 
     def is_same(self, function: FunctionType, named: FunctionType) -> bool:
-        """Return whether a function does what another one does."""
+        """Return whether two functions do the same."""
         if (function, named) in self.assumed:
             return True
         self.assumed.add((function, named))

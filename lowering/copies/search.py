@@ -24,15 +24,15 @@ class Copy:
     target: str
     """`package.module:Class.method`"""
     entries: tuple[Composite, ...]
-    """The entries that catch it, in the order in which they are asked."""
+    """The entries that catch it, in the order in which they are tried."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """The search for copies of what some entries name."""
+    """The search for copies of functions that some entries name."""
 
     entries: Sequence[Composite]
-    """The entries, in the order in which they are asked. Those without `copies` find none."""
+    """The entries, in the order in which they are tried. Entries without `copies` have none."""
 
     @cached_property
     def packages(self) -> frozenset[str]:
@@ -65,7 +65,7 @@ class Search:
 
     @cached_property
     def _named(self) -> dict[Shape, list[tuple[Composite, str, CodeType]]]:
-        """The functions that entries name, with the code of their files, by what is quickly
+        """The functions that entries name, with the code of their files, by a key that is quickly
         compared."""
         named: dict[Shape, list[tuple[Composite, str, CodeType]]] = {}
         for entry in self.entries:

@@ -46,7 +46,7 @@ class Alternatives:
             shared: whether several devices share the graph.
 
         Raises:
-            LoweringError: when it is asked, a condition cannot be evaluated for the call.
+            LoweringError: during iteration; a condition cannot be evaluated for the call.
         """
         chosen = [kernel for kernel in self.chosen if shared or not kernel.is_for_shared]
         described = _described(spec) if chosen else None
@@ -66,7 +66,7 @@ class Alternatives:
         return Selection(iter(chosen), refusal, declined)
 
     def decline(self, alternative: Kernel, reason: str, operands: Sequence[Any]) -> None:
-        """Note that a call has another decomposition, and why."""
+        """Record that a call uses another decomposition, and the reason."""
         if alternative.is_automatic:
             return  # nobody chose it
         if self.statistics.decline(alternative.name, reason):
@@ -102,8 +102,7 @@ def _described(spec: CallSpec) -> DescribedCall:
 
 
 def as_entry(entry: Composite, alternative: Kernel, decomposition: Decomposition) -> Composite:
-    """The entry with another decomposition, as what lowers it takes it. Messages name the file
-    that gives the alternative."""
+    """The entry with another decomposition. Messages name the file of the alternative."""
     # A function need not keep the bits of the one that the entry catches.
     return replace(
         entry,
@@ -115,7 +114,7 @@ def as_entry(entry: Composite, alternative: Kernel, decomposition: Decomposition
 
 
 def has_stock_bits(entry: Composite, alternative: Kernel) -> bool:
-    """Return whether an alternative must give the same bits as what the entry replaces."""
+    """Return whether an alternative must be bitwise identical to stock."""
     return alternative.keeps_bits and keeps_stock_bits(entry)
 
 

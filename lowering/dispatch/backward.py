@@ -146,8 +146,8 @@ def gradients_by_operand(
 
 @dataclass(frozen=True, slots=True)
 class BackwardSpec:
-    """A derived backward. Its operands are gradients of the forward's results, followed by what was
-    saved; its results are gradients of the forward's operands."""
+    """A derived backward. Its operands are gradients of the forward's results, then saved values;
+    its results are gradients of the forward's operands."""
 
     spec: CallSpec
     """The forward, without tensors."""
@@ -188,7 +188,7 @@ class BackwardSpec:
             values: the backward's operands.
             blank: makes a value of a type, for an operand that was not saved.
             framework: has `gradients_of` and `replacement`, of tensors or of arrays.
-            replaces: whether the function goes on with intermediate values that were saved.
+            replaces: whether the function continues with intermediate values that were saved.
         """
         grads, saved = self.split(values)
         inputs = [

@@ -1,4 +1,4 @@
-"""A call of what an entry catches, in plain values, as generated hooks pass it on.
+"""A call that an entry catches, in plain values, as generated hooks pass it on.
 
 Hooks make a `CallSpec`, and every step of a lowering reads it: whether the entry claims the call,
 the attributes of its composite, and the decomposition, which is called with other tensors.

@@ -31,7 +31,7 @@ def owner_key(value: Any) -> Any:
 
 
 def value_key(value: Any) -> Any:
-    """A value with what equal ones can differ in."""
+    """A value, with properties in which equal values can differ, such as the type."""
     if isinstance(value, list | tuple):
         items = tuple(value_key(item) for item in value)
         return UNKNOWN if UNKNOWN in items else items

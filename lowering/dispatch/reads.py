@@ -82,7 +82,7 @@ _SETTINGS = (
     torch.are_deterministic_algorithms_enabled,
     torch.get_float32_matmul_precision,
 )
-"""Functions whose results are a part of the key of what calls them."""
+"""Functions whose results are a part of the key of their callers."""
 
 _FRAMEWORKS = frozenset({"torch", "torch_xla", "jax", "jaxlib", "composites", "lowering"})
 _LIBRARIES = _FRAMEWORKS | {"numpy"} | sys.stdlib_module_names - {"__main__"}
@@ -121,7 +121,7 @@ class _Identity:
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """A variable, and what code reads of it: attributes, and items with constant keys."""
+    """A variable, and the attributes, and items with constant keys, that code reads of it."""
 
     root: str
     kind: str
@@ -141,7 +141,7 @@ class Reads:
     """The variables that one function reads, with their values now.
 
     Args:
-        function: the function, with what it calls.
+        function: the function, with its callees.
         functions_only: whether only the Python functions that it calls count.
     """
 
@@ -308,8 +308,8 @@ class _Walk:
         self.follow(function)
 
     def follow(self, value: Any) -> None:
-        """Add what a function reads, if it is one whose code counts. Of a class or an object, add
-        what the methods read that run where it is called."""
+        """Add the reads of a function whose code counts. For a class or an object, add those of the
+        methods that run when it is called."""
         value = original_function(value)
         if value is None or id(value) in self._followed:
             return
@@ -332,7 +332,8 @@ class _Walk:
                     self.follow(vars(owner).get(name))
 
     def _counts(self, value: Any) -> bool:
-        """Return whether an object is of the user, or of the package of the function."""
+        """Return whether an object belongs to the user's code, or to the package of the
+        function."""
         package, file = _origin(value)
         if package in _LIBRARIES:
             return value is self._root
@@ -405,7 +406,7 @@ class _Walk:
 
 
 def _origin(value: Any) -> tuple[str, str]:
-    """The package that a function, class or module is of, and its file."""
+    """The package of a function, class or module, and its file."""
     module = sys.modules.get(_module(value))
     file = getattr(module, "__file__", None)
     if isinstance(value, FunctionType):
@@ -469,7 +470,7 @@ def _read_by(code: CodeType, free: frozenset[str]) -> Iterator[_Path]:
 
 
 def _steps(following: Sequence[dis.Instruction]) -> tuple[list[tuple[bool, Any]], int]:
-    """The part of a loaded value that code reads, and how many instructions say so."""
+    """The part of a loaded value that code reads, and the number of instructions for it."""
     first, *others = following
     second = others[0] if others else None
     constant = second is not None and second.opname in _CONSTANTS

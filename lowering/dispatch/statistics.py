@@ -16,7 +16,7 @@ from composites.user_code import call_site
 log = logging.getLogger("composites")
 
 MAX_FALLBACKS = 1024
-"""Number of fallbacks that are kept apart for each entry. Those after them are counted together."""
+"""Fallbacks that are counted separately for each entry. Further ones are counted together."""
 
 MAX_WRITTEN_OPERANDS = 12
 """Number of operands that a message lists. An optimizer's entry can have hundreds."""
@@ -46,7 +46,7 @@ class Fallback:
     calls: int = 0
     sites: dict[str, int] = field(default_factory=dict)
     """Calls by call site, `file:line`. Only the first call's site is known, unless
-    XLA_COMPOSITE_LOG asks for all."""
+    XLA_COMPOSITE_LOG is set."""
 
     def count_call(self) -> None:
         """Count a call that is not claimed. Log it if its call site is new."""
@@ -85,7 +85,7 @@ class EntryStatistics:
     declined: dict[tuple[str, str], int] = field(default_factory=dict)
     """The number of computations that an alternative did not take, by its name and the reason."""
     caches: dict[str, Sized] = field(default_factory=dict)
-    """The caches of computations of the latest installation, by what they are for."""
+    """The caches of computations of the latest installation, by purpose."""
 
     def decline(self, alternative: str, reason: str) -> bool:
         """Count a computation that an alternative did not take. Returns whether the reason is

@@ -2,7 +2,7 @@
 
 PyTorch multiplies stacks of matrices, such as the heads of attention, with three dimensions: it
 merges batch and heads in a reshape, and takes them apart again afterwards. XLA's partitioner cannot
-keep the sharding of a dimension that is merged behind another one, so tensor parallelism gathers
+keep the sharding of a dimension that is merged after another one, so tensor parallelism gathers
 both operands of every such product on each device. Without the merge it gathers nothing:
 
     merged = f32[8,16,8] reshape(f32[2,4,16,8])        dot(f32[2,4,16,8], f32[2,4,8,16]),
@@ -30,7 +30,7 @@ def separate_batch_dimensions(body: Any, *, keep_roundings: bool) -> None:
         body: the computation.
         keep_roundings: leave products of a narrow floating-point type as they are. XLA:CPU
             (torch_xla 2.9) computes them in f32, and leaves out the rounding of a result that the
-            next instruction widens. The reshape behind a product over merged dimensions prevents
+            next instruction widens. The reshape after a product over merged dimensions prevents
             this.
     """
     if not any(map(_is_batched_dot, body.instructions)):

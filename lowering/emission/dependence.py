@@ -10,10 +10,9 @@ from lowering.emission.linking import is_reference
 def parameters_read(module: bytes) -> frozenset[int]:
     """The numbers of the parameters on whose values a result of a serialized module depends.
 
-    A graph of torch_xla also has the parameters that operators take for results that nobody uses,
-    and composites inside it take operands that they do not read: both are so for the moving
-    averages of a batch norm. Nothing is known of a composite that the module only refers to; it
-    counts as one that reads nothing.
+    A graph of torch_xla also has parameters that only unused results need, and composites inside it
+    take operands that they do not read; the moving averages of a batch norm are examples of both. A
+    composite that the module only refers to counts as one that reads nothing.
     """
     graph = hlo_proto.Module.FromString(module)
     return _read(hlo_proto.entry_of(graph), {each.id: each for each in graph.computations})

@@ -1,6 +1,6 @@
 """Equal computations in a decomposition become one.
 
-Each reduction, sort or scatter of a decomposition brings a computation of its own, and most of them
+Each reduction, sort or scatter of a decomposition has a computation of its own, and most of them
 add two numbers or find the larger one.
 """
 

@@ -65,7 +65,7 @@ class _Linker:
         """Add computations, each after those that it refers to.
 
         Args:
-            entry: the id of one that stays, also if it contains nothing but a reference.
+            entry: the id of one that stays, even if it contains only a reference.
         """
         meant: dict[int, int] = {}
         for computation in computations:

@@ -61,7 +61,7 @@ def drop_dead(computation: Any, stays: Callable[[str], bool] = _is_parameter) ->
     """Remove, in place, the instructions that the root does not reach.
 
     Args:
-        stays: whether instructions of an opcode stay, with what they read. Parameters have to.
+        stays: whether instructions of an opcode stay, with their operands. Parameters have to.
     """
     by_id = {instruction.id: instruction for instruction in computation.instructions}
     live: set[int] = set()
@@ -114,7 +114,7 @@ class Body:
         """The values of constants, and of tensors that are filled with a constant."""
 
     def rewrite(self, computation: Any) -> None:
-        """Simplify a computation, in place. What nothing reads any more stays."""
+        """Simplify a computation, in place. Instructions that nothing reads any more stay."""
         places: dict[int, int] = {}
         for instruction in computation.instructions:
             instruction_id = instruction.id

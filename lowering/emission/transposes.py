@@ -4,8 +4,8 @@
     dot(x, transposed), rhs_contracting_dims={0}  =>  dot(x, weight), rhs_contracting_dims={1}
 
 XLA does the same, but after its partitioner, which gathers a matrix and its transpose one by one. A
-gradient needs both, where it computes a product again: that of a linear layer is with the transpose
-of its weight, and the gradient of the input with the weight itself.
+backward that computes a product again needs both: a linear layer multiplies by the transpose of its
+weight, and the gradient of its input by the weight itself.
 """
 
 from collections.abc import Sequence

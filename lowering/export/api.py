@@ -126,27 +126,27 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
         share_decompositions: use one function for all equal decompositions. Otherwise each call
             gets its own function, which some consumers use to group operations.
         target: the consumer: `xla`, `cuda`, `iree`, `litert`, or `portable` for all of them.
-            Operations that it is known to lack are replaced, and what cannot be is an error. The
-            decompositions `fast` and `small` are those that suit it; `cuda` is XLA on NVIDIA's
-            GPUs.
+            Operations that it is known to lack are replaced; one that cannot be replaced is an
+            error. The decompositions `fast` and `small` are those that suit it; `cuda` is XLA on
+            NVIDIA's GPUs.
         portable: the same as `target="portable"`.
         mesh: devices that share the program: names and sizes of its axes, such as `{"data": 2,
             "model": 4}`, or a mesh of jax or torch_xla. Marks of torch_xla's `mark_sharding` on
             parameters, buffers, arguments and values inside the module are kept.
         shardings: how inputs are divided, by pattern of their names: `{"*.weight": ("model",
-            None)}` divides the first dimension of the parameters that the pattern means.
-            `arg:0` is an argument. Gradients, updated parameters and optimizer state are divided as
-            their parameters are.
-        sharding_form: how the StableHLO says this: `gspmd` (`mhlo.sharding`, which both of
-            XLA's partitioners read) or `shardy` (`sdy.sharding`).
+            None)}` divides the first dimension of the parameters that match. `arg:0` is an
+            argument. Gradients, updated parameters and optimizer state are divided as their
+            parameters are.
+        sharding_form: the form of shardings in the StableHLO: `gspmd` (`mhlo.sharding`, which both
+            of XLA's partitioners read) or `shardy` (`sdy.sharding`).
         dynamic_shapes: dimensions of arguments whose size varies, as torch.export takes them:
             `{"x": {0: torch.export.Dim("batch", max=64)}}`, or a tuple with one item for each
             argument. The program then has `?` in its types, and takes all sizes of these
-            `dimensions`. An `ExportedProgram` has its own. It needs the frontend `fx`. Where a size
-            may be 1, a program whose inputs have up to 1 GiB also runs once on the CPU, to see
-            whether it holds there.
-        frontend: what records the program: `xla` (torch_xla), or `fx` (PyTorch and JAX alone). By
-            default torch_xla if it is installed. A process has one frontend.
+            `dimensions`. An `ExportedProgram` has its own. Dynamic shapes need the frontend `fx`.
+            Where a size may be 1, a program whose inputs have up to 1 GiB also runs once on the
+            CPU, to check its results.
+        frontend: the recorder of the program: `xla` (torch_xla), or `fx` (PyTorch and JAX alone).
+            By default torch_xla if it is installed. A process has one frontend.
 
     Returns:
         The program; with `decode`, both programs.

@@ -65,7 +65,7 @@ def dtype_name(value: Any) -> str:
 
 
 def _numpy(tensor: Any) -> Any:
-    """A torch tensor as numpy. Types that numpy has from ml_dtypes are handed over bit by bit."""
+    """A torch tensor as numpy. Types that numpy has from ml_dtypes are passed bit by bit."""
     import ml_dtypes
 
     dtype = getattr(ml_dtypes, dtype_name(tensor), None)

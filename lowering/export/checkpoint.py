@@ -32,7 +32,7 @@ def write(state: State, values: Mapping[str, Any], folder: str | os.PathLike[str
     Args:
         state: what to write.
         values: its tensors as numpy arrays.
-        folder: created if missing; a checkpoint that is there is replaced.
+        folder: created if missing; an existing checkpoint is replaced.
 
     Raises:
         ProgramError: the folder holds something else, or cannot be written.

@@ -24,7 +24,7 @@ def cached_in(folder: str | os.PathLike[str] | None) -> Iterator[None]:
     """Programs that are compiled meanwhile come from this folder, or are put there.
 
     jax's settings belong to the process: other threads that compile at this time use the folder
-    too. They are put back in the end. Without a folder, jax's own settings count, such as
+    too. They are put back in the end. Without a folder, jax's own settings apply, such as
     JAX_COMPILATION_CACHE_DIR.
     """
     if folder is None:

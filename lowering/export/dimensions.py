@@ -56,7 +56,7 @@ class Dimension:
 
 
 def shape_of(sizes: Sequence[Any]) -> Shape:
-    """Sizes as `Shape` writes them. Those that are not integers are written as expressions."""
+    """Sizes as `Shape` writes them: integers, or expressions."""
     return tuple(
         size if isinstance(size, int) else text if is_expression(text := str(size)) else UNKNOWN
         for size in sizes

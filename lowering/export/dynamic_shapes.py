@@ -167,7 +167,7 @@ class _Reader:
 def _pairs(
     module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], spec: Any
 ) -> Iterable[tuple[str, Any, Any]]:
-    """Each argument with its name and what is said about it."""
+    """Each argument with its name and its part of `dynamic_shapes`."""
     if isinstance(spec, list | tuple):
         passed = [*args, *kwargs.values()]
         if len(spec) != len(passed):

@@ -1,4 +1,4 @@
-"""Folders of programs and checkpoints. All that fails is a ProgramError."""
+"""Folders of programs and checkpoints. Every failure is a ProgramError."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence

@@ -65,8 +65,8 @@ class GenerationPrograms:
             prefill: the step that `self.prefill.compile()` returns.
             decode: the step that `self.decode.compile()` returns.
             state: the state that `prefill.init` returns.
-            prompt: tokens of shape (batch, length). Where it has not the length of the export,
-                `decode` reads the tokens that are too few or too many for `prefill`.
+            prompt: tokens of shape (batch, length). If its length is not that of the export,
+                `decode` reads the tokens that do not fit `prefill`.
 
         Raises:
             ProgramError: a program is not compiled, or the prompt has another batch, or is not

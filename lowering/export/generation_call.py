@@ -2,8 +2,8 @@
 
 a model, and a prompt and a length as `generate` takes them
     -> `generation_call`: both, checked
-    -> `with_cache`: for a while the model has the cache's tensors as buffers; a call takes the
-       tokens alone, and returns the logits of the last one
+    -> `with_cache`: for a while the model has the cache's tensors as buffers; a call takes only the
+    tokens, and returns the logits of the last one
 """
 
 import inspect
@@ -26,7 +26,7 @@ def generation_call(
     """The prompt and the maximal length of a call of a model's `generate`.
 
     Raises:
-        ExportError: the model does not generate, or the arguments are others.
+        ExportError: the model does not generate, or the arguments do not fit.
     """
     if torch_internals.is_compiled(model):
         raise ExportError("decode=True exports the model that torch.compile was called with")
@@ -56,7 +56,7 @@ def generation_call(
 
 @contextmanager
 def with_cache(request: ExportRequest, prompt: torch.Tensor, max_length: int) -> Iterator[None]:
-    """A context in which the model of a request takes `input_ids` alone, has the tensors of a cache
+    """A context in which the model of a request takes only `input_ids`, has the tensors of a cache
     as buffers, and returns the logits of the last position.
 
     Raises:

@@ -1,9 +1,9 @@
 """The faster alternatives that registries list, as candidates for the calls of a program.
 
 A function of JAX is lowered from the operands and attributes that a composite holds, without torch.
-Of a derived backward, the operands are the gradients of results, then what the entry saves. An
-alternative takes it where its conditions hold for the operands of the forward, so that it takes the
-same calls forward and backward. What lies between the two is part of the composite's contract.
+The operands of a derived backward are the gradients of results, then the values that the entry
+saves. An alternative takes it if its conditions hold for the operands of the forward, so that it
+takes the same calls forward and backward. The saved values are part of the composite's contract.
 """
 
 import ast
@@ -78,7 +78,7 @@ def _function(listed: ListedKernel, call: Signature, derived: bool) -> Callable[
     kernel = listed.kernel
     decomposition = kernel.backward if derived else kernel.forward
     if decomposition is None:
-        raise _Refused("its backward is derived" if derived else "it has a backward alone")
+        raise _Refused("its backward is derived" if derived else "it has only a backward")
     if decomposition.kind != "jax":
         raise _Refused(f"{decomposition} needs PyTorch, so it is chosen when a program is exported")
     paths = [name for name in (*(listed.operands or ()), *dict(listed.arguments)) if "." in name]
@@ -118,7 +118,8 @@ def _operand_names(listed: ListedKernel) -> tuple[str, ...]:
 
 def _check_names(listed: ListedKernel) -> None:
     """A program that is exported calls the alternative by position, where names are free. A step
-    knows the composite's attributes by name, and what it could not pass would have its default."""
+    knows the composite's attributes by name, and an argument that it could not pass would have its
+    default."""
     decomposition = listed.kernel.forward
     if decomposition is None:
         return
@@ -154,7 +155,7 @@ def _local(name: str) -> str:
 
 
 def _places(names: Sequence[str], call: Signature) -> dict[str, int]:
-    """The places of the operands that a call has. An absent one has none behind it."""
+    """The positions of the operands that a call has. No operand follows an absent one."""
     if len(call.operands) > len(names):
         raise _Refused(f"takes {', '.join(names)}, and not {len(call.operands)} operands")
     return {name: place for place, name in enumerate(names[: len(call.operands)])}
@@ -163,8 +164,8 @@ def _places(names: Sequence[str], call: Signature) -> dict[str, int]:
 def _places_of_saved(listed: ListedKernel, names: Sequence[str], call: Signature) -> dict[str, int]:
     """The places of gradients and of saved values among the operands of a derived backward.
 
-    How many of the results have a gradient is not written, nor which operands are absent. The types
-    of the gradients that are asked for say it.
+    A composite does not say which results have a gradient and which operands are absent. This
+    follows from the types of the requested gradients.
     """
     saves = names if listed.saves is None else listed.saves
     kept = [name for name in names if name in saves]
@@ -243,7 +244,7 @@ def _results(
     arguments: Mapping[str, Any],
     call: Signature,
 ) -> Callable[..., Any]:
-    """The results of a forward, and behind them what the entry saves."""
+    """The results of a forward, then the values that the entry saves."""
     assert listed.kernel.forward is not None
     function = _imported(listed, listed.kernel.forward)
     keywords_of = _passed(function, arguments, places, names)

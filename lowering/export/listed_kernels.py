@@ -28,7 +28,7 @@ def listed_kernels(
         module: the program.
         platform: the platform that it is compiled for.
         names: composites whose kernels are taken (`acme.gelu`, `acme.*`); by default, all.
-        file: a registry file, whose kernels alone are taken.
+        file: a registry file, to take only its kernels.
 
     Raises:
         RegistryError: a registry file that the user has named is wrong.
@@ -43,14 +43,14 @@ def listed_kernels(
     if file is not None and called.isdisjoint(kernel.composite for kernel in listed):
         has = ", ".join(sorted({kernel.composite for kernel in listed})) or "none"
         raise ProgramError(
-            f"{file} lists no kernel for {platform} that is for a composite of the program; it"
+            f"{file} lists no kernel on {platform} for composites of the program; it"
             f" lists kernels for {has}, and the program has {', '.join(sorted(called)) or 'none'}"
         )
     for name in names or ():
         known = sorted({kernel.composite for kernel in listed} & called)
         if not any(fnmatchcase(composite, name) for composite in known):
             raise ProgramError(
-                f"{NOT_LISTED} for {platform} that is for {name!r}{did_you_mean(name, known)}; of"
+                f"{NOT_LISTED} on {platform} for {name!r}{did_you_mean(name, known)}; of"
                 f" this program's composites, {', '.join(known) or 'none'} have one. A mapping"
                 " gives kernels that no registry lists"
             )
@@ -70,7 +70,7 @@ def listed_kernels(
 
 def with_alternatives(kernels: Candidates, platform: str) -> Candidates:
     """The kernels for a call, and the alternatives to its decomposition that are faster on the
-    platform. Kernels with a negative priority are asked behind these."""
+    platform. Kernels with a negative priority are tried after these."""
     alternatives = listed_alternatives(platform)
 
     def candidates(call: Signature) -> Sequence[Candidate]:

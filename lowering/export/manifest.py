@@ -301,7 +301,7 @@ def _with_possible_updates(inputs: Sequence[Value], outputs: Sequence[Value]) ->
 def difference(module: Module, inputs: Sequence[Value], outputs: Sequence[Value]) -> str:
     """The difference of inputs and outputs from those of `@main`; empty where there is none.
 
-    Of many differences the first three are told.
+    It names at most three differences.
     """
     return "; ".join(islice(_differences(module, inputs, outputs), 3))
 

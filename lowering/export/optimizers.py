@@ -18,7 +18,7 @@ _EXAMPLE = "functools.partial(torch.optim.AdamW, lr=1e-3)"
 
 
 def check_factory(factory: object) -> None:
-    """Check what was given as a factory, before anything is recorded.
+    """Check the optimizer's factory, before anything is recorded.
 
     Raises:
         ExportError: it cannot make an optimizer.
@@ -44,7 +44,7 @@ def optimizer_of(
     once on some devices.
 
     Raises:
-        ExportError: it is none, has other parameters, or needs a closure.
+        ExportError: it is not an optimizer, has other parameters, or needs a closure.
     """
     optimizer = factory(list(parameters))
     if not isinstance(optimizer, torch.optim.Optimizer):
@@ -96,7 +96,7 @@ def stepping(optimizer: torch.optim.Optimizer) -> Iterator[None]:
 def numbers_of(
     optimizer: torch.optim.Optimizer, trained: Mapping[str, torch.nn.Parameter]
 ) -> dict[str, Number]:
-    """The Python numbers that an optimizer keeps, by what they are called in a message."""
+    """The Python numbers that an optimizer keeps, by their names in messages."""
     kept: dict[str, Mapping[Any, Any]] = {"of itself": vars(optimizer)}
     kept |= {f"of {name}": optimizer.state.get(p, {}) for name, p in trained.items()}
     kept |= {f"of group {n}": group for n, group in enumerate(optimizer.param_groups)}

@@ -19,7 +19,7 @@ from lowering.stablehlo.run import enable_x64
 def annotation(
     inputs: Sequence[Value], outputs: Sequence[Value], mesh: DeviceMesh, form: Form
 ) -> Pass:
-    """The pass that writes shardings. What has none is left to the partitioner.
+    """The pass that writes shardings. Values without a sharding are left to the partitioner.
 
     It raises ExportError if a mark on a value inside is not a division of the mesh.
     """
@@ -57,7 +57,7 @@ def check_mesh(mesh: Any, described: DeviceMesh) -> None:
 
 
 def sharding_on(mesh: Any, value: Value) -> Any:
-    """jax's sharding of a value. What has none is whole on every device."""
+    """jax's sharding of a value. A value without one is whole on every device."""
     from jax.sharding import NamedSharding, PartitionSpec
 
     parts = [axes or None for axes in value.sharding or ()]
@@ -124,8 +124,8 @@ class DividedProgram:
 
         Args:
             described: the mesh that the shardings of inputs and outputs refer to.
-            mesh: a `jax.sharding.Mesh` with its axes; see `check_mesh`. What has no sharding is
-                whole on every device.
+            mesh: a `jax.sharding.Mesh` with its axes; see `check_mesh`. A value without a sharding
+                is whole on every device.
         """
         import jax
 

@@ -7,7 +7,7 @@ On disk a program is a folder:
 | `program.mlir` | StableHLO text |
 | `program.mlirbc` | the same as a portable StableHLO artifact |
 | `manifest.json` | names, types, meaning of inputs and outputs; values of buffers; counts; hashes |
-| `weights.safetensors` | values of inputs, where they were asked for |
+| `weights.safetensors` | values of inputs, on request |
 """
 
 import hashlib
@@ -151,18 +151,17 @@ class Program:
             platform: `cpu` or `cuda`; by default jax's default platform. With a mesh, its devices
                 decide.
             kernels: JAX functions or names of typed-FFI targets by composite, as `bind` and
-                `to_custom_call` take them (`acme.gelu` or `acme.gelu@2`). `auto` takes what
-                registries record as the fastest: their kernels for the platform and, on one CPU or
-                one NVIDIA GPU, faster alternatives to decompositions, unless these were chosen at
-                the export. A
-                list of names (`acme.gelu`, `acme.*`) takes only kernels for these composites, and
-                None none. A function may raise `UnsupportedCallError` for a call, which then keeps
-                its decomposition.
+                `to_custom_call` take them (`acme.gelu` or `acme.gelu@2`). `auto` takes the kernels
+                of registries for the platform and, on one CPU or one NVIDIA GPU, faster
+                alternatives to decompositions, unless these were chosen at the export. A list of
+                names (`acme.gelu`, `acme.*`) takes only kernels, for these composites, and None
+                neither kernels nor alternatives. A function may raise `UnsupportedCallError` for a
+                call, which then keeps its decomposition.
             donate: whether a call reuses the memory of its state.
-            ignored: attributes that a given kernel does without, by composite.
+            ignored: attributes that a given kernel ignores, by composite.
             mesh: a `jax.sharding.Mesh` with the axes of `program.mesh`. The program is then divided
                 among its devices.
-            cache: a folder for compiled programs; by default, jax's own settings count, such as
+            cache: a folder for compiled programs; by default, jax's own settings apply, such as
                 JAX_COMPILATION_CACHE_DIR.
 
         Raises:
@@ -205,9 +204,9 @@ class Program:
 
         Args:
             platform: one of those that registries list kernels for: `cpu`, `cuda`, `rocm`, `tpu`.
-            kernels: as `compile` takes them. Of targets of the typed FFI, the process that compiles
-                has to register them.
-            ignored: attributes that a given kernel does without, by composite.
+            kernels: as `compile` takes them. The process that compiles has to register targets of
+                the typed FFI.
+            ignored: attributes that a given kernel ignores, by composite.
 
         Raises:
             ProgramError: there is no such kernel or platform, or the program's sizes vary.
@@ -241,8 +240,8 @@ class Program:
     ) -> None:
         """Write the program to a folder: whole, or not at all.
 
-        A program that is there is replaced as a whole. Several threads and processes may save to
-        one folder; it then has the program of one of them.
+        An existing program is replaced as a whole. Several threads and processes may save to one
+        folder; it then has the program of one of them.
 
         Args:
             folder: its files are listed in the module's docstring. If it exists, it must be empty,
@@ -300,7 +299,7 @@ class Program:
                 Another process reads the StableHLO first, because a damaged one can crash it.
 
         Raises:
-            ProgramError: it is absent, damaged or of a newer format, manifest.json does
+            ProgramError: the program is absent, damaged or of a newer format, manifest.json does
                 not describe `@main`, or the StableHLO cannot be read within the limits.
         """
         path = folder_path(folder)
@@ -366,7 +365,7 @@ class Program:
     @property
     def _writable(self) -> Module:
         """The module as an artifact can hold it. StableHLO has no versioned form of Shardy's
-        attributes, so it says shardings in GSPMD's text."""
+        attributes, so it has shardings in GSPMD's text."""
         if self.mesh is None:
             return self.module
         return annotation(self.inputs, self.outputs, self.mesh, "gspmd")(self.module)
@@ -441,11 +440,11 @@ class ProgramWithKernels:
     """`cpu`, `cuda`, …"""
     kernels: tuple[KernelUse, ...]
     """Each distinct call of a composite: the kernel or the faster alternative that takes it, and
-    why those that were asked first do not."""
+    why those that were tried first do not."""
 
 
 def _result_shapes(module: Module) -> list[tuple[int, ...]]:
-    """The shapes of what `@main` returns, where all sizes are fixed."""
+    """The shapes of the results of `@main`, if all sizes are fixed."""
     types = function_types(functions(module.ir)["main"])[1]
     shapes = [shape_and_element_type(type_) for type_ in types]
     return [item[0] for item in shapes if item is not None]

@@ -98,7 +98,7 @@ def _cleaning(recorded: Lowered, share: bool, name: str) -> list[Pass]:
 def _check_unmarked(module: Module) -> None:
     for _, text in marks(module.ir):
         raise ExportError(
-            f"the module marks a value as {text}; pass mesh=, the mesh that it marks it with"
+            f"the module marks a value as {text}; pass the mesh of this mark as mesh="
         )
 
 
@@ -117,9 +117,7 @@ def _sharded(
     if mesh is None:
         if marks:
             name, mark = next(iter(marks.items()))
-            raise ExportError(
-                f"{name} is marked as {mark}; pass mesh=, the mesh that it was marked with"
-            )
+            raise ExportError(f"{name} is marked as {mark}; pass the mesh of this mark as mesh=")
         return inputs, outputs
     shapes = {value.name: value.sizes for value in inputs}
     known: dict[str, Any] = {}

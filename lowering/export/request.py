@@ -15,7 +15,7 @@ from lowering.frontends.protocols import Frontend
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRequest:
-    """The arguments of `composites.export` that say how a module is recorded, and with what."""
+    """The arguments of `composites.export` for the recording of a module."""
 
     module: torch.nn.Module | torch.export.ExportedProgram
     args: Sequence[Any]
@@ -40,10 +40,10 @@ def check_arguments(
     train: bool,
     optimizer: OptimizerFactory | None,
 ) -> None:
-    """Refuse what is another argument by mistake, before anything is recorded.
+    """Refuse arguments of wrong types, before anything is recorded.
 
     Raises:
-        ExportError: an argument cannot be what it is given for; the message says what to pass.
+        ExportError: an argument has a wrong type; the message says what to pass.
     """
     if not isinstance(module, torch.nn.Module | torch.export.ExportedProgram):
         what = module.__name__ if isinstance(module, type) else f"a {type(module).__name__}"
@@ -68,7 +68,7 @@ def check_arguments(
 
 
 def check_may_decode(*, train: bool, varies: bool) -> None:
-    """Raise for what cannot be exported for generation."""
+    """Raise if these options do not allow an export for generation."""
     if train or varies:
         raise ExportError(
             "decode=True exports inference at fixed sizes; leave out train, optimizer and"
@@ -77,7 +77,7 @@ def check_may_decode(*, train: bool, varies: bool) -> None:
 
 
 def check_may_vary(devices: DeviceMesh | None, target: str | None) -> None:
-    """Raise for what cannot be exported with sizes that vary."""
+    """Raise if these options do not allow sizes that vary."""
     if devices is not None:
         raise ExportError(
             "a program for several devices cannot have dynamic shapes; export it at each size"

@@ -92,7 +92,7 @@ class DeviceMesh:
         return prod(sizes[name] for name in axes)
 
     def spec(self, spec: Any, shape: Sequence[int], name: str) -> Spec:
-        """A spec as somebody writes it, for a value of a shape.
+        """A spec as users write it, for a value of a shape.
 
         Args:
             spec: an axis, several, or None for each dimension; the last ones may be missing. A

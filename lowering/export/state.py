@@ -139,7 +139,7 @@ def values_of(module: Any) -> dict[str, Any]:
 
 
 def _held(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Values by name, and in place of tensors that hold others these."""
+    """Values by name, with the inner tensors of tensors that hold others."""
     for name, value in values.items():
         yield from inner_tensors(name, value)
 

@@ -113,7 +113,7 @@ class Step:
     @property
     def kernels(self) -> tuple[KernelUse, ...]:
         """Each distinct call of a composite: the kernel or the faster alternative that takes it,
-        and why those that were asked first do not."""
+        and why those that were tried first do not."""
         return self._placed.uses
 
     @property
@@ -190,7 +190,7 @@ class Step:
         return named_results, following
 
     def save(self, state: State, folder: str | os.PathLike[str]) -> None:
-        """Write a state to a folder: whole, or not at all. A checkpoint that is there is replaced.
+        """Write a state to a folder: whole, or not at all. An existing checkpoint is replaced.
 
         `model.safetensors` has parameters and buffers under the names of the module's `state_dict`,
         and `training.safetensors` the optimizer's state and the seed under the names of inputs.
@@ -374,7 +374,7 @@ class Step:
     def _check_arguments(
         self, inputs: Mapping[str, Value], count: int, named: Mapping[str, Any]
     ) -> None:
-        """Arguments that the program does not read are an error, but for those before others."""
+        """Refuse arguments that the program does not read, except positional ones before others."""
         read = [
             int(index)
             for name in inputs
@@ -445,7 +445,7 @@ def candidates_of(
     if isinstance(kernels, Mapping):
         return given_kernels(module, kernels, ignored), "no kernel is given for it"
     if ignored:
-        raise ProgramError("ignored is for kernels that are passed; registries list their own")
+        raise ProgramError("ignored is for passed kernels; registries list `ignores` for theirs")
     if kernels == "auto":
         candidates = listed_kernels(module, platform)
         if alternatives and platform in MEASURED:

@@ -232,8 +232,8 @@ def _loss(result: Any, owner: str) -> torch.Tensor:
 
 
 class _Called(torch.nn.Module):
-    """A module, and what is done while its tensors are still placeholders: checkpointed parts of a
-    module run again in the backward."""
+    """A module with its backward, which runs while the module's tensors are still placeholders:
+    checkpointed parts run again in it."""
 
     def __init__(self, module: torch.nn.Module, then: Callable[[Any], Any]) -> None:
         super().__init__()
@@ -245,7 +245,7 @@ class _Called(torch.nn.Module):
 
 
 class _Tracer:
-    """Makes placeholders for what a module reads, and collects the outputs."""
+    """Makes placeholders for the tensors that a module reads, and collects the outputs."""
 
     def __init__(self, frontend: Frontend) -> None:
         self.frontend = frontend
@@ -416,8 +416,8 @@ class _Tracer:
 @contextmanager
 def nothing_kept(frontend: Frontend, module: torch.nn.Module) -> Iterator[None]:
     """A context in which a module may be traced. At its end, attributes of the module and its
-    submodules that hold traced tensors are what they were before, also lists and dictionaries. An
-    error holds none either."""
+    submodules that hold traced tensors, also in lists and dictionaries, have their former values.
+    Errors hold no traced tensors either."""
     recording = frontend.recording
 
     def is_traced(value: Any) -> bool:
@@ -440,7 +440,7 @@ def nothing_kept(frontend: Frontend, module: torch.nn.Module) -> Iterator[None]:
 
 
 def _contents(attributes: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Values by name, and of lists and dictionaries what is in them."""
+    """Values by name, and the items of lists and dictionaries."""
     return {n: (v, v.copy() if type(v) in (list, dict) else None) for n, v in attributes.items()}
 
 

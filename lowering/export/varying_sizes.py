@@ -50,8 +50,8 @@ def record_for_sizes(
 
 
 def _check_refinable(module: Module) -> None:
-    """Raise for what JAX writes as a custom call where sizes vary, such as random numbers: the
-    passes of StableHLO that choose sizes do not know it."""
+    """Raise for operations that JAX writes as custom calls where sizes vary, such as random
+    numbers: StableHLO's passes that choose sizes do not know these."""
     for call in find_operations(module.ir.operation, "stablehlo.custom_call"):
         if any("?" in str(result.type) for result in call.results):
             name = string_value(call.attributes["call_target_name"])

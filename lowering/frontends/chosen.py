@@ -1,7 +1,7 @@
 """The frontend of this process: which one it is, without importing it.
 
-Everything outside the frontends asks here. It is the one of torch_xla if torch_xla is installed,
-and otherwise the one of PyTorch alone, unless the program asks for one by name.
+All code outside the frontends gets the frontend here: that of torch_xla if torch_xla is installed,
+and otherwise that of PyTorch alone, unless the program names one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MADE: list[str] = []
 """The name of the frontend that was made. A process has one."""
 
 _ASKED: list[str] = []
-"""The names that exports ask for, while none is made."""
+"""The names that exports request, while none is made."""
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Errors of code that was traced, without the tensors of the calls that they ended.
 
-Who keeps an error, as Python's prompt does, would keep these tensors for the next
-`torch_xla.sync()`, which ends the process where a tensor has no data. Who shows a traceback with
-its variables, as pytest does, would print them.
+Python's prompt, for example, keeps the last error, and would keep these tensors for the next
+`torch_xla.sync()`, which ends the process if a tensor has no data. Tools that show variables in
+tracebacks, as pytest does, would print them.
 """
 
 import gc

@@ -294,7 +294,7 @@ class LoweredGraph:
 class Recording(Protocol):
     """Recording whole programs without running them.
 
-    What cannot be part of a program raises an exception of `lowering.frontends.errors`.
+    A call that cannot be part of a program raises an exception of `lowering.frontends.errors`.
     """
 
     def recording(self, *, shared: bool = False) -> AbstractContextManager[None]:
@@ -307,8 +307,8 @@ class Recording(Protocol):
         """
 
     def symbolic(self, dimensions: Bounds) -> AbstractContextManager[Mapping[str, Any]]:
-        """A context in which a program is recorded whose sizes vary: the size of each dimension,
-        for shapes of placeholders. What is lowered in it has `?` for them.
+        """A context in which a program is recorded whose sizes vary. It gives the symbol of each
+        dimension, for shapes of placeholders. Programs that are lowered in it have `?` for these.
 
         Raises:
             ExportError: the frontend has none, or what was recorded is another program at some
@@ -349,7 +349,7 @@ class RunningGraph(Protocol):
         """A tensor of the frontend with the values of one of the CPU. It is a new leaf."""
 
     def call(self) -> AbstractContextManager[None]:
-        """A context for one call and its gradients. The random number generator starts anew."""
+        """A context for one call and its gradients. The random number generator starts again."""
 
     def stablehlo(self, tensors: Sequence[Any]) -> Module:
         """The graph of these tensors, before it has run."""

@@ -3,7 +3,7 @@
 Calls read the dispatcher's table without a lock (torch 2.9). Removing a kernel that another thread
 is about to call, or is in, ends the process. So kernels are only removed by a thread that is alone.
 Otherwise the operator gets one kernel that stays, and calls whichever kernel is current; Python's
-own lock makes changing that safe. It goes with the next change that a thread makes alone.
+own lock makes changing that safe. It is removed with the next change that a thread makes alone.
 """
 
 import threading
@@ -66,8 +66,7 @@ class Place:
             raise
 
     def remove(self, override: "Override") -> None:
-        """Take a kernel away. What is below it becomes current. If this fails, it can be called
-        again."""
+        """Remove a kernel. The kernel below it becomes current. After an error, call it again."""
         if override.library is not None and not _alone():
             self._stand()
         self.kernels = [other for other in self.kernels if other is not override]
@@ -91,7 +90,7 @@ class Place:
         self._forget()
 
     def abandon(self) -> None:
-        """Remove everything, because the operator was defined anew. Nothing calls the old one."""
+        """Remove everything, because the operator was defined again. Nothing calls the old one."""
         self.kernels = []
         libraries = [*self.outdated, *([self.standing] if self.standing is not None else [])]
         self.outdated, self.standing = [], None

@@ -18,8 +18,8 @@ def tensor_type(tensor: torch.Tensor, whose: str, missing: Collection[str] = ())
     """Element type and shape of a tensor.
 
     Args:
-        whose: the framework that has no tensors of other dtypes, for the error.
-        missing: element types that it has none of, either.
+        whose: the frontend or format that lacks other dtypes, for the error.
+        missing: element types that it lacks, too.
 
     Raises:
         UnsupportedCallError: the dtype has no element type.

@@ -1,4 +1,4 @@
-"""HLO of a recorded graph, made smaller before it becomes StableHLO, and what of it is counted.
+"""HLO of a recorded graph: made smaller before it becomes StableHLO, and counted.
 
 Nothing here imports torch.
 """

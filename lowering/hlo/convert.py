@@ -49,9 +49,9 @@ def to_stablehlo(hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})
 
 
 def to_located_stablehlo(hlo: bytes, modules: Mapping[str, bytes]) -> Module | None:
-    """Convert as `to_stablehlo`, with nothing simplified: operations have the locations that the
-    metadata of instructions give, `clean` has more to do, and it takes longer. What a decomposition
-    computes has the location of a call of it."""
+    """Convert as `to_stablehlo`, with nothing simplified: operations have the locations in the
+    metadata of instructions, and `clean` has more work, which takes longer. Operations of a
+    decomposition have the location of one of its calls."""
     converter = bindings.hlo_converter()
     if converter is None:
         return None

@@ -1,4 +1,4 @@
-"""shrink: what a recorded graph repeats for every call is written once.
+"""shrink: write once the instructions that a recorded graph repeats for every call.
 
 Of the 15,000 instructions that torch_xla records for a training step of a 12-layer GPT-2, more
 than half are constants, broadcasts of constants, multiplications by one, reshapes of reshapes, and

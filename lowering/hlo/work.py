@@ -2,7 +2,7 @@
 `composites suggest` and `benchmarks/share.py`.
 
 Parameters and tuples are not work. Dots and convolutions, with the transposes and reshapes around
-them, are what a backend matches anyway. What is inside composites is not counted.
+them, are matched by backends anyway. Instructions inside composites are not counted.
 """
 
 from collections import Counter
@@ -48,7 +48,7 @@ def count(module: Any) -> tuple[Counter[str], int]:
 
 
 def work_of(module: Any) -> Iterator[Work]:
-    """All that is counted of a graph, its products, and its composites."""
+    """The counted instructions of a graph, its products, and its composites."""
     by_id = {computation.id: computation for computation in module.computations}
     pending: list[tuple[int, Any]] = [(module.entry_computation_id, None)]
     while pending:
@@ -70,7 +70,7 @@ def work_of(module: Any) -> Iterator[Work]:
 
 
 def _around_products(computation: Any, by_id: dict[int, Any]) -> set[int]:
-    """Dots and convolutions, and what only moves data on the way to and from them."""
+    """Dots and convolutions, and instructions that only move data to and from them."""
     users: dict[int, list[int]] = {}
     for instruction in computation.instructions:
         for operand in instruction.operand_ids:

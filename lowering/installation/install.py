@@ -62,8 +62,8 @@ from lowering.installation.variants import in_place, tensors_in
 class Installation:
     """The kernels that were registered with the dispatcher, and the functions that were replaced.
 
-    Each is recorded as soon as it is installed. Whoever made the installation can therefore remove
-    what is installed at any time, also after an error or an interrupt in the midst of it.
+    Each is recorded as soon as it is installed. The caller can therefore remove all of it at any
+    time, also after an error or an interrupt.
     """
 
     overrides: list[Override] = field(default_factory=list)
@@ -79,8 +79,8 @@ class Installation:
 def import_functions(entries: Sequence[Composite]) -> None:
     """Import what installing the hooks of `entries` would import.
 
-    Modules can run code of users, and wait for imports of other threads. What cannot be imported is
-    reported when it is needed.
+    Modules can run code of users, and wait for imports of other threads. A function that cannot be
+    imported is reported when it is needed.
     """
     targets: list[str] = []
     for entry in entries:
@@ -146,7 +146,7 @@ class Installer:
     frontend: Frontend
     compiled_calls: CompiledCalls
     entries: Sequence[Composite] = ()
-    """The entries, in the order in which they are asked."""
+    """The entries, in the order in which they are tried."""
     computations: Computations = field(default_factory=partial(defaultdict, dict))
     """The computations that these entries lowered when they were last installed."""
     statistics: Statistics = field(default_factory=Statistics)

@@ -100,8 +100,8 @@ class Patch:
 def _stand_in(target: str, original: Any) -> tuple[Any, list[Any]]:
     """The function that stands in place of an original one, and the functions that it may call.
 
-    It calls the last one: hooks are replaced before the old ones are removed. A function has one
-    for each target, whatever patches come and go, because code that imported the name holds it.
+    It calls the last of these: new hooks are added before old ones are removed. A function keeps
+    one for each target, with or without patches, because code that imported the name holds it.
     """
     stand_ins = original.__dict__.setdefault(_STAND_INS, {})
     if target not in stand_ins:
@@ -170,8 +170,8 @@ def patch_function(target: str, wrapper: Wrapper, claimed_by: Composite) -> Patc
 
 @dataclass(slots=True)
 class CopyPatches:
-    """The copies of functions that entries name. Those in a module are replaced when the module has
-    been imported."""
+    """The copies of functions that entries name. They are replaced when their module has been
+    imported."""
 
     search: Search
     named: Collection[str]
@@ -223,7 +223,7 @@ def patch_copies(
     """Replace each copy that a search finds, except the functions in `named`.
 
     Args:
-        wrapper: what makes the replacement of a copy.
+        wrapper: makes the replacement of a copy.
     """
     patches = CopyPatches(search, named, wrapper)
     try:

@@ -140,7 +140,8 @@ class Call:
 
     @property
     def is_claimed(self) -> bool:
-        """True if the call is a composite. A call without all results is none, as on torch_xla."""
+        """True if the call is a composite. A call without some of the results is not one, as with
+        torch_xla."""
         return self.unmet is None and all(self._meaning[1].present)
 
     def decomposed(self, operands: Sequence[Any]) -> Any:
@@ -331,7 +332,7 @@ class Call:
         return taken_by_derived(self.spec, results)
 
     def axes_of(self, saved: Sequence[int | None], results: int) -> tuple[int | None, ...]:
-        """The axes of the operands that are present, from those of what the backward takes. An
+        """The axes of the operands that are present, from those of the backward's operands. An
         operand that it does not take has one."""
         taken = self._taken(results)
         return tuple(
@@ -513,8 +514,8 @@ def batched_kind(
 def has_meaning(kind: Kind, one: Kind, size: int, axes: Sequence[int | None]) -> bool:
     """Return whether a composite computes many calls of another one at once.
 
-    A composite that says something else than it computes is worse than none, so this is so only if
-    both decompositions are the same operations.
+    This requires that both decompositions are the same operations, because a composite whose
+    meaning is not its decomposition is worse than none.
     """
     many = jax.vmap(one.decomposition, in_axes=tuple(axes), axis_size=size)
     types = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in kind.jaxpr.in_avals]
@@ -522,7 +523,7 @@ def has_meaning(kind: Kind, one: Kind, size: int, axes: Sequence[int | None]) ->
 
 
 def strong(array: Any) -> Any:
-    """The type of an array, which JAX does not change for the sake of a number."""
+    """The strong type of an array, which a number does not change."""
     type_ = jax.typeof(array) if not isinstance(array, jax.ShapeDtypeStruct) else array
     return jax.ShapeDtypeStruct(type_.shape, type_.dtype)
 
@@ -540,7 +541,7 @@ def texts(attributes: Mapping[str, str | None]) -> tuple[tuple[str, str], ...]:
 
 
 def _moved(value: Any, rank: int) -> Any:
-    """A dimension, or a list of them, behind one more at the front."""
+    """A dimension, or a list of them, after one more at the front."""
     if isinstance(value, list | tuple):
         return rebuilt(value, [_moved(item, rank) for item in value])
     return (

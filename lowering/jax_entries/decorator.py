@@ -1,8 +1,8 @@
 """`@composites.jax.composite("acme.swish")`: make one of the user's own JAX functions a composite.
 
-A call goes the way of the entries' functions: `calls` makes a composite for each kind of call. What
-differs is that the entry is not in a registry, and that mistakes in a call are errors, since nobody
-but the author calls the function.
+A call takes the path of the entries' functions: `calls` makes a composite for each kind of call.
+But the entry is not in a registry, and mistakes in a call are errors, since only the author calls
+the function.
 """
 
 import functools
@@ -65,9 +65,9 @@ def composite(
         attributes: arguments that become attributes of the composite: bool, int (i64), float
             (f32), str, or lists of one of these. One that is None is left out. A mapping gives each
             attribute's name and its argument. By default, keyword-only arguments that are neither
-            in `operands` nor annotated as arrays. List every argument that changes what is
-            computed: the composite does not say what the others were. The others are hashable, and
-            equal ones compute the same, as static arguments of `jax.jit`.
+            in `operands` nor annotated as arrays. List every argument that changes the result: the
+            composite does not show the others. The others are hashable, and equal ones compute the
+            same, as static arguments of `jax.jit`.
         version: the version of the composite's meaning.
         saves: operands and results (`result`, `result.1`) that the backward takes; by default all
             operands. The backward is computed from these operands, and one that reads another is a

@@ -19,7 +19,7 @@ from lowering.jax_entries.lock_free_property import lock_free_property
 
 @dataclass(frozen=True)
 class Definition:
-    """An entry of a catalog. What needs PyTorch's schema or a function is found on first use."""
+    """An entry of a catalog. PyTorch's schema and functions are looked up on first use."""
 
     entry: Composite
     registry: Registry

@@ -73,7 +73,7 @@ class EntryFunction:
 
     def call_operator(self, named: Mapping[str, Any]) -> Any:
         """Call the entry with the arguments of the operator or function that it catches, by name.
-        Those that have a default there may be missing."""
+        Arguments that have a default there may be missing."""
         bound = self._operator_signature.bind(**named)
         bound.apply_defaults()
         return self._run(bound.arguments)

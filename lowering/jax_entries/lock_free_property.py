@@ -1,8 +1,8 @@
 """A property that is computed once, without a lock.
 
 `functools.cached_property` of Python 3.11 has one lock for all objects of a class, which it holds
-while it computes. What this package computes so is traced by JAX, and JAX lets a thread wait while
-another one traces the same function. Each of two threads could then hold what the other waits for.
+while it computes. This package traces functions in such properties, and JAX lets a thread wait
+while another one traces the same function. Two threads could then wait for each other.
 """
 
 from collections.abc import Callable

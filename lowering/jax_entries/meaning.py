@@ -206,7 +206,8 @@ class OperatorBackward:
 
 
 def run_operator(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """An operator on arrays. NotImplemented if it has a rule, which the caller finds."""
+    """The result of an operator on arrays; NotImplemented if it has a rule, which the caller
+    uses."""
     if has_rule(target):
         return NotImplemented
     leaves, structure = jax.tree.flatten((arguments, keywords), is_leaf=lambda leaf: leaf is None)

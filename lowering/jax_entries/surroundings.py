@@ -1,8 +1,8 @@
 """The surroundings of a call, beside its arguments: settings of JAX, and entries that are on.
 
-A decomposition that is written in JAX calls functions that entries may catch, so that what is on
-decides which composites are inside it. The decomposition of a caught call has no
-composites inside.
+A decomposition that is written in JAX calls functions that entries may catch, so the entries that
+are on decide which composites are inside it. The decomposition of a caught call has no composites
+inside.
 """
 
 import threading
@@ -25,7 +25,7 @@ _inside = _Inside()
 
 
 def change_what_is_on(identities: tuple[str, ...]) -> None:
-    """Say which entries are on from now."""
+    """Set the entries that are on from now."""
     _ON[:] = [identities]
 
 

@@ -1,8 +1,8 @@
 """Comparison of traced functions: whether two are the same operations, and what results depend on.
 
-Both are written as expressions over their operands, in which equal operations are one. What a
-broadcast says in several ways is written in one: in two steps or one, and by sizes or by the
-operation that follows. Two functions that compute the same in other ways are different here.
+Both are written as expressions over their operands, in which equal operations are one. A broadcast,
+which can be one step or two, and an operation or part of the next one, is written in one way.
+Functions that compute the same in other ways are different here.
 """
 
 from collections.abc import Sequence

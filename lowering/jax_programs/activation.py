@@ -1,7 +1,7 @@
-"""Turning on that calls of JAX programs become composites, and off again.
+"""Turning on and off that calls of JAX programs become composites.
 
-It is for the whole process, as in PyTorch programs, and `lowering.requests` says in both what
-several threads together have on. What is on in one kind of program is not on in the other.
+This applies to the whole process, as in PyTorch programs. `lowering.requests` combines the requests
+of several threads. Entries are turned on separately for JAX programs and PyTorch programs.
 """
 
 import logging
@@ -138,7 +138,7 @@ def enable(*names: str) -> None:
     """Have calls of JAX functions become composites, in addition to those that do already.
 
     This is for the whole process. Inside an `enabled` block of the same thread, it lasts until the
-    end of the block. What was traced before is traced again.
+    end of the block. Functions that were traced before are traced again.
 
     Args:
         names: items as in XLA_COMPOSITE_OP: `gelu`, `acme.gelu`, `acme.*`, `all`, `-softmax`.
@@ -166,8 +166,8 @@ def disable(*names: str) -> None:
 
 @contextmanager
 def enabled(*names: str) -> Iterator[None]:
-    """Have calls of JAX functions become composites for a `with` block; see `enable`. What was on
-    before is restored afterwards."""
+    """Have calls of JAX functions become composites for a `with` block; see `enable`. The entries
+    that were on before are restored afterwards."""
     with _active.inside(Block(names=_resolved(names))):
         yield
 

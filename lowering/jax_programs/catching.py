@@ -1,7 +1,7 @@
 """A call of a JAX function: the composite of an entry, or the function itself.
 
-The entry's adapter maps the arguments of the JAX function to those of the entry. What it cannot
-express, and what `CaughtCall.check` refuses, falls back to the function.
+The entry's adapter maps the arguments of the JAX function to those of the entry. A call that it
+cannot express, or that `CaughtCall.check` refuses, falls back to the function.
 """
 
 from __future__ import annotations
@@ -121,14 +121,15 @@ class CaughtComposite:
 
         Args:
             arguments, keywords: those of the entry.
-            decomposition: what the composite computes, as a function of its arrays in the order of
-                the arguments. It is a frozen value: equal ones compute the same. By default it is
-                the JAX function, for which each array must be one of its arguments.
-            has_backward: whether the entry's backward means what JAX's derivative computes.
+            decomposition: the computation of the composite, as a function of its arrays in the
+                order of the arguments. It is a frozen value: equal ones compute the same. By
+                default it is the JAX function, for which each array must be one of its arguments.
+            has_backward: whether the entry's backward has the meaning of JAX's derivative.
             orders: permutations of dimensions, if the composite has them in another order than the
                 arrays here: for each array among the arguments, and for each result.
-            many: how `jax.vmap` can make one composite of many calls, if not by what the entry's
-                own decomposition says. The numbers among the arguments must be the same for all.
+            many: how `jax.vmap` can make one composite of many calls, if the entry's own
+                decomposition does not show it. The numbers among the arguments must be the same for
+                all.
 
         Returns:
             A function that puts the composite into the program, and returns its results: an array,

@@ -2,8 +2,8 @@
 
 Name, version, operands and attributes are those of the entry. The decomposition is the JAX function
 itself, and that of the backward is JAX's own derivative of it, so that a program computes the same
-bits with the composite and without it. What the entry itself would compute serves for comparison:
-for the types of the results, and for what `jax.vmap` makes of the call.
+bits with the composite and without it. The entry's own decomposition is traced only for comparison:
+of the types of results, and of the call under `jax.vmap`.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,8 +42,8 @@ from lowering.jax_programs.laid_out import LaidOutCall, ordered_type
 from lowering.jax_programs.pulling import Arrays, NotExpressible, Source, pulled_back
 
 Many = Literal["merged", "stacked"]
-"""Many calls at once: `merged` in the first dimension of all arrays, which counts what is computed
-apart, or `stacked` in a new first dimension of all of them."""
+"""Many calls at once: `merged` in the first dimension of all arrays, whose elements are computed
+independently, or `stacked` in a new first dimension of all arrays."""
 
 
 class _PlainCall(Call):
@@ -173,7 +173,7 @@ class CaughtCall(_PlainCall):
                 self._made[key] = None
         made = self._made[key]
         if made is None:
-            raise NotExpressible("JAX's derivative lacks the entry's backward")
+            raise NotExpressible("JAX's derivative does not contain the entry's backward")
         return made  # type: ignore[no-any-return]
 
     def _make_operator_backward(
@@ -181,12 +181,12 @@ class CaughtCall(_PlainCall):
     ) -> tuple[Kind, tuple[Source, ...]]:
         backward = self.definition.backward
         if backward is None or backward.entry.op is None:
-            raise NotExpressible("JAX's derivative lacks the entry's backward")
+            raise NotExpressible("JAX's derivative does not contain the entry's backward")
         named, arrays, places = self._call_of_autograd(backward, grads, needed)
         types = tuple(map(strong, arrays))
         call = Call(backward, named, types, self.invoke)
         if call.unmet is not None or len(call.order) != len(arrays):
-            raise NotExpressible("JAX's derivative lacks the entry's backward")
+            raise NotExpressible("JAX's derivative does not contain the entry's backward")
         sources = tuple(places[n] for n in call.order)
         function = self._lowered(pulled_back, self.function, self._present, grads, needed, sources)
         present = [types[n] for n in call.order]
@@ -228,7 +228,7 @@ class CaughtCall(_PlainCall):
                 named, taken = taken_apart(backward, full.arguments)
                 leaves = [leaf for leaf in _leaves(full.arguments) if isinstance(leaf, jax.Array)]
                 if len(leaves) != len(taken) or any(id(array) not in known for array in leaves):
-                    raise NotExpressible("JAX's derivative lacks the entry's backward")
+                    raise NotExpressible("JAX's derivative does not contain the entry's backward")
                 calls.append((named, list(map(strong, taken)), [known[id(a)] for a in leaves]))
                 claimed.append(self.invoke(backward, full.arguments))
                 return claimed[-1]
@@ -238,7 +238,7 @@ class CaughtCall(_PlainCall):
             if len(listed) != len(gradients) or any(
                 a is not b for a, b in zip(listed, gradients, strict=True)
             ):
-                raise NotExpressible("JAX's derivative lacks the entry's backward")
+                raise NotExpressible("JAX's derivative does not contain the entry's backward")
             return gradients
 
         results = [

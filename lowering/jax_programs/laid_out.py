@@ -1,8 +1,8 @@
 """Calls whose arrays differ from the composite's: dimensions in another order, or the arrays of
 many calls in one.
 
-The operands are the caller's arrays all the same, and what changes their form is part of the call:
-JAX then adds gradients to those of their other uses as it does in the program without composites.
+The operands are still the caller's arrays, and the change of their form is part of the call: JAX
+then adds gradients to those of their other uses as it does in the program without composites.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from lowering.jax_programs.pulling import Arrays
 
 @dataclass(frozen=True, eq=False)
 class LaidOutCall:
-    """All that equal calls of this form have in common. It is what `Rules` describes."""
+    """The properties that equal calls of this form share, as `Rules` describes them."""
 
     call: Call
     """The call of arrays as the composite has them."""
@@ -47,7 +47,7 @@ class LaidOutCall:
 
     @lock_free_property
     def kind(self) -> Kind:
-        """The composite, with what changes the form of its operands and results."""
+        """The composite, with the changes of form of its operands and results."""
         return self._around(self.call.kind, self.layout, self.function, self)
 
     def _around(self, inner: Kind, layout: Layout, function: Arrays, rules: Any) -> Kind:

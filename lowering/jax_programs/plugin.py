@@ -2,7 +2,7 @@
 
 JAX asks its plugins (entry-point group `jax_plugins`) when it starts its devices, which is before a
 program makes its first array. This one registers no devices. If XLA_COMPOSITE_OP is not set, it
-only warns of misspelled variables.
+only warns about misspelled variables.
 """
 
 import sys
@@ -14,8 +14,8 @@ _FRONTENDS = ("torch_xla", "lowering.frontends.fx.frontend")
 
 
 def initialize() -> None:
-    """JAX calls this. A process that has imported a frontend runs or exports PyTorch programs, for
-    which the variable is meant then."""
+    """Turn on the entries of the variable; JAX calls this function. In a process that has imported
+    a frontend, the variable applies to PyTorch programs instead."""
     if any(name in sys.modules for name in _FRONTENDS):
         return
     warn_of_unknown_variables()

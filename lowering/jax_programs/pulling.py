@@ -1,8 +1,8 @@
-"""The gradient of a JAX function as a function of what a backward takes.
+"""The gradient of a JAX function as a function of the operands of a backward.
 
 JAX's own derivative is traced as one program: from operands and gradients to results and the
 gradients of operands. A backward takes some of the operands, and perhaps results, such as the
-output of softmax. What it does not take must not be needed.
+output of softmax. The gradients must not depend on other values.
 """
 
 from collections.abc import Callable, Sequence
@@ -70,7 +70,7 @@ def pulled_back(
 
 
 def _cut(traced: Any, sources: Sequence[Source], operands: int, results: int) -> Arrays:
-    """The last results of a traced function, from values in the midst of it."""
+    """The last results of a traced function, from intermediate values of it."""
     jaxpr = traced.jaxpr
     places: dict[Any, int] = {}
     for place, source in enumerate(sources):
@@ -86,7 +86,7 @@ def _cut(traced: Any, sources: Sequence[Source], operands: int, results: int) ->
             needed.update(atom for atom in equation.invars if isinstance(atom, Var))
     kept.reverse()
     if any(v in needed and v not in places for v in jaxpr.invars):
-        raise NotExpressible("the gradient reads what the backward does not take")
+        raise NotExpressible("the gradient reads a value that the backward does not take")
 
     def of_sources(*values: Any) -> list[Any]:
         known = {atom: values[place] for atom, place in places.items()}

@@ -1,11 +1,11 @@
-"""Replacing what a Python function does, wherever it is held.
+"""Replacing the code of a Python function, wherever a program holds the function.
 
 Programs hold functions of JAX in many places: as names of modules, fields of flax modules, values
 of dictionaries, or inside what `jax.jit` returned. The function object stays the same in all of
-them. Only its code changes, and comes back when nothing catches the function any more.
+them. Only its code changes, and is restored when nothing catches the function any more.
 
-Some functions are made anew by each call of another one, as the updates of optax's optimizers.
-There the code changes of the one that makes them, and of those that it has made.
+Some functions are made by each call of another one, such as the updates of optax's optimizers. Then
+the code of the other one changes, and that of the functions that it has made.
 """
 
 import gc
@@ -115,7 +115,7 @@ class ReplacedLocal:
 
 
 def _exchange(code: CodeType, other: CodeType) -> None:
-    """Give all functions that have some code another one. Those that `gc.freeze` hides keep it."""
+    """Replace a code object in all functions that have it, except those that `gc.freeze` hides."""
     for function in gc.get_referrers(code):
         if isinstance(function, FunctionType) and function.__code__ is code:
             function.__code__ = other
@@ -169,9 +169,9 @@ def _code_within(code: CodeType, name: str) -> CodeType:
     matches = [c for c in within if c.co_name == name]
     if len(matches) != 1:
         if matches:
-            raise UnusableFunctionError(f"{code.co_name} makes several functions {name}")
+            raise UnusableFunctionError(f"{code.co_name} defines several functions {name}")
         hint = did_you_mean(name, [c.co_name for c in within])
-        raise UnusableFunctionError(f"{code.co_name} makes no function {name}{hint}")
+        raise UnusableFunctionError(f"{code.co_name} defines no function {name}{hint}")
     return matches[0]
 
 
@@ -199,7 +199,7 @@ _CHANGES = ("STORE_DEREF", "DELETE_DEREF")
 
 @dataclass(frozen=True, slots=True)
 class Replaceable:
-    """A function without what decorators put around it."""
+    """A function without its decorators."""
 
     function: FunctionType
     is_compiled: bool

@@ -9,7 +9,6 @@ from lowering.stats.data import Stats
 def stats() -> Stats:
     """The outcomes of the calls of JAX functions that entries catch in this process.
 
-    A call is counted when it is traced. `jax.jit` traces what it knows from an earlier call of
-    equal types no second time.
+    A call is counted when it is traced. `jax.jit` does not trace a function again for equal types.
     """
     return collected(statistics, activation.active())

@@ -1,6 +1,6 @@
 """`torch.compile(model, backend="composites")`: live programs without torch_xla, on JAX's runtime.
 
-The way of a graph:
+The path of a graph:
 
 | step | module |
 |---|---|
@@ -12,7 +12,7 @@ The way of a graph:
 | these graphs, run with traced tensors; results that share memory | `replay`, `views` |
 | StableHLO, with kernels in place of composites; compiled by XLA | `executable`, `chosen_kernels` |
 | calls with PyTorch's tensors, which JAX takes without a copy | `exchange` |
-| kernels beside decompositions on the data of a step, if that is asked for | `checks` |
+| kernels beside decompositions on the data of a step, on request | `checks` |
 
 `composites.wrap` (`wrapping`, `in_front`) hands AOTAutograd's graphs to another backend of
 torch.compile, with composites as operators of `torch.library` (`operators`).

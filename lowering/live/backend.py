@@ -101,7 +101,7 @@ def composites(
         graph: Dynamo's graph.
         example_inputs: the tensors that it is first called with, and sizes.
         options: see `Options`.
-        mode: as PyTorch's own backend has it; nothing but `default` means something here.
+        mode: as of PyTorch's own backend; only `default` is accepted.
 
     Raises:
         CompositesError: there is no such option, mode or composite.
@@ -133,8 +133,8 @@ def with_composites(
 
     Args:
         example_inputs: the tensors that it is first called with, and sizes.
-        compile_graph, draws_again: see `torch_internals.compile_ahead`. What cannot be compiled,
-            for one of the reasons in `_UNSUPPORTED`, runs in eager PyTorch.
+        compile_graph, draws_again: see `torch_internals.compile_ahead`. A graph that cannot be
+            compiled, for one of the reasons in `_UNSUPPORTED`, runs in eager PyTorch.
     """
     activation.backend()
     numbers = changing_numbers(graph.graph)
@@ -255,7 +255,7 @@ def _compiled(
     check_every: int,
 ) -> Any:
     """A graph of AOTAutograd as a program. Dynamo does not trace it: a backward can run in a frame
-    that Dynamo looks at."""
+    that Dynamo would trace."""
     make = torch.compiler.disable(LiveProgram)
     program = make(
         graph,

@@ -29,7 +29,7 @@ def check_every() -> int:
     if not text:
         return 0
     if not text.isdecimal() or not int(text):
-        raise CompositesError(f"{CHECK_EVERY.name}={text}: it must be a number of calls from 1 on")
+        raise CompositesError(f"{CHECK_EVERY.name}={text}: it must be a number of calls from 1")
     return int(text)
 
 

@@ -32,7 +32,7 @@ _STATE = torch.empty((), dtype=torch.int64, device="meta")
 
 
 class LiveProgram:
-    """A compiled graph. It is called with a list of what the graph takes, which it empties."""
+    """A compiled graph. It is called with a list of the graph's inputs, which it empties."""
 
     def __init__(
         self,

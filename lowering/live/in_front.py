@@ -1,7 +1,7 @@
 """Composites in front of another backend of torch.compile.
 
 AOTAutograd's graphs are made as for live programs. Then each call of a composite becomes an
-operator (`lowering.live.operators`), and what is left is on the user's device again.
+operator (`lowering.live.operators`), and the other operators are on the user's device again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ def _compiled(
     device: torch.device,
     **_: Any,
 ) -> Any:
-    """A graph of AOTAutograd, compiled by another backend, which is not told more about it."""
+    """A graph of AOTAutograd, compiled by another backend, which gets nothing else."""
     recording = activation.backend().frontend.recording
     with capture.at_top(), recording.recording():
         written = _with_operators(graph, device)
@@ -92,7 +92,7 @@ def _written(
     """The node that takes the place of one; a list, of a call that returns several tensors.
 
     Raises:
-        UnsupportedCallError: it is a composite that JAX alone computes.
+        UnsupportedCallError: it is a composite that only JAX computes.
     """
     target: Any = node.target
     if node.op == "get_attr":
@@ -161,7 +161,7 @@ def _as_described(result: capture.TracedTensor, like: torch.Tensor) -> capture.T
 
 
 class _Writer:
-    """A graph that is written, and what belongs to it."""
+    """A graph that is written, and its parts."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

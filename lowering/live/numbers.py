@@ -21,7 +21,7 @@ _ARITHMETIC: Mapping[Any, Callable[..., Any]] = {
     operator.truediv: operator.truediv, operator.itruediv: operator.truediv,
     operator.pow: operator.pow, operator.neg: operator.neg,
 }  # fmt: skip
-"""Python's operators, and what each is without a write to the first operand: a number has none."""
+"""Python's operators, and the form of each that writes to no operand: numbers cannot be written."""
 _METHODS = {"add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_"}
 MULTIPLY_ADD = "prims.fma.default"
 """Dynamo writes it in graphs of optimizers. PyTorch defines it when Inductor is first imported."""

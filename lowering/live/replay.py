@@ -1,8 +1,8 @@
 """Running a graph of AOTAutograd with traced tensors.
 
-Where the user asks for checkpointing, AOTAutograd has operators that keep the state of the random
-number generator in the forward, and draw from it again in the backward. It knows the states of
-PyTorch's own generators; here the state is a tensor of the program.
+With the user's checkpointing, AOTAutograd has operators that keep the state of the random number
+generator in the forward, and draw from it again in the backward. It knows the states of PyTorch's
+own generators; here the state is a tensor of the program.
 
 A traced tensor does not know how PyTorch's would lie in memory. The nodes of the graph do.
 """

@@ -48,7 +48,7 @@ class FunctionsOfSizes:
         self._values: set[tuple[str, ...]] = set()
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run the graph. It is compiled where it has not run with these sizes."""
+        """Run the graph. It is compiled for sizes with which it has not run."""
         # As text, in which zeros have a sign, and NaN is equal to itself.
         values = tuple(float(arguments[place]).hex() for place in self._numbers)
         if values not in self._values:

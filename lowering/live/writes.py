@@ -27,8 +27,8 @@ class Write:
 
 
 def return_parts(graph: torch.fx.Graph, written: Sequence[int]) -> Mapping[int, Write]:
-    """Let a graph return the parts that it writes to inputs in place of the inputs, and behind its
-    results the places that it writes to. Returns the writes by the positions of the inputs.
+    """Let a graph return the parts that it writes to inputs in place of the inputs, and after its
+    results the places that it writes to. Return the writes by the positions of the inputs.
 
     Args:
         graph: a graph of AOTAutograd. It returns first the inputs that it writes to, as they are

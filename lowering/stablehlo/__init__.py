@@ -28,8 +28,8 @@ It has three non-goals:
 
 - *Optimizing.* Passes change how a program is written, not what it computes or how fast. The two
   that remove casts are the exception, and run only where they are named.
-- *Shardings, layouts, devices.* They are carried along, never decided.
-- *A stable view of MLIR.* What `Module.ir` offers is jaxlib's, and changes with it.
+- *Shardings, layouts, devices.* Passes keep them, and never choose them.
+- *A stable view of MLIR.* The interface of `Module.ir` is jaxlib's, and changes with it.
 """
 
 from .comparison.agreement import program_difference

@@ -43,7 +43,7 @@ T = TypeVar("T")
 SEEN_WITH = ("0.7.1", "0.10.2", "0.12.0")
 
 PORTABLE_VERSION = (1, 13, 0)
-"""The StableHLO version that portable artifacts are for where nobody names one.
+"""The StableHLO version of portable artifacts by default.
 
 It is the version of jaxlib 0.7.1, the oldest in `pyproject.toml`. A jaxlib of a year ago
 (0.8.1, of November 2025) has 1.13.3. From 1.14 on, every composite is `vhlo.composite_v2`, which it
@@ -439,7 +439,7 @@ def find_operations(root: IrOperation, *names: str) -> list[IrOperation]:
 def walk(root: IrOperation, visit: Callable[[IrOperation], None]) -> None:
     """Visit an operation and all that are nested in it, in program order.
 
-    An exception of `visit` comes out as it is. The bindings would make a RuntimeError of it.
+    An exception of `visit` is raised unchanged. The bindings would turn it into a RuntimeError.
     """
     advance, stop = ir().WalkResult.ADVANCE, ir().WalkResult.INTERRUPT
     raised: list[Exception] = []
@@ -587,7 +587,7 @@ one uses a bit for each value, another a byte."""
 
 
 def splat_value(constant: IrOperation) -> Any:
-    """The number of which all elements of a `stablehlo.constant` are; None if there are others."""
+    """The number that all elements of a `stablehlo.constant` have; None if they differ."""
     if "complex" in str(constant.results[0].type):  # jaxlib 0.10.2 cannot read these
         return None
     held = attributes(constant)["value"]

@@ -91,7 +91,7 @@ def byte_size(type_: IrType) -> int:
 
 
 def _stored(element_type: str) -> str:
-    """The element type in memory, which is another one for quantized types."""
+    """The element type in memory, which differs for quantized types."""
     storage = _STORAGE.match(element_type)
     if storage is None:
         return element_type

@@ -1,4 +1,4 @@
-"""Erasing what nothing reads, a step that several passes share."""
+"""Erasing unread operations, a step that several passes share."""
 
 from collections.abc import Collection, Iterable
 

@@ -1,7 +1,7 @@
 """The errors that this package reports to its user.
 
-All of them are `StableHLOError`, so a command line needs only one `except`. Each message says what
-was found, where, and what to do about it.
+All of them are `StableHLOError`, so a command line needs only one `except`. Each message names the
+problem, its place, and the remedy.
 """
 
 from collections.abc import Iterable

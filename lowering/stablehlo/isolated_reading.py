@@ -1,4 +1,4 @@
-"""The process that `isolation.check` starts: it reads the module on stdin, and may die of it."""
+"""The process that `isolation.check` starts: it reads the module on stdin, which may crash it."""
 
 import gc
 import os

@@ -1,8 +1,8 @@
 """Reading a file that may be damaged: first in a separate process, which may crash.
 
-jaxlib is made for files that it wrote itself. Others can abort or crash its process, or keep it
-busy for ever, which no exception handler sees. `check` lets another process read a file within
-limits; what that process survives is then read in this one.
+jaxlib is made for files that it wrote itself. Other files can crash its process or keep it busy
+forever, which no exception handler sees. `check` lets another process read a file within limits; a
+file that it survives is then read in this one.
 """
 
 import os

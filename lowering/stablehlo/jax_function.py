@@ -18,11 +18,11 @@ from .symbols import CALL, COMPOSITE, functions
 def jax_function(module: Module, *, platform: str = "cpu") -> Callable[..., tuple[Any, ...]]:
     """A function of jax arrays that returns a tuple of them. Put it under `jax.jit`.
 
-    It is that of an exported JAX function of the same types, whose StableHLO is replaced by the
-    module's. So all that jit offers works: shardings, donation, the cache of compiled programs, and
+    It calls an exported JAX function of the same types, whose StableHLO is replaced by the
+    module's, so all features of jit work: shardings, donation, the cache of compiled programs, and
     several processes. Programs with 64-bit types are called with `jax.enable_x64`.
 
-    For the CPU, products with a vector read transposed matrices as they lie in memory; see
+    For the CPU, products with a vector read transposed matrices in their order in memory; see
     `passes.fold_transposes`.
 
     Args:
@@ -30,7 +30,7 @@ def jax_function(module: Module, *, platform: str = "cpu") -> Callable[..., tupl
 
     Raises:
         MissingJaxError: jax is not installed.
-        RunError: there is no `@main`, or a type that jax has not.
+        RunError: there is no `@main`, or a type that jax lacks.
         SizeError: XLA, which inlines all functions, would make too many operations.
     """
     jax = import_jax()

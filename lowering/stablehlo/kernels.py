@@ -64,7 +64,7 @@ class Candidate:
 
     kernel: Kernel
     ignored: Collection[str] = ()
-    """Attributes of the call that it does without."""
+    """Attributes of the call that it ignores."""
     refusal: str | None = None
     """The reason why it does not take the call, if known before it is called."""
     listed_as: str | None = None
@@ -96,7 +96,7 @@ class PlacedKernels:
     taken: Mapping[Signature, Candidate]
     """The calls that have a kernel or an alternative."""
     reasons: Mapping[Signature, str]
-    """The reasons why candidates that were asked before do not take a call, where there are any."""
+    """The reasons why candidates that were tried before do not take a call, if there are any."""
 
     @property
     def has_kernels(self) -> bool:
@@ -104,8 +104,8 @@ class PlacedKernels:
 
     @property
     def uses(self) -> tuple[KernelUse, ...]:
-        """The distinct calls, in the order of the program. Those inside the decomposition of a call
-        that has a kernel or an alternative are gone, and not among them."""
+        """The distinct calls, in the order of the program. Calls inside a decomposition that a
+        kernel or an alternative has replaced are not among them."""
         counts: dict[Signature, int] = {}
         for (call, _), count in outer_calls(self.original, self.taken).items():
             counts[call] = counts.get(call, 0) + count
@@ -140,7 +140,7 @@ def given_kernels(
         module: the program.
         kernels: a function or a target for each composite, by name (`acme.gelu`) or by name and
             version (`acme.gelu@2`).
-        ignored: attributes that a kernel does without, by composite.
+        ignored: attributes that a kernel ignores, by composite.
 
     Raises:
         UnknownCompositeError: the module has no composite of a given name.

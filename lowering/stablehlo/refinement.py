@@ -91,8 +91,8 @@ def _as_calls(module: IrModule) -> dict[str, _Composite]:
 
 
 def _guarded(value: Any, before: IrOperation) -> Any:
-    """A value that the pass does not take for a size. It moves integer constants that start a
-    list of operands into the function."""
+    """A value that the pass does not take for a size. The pass moves integer constants at the start
+    of a list of operands into the function."""
     if value.type.rank or not isinstance(value.type.element_type, ir().IntegerType):
         return value
     return inserted(before, _BARRIER, value.type, value)

@@ -1,6 +1,7 @@
 """Operations that consumers of StableHLO refuse, as seen with the versions that `targets` names.
 
-The passes of a target come first: what they replace is not here, unless they may leave some of it.
+The passes of a target run first: operations that they replace are not listed, unless they may leave
+some.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -31,8 +32,8 @@ Refused = Mapping[str, Refuses]
 def refuse(module: IrModule, title: str, refused: Refused, native: Collection[str] = ()) -> None:
     """Fail if there are operations that a consumer does not take.
 
-    Operations of constants alone are left out, because consumers compute them. So are the
-    decompositions of composites that the consumer has operators for.
+    Operations on constants are left out, because consumers compute them. So are the decompositions
+    of composites that the consumer has operators for.
 
     Args:
         title: the consumer's name.
@@ -82,7 +83,7 @@ def _source(operation: IrOperation, owners: Mapping[str, IrOperation]) -> str:
 
 
 def always(operation: IrOperation) -> bool:
-    """Refuses every one."""
+    """Refuse every operation."""
     return True
 
 
@@ -99,7 +100,7 @@ def element_of(operation: IrOperation) -> str:
 
 
 def _combines(scatter: IrOperation) -> bool:
-    """Return whether a scatter does more than to replace rows."""
+    """Return whether a scatter does more than replace rows."""
     return _is_of_parts(scatter) or len(scatter.regions[0].blocks[0].operations) > 1
 
 
@@ -110,7 +111,7 @@ def _is_of_parts(scatter: IrOperation) -> bool:
 
 def _is_general(reduction: IrOperation) -> bool | str:
     """Return whether a reduction of one operand is not a sum, product, maximum or minimum, or one
-    of two is over single elements. Others of two are operators of LiteRT, such as ARG_MAX."""
+    of two is over single elements. Other reductions of two are operators of LiteRT (ARG_MAX)."""
     sizes = [reduction.operands[0].type.shape[dim] for dim in attributes(reduction)["dimensions"]]
     if len(reduction.results) > 1:
         return "over single elements" if {*sizes} == {1} else ""
@@ -152,7 +153,7 @@ def _is_apart(reverse: IrOperation) -> str:
 
 
 def either(*predicates: Refuses) -> Refuses:
-    """Refuses what one of these refuses."""
+    """Refuse an operation that one of these refuses."""
 
     def refuses(operation: IrOperation) -> bool | str:
         reasons = (each(operation) for each in predicates)

@@ -31,8 +31,8 @@ def dimension(sort: IrOperation) -> int:
 
 
 def is_top_k(sort: IrOperation) -> bool:
-    """Return whether LiteRT 2.3 makes its operator TOPK_V2 of a sort: numbers and their places
-    along the last dimension, the greatest first by GT, with places that are read."""
+    """Return whether LiteRT 2.3 makes its operator TOPK_V2 of a sort: numbers and their indices
+    along the last dimension, the greatest first by GT, with indices that are read."""
     compared = comparison(sort)
     if compared is None or compared[:2] != (0, "GT") or len(sort.operands) != 2:
         return False

@@ -80,7 +80,7 @@ def uses(root: IrOperation) -> Uses:
 def decompositions(module: IrModule, uses: Uses) -> list[str]:
     """The private functions that only composites refer to, in order of first use.
 
-    The decompositions that public functions use come first. Those that these use in turn come next,
+    The decompositions that public functions use come first, then the decompositions that these use,
     and so on.
     """
     by_name = functions(module)

@@ -132,7 +132,7 @@ class Stats:
         return ", ".join(named) + (f"; and {len(others)} that nobody named" if others else "")
 
     def to_json(self) -> str:
-        """One line."""
+        """The statistics as one line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod

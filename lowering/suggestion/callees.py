@@ -98,7 +98,7 @@ class Callee:
 
     @property
     def is_elementary(self) -> bool:
-        """True if it is more than products, and no layer that reads the modules in it."""
+        """True if it does more than products, and is not a layer that reads its modules."""
         return not self.problem and self.products <= self.instructions / _BESIDE_PRODUCT
 
     @property
@@ -166,8 +166,8 @@ def function_of(frame: FrameType) -> Callee | None:
 
 
 def _attributes_read(code: CodeType, name: str, value: Any) -> tuple[dict[str, Any], str]:
-    """Descriptions of the attributes of an argument that a function, and the methods that it calls
-    on the argument, read; and why an entry cannot list them, if it cannot."""
+    """Descriptions of the attributes of an argument that a function reads, itself or in methods of
+    the argument; and the reason if an entry cannot list them."""
     read: dict[str, Any] = {}
     problems: list[str] = []
     pending = [(code, name)]
@@ -196,7 +196,7 @@ def _attributes_read(code: CodeType, name: str, value: Any) -> tuple[dict[str, A
 
 
 class Trained(torch.nn.Module):
-    """A module whose result is made a loss: the one that it returns, or the sum of all."""
+    """A module with a loss as its result: the one that it returns, or the sum of its results."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         super().__init__()

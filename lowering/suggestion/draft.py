@@ -1,4 +1,4 @@
-"""Choosing what a draft has entries for, trying them, and saying why the rest has none."""
+"""Choosing the entries of a draft, trying them, and saying why other functions have none."""
 
 import re
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _FEWEST = 3
 """Instructions per call, and per composite in it, below which a function is not worth an entry."""
 _NAMESPACE = "draft"
 _LEAST = 0.02
-"""The share of what is outside below which nothing is worth an entry."""
+"""The smallest share of the outside instructions that is worth an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Drafting:
     def _choose(self) -> None:
         """Choose entries for all functions that are worth one, and were not refused.
 
-        They do not compete: none is called in another one, or only beside work that is worth an
+        They do not compete: none is called in another one, except beside work that is worth an
         entry of its own.
         """
         self.entries, self.covered = {}, set()
@@ -120,7 +120,7 @@ class Drafting:
         """Turn the entries on, with `others`.
 
         Returns:
-            The step with them, or why some do not work, by what they catch.
+            The step with them, or why some do not work, by their operator or function.
         """
         functions = {name: entry["function"] for name, entry in self.entries.items()}
         registry = parse_registry(self._registry_text(), "the draft")

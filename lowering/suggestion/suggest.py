@@ -57,11 +57,11 @@ def suggest(
     optimizer: OptimizerFactory | None = None,
     ops: Sequence[str] | None = None,
 ) -> SuggestionReport:
-    """Say what a step is made of outside composites, and draft entries for it.
+    """Report the operators and functions of a step outside composites, and draft entries for them.
 
     Args:
         backward: whether the step has a backward: of the loss that the module returns, or of the
-            sum of what it returns.
+            sum of its results.
         optimizer: as for `composites.export`.
         ops: entries that are on, as in XLA_COMPOSITE_OP; by default the active ones, or all if none
             is active.

@@ -1,14 +1,14 @@
 """Checks that entries compute the right thing: `composites verify`.
 
 Each entry is run on samples: on the CPU, on the CPU in f64, in the stock lowering, and with the
-entry on. What comes back is compared.
+entry on. The results are compared.
 
 | module | what it does |
 |---|---|
 | `subjects` | what is verified: entries of registries, functions under `@composite` |
 | `samples` | calls to run, and where they come from |
 | `opinfo` | PyTorch's database of samples; the only module that uses it |
-| `runs` | runs samples, and keeps what came back on the CPU |
+| `runs` | runs samples, and keeps their results on the CPU |
 | `bits` | whether two tensors are the same in every bit |
 | `graphs` | what the composites of a graph say, and whether they can be told apart |
 | `tolerances` | how much numbers may differ, by dtype |

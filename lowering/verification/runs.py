@@ -1,6 +1,6 @@
 """Running samples: on the CPU, and as one graph on the frontend's device.
 
-What comes back is on the CPU. An exception is a result too.
+Results are on the CPU. An exception is a result too.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -168,7 +168,7 @@ class Run:
     reached: list[int] = field(default_factory=list)
     """For each sample, how many calls the entry claimed."""
     module: Module | None = None
-    """The graph, if it was asked for."""
+    """The graph, if it was requested."""
     failure: str | None = None
     """The reason why the graph cannot run. Then no outcome has numbers."""
 

@@ -95,7 +95,7 @@ def _with_claims(entry: Composite, rows: list[Row]) -> tuple[Row, ...]:
 
 @contextmanager
 def turned_on(subject: Subject, catalog: Catalog) -> Iterator[Statistics]:
-    """A context in which a subject is on, with what becomes of its calls.
+    """A context in which a subject is on, with the counts of its calls.
 
     Raises:
         CompositesError: the entry cannot be turned on.
@@ -250,8 +250,8 @@ class _Verifier:
         return promised.get(self.dtype, tolerance_of(self.dtype))
 
     def _is_native(self) -> bool:
-        """Return whether all that is on is the stock lowering of operators. A function's own body
-        can be fused in another way than the calls that it stands for."""
+        """Return whether all entries that are on are the stock lowering of operators. A function's
+        own body can be fused in another way than the calls that it stands for."""
         return self.subject.alternative is None and all(
             e.op and e.decomposition.kind == "native" for e in self.subject.entries
         )
@@ -326,7 +326,7 @@ def _fails(frontend: Frontend, samples: Sequence[Sample]) -> bool:
 
 
 def _prepared(samples: Sequence[Sample]) -> tuple[list[Prepared], str]:
-    """The samples that the CPU runs, and what it says of the last one that it refuses."""
+    """The samples that the CPU runs, and its error for the last one that it refuses."""
     prepared: list[Prepared] = []
     refusal = ""
     for sample in samples:

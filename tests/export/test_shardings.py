@@ -300,7 +300,7 @@ def test_marks_of_torch_xla_are_kept() -> None:
     assert found["kept"] == [[["model"], []], None, [["data"], []]]
     assert found["other"] == [[[], ["data"]], None, [["data"], []]]
     assert found["no grid"].startswith("param:weight is marked as {devices=[2,1,2]0,2,1,3")
-    assert found["no grid"].endswith("pass mesh=, the mesh that it was marked with")
+    assert found["no grid"].endswith("pass the mesh of this mark as mesh=")
 
 
 def squares(x: torch.Tensor) -> torch.Tensor:

@@ -403,7 +403,7 @@ WRONG_KERNELS: tuple[tuple[Any, type[Exception], str], ...] = (
     ),
     ({"ptxla.gell": gelu}, StableHLOError, "did you mean 'ptxla.gelu'"),
     ({"ptxla.gelu": 3}, StableHLOError, "must be a JAX function or the name"),
-    (["ptxla.gelu"], ProgramError, "no kernel is listed for cpu that is for 'ptxla.gelu'"),
+    (["ptxla.gelu"], ProgramError, "no kernel is listed on cpu for 'ptxla.gelu'"),
     ("gelu", ProgramError, "kernels must be 'auto'"),
     ([gelu], ProgramError, "kernels must be 'auto'"),
 )

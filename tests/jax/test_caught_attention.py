@@ -243,9 +243,9 @@ def test_what_is_left_alone() -> None:
             "not arrays of one floating-point type",
             lambda q, k, v: nn.dot_product_attention(q, k.astype(jnp.bfloat16), v),
         ),
-        ("weights are dropped out", of_linen(dropout_rng=key, dropout_rate=0.5)),
+        ("the weights have dropout", of_linen(dropout_rng=key, dropout_rate=0.5)),
         (
-            "weights are dropped out",
+            "the weights have dropout",
             partial(nnx.dot_product_attention, dropout_rng=key, dropout_rate=0.5),
         ),
         ("a precision is given", of_linen(precision="highest")),

@@ -367,7 +367,7 @@ def test_release_of_optax_without_the_function(
     monkeypatch.setattr(optax, "scale_by_adam", _as_in_another_release)
     problem = (
         "ptxla.scale_by_adam does not catch optax:scale_by_adam.<locals>.update_fn in this release"
-        " of optax: _as_in_another_release makes no function update_fn; did you mean"
+        " of optax: _as_in_another_release defines no function update_fn; did you mean"
         " 'update_of_adam'?; turn the entry off with -scale_by_adam to silence this warning"
     )
     for names in (("all",), ("ptxla.*",), ("gelu", "scale_by_adam")):

@@ -82,8 +82,8 @@ NOT_PLAIN = "cannot be caught: it is not a plain function"
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("_maker.<locals>.mad", r"_maker makes no function mad.*mean 'made'"),
-        ("_maker_of_two.<locals>.twice", "_maker_of_two makes several functions twice"),
+        ("_maker.<locals>.mad", r"_maker defines no function mad.*mean 'made'"),
+        ("_maker_of_two.<locals>.twice", "_maker_of_two defines several functions twice"),
         *(
             (f"_maker_of_others.<locals>.{name}", NOT_PLAIN)
             for name in ("Klass", "generator", "coroutine", "counter", "inner")

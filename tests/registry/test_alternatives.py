@@ -124,7 +124,7 @@ def test_a_file_names_entries_of_its_own() -> None:
             f"schema: 2\nnamespace: umbra\ncomposites: {{}}\nkernels: {{{OWN}}}\n",
             ":2: namespace: must",
         ),
-        ("schema: 2\nnamespace: acme\ncomposites: {f: aten::silu}\n", "must hold kernels alone"),
+        ("schema: 2\nnamespace: acme\ncomposites: {f: aten::silu}\n", "must hold only kernels"),
         ("schema: 2\n", "key 'namespace' is missing"),
         (None, "cannot be read"),
     ],

@@ -271,8 +271,8 @@ def _lower_stock(
 
 
 def _kept(definition: Definition, spec: CallSpec, results: int) -> tuple[int, ...]:
-    """The positions of what autograd saves: what a derived backward takes, and the parameters of an
-    explicit one."""
+    """The positions of the values that autograd saves: the operands of a derived backward, or the
+    parameters of an explicit one."""
     named = () if definition.backward is None else definition.backward.parameters
     taken = taken_by_derived(spec, results)
     names = enumerate(names_of_values(spec, results))

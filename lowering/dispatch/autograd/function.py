@@ -204,7 +204,7 @@ class CompositeFunction:
         if needed is not None and not can_differentiate(self.definition, names, needed):
             pairs = zip(names, needed, strict=True)
             asked = ", ".join(dict.fromkeys(name for name, is_wanted in pairs if is_wanted))
-            return f"the entry has no backward for the gradients that are asked for ({asked})"
+            return f"the entry has no backward for the requested gradients ({asked})"
         return None
 
     def _unusable(self, spec: CallSpec) -> str:

@@ -76,8 +76,9 @@ def leaves_of(result: torch.Tensor, operands: Sequence[torch.Tensor | None]) -> 
 
 
 def replacement(values: Mapping[str, torch.Tensor]) -> Handler:
-    """A handler of named values, for `composites.intermediates.handled`. Of the names in `values`,
-    a decomposition goes on with these tensors, and gradients go to what it computed itself."""
+    """A handler of named values, for `composites.intermediates.handled`. For names in `values`, a
+    decomposition continues with these tensors, and gradients go to the values that it computed
+    itself."""
 
     def replace(computed: torch.Tensor, name: str) -> Any:
         value = values.get(name)

@@ -198,7 +198,7 @@ class _Backward:
             )
 
     def _refusal_of_stock(self, reason: str) -> str | None:
-        """The reason why the gradients cannot be those of stock, which `reason` asks for."""
+        """The reason why the gradients cannot be those of stock, which `reason` requires."""
         definition, types = self.step.definition, self.step.types
         entry = definition.entry
         if entry.decomposition.kind == "jax" and entry.adapt is not None:
@@ -384,7 +384,7 @@ class _Backward:
         return pulled
 
     def _check_gradients(self, alternative: Kernel, composite: EmittedComposite) -> None:
-        """Check the types of what an alternative's backward returns.
+        """Check the types of the results of an alternative's backward.
 
         Raises:
             LoweringError: a gradient has another type than its operand.

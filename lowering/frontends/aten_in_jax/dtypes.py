@@ -34,8 +34,8 @@ def jax_dtype(dtype: torch.dtype) -> Any:
 def torch_dtype(dtype: Any) -> torch.dtype:
     """The dtype that PyTorch sees for one of an array.
 
-    Without 64-bit types, i32 is what JAX has in the place of PyTorch's i64, which its operators
-    ask for where they take indices.
+    Without 64-bit types, JAX has i32 in place of i64, which PyTorch's operators require for
+    indices.
 
     Raises:
         TypeError: PyTorch does not have it.

@@ -198,9 +198,9 @@ def _to_copy(dtype: Any, /, x: Any, *further: Any, **_: Any) -> Any:
 
 @rule("aten::view.dtype")
 def _bits(dtype: Any, /, x: Any, element_type: Any) -> Any:
-    """Bits as another type. JAX has none of booleans and of complex numbers, has a dimension more
-    where an element becomes several, which are neighbours in PyTorch, and one less where several
-    become one."""
+    """Bits as another type. JAX cannot convert booleans and complex numbers. If an element becomes
+    several, JAX adds a dimension for them, and PyTorch makes them neighbours; if several become
+    one, JAX removes one."""
     to = jnp.dtype(jax_dtype(element_type))
     if x.dtype == to:
         return x

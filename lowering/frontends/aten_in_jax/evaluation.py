@@ -25,7 +25,7 @@ def evaluate(
 
     Args:
         arrays: the operands that are present.
-        claim: is asked first what an operator gives.
+        claim: computes the results of an operator first, if it can.
 
     Raises:
         UnknownOperatorError: an operator has no rule.

@@ -1,7 +1,7 @@
 """Decompositions of linear algebra into factorizations, in PyTorch.
 
-PyTorch's gradients of determinants take the factors of a matrix or of its transpose, whichever its
-kernels have. It depends on the order of the matrix in memory, so these decompositions ask too.
+PyTorch's gradients of determinants take the factors of a matrix or of its transpose. This depends
+on the order of the matrix in memory, which these decompositions check too.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,8 +1,8 @@
 """Rules of losses whose forward has a result that only the backward takes.
 
-PyTorch's devices differ in what it is, and some of its decompositions read it. Here it is what
-torch_xla's is, and no backward reads it: a kernel that computes either of both then works beside a
-decomposition of the other, in programs of all frontends.
+It differs between PyTorch's devices, and some decompositions of PyTorch read it. Here it equals
+torch_xla's, and no backward reads it: a kernel of the forward or of the backward then works beside
+a decomposition of the other, in programs of all frontends.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Rules of pooling: a window is one slice of the padded operand for each of its places."""
+"""Rules of pooling, with one slice of the padded operand for each position in a window."""
 
 import itertools
 import math

@@ -43,8 +43,8 @@ def _wide_addmm(
 def _grouped_product(
     dtype: Any, /, a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None
 ) -> Any:
-    """Products of groups of rows (`a`), of columns (`b`), or of what is summed (both). `offs` has
-    the end of each group."""
+    """Products of groups of rows (`a`), of columns (`b`), or of the summed dimension (both). `offs`
+    has the end of each group."""
     product: dict[str, Any] = {"preferred_element_type": dtype}
     if offs is None:
         return jnp.matmul(a, b, **product)
@@ -83,7 +83,7 @@ def _gradients_of_experts(
 
 @rule("aten::_trilinear")
 def _trilinear(dtype: Any, /, one: Any, two: Any, three: Any, *expanded_and_summed: Any) -> Any:
-    """The sum of products of three arrays, as of `torch.nn.Bilinear`. What follows lists the
+    """The sum of products of three arrays, as of `torch.nn.Bilinear`. Further arguments list the
     dimensions of the product that each array lacks, and those that are summed."""
     *expanded, summed = expanded_and_summed[:4]
     arrays = (one, two, three)

@@ -107,8 +107,8 @@ def _is_static(type_: Any) -> bool:
 
 
 def _inputs(present: Sequence[Any], mode: Any) -> list[torch.Tensor]:
-    """Tensors without values. Sizes that are one symbol in JAX are one symbol in PyTorch, to which
-    a prime number stands for it."""
+    """Tensors without values. Sizes that are one symbol in JAX are one symbol in PyTorch, with a
+    prime number as its example."""
     if all(map(_is_static, present)):
         return [torch.empty(tuple(x.shape), dtype=torch_dtype(x.dtype)) for x in present]
     numbers: dict[Any, int] = {}
@@ -152,7 +152,7 @@ def _table(decompose: bool) -> Mapping[Any, Callable[..., Any]]:
 
 
 def _reshape_strided(graph: torch.fx.Graph) -> None:
-    """Write views by strides as shapes where they only say another shape. Arrays have no strides.
+    """Write views by strides as reshapes if they only change the shape. Arrays have no strides.
 
     Decompositions of PyTorch (2.9: native_group_norm) make such views of contiguous tensors.
     """

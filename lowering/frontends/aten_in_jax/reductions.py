@@ -112,7 +112,7 @@ def _scan(function: Callable[..., Any], whole: Callable[..., Any], neutral: int)
 
     Args:
         whole: reduces a dimension as the scan does.
-        neutral: what does not change a result of it.
+        neutral: the number that does not change a result.
     """
 
     def scan(dtype: Any, /, x: Any, dim: int, **_: Any) -> Any:
@@ -132,7 +132,7 @@ rule("aten::cumprod")(_scan(jnp.cumprod, jnp.prod, 1))
 
 
 def _running(function: Any, dtypes: Any, /, x: Any, dim: int) -> tuple[Any, Any]:
-    """The extremes so far, and the last place of each. A NaN is the extreme from there on."""
+    """Running extremes, and the last index of each. After a NaN, the extreme is NaN."""
     axis = dim % x.ndim
     wide = x.astype(jnp.int32) if x.dtype == jnp.bool_ else x
     values = function(wide, axis=axis)
@@ -176,7 +176,7 @@ def _topk(
 
 @rule("aten::median")
 def _median(dtype: Any, /, x: Any) -> Any:
-    """The lower one of two, and NaN if there is one."""
+    """The median: the lower of two, and NaN if there is one."""
     values = jnp.sort(x.reshape(-1))  # NaN comes last
     middle = values[(values.shape[0] - 1) // 2]
     if not jnp.issubdtype(dtype, jnp.floating):
@@ -228,7 +228,7 @@ def _mode(dtypes: Any, /, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
 
 @rule("aten::histc")
 def _histc(dtype: Any, /, x: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
-    """The number of values in each bin. Equal limits stand for those of the values."""
+    """The number of values in each bin. Equal limits stand for the extremes of the values."""
     values = x.reshape(-1)
     low, high = jnp.asarray(min, x.dtype), jnp.asarray(max, x.dtype)
     if min == max and values.size:

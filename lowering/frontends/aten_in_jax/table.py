@@ -1,7 +1,7 @@
 """The table of rules: from operators of PyTorch to functions of JAX arrays.
 
-A rule takes the dtype of the result, or a tuple of dtypes, and then the operator's arguments. What
-it returns is cast to that dtype.
+A rule takes the dtype of the result, or a tuple of dtypes, and then the operator's arguments. Its
+result is cast to that dtype.
 """
 
 from collections.abc import Callable

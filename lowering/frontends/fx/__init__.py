@@ -1,8 +1,8 @@
 """The fx frontend: PyTorch programs without torch_xla, recorded as graphs of aten operators.
 
 Tensors of this frontend have no values. They are on PyTorch's device for backends outside PyTorch
-(dispatch key Lazy), under autograd, autocast and functionalization as those of any backend.
-What comes out of these is a node of a `torch.fx` graph, and rules written in JAX lower the graph.
+(dispatch key Lazy), under autograd, autocast and functionalization as those of any backend. Each
+operator below these is a node of a `torch.fx` graph, and rules written in JAX lower the graph.
 
 Needs a PyTorch in which a backend can be written in Python. Tested with torch 2.10 to 2.15.
 Importing this package imports neither torch nor jax.

@@ -50,7 +50,7 @@ _OF_LIBRARIES = {
     "_cudnn_rnn", "_scaled_dot_product_flash_attention", "cudnn_convolution",
     "cudnn_convolution_transpose", "mkldnn_rnn_layer",
 }  # fmt: skip
-"""Operators that PyTorch calls on its own devices alone."""
+"""Operators that PyTorch calls only on its own devices."""
 
 TO_WIDEST = (
     "addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "grid_sampler", "index_put",

@@ -1,8 +1,8 @@
 """Traced tensors, and the graph of aten operators that records what is computed with them.
 
-A call reaches `__torch_dispatch__` below autograd and functionalization, so what is recorded writes
-to no operand. A node is an operator that has a rule in JAX (`lowering.frontends.aten_in_jax`).
-Others are decomposed at once, by this project or by PyTorch.
+A call reaches `__torch_dispatch__` below autograd and functionalization, so recorded operators
+write to no operand. A node is an operator with a rule in JAX (`lowering.frontends.aten_in_jax`).
+Other operators are decomposed at once, by this project or by PyTorch.
 """
 
 import threading
@@ -187,7 +187,7 @@ def node(
     Args:
         arguments: in any nesting of lists and tuples. Tensors with values become constants.
         described: the results on the device `meta`: a tensor, or a list or tuple of tensors.
-        operator: the name of what is called, if the function is not the operator itself.
+        operator: the operator's name, if the function is not the operator itself.
     """
     args, named = pytree.tree_map_only(torch.Tensor, _node_of, (tuple(arguments), dict(keywords)))
     args, named = as_expressions((args, named))
@@ -300,7 +300,7 @@ raised at once."""
 
 @contextmanager
 def errors_at_end() -> Iterator[None]:
-    """A context in which a backward goes on after an error, which is raised at the end."""
+    """A context in which a backward continues after an error, which is raised at the end."""
     errors: list[Exception] = []
     _DEFERRED.append(errors)
     try:
@@ -498,11 +498,11 @@ def at_top() -> Iterator[None]:
 
 
 def from_top(function: Kernel, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Call a function with traced tensors that a call below functionalization has. It may take
-    views and write to what it made.
+    """Call a function with traced tensors that a call below functionalization has. The function may
+    take views, and write to tensors that it made.
 
-    What it writes to its operands, the operands have afterwards: `aten::native_batch_norm` does
-    this, and its schema does not say so.
+    If it writes to its operands, as `aten::native_batch_norm` does without saying so in its schema,
+    they keep the new values.
     """
     lent: list[tuple[TracedTensor, torch.Tensor]] = []
 
@@ -525,7 +525,7 @@ def from_top(function: Kernel, arguments: Sequence[Any], keywords: Mapping[str, 
 
 
 def traced(tensor: torch.Tensor) -> TracedTensor:
-    """The traced tensor of one as the user's program has it, with all that was written to it."""
+    """The traced tensor behind a tensor of the user's program, with all that was written to it."""
     before = torch_internals.without_writes(tensor) if len(_SHARED) > 1 else None
     with _region_of(before) if isinstance(before, TracedTensor) else nullcontext():
         inner = torch_internals.functionalized(tensor)

@@ -1,8 +1,8 @@
 """PyTorch's operators of control flow: `torch.cond`, `while_loop`, `scan` and `map`.
 
 They become `jax.lax.cond`, `while_loop` and `scan`. A gradient is another call of the same
-operator, whose function computes again what the gradient needs; that of a `scan` runs from its last
-step to its first one. So gradients can be differentiated too.
+operator, whose function recomputes the values that the gradient needs; the gradient of a `scan`
+runs from its last step to its first one. So gradients can be differentiated too.
 
 torch.cond(…) -> the operator's kernel here -> functions as graphs -> a node with these graphs
 """
@@ -228,7 +228,7 @@ def _scan_backward(
     grads: Sequence[Tensor],
 ) -> list[Tensor | None]:
     """The gradients of a scan's inputs: a scan from the last step to the first one, which carries
-    the gradients of what the steps carry, and the sums of those of what all steps read.
+    the gradients of carried values, and the sums of the gradients of values that all steps read.
 
     Args:
         function: the function of one step.
@@ -378,7 +378,7 @@ def _check_types(
     """Check that tensors have the same shapes and dtypes as others.
 
     Raises:
-        ControlFlowError: they have not.
+        ControlFlowError: they do not.
     """
     texts = [", ".join(map(_text, tensors)) or "nothing" for tensors in (types, others)]
     if texts[0] != texts[1]:

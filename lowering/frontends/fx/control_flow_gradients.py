@@ -101,7 +101,7 @@ def gradient_function(
 
 
 def _leaf(tensor: Tensor, needed: bool) -> Tensor:
-    """A tensor of which a gradient can be computed, or needs not be."""
+    """A tensor of which a gradient can be computed, if it is `needed`."""
     if needed and tensor.requires_grad:
         return tensor
     return tensor.detach().requires_grad_(needed)

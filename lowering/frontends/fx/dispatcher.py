@@ -16,7 +16,7 @@ from lowering.frontends.registration import OPERATOR_NAMESPACE, Place, keys_from
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BackendOverride:
-    """A kernel at the backend's key, which `capture` asks."""
+    """A kernel at the backend's key, which `capture` calls."""
 
     overload: Any
     kernel: Kernel

@@ -2,9 +2,9 @@
 
 A call becomes `composites.operators.language_attention.attention`, where that entry is on and the
 graphs of the functions say what it computes: a causal mask and a window are attributes, as is
-`softcap * tanh(score / softcap)`; the rest of the mask, and what is added to the scores, are its
-operand. Graphs are compared, and functions never tried out. All other calls compute the functions
-for each pair of a query and a key, as eager PyTorch does.
+`softcap * tanh(score / softcap)`; the rest of the mask, and numbers added to the scores, are its
+operand. Graphs are compared, and functions are never run. All other calls compute the functions for
+each pair of a query and a key, as eager PyTorch does.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class _Rules:
     rest: tuple[fx.Node, ...]
     """Further conditions on a query and a key."""
     has_empty_rows: bool
-    """A query may take part in no key. Its values are zeros; `attention` has the mean of all."""
+    """A query may attend to no key. Its values are zeros; `attention` has the mean of all."""
 
 
 def _attention(

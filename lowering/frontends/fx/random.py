@@ -5,8 +5,8 @@ program is used in the same way whichever frontend has recorded it.
 
 The numbers are those of torch_xla 2.9, so that a kernel takes a call of `ptxla.dropout` whichever
 frontend has recorded it. Uniform numbers, integers and dropout have its bits; normal and
-exponential ones are equal but for roundings. XLA's DEFAULT generator is another one on each
-platform, and none of them is that of PyTorch's own devices.
+exponential ones are equal but for roundings. XLA's DEFAULT generator differs between platforms, and
+from those of PyTorch's own devices.
 """
 
 import math

@@ -64,8 +64,8 @@ def record(
     Args:
         operands: the tensors that it is called with.
         operator: the operator that takes the function, for messages.
-        described: the tensors that the function gets, on the device `meta`, if these are others
-            than the operands; they lie in memory in no known order.
+        described: the tensors that the function gets, on the device `meta`, if these differ from
+            the operands; their order in memory is not known.
 
     Raises:
         ControlFlowError: the function writes to a tensor that it did not make, or returns something

@@ -3,8 +3,8 @@
     the dimension batch  ->  SymInt s0, of which PyTorch computes shapes such as (2*s0, 8)
                          ->  `batch` of `jax.export`, of which the recorded calls have (2*batch, 8)
 
-PyTorch decides with an example size what a symbol does not tell it, and keeps each decision as a
-guard. A program with a guard that does not hold for all sizes is refused.
+PyTorch decides with an example size if a symbol leaves a condition open, and keeps each decision as
+a guard. A program with a guard that does not hold for all sizes is refused.
 """
 
 import itertools

@@ -42,7 +42,7 @@ def keep_source(node: torch.fx.Node, operator: str = "") -> None:
     """Let a node that was just made keep its source, within `located`.
 
     Args:
-        operator: the name of what is called, if the node's function is not the operator itself.
+        operator: the operator's name, if the node's function is not the operator itself.
     """
     if _LOCATED.get():
         # No line of the module calls what is of gradients and of updates of optimizers.
@@ -56,7 +56,7 @@ def calling_line() -> str:
 
 
 def scope(number: int) -> AbstractContextManager[Any]:
-    """A context in which what JAX traces is of the node of a number."""
+    """A context in which operations that JAX traces belong to the node of a number."""
     named: AbstractContextManager[Any] = jax.named_scope(f"{_NODE}{number}")
     return named
 

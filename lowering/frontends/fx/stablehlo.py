@@ -1,7 +1,7 @@
 """From a function of JAX arrays to the StableHLO of a program.
 
-JAX lowers the function, in which each composite is a primitive. What JAX writes again for each call
-is written once, in the same form as exports of torch_xla have it.
+JAX lowers the function, in which each composite is a primitive. Functions that JAX writes again for
+each call are written once, in the form of torch_xla's exports.
 """
 
 from collections.abc import Callable, Sequence

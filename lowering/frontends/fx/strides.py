@@ -1,5 +1,5 @@
-"""Decompositions of views by strides. A traced tensor has no memory. Where its elements would lie
-in order there, a view takes them by their numbers."""
+"""Decompositions of views by strides. A traced tensor has no memory. If its elements would be in
+order there, a view takes them by index."""
 
 from collections.abc import Sequence
 from functools import cache

@@ -63,7 +63,7 @@ def traced_placeholder(
     """A placeholder as calls below functionalization have it.
 
     Args:
-        shape: that of the placeholder, if it is another one.
+        shape: that of the placeholder, if it differs.
     """
     FxTensors.type_of(like)
     # Parameters of the program have no strides.

@@ -1,8 +1,8 @@
 """Linear algebra lowered to what XLA compiles for every platform.
 
-JAX calls LAPACK on CPUs and libraries of the device on GPUs, so that a program runs where it was
-lowered alone. For platforms without such a library JAX has operations of StableHLO, loops, and
-XLA's own custom calls `Qr`, `ProductOfElementaryHouseholderReflectors` and `Eigh`, which every XLA
+JAX calls LAPACK on CPUs and libraries of the device on GPUs, so that a program runs only where it
+was lowered. For platforms without such a library JAX has operations of StableHLO, loops, and XLA's
+own custom calls `Qr`, `ProductOfElementaryHouseholderReflectors` and `Eigh`, which every XLA
 expands.
 """
 
@@ -96,7 +96,7 @@ def _refined(lower: Any, vectors: Any) -> tuple[Any, Any]:
 
     Algorithm 1 of Ogita and Aishima, "Iterative refinement for symmetric eigenvalue decomposition",
     Japan J. Indust. Appl. Math. 35 (2018). The vectors of eigenvalues that are nearly equal are
-    made orthogonal only.
+    only made orthogonal.
     """
     size = lower.shape[-1]
     below = jnp.tril(lower, -1)

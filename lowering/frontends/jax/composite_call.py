@@ -47,8 +47,8 @@ class Rules(Protocol):
     """The rules that transformations need for a kind of call, beside its decomposition."""
 
     def differentiable(self, needed: tuple[bool, ...]) -> "Kind | None":
-        """The kind whose results are followed by what the backward takes in addition; None if the
-        gradient of the decomposition is taken.
+        """The kind whose results are followed by the further values that the backward takes; None
+        if the gradient of the decomposition is taken.
 
         `needed` says for each operand whether its gradient is requested.
         """
@@ -188,8 +188,8 @@ class Kind:
     _compiled: dict[Any, Callable[..., Any]] = field(default_factory=dict, init=False, repr=False)
     """The functions that run outside of `jax.jit`, kept here so that they end with the kind."""
     settings: Settings = field(default_factory=Settings.now)
-    """The settings under which the call was made. What JAX makes of the call later, such as its
-    backward, has them too, as all operations of JAX have those of their own."""
+    """The settings under which the call was made. Later derivations of the call, such as its
+    backward, use the same settings, as in JAX's own operations."""
 
     @property
     def decomposition(self) -> Callable[..., list[Any]]:
@@ -303,8 +303,8 @@ mlir.register_lowering(_array_p, _lower_array)
 def reads(jaxpr: Any) -> list[bool]:
     """For each operand of a closed jaxpr, whether a result or an effect depends on its value.
 
-    A composite inside may take an operand that its decomposition does not read, as that of a batch
-    norm takes the moving averages.
+    A composite inside may take an operand that its decomposition does not read, such as the moving
+    averages of a batch norm.
     """
     types = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in jaxpr.in_avals]
     return results_read(jax.make_jaxpr(partial(_inlined, jaxpr, composites=True))(*types))
@@ -543,8 +543,8 @@ def _pull_back(grads: Any, *values: Any, kind: Kind, needed: tuple[bool, ...]) -
 def _add_pulled_back(grads: Any, *values: Any, kind: Kind, needed: tuple[bool, ...]) -> None:
     """Add the gradients to the sums that JAX passes.
 
-    A composite adds one gradient for each operand, which the operations of a program add one by
-    one. If something else was added before, the sum depends on it.
+    A composite adds one gradient for each operand, while operations of a program add theirs one by
+    one. If another gradient was added before, the sum depends on the order.
     """
     count = len(values) - sum(needed)
     sums = values[count:]

@@ -51,8 +51,9 @@ def gradients_of(
 
 
 def replacement(values: Mapping[str, Any]) -> Handler:
-    """A handler of named values, for `composites.intermediates.handled`. Of the names in `values`,
-    a decomposition goes on with these arrays, and gradients go to what it computed itself."""
+    """A handler of named values, for `composites.intermediates.handled`. For names in `values`, a
+    decomposition continues with these arrays, and gradients go to the values that it computed
+    itself."""
 
     def replace(computed: Any, name: str) -> Any:
         return _replaced(computed, values[name]) if name in values else computed

@@ -280,8 +280,8 @@ def has_own_sizes(jaxpr: Any) -> bool:
 
 
 def results_for(jaxpr: Any, shapes: Sequence[Sequence[Any]]) -> list[Any]:
-    """The types of the results of a closed jaxpr for operands of these shapes. They may be other
-    ones than its own where these have symbols.
+    """The types of the results of a closed jaxpr for operands of these shapes. They may differ from
+    its own types where these have symbols.
 
     Args:
         shapes: those of its first operands. The state of a generator, which comes last, has none.

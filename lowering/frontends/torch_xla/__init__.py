@@ -1,7 +1,7 @@
 """The torch_xla frontend: the only package that uses private interfaces of torch_xla.
 
-Tested with torch 2.9.0 and 2.9.1 and torch_xla 2.9.0. Others are used if they have the names in
-`capabilities`. Importing this package imports neither of them.
+Tested with torch 2.9.0 and 2.9.1 and torch_xla 2.9.0. Other versions are used if they have the
+names in `capabilities`. Importing this package imports neither of them.
 
 | module | what it provides |
 |---|---|

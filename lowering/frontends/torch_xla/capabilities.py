@@ -1,8 +1,8 @@
 """The names of torch_xla and PyTorch that the frontend needs, because a version says too little.
 
 Vendors have forks of torch_xla for other releases of PyTorch. One that has these names is used,
-whatever its version is. `tests/torch_xla/test_capabilities.py` compares the list with what this
-package reads.
+whatever its version is. `tests/torch_xla/test_capabilities.py` compares the list with the names
+that this package reads.
 """
 
 from collections.abc import Mapping, Sequence

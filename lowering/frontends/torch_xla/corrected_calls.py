@@ -6,8 +6,8 @@
   which sums overflow.
 - `count_nonzero`: PyTorch gives i64, torch_xla i32 that claims its operand's dtype and, with `dim`,
   its shape.
-- Operators with a dimension of tensors that have none, as `torch.softmax(x, 0)`: torch_xla refuses
-  them.
+- Operators along a dimension, for tensors without dimensions, as `torch.softmax(x, 0)`: torch_xla
+  refuses them.
 - The gradient of batch norm in evaluation: torch_xla reads the mean and the deviation of a batch.
 - `masked_fill` with a complex number: torch_xla drops its imaginary part.
 - Slices that begin or end before the first element, as `x[:, -8:]` of three columns: torch_xla
@@ -45,7 +45,7 @@ _REDUCTIONS = {
 """The place of the argument `dim`, by operator."""
 
 _EMPTY_BY_DEFAULT = frozenset([_ATEN.amax.default, _ATEN.amin.default])
-"""The operators whose `dim` is an empty list if it is not passed. Others have None."""
+"""The operators whose `dim` is an empty list by default. For other operators it is None."""
 
 WITH_DIMENSION = (
     _ATEN._log_softmax.default,

@@ -49,7 +49,7 @@ class XlaDispatching:
         return self._stock[place]
 
     def _forget_if_redefined(self, operator: Operator) -> None:
-        """Forget an operator that was defined anew, as when the module of a vendor's operator is
+        """Forget an operator that was defined again, as when the module of a vendor's operator is
         loaded again. The handles of its old kernels are not valid any more."""
         name, overload = operator.qualified, find_overload(operator)
         if self._overloads.setdefault(name, overload) is overload:

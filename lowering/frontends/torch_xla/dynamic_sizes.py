@@ -1,8 +1,8 @@
 """torch_xla's sizes that vary: `_xla_mark_dynamic`, which its own export of a program calls.
 
 torch_xla's lowerings follow such a size. A computation has fixed shapes, and the conversion of a
-graph that calls one with such a tensor fails. Which tensors have such sizes cannot be asked: a
-tensor that is computed from a marked one has the shape of the example.
+graph that calls one with such a tensor fails. torch_xla does not say which tensors have such sizes:
+a tensor that is computed from a marked one has the shape of the example.
 """
 
 from collections.abc import Callable

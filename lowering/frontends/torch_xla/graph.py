@@ -143,7 +143,7 @@ def lowered(name: str, outputs: Sequence[torch.Tensor]) -> Any:
     """A LoweringContext of torch_xla that has lowered the graph of some tensors to HLO.
 
     Raises:
-        ValueError: there are none. torch_xla (2.9) reads behind the end of its instructions then.
+        ValueError: there are none. torch_xla (2.9) then reads past the end of its instructions.
     """
     if not outputs:
         raise ValueError("it returns no tensor")

@@ -3,9 +3,9 @@
 torch_xla (2.9) donates the memory of each argument that is written, and XLA gives it to the results
 of the graph: of the arguments and results with the same number of bytes, the first argument's to
 the first result, and so on (xla/hlo/transforms/simplifiers/optimize_input_output_buffer_alias.cc).
-Results are ordered by when they were last written. Arguments are ordered as a search through the
-graph meets them that starts at the first result and goes from the last operand to the first. A
-result that gets the memory of another argument is copied there, and so is the argument before.
+Results are ordered by when they were last written. Arguments are in the order of a search through
+the graph that starts at the first result and goes from the last operand to the first. A result that
+gets the memory of another argument is copied there, and so is the argument before.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -43,8 +43,8 @@ def _after_a_backward(written: Sequence[Written]) -> None:
     """Write where the graph holds forward and backward.
 
     The loss, if it is a result, or else a gradient leads to the parameters, the last one first.
-    The state of an optimizer is met behind them. Without a loss, the state of the parameter that is
-    written first is met before them, so this is a small one.
+    The state of an optimizer comes after them. Without a loss, the state of the parameter that is
+    written first comes before them, so a small one is first.
     """
     parameters: list[tuple[Tensor, Tensor]] = []
     for each in written:

@@ -96,8 +96,8 @@ def _may_lack_lowering(qualified: str) -> bool:
 
 
 def _asking_no_more(below: Redispatch, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """The call without this key: AOTAutograd traces, and asks every key again. What it has traced
-    is run with the key."""
+    """The call without this key: AOTAutograd traces, and asks every key again. The traced operators
+    run with the key."""
     with torch_internals.excluding_key(_KEY):
         return below(*arguments, **keywords)
 

@@ -179,12 +179,12 @@ def _text(tensor: Any) -> str | None:
 
 @contextmanager
 def _own_graphs_of_scans() -> Iterator[None]:
-    """A context in which torch_xla's `scan` traces every function anew. It also runs `scan_layers`
+    """A context in which torch_xla's `scan` traces every function again. It also runs `scan_layers`
     and torch.nn.GRU.
 
-    It keeps the graphs of pure functions. Which operators these hold depends on the composites that
-    were on, and they may hold tensors. So a recorded program takes no graph from outside, and
-    leaves none.
+    `scan` keeps the graphs of pure functions. Their operators depend on the composites that were
+    on, and they may hold tensors. So a recorded program takes no graph from outside, and leaves
+    none.
     """
     kept = scan._SCAN_COMPUTATION_CACHE
     scan._SCAN_COMPUTATION_CACHE = WeakKeyDictionary()

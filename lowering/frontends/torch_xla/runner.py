@@ -14,8 +14,8 @@ _XLAC = torch_xla._XLAC
 
 
 class XlaRunningGraph:
-    """See `lowering.frontends.protocols.RunningGraph`. Tensors have their values at once; what is
-    computed with them has some when the graph has run."""
+    """See `lowering.frontends.protocols.RunningGraph`. Tensors have their values at once; results
+    have values when the graph has run."""
 
     def place(self, tensor: torch.Tensor) -> torch.Tensor:
         copy = tensor.detach().clone()

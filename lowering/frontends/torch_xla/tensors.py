@@ -108,7 +108,7 @@ def values_of(tensor: torch.Tensor) -> Any:
 
 
 def next_id() -> int:
-    """A number that torch_xla gives to no earlier tensor, and to no later one."""
+    """A number that torch_xla gives to no other tensor."""
     return _XLAC._xla_get_tensor_id(torch.empty(0, device=DEVICE_TYPE))  # type: ignore[no-any-return]
 
 

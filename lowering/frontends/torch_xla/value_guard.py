@@ -55,7 +55,7 @@ class _Collection:
 
     torch_xla casts the seed of its generator under the lock that each XLA tensor takes as it ends
     (torch_xla 2.9, `GetRngSeed`), and the guard's kernel for casts is Python: a collection there
-    that ends an XLA tensor would wait for its own thread for ever.
+    that ends an XLA tensor would wait for its own thread forever.
     """
 
     def __init__(self) -> None:

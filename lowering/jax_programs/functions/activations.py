@@ -24,7 +24,7 @@ def elementwise(composite: Composite, x: Any) -> Any:
 
 
 def elementwise_forward(composite: Composite, x: Any) -> Any:
-    """One whose gradient is not the entry's backward.
+    """An activation whose gradient is not the entry's backward.
 
     The derivative of `hard_sigmoid` and `hard_silu` differs from PyTorch's where they have a
     corner. The derivative of `mish` has other last bits in a loop, where a backward computes the

@@ -22,7 +22,7 @@ class _Attention:
     has_mask: bool
 
     def __call__(self, query: Any, key: Any, value: Any, *rest: Any) -> Any:
-        # The composite has a bias behind a mask, and in its place where there is none.
+        # The composite has a bias after a mask, and in its place where there is none.
         further = iter(rest)
         mask = next(further) if self.has_mask else None
         bias = next(further) if self.has_bias else None
@@ -112,8 +112,8 @@ def of_nnx(
 ) -> Any:
     """`flax.nnx.dot_product_attention`, which `MultiHeadAttention` calls.
 
-    Without a rate of dropout it calls `jax.nn.dot_product_attention`, and otherwise it has other
-    operations, also where nothing is dropped out.
+    Without a rate of dropout it calls `jax.nn.dot_product_attention`; with one, its operations
+    differ, even if nothing is dropped.
     """
     parameters = inspect.signature(composite.original).parameters
     if promote_dtype not in (None, parameters["promote_dtype"].default):
@@ -176,7 +176,7 @@ def _check_flax(
     if not isinstance(dropout_rate, int | float):
         raise UnsupportedCallError("the rate of dropout is an array")
     if not isinstance(deterministic, bool) or (dropout_rate > 0 and not deterministic):
-        raise UnsupportedCallError("weights are dropped out")
+        raise UnsupportedCallError("the weights have dropout")
     if dtype is not None and _type_of(*arrays) != jnp.dtype(dtype):
         raise UnsupportedCallError("the operands have another type than the computation")
 

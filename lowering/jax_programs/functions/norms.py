@@ -1,8 +1,8 @@
 """Norms of flax, in both of its interfaces: `flax.linen` and `flax.nnx`.
 
 A decomposition calls the function that is caught, `LayerNorm.__call__` for instance, with a module
-that stands for the one of the program. It does not call the module itself: what subclasses,
-interceptors of flax and other decorators put around the function is in the program already.
+that stands for the one of the program. It does not call the module itself: the program already
+contains the code that subclasses, interceptors of flax and other decorators put around it.
 """
 
 from collections.abc import Callable
@@ -106,7 +106,7 @@ class _Norm:
 @dataclass(frozen=True)
 class _WithMoments:
     """A layer norm or group norm whose results are those of PyTorch's: output, mean, and reciprocal
-    standard deviation. Nothing but the backward takes the last two."""
+    standard deviation. Only the backward takes the last two."""
 
     norm: Callable[..., list[Any]]
     axes: tuple[int, ...]
@@ -180,7 +180,7 @@ def group_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
     if 0 in x.shape:
         raise UnsupportedCallError("the input has no elements")
     if self.reduction_axes is not None and _positive(self.reduction_axes, x) != [*range(1, x.ndim)]:
-        raise UnsupportedCallError("its axes are not all but the first one")
+        raise UnsupportedCallError("the norm is not over all axes but the first")
     channels = x.shape[-1]
     groups = channels // self.group_size if self.group_size else self.num_groups
     norm, arrays = _taken_apart(composite, self, _PARAMETERS)
@@ -322,8 +322,8 @@ def _positive(axes: Any, x: Any) -> list[int]:
 
 
 def _orders(x: Any, arrays: dict[str, Any], *, further: int) -> Any:
-    """The orders of dimensions where the first array and the first result have their last one
-    behind the batch, of a composite with further results."""
+    """The orders of dimensions where the first array and the first result have their last one after
+    the batch, of a composite with further results."""
     front = (0, x.ndim - 1, *range(1, x.ndim - 1))
     return (front, *(None,) * len(arrays)), (front, *(None,) * further)
 
@@ -339,7 +339,7 @@ def _taken_apart(
     """The function that is caught, of the input and of arrays, and these by name.
 
     Args:
-        names: the arrays that the function may read. Those that the module goes without are left
+        names: the arrays that the function may read. Arrays that the module does not have are left
             out.
         changed: those that it changes.
         options: further arguments of the function.

@@ -1,6 +1,6 @@
 """Updates of optax's optimizers.
 
-`optax.adamw(…)` makes its functions anew, with the numbers in their variables.
+Each call of `optax.adamw(…)` makes new functions, with the numbers in their variables.
 `optax.adam`, `adamw`, `nadam`, `nadamw`, `lamb` and others contain the functions of
 `scale_by_adam`. `optax.lion` contains those of `scale_by_lion`, and `optax.sgd` with momentum those
 of `trace`.

@@ -27,7 +27,7 @@ from .timing import machine, median_times, moved_bytes
 
 @dataclass(frozen=True)
 class _Case:
-    """A call with all that it takes to run it."""
+    """A call, with everything needed to run it."""
 
     module: Module
     call: Signature
@@ -63,14 +63,14 @@ def compare(
 
     Args:
         module: the program that calls the composites.
-        bindings: JAX functions, as in `bind`. What a function returns behind the results of a call
-            is left out, as steps do: a kernel of an entry also returns what the entry saves for a
-            backward, which calls without gradients lack. `bind` takes no such function.
+        bindings: JAX functions, as in `bind`. Further results of a function, such as values for a
+            backward, are dropped if the call does not have them. `bind` refuses such a function.
         targets: targets of XLA's typed FFI, as in `to_custom_call`. They have to be registered.
-        ignored: attributes that a kernel does without, by composite. A kernel that does without an
-            attribute that is not listed is a problem, even if its numbers are right.
-        inputs: arrays for `@main`. Calls in `@main` then run on what the program computes from
-            them. By default, and for calls inside decompositions, operands are made of the types.
+        ignored: attributes that a kernel may ignore, by composite. A kernel that ignores another
+            attribute is a problem, even if its numbers are right.
+        inputs: arrays for `@main`. Calls in `@main` then run on the values that the program
+            computes from them. By default, and for calls inside decompositions, operands are made
+            from their types.
         tolerance: the largest error that counts as equal; by default 1e-12 for f64, 1e-5 for f32,
             4e-3 for f16 and 2e-2 for bf16, by the least precise float of the call.
         platform: the platform of jax to run on.
@@ -84,7 +84,7 @@ def compare(
     """
     if tolerance is not None and not tolerance >= 0:  # nan too
         raise StableHLOError(
-            f"the tolerance {tolerance} is not an error; give a number such as 1e-5"
+            f"the tolerance must be a number from 0, such as 1e-5, not {tolerance}"
         )
     module = clean(module)
     candidates = _candidates(module, bindings or {}, targets or {}, ignored)
@@ -205,7 +205,7 @@ def _problem(case: _Case, numbers: Numbers, inputs: Inputs) -> str | None:
 
 def _of_made_operands(case: _Case) -> str:
     """The gradient of a norm may be computed from statistics that were saved, or that are computed
-    again. Both are right, but of a random mean and x they differ."""
+    again. Both are right, but they differ for a random mean and x."""
     if case.inputs is not None or not case.call.name.endswith("_backward"):
         return ""
     return (

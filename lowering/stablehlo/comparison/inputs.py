@@ -6,7 +6,7 @@ Made operands depend on the types and on the decomposition alone, so each run ha
 |---|---|
 | float, complex | normally distributed |
 | float, if the results are then not finite | positive: uniform between 0.05 and 0.95 |
-| integer that is used as an index | 0 to the size of what it indexes |
+| integer that is used as an index | 0 to the size of the indexed dimension |
 | other integer | 1 to 7, or less than the smallest dimension if that is smaller |
 | boolean | three of four are true, and the first in each row |
 """
@@ -44,8 +44,8 @@ class Inputs:
 def make_inputs(decomposition: Module, executable: Executable) -> Inputs:
     """Operands that a call can have. `decomposition` is the module that `executable` was made of.
 
-    A variance has to be positive and a probability less than 1. What an operand means cannot be
-    read from a decomposition. So if normally distributed numbers give results that are not finite,
+    A variance has to be positive and a probability less than 1. A decomposition does not show the
+    meaning of its operands. So if normally distributed numbers give results that are not finite,
     positive ones are tried: for one operand after the other, and then for all.
     """
     types = executable.inputs
@@ -134,7 +134,7 @@ def _integer_limits(decomposition: Module, types: Sequence[str]) -> list[tuple[i
 
 
 def _uses_as_index(main: IrOperation) -> Iterator[tuple[int, int]]:
-    """The inputs of which an index is made, each with the size of what it indexes."""
+    """The inputs from which an index is computed, each with the size of the indexed dimension."""
     block = body(main)
     if block is None:
         return
@@ -164,7 +164,7 @@ def _uses_as_index(main: IrOperation) -> Iterator[tuple[int, int]]:
 def _index_limits(
     operation: IrOperation, counters: dict[IrValue, int]
 ) -> Iterator[tuple[int, int]]:
-    """The operands that are indices, each with the size of what they index."""
+    """The operands that are indices, each with the size of the indexed dimension."""
     operands = list(operation.operands)
     match operation.name:
         case "stablehlo.gather":

@@ -1,7 +1,7 @@
 """Wall-clock times of compiled modules, run in turns, and how fast a device copies and multiplies.
 
-The arrays are on the device before, and each time runs from the call until the results are ready.
-What the client needs for a call of its own is part of it.
+The arrays are on the device beforehand, and a time runs from the call until the results are ready.
+It includes the client's own cost of a call.
 """
 
 import math
@@ -24,7 +24,7 @@ _COPIED_FLOATS = 8 * 1024 * 1024
 """32 MiB, more than the caches of one core; GPUs with larger ones copy eight times as much."""
 _SIZES = (512, 1024, 2048, 4096, 8192)
 _LONG = 5e-3
-"""Seconds of a product of matrices that keeps a device busy; a longer one tells no more."""
+"""Seconds of a product of matrices that keeps a device busy; a longer one has the same rate."""
 
 Compile: TypeAlias = Callable[[Module], Callable[..., Sequence[Any]]]
 """Makes a function of arrays, which may be an `Executable`."""
@@ -32,7 +32,7 @@ Compile: TypeAlias = Callable[[Module], Callable[..., Sequence[Any]]]
 
 @dataclass(frozen=True)
 class Machine:
-    """The numbers of a machine that the times of a comparison are to be seen against."""
+    """The rates of a machine, to compare the times of a comparison with."""
 
     platform: str
     copy_bandwidth: float
@@ -136,8 +136,8 @@ def _call_seconds(compiled: Compile) -> float:
 
 
 def _copy_bandwidth(platform: str, compiled: Compile) -> float:
-    """The fastest copy counts, because this is a bound. On the CPU numpy copies too: it does so
-    without the pages that each result of XLA first needs from the system."""
+    """Bytes per second of the fastest copy, because this is a bound. On the CPU, numpy copies too,
+    without the new pages that each result of XLA needs from the system."""
     import numpy as np
 
     count = _COPIED_FLOATS if platform == "cpu" else 8 * _COPIED_FLOATS

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Steps:
-    """Several runs of a program, each of which goes on with the state of the one before."""
+    """Several runs of a program, each of which continues with the state of the one before."""
 
     inputs: Sequence[Any]
     """One array for each input of `@main`."""
@@ -78,7 +78,7 @@ class Bisection(JsonReport):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """The kernels of each set, and what is wrong with them; empty if all kernels are right."""
+        """The kernels of each set, and their error; empty if all kernels are right."""
         return tuple(
             f"{' with '.join(f'{use.kernel} for {use}' for use in each.kernels)}: {each.problem}"
             for each in self.sets
@@ -89,7 +89,7 @@ def bisect(placed: PlacedKernels, steps: Steps, tolerance: float | None = None) 
     """Find the smallest sets of kernels with which a program leaves the tolerance within steps.
 
     The reference is the program without kernels, on the same platform. After a set is found, all
-    other kernels are tried, until what is left is right.
+    other kernels are tried, until the remaining ones are right.
 
     Args:
         placed: the program, with the kernels that take its calls.

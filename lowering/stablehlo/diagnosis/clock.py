@@ -16,13 +16,13 @@ from .devices import Device, Run
 
 @dataclass(frozen=True)
 class Peaks(Machine):
-    """The fastest that a device was seen to be."""
+    """The highest rates that were measured on a device."""
 
     product_rates: dict[str, float]
     """Operations per second of a product of matrices, by element type."""
 
     def bound(self, size: int, flops: int, types: Iterable[str]) -> float:
-        """The seconds to move so many bytes, or to compute this, whichever is longer."""
+        """The seconds to move these bytes, or for these operations, whichever is longer."""
         elements = set(map(element_of, types)) & self.product_rates.keys()
         rate = max(self.product_rates[each] for each in elements or self.product_rates)
         return max(size / self.copy_bandwidth, flops / rate)

@@ -1,7 +1,7 @@
 """The devices that a part of a program is compiled for. Each gives a function of numpy arrays.
 
 `on_platform` leaves composites to the compiler, and `with_kernels` puts kernels in their place.
-`in_f64` computes on the CPU. IREE and LiteRT get what `composites lower --target` makes of a part,
+`in_f64` computes on the CPU. IREE and LiteRT get a part as `composites lower --target` writes it,
 and OpenVINO reads LiteRT's flatbuffer.
 """
 
@@ -105,7 +105,7 @@ def by_litert(module: Module) -> Run:
 
 
 def by_openvino(module: Module) -> Run:
-    """A program as OpenVINO runs it on the CPU, of the flatbuffer for LiteRT."""
+    """A program as OpenVINO runs it on the CPU, from the flatbuffer for LiteRT."""
     with _errors("OpenVINO", "openvino litert-converter"):
         import openvino
 
@@ -155,7 +155,7 @@ def litert_flatbuffer(module: Module) -> bytes:
 
 
 def without_unknown(module: Module) -> Module:
-    """The program with composites of the names that LiteRT knows alone."""
+    """The program with only the composites whose names LiteRT knows."""
     known = (*TARGETS["litert"].native, "odml.", "quant.")
     return decompose(module, only=[name for name in _names(module) if not name.startswith(known)])
 

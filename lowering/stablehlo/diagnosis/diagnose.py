@@ -45,15 +45,17 @@ def diagnose(
     """Run a program part by part on a device and on a reference, the CPU.
 
     A part is a composite of `@main`, or the operations between two composites. The device runs it
-    on what the reference has computed before, and once more on what the device itself has.
+    on values that the reference has computed, and once more on values that the device itself has
+    computed.
 
-    A part whose error is larger than the tolerance is also computed in f64. If the CPU is off by as
-    much in the program's own types, as where a gradient is zero but for rounding, it is right.
+    A part whose error is larger than the tolerance is also computed in f64. If the CPU has as large
+    an error in the program's own types, as for a gradient that is zero but for rounding, the part
+    is right.
 
     Args:
         module: the program. It is cleaned first.
         inputs: one array for each input of `@main`.
-        device: what is diagnosed, of `devices`.
+        device: the device to diagnose, of `devices`.
         f64: whether the reference computes in f64, and not in the program's types.
         tolerance: the largest error that counts as equal; by default as in `compare`.
         kernels: the names of kernels by call, for the report.
@@ -63,7 +65,7 @@ def diagnose(
         The diagnosis, and the worst call of a composite.
 
     Raises:
-        RunError: there is no `@main` with one block, the inputs are not its, or the CPU fails.
+        RunError: there is no `@main` with one block, the inputs do not fit, or the CPU fails.
         StableHLOError: `@main` calls no composites.
     """
     return Diagnoser.create(
@@ -73,8 +75,8 @@ def diagnose(
 
 @dataclass(frozen=True)
 class Diagnoser:
-    """A program, a device and a reference, for inputs that come one after the other. What it has
-    compiled is kept."""
+    """A program, a device and a reference, for one set of inputs after the other. Compiled parts
+    are kept."""
 
     module: Module
     """The program, cleaned."""
@@ -209,7 +211,7 @@ class _Trial:
 
 
 def _reports(module: Module) -> dict[Signature | None, CompositeReport]:
-    """The composites of a module by call; for None, what is outside of them."""
+    """The composites of a module by call; for None, the operations outside of them."""
     outside = CompositeReport(OUTSIDE, 0, {}, (), (), 1, 0, 0, 0.0)
     reports: dict[Signature | None, CompositeReport] = {None: outside}
     return reports | {call: report for (call, _), report in distinct_calls(module).items()}

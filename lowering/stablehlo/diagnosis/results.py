@@ -58,13 +58,13 @@ class DiagnosedComposite:
 
     call: CompositeReport
     kernel: str | None
-    """The kernel, or why there is none; None if no kernels were asked for."""
+    """The kernel, or why there is none; None if no kernels were requested."""
     tolerance: float
     """The largest error that counts as equal."""
     calls: tuple[Call, ...]
     """In the order of the program."""
     time: Time | None = None
-    """The time of all calls on the device; None if it was not asked for, or the device failed."""
+    """The time of all calls on the device; None if it was not requested, or the device failed."""
     gain: float | None = None
     """The share of the time of all parts that a kernel as fast as the bound would save."""
 
@@ -96,7 +96,7 @@ class Diagnosis(JsonReport):
         return tuple(each.worst.problem for each in self.composites if each.worst.problem)
 
     def asked(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The data without times, if these were not asked for."""
+        """The data without times, if these were not requested."""
         for part in () if self.peaks is not None else (data, *data["composites"]):
             for name in part.keys() & {"peaks", "time", "gain"}:
                 del part[name]

@@ -30,7 +30,7 @@ class NodeData:
     """Nodes that are red, where this is true, or green. The others have a shade by their number."""
 
     def to_json(self) -> str:
-        """The file. JSON has no infinity, for which the largest number stands."""
+        """The file. The largest number stands for infinity, which JSON lacks."""
         results: dict[str, dict[str, Any]] = {}
         for node, value in self.values.items():
             results[str(node)] = {"value": min(value, sys.float_info.max)}

@@ -22,14 +22,14 @@ class JsonReport:
     def to_json(self) -> str:
         """The report as JSON with sorted keys, so that equal modules give equal text.
 
-        JSON has no infinity and no NaN: such values become the text `inf`, `-inf` or `nan`. What
-        was not asked for is left out.
+        JSON has no infinity and no NaN: such values become the text `inf`, `-inf` or `nan`. Parts
+        that were not requested are left out.
         """
         data = finite(self.asked(asdict(self)))
         return json.dumps(data, indent=2, sort_keys=True, allow_nan=False)
 
     def asked(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The data without what was not asked for."""
+        """The data without parts that were not requested."""
         return data
 
 

@@ -49,8 +49,8 @@ def annotate_shardings(
         results: the same for each result.
         mesh: Shardy's mesh, whose name is `@mesh`; the texts are Shardy's then, and GSPMD's
             otherwise.
-        inside: from the text of a mark inside, of either partitioner, and the rank of its value to
-            this partitioner's text; None leaves them as they are.
+        inside: maps the text of a mark inside, of either partitioner, and the rank of its value to
+            this partitioner's text; None keeps the marks.
 
     Raises:
         UnsupportedOperationError: there is no `@main`, or it has other arguments or results.

@@ -64,7 +64,7 @@ def bind(
         module: the module to start from.
         bindings: a function for each composite, by name (`acme.gelu`) or by name and version
             (`acme.gelu@2`).
-        ignored: attributes that the function does without, by composite.
+        ignored: attributes that the function ignores, by composite.
         platform: the platform to lower for, such as `cpu` or `cuda`; by default jax's default
             platform.
         declined: called with a call and the reason where a function raises `UnsupportedCallError`.
@@ -89,7 +89,7 @@ def bind(
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A function for one call, and the attributes of the call that it does without."""
+    """A function for one call, and the attributes of the call that it ignores."""
 
     function: Callable[..., Any]
     ignored: Collection[str] = ()

@@ -87,7 +87,7 @@ def _refuse(operation: IrOperation) -> None:
 
 
 def _widen(operation: IrOperation) -> None:
-    """Change the types of what an operation returns, and of the arguments of its regions."""
+    """Change the types of the results of an operation, and of the arguments of its regions."""
     if operation.name == _CONSTANT:
         return
     if operation.name == _ROUNDING:

@@ -4,7 +4,7 @@
     %1 = transpose %0 : f32              =>   %1 = transpose %x : bf16
     %2 = convert %1 : f32 -> bf16
 
-Casts that round and come back (f32 -> bf16 -> f32) are part of what a program computes. They stay.
+Casts that round and come back (f32 -> bf16 -> f32) are part of the meaning of a program. They stay.
 """
 
 from typing import Any

@@ -44,10 +44,10 @@ _IN_JAX = {
 
 @in_place
 def expand_scatter_additions(module: IrModule) -> None:
-    """Expand every scatter of whole rows that adds up or combines in another way.
+    """Expand every scatter of whole rows that adds, or combines numbers in another way.
 
-    Those with several operands, dynamic shapes, ui64 indices or shardings stay, as do those too
-    large for any form.
+    Scatters with several operands, dynamic shapes, ui64 indices or shardings stay, and so do
+    scatters that are too large for every form.
     """
     for scatter in find_operations(module.operation, OPERATION):
         rows = None if is_sharded(scatter) else RowScatter.of(scatter)

@@ -5,7 +5,7 @@
 IREE 3.13 refuses padded and overlapping windows (every ResNet's stem), and LiteRT 2.3 all of them.
 The bits are those of StableHLO's definition, also for equal elements and NaN: a window's elements
 are compared in their order, and an element adds up what windows give it in the order of the
-windows. XLA's own are others for some uneven windows with equal elements.
+windows. XLA's own differ for some uneven windows with equal elements.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ _COMPARISONS = {"EQ": "eq", "NE": "ne", "GE": "ge", "GT": "gt", "LE": "le", "LT"
 
 @in_place
 def expand_select_and_scatter(module: IrModule) -> None:
-    """Expand every `stablehlo.select_and_scatter` that selects by a comparison and adds up. Those
-    that compare floats in total order stay.
+    """Expand every `stablehlo.select_and_scatter` that selects by a comparison and adds up.
+    Operations that compare floats in total order stay.
 
     Raises:
         UnsupportedOperationError: one has a dynamic shape.
@@ -49,7 +49,7 @@ class _Windows:
     """The comparison that keeps the element that was selected so far."""
 
     def gradient(self, x: Any, source: Any, init: Any) -> Any:
-        """The gradient of the operand `x`, of what each window gives."""
+        """The gradient of the operand `x`, from the gradient of each window."""
         import numpy as np
         from jax import lax
 

@@ -5,9 +5,9 @@
     %rank = reduce(convert(%x comes before each %x)) applies add
     %v = reduce(select(%rank EQ iota, %x, -0.0)) applies add, and %i likewise
 
-LiteRT 2.3 has no sort, but an operator for the greatest elements of rows and their places. Such
-sorts stay, as `is_top_k` tells them. Of others, the comparisons are as many as the square of the
-elements in a row. The bits are those of a stable sort.
+LiteRT 2.3 has no sort, but it has an operator for the greatest elements of rows and their indices.
+Sorts of that form (`is_top_k`) stay. Other sorts take as many comparisons as the square of the
+elements in a row. Results are bitwise identical to a stable sort.
 """
 
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ _KEYS = (*_FLOATS, "i32", "i64", "i16", "i8", "i1")
 def expand_sorts(module: IrModule) -> None:
     """Expand every sort that compares one of its operands by LT or GT.
 
-    Those that LiteRT has an operator for stay, and those with other comparisons, of other types
-    (f64, unsigned), with more than `MANY` comparisons, with dynamic shapes or with shardings.
+    Sorts that LiteRT has an operator for stay, and so do sorts with other comparisons, of other
+    types (f64, unsigned), with more than `MANY` comparisons, with dynamic shapes or with shardings.
     """
     for sort in find_operations(module.operation, OPERATION):
         parsed = None if is_top_k(sort) else _Sort.of(sort)
@@ -113,8 +113,8 @@ class _Sort:
         return lax.eq(self._beside(rank, self.dim), place)
 
     def _beside(self, array: Any, without: int) -> Any:
-        """Each element beside each element of its row: the row's dimension twice, of which the
-        array has not the one that is named."""
+        """Each element beside each element of its row: the row's dimension twice. The array lacks
+        the one of the number `without`."""
         from jax import lax
 
         sizes = [*array.shape[: self.dim + 1], *array.shape[self.dim :]]

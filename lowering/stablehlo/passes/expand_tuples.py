@@ -70,7 +70,7 @@ def _unpack(module: IrModule) -> None:
 
 
 def _expand_function(function: IrOperation) -> bool:
-    """Return the elements of a returned tuple instead. Says whether there was a tuple."""
+    """Let a function return the elements of a tuple instead. Return whether there was a tuple."""
     block = body(function)
     if block is None:
         return False

@@ -1,6 +1,6 @@
 """Operations as JAX functions of their operands, a step that several passes share.
 
-JAX writes what such a function computes as StableHLO, so that a pass is as short as its formula.
+JAX lowers such a function to StableHLO, so that a pass is as short as its formula.
 """
 
 from collections.abc import Callable

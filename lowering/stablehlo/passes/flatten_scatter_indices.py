@@ -9,8 +9,8 @@
 
 IREE 3.13 refuses scatters with several index dimensions and some with i64 indices, such as that of
 `index_put`. It writes outside of the memory for an index that is outside of the operand. So the
-update of such an index is one that changes nothing. Updates that replace elements go to a row that
-is added and cut off. The result has the same bits.
+update of such an index becomes one that changes nothing. Updates that replace elements go to a row
+that is added and cut off. The result has the same bits.
 """
 
 from functools import partial
@@ -27,8 +27,8 @@ from .expansion import computed
 
 @in_place
 def flatten_scatter_indices(module: IrModule) -> None:
-    """Flatten every scatter of whole rows. Those with several operands, dynamic shapes, ui64
-    indices or shardings stay, as do those whose updates are parts of rows."""
+    """Flatten every scatter of whole rows. Scatters with several operands, dynamic shapes, ui64
+    indices or shardings stay, and so do scatters whose updates are parts of rows."""
     for scatter in find_operations(module.operation, OPERATION):
         rows = None if is_sharded(scatter) else RowScatter.of(scatter)
         if rows is not None:

@@ -1,4 +1,4 @@
-"""fold_data_movement: write what moves data several times as one operation.
+"""fold_data_movement: write several operations that move data as one.
 
     %0 = broadcast_in_dim %b, dims = [1] : 16 -> 1x16
     %1 = broadcast_in_dim %0, dims = [0, 1] : 1x16 -> 3x16   =>   broadcast_in_dim %b, dims = [1]
@@ -38,8 +38,8 @@ _MOVES = (_BROADCAST, _RESHAPE, _TRANSPOSE, CONVERT)
 @in_place
 def fold_data_movement(module: IrModule) -> None:
     """Join broadcasts of broadcasts, reshapes of reshapes and transposes of transposes, fill
-    constants at once, and drop what changes nothing: such an operation to its operand's own type,
-    and products by one.
+    constants at once, and drop operations that change nothing: such an operation to its operand's
+    own type, and products by one.
 
     Operations of dynamic shape stay as they are.
     """

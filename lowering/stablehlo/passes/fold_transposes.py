@@ -4,8 +4,8 @@
     dot_general %x, %0, contracting_dims = [1] x [0]   =>   dot_general %x, %w, [1] x [1]
 
 Here %x is 1x512, as where a language model decodes one token. XLA:CPU (jaxlib 0.10 to 0.12) would
-copy the transposed matrix first, which takes five times as long as the product. Larger products it
-folds itself. The sums have another order.
+copy the transposed matrix first, which takes five times as long as the product. XLA folds larger
+products itself. The sums have another order.
 """
 
 from dataclasses import replace

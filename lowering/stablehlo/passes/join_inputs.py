@@ -30,8 +30,8 @@ def join_inputs(module: IrModule, one: int, joined: Mapping[int, Linear]) -> Non
 
     Args:
         one: the number of the argument that stays.
-        joined: what is computed from it, by the number of the argument. All are `tensor<i64>`. The
-            one that stays may be among them: its uses then read the function of it.
+        joined: the functions of it, by the number of the argument. All are `tensor<i64>`. The one
+            that stays may be among them: its uses then read the function of it.
     """
     main = functions(module)["main"]
     block = body(main)

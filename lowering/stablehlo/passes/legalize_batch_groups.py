@@ -1,4 +1,4 @@
-"""legalize_batch_groups: make groups of features of the groups of batches of convolutions.
+"""legalize_batch_groups: turn batch groups of convolutions into feature groups.
 
     convolution(%x: tensor<6x8x8x3xf32>, %w), batch_group_count = 3
     =>
@@ -18,7 +18,7 @@ from .expansion import computed
 
 @in_place
 def legalize_batch_groups(module: IrModule) -> None:
-    """Change every convolution with several groups of batches. Those with dynamic shapes or
+    """Change every convolution with several groups of batches. Convolutions with dynamic shapes or
     shardings stay."""
     for convolution in find_operations(module.operation, OPERATION):
         parsed = Convolution.of(convolution)

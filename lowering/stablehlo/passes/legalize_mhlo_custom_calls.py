@@ -74,7 +74,7 @@ def _top_k(call: IrOperation) -> None:
 
 
 def _smallest_k(call: IrOperation) -> None:
-    """Replace a call by a sort: `chlo.top_k` has the largest entries alone."""
+    """Replace a call by a sort: `chlo.top_k` returns only the largest entries."""
     index = numpy_dtype(str(call.results[1].type.element_type))
     count = call.results[0].type.shape[-1]
 

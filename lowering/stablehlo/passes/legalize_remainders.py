@@ -23,7 +23,7 @@ OPERATION = "stablehlo.remainder"
 
 @in_place
 def legalize_remainders(module: IrModule) -> None:
-    """Change every remainder of numbers that may be positive. Those with dynamic shapes or
+    """Change every remainder of numbers that may be positive. Remainders with dynamic shapes or
     shardings stay."""
     for remainder in find_operations(module.operation, OPERATION):
         tensor = shape_and_element_type(str(remainder.results[0].type))

@@ -16,8 +16,8 @@ _GREATEST = 2**31 - 1
 
 @in_place
 def narrow_scatter_indices(module: IrModule) -> None:
-    """Narrow the i64 indices of every scatter into dimensions of fewer than 2**31 elements. Those
-    with dynamic shapes stay."""
+    """Narrow the i64 indices of every scatter into dimensions of fewer than 2**31 elements.
+    Scatters with dynamic shapes stay."""
     for scatter in find_operations(module.operation, OPERATION):
         target, indices = scatter.operands[0].type, scatter.operands[len(scatter.results)].type
         is_known = target.has_static_shape and indices.has_static_shape

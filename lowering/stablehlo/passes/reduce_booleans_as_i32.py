@@ -4,7 +4,7 @@
 
 LiteRT 2.3 has reductions of booleans only in some forms; its converter leaves any other as
 STABLEHLO_REDUCE, which its runtime does not know. torch_xla 2.9 writes the result of `all` as a
-selection between true and false, so a region is known by what it computes.
+selection between true and false, so a region is recognized by its results.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,8 +29,8 @@ _TRUTH_TABLES: Mapping[tuple[bool, ...], tuple[str, int]] = {
     (False, False, False, True): ("min", 2**31 - 1),
     (False, True, True, True): ("max", -(2**31)),
 }
-"""Results for the operands 00, 01, 10 and 11: the operation of numbers as JAX calls
-it, and what it starts from."""
+"""Results for the operands 00, 01, 10 and 11: JAX's name of the operation on numbers, and its
+start."""
 _OPERATIONS: Mapping[str, Callable[..., bool]] = {
     "stablehlo.and": lambda a, b: a and b,
     "stablehlo.or": lambda a, b: a or b,

@@ -13,7 +13,7 @@ from ..symbols import Namer, decompositions, functions, rename, uses
 def rename_decompositions(module: IrModule) -> None:
     """Name each decomposition after its composite, in order of first use.
 
-    The functions are also moved behind all others in that order. The text then depends only on what
+    The functions are also moved after all others in that order. The text then depends only on what
     the program does, and not on how it was built.
     """
     by_name = functions(module)

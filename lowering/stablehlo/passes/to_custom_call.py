@@ -51,7 +51,7 @@ def to_custom_call(
         module: the module to start from.
         targets: an FFI target for each composite, by name (`acme.gelu`) or by name and version
             (`acme.gelu@2`).
-        ignored: attributes that the kernel does without, by composite. They are left out.
+        ignored: attributes that the kernel ignores, by composite. They are left out.
 
     Raises:
         UnknownCompositeError: the module has no composite of a given name.
@@ -75,7 +75,7 @@ def to_custom_call(
 def replace_calls(
     module: Module, targets: Mapping[Signature, tuple[str, Collection[str]]]
 ) -> Module:
-    """`to_custom_call` with a target, and the attributes that it does without, for each call."""
+    """`to_custom_call` with a target, and the attributes that it ignores, for each call."""
     result = module.copy_ir()
     for composite in composites_of(result):
         replacement = targets.get(signature(composite))

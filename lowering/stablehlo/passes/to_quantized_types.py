@@ -35,8 +35,8 @@ def to_quantized_types(module: Module) -> Module:
     """Replace composites of PyTorch's `quantize_per_tensor` and `dequantize_per_tensor`.
 
     Their scale and zero point are attributes; composites that have them as operands stay. StableHLO
-    divides by the scale, and PyTorch multiplies by its reciprocal, so that an integer can be
-    another one where a number lies between two.
+    divides by the scale, and PyTorch multiplies by its reciprocal, so that an integer can differ if
+    a number lies between two.
 
     Raises:
         UnsupportedOperationError: the scale is not a positive number, or the zero point is not

@@ -6,10 +6,10 @@
          batching_dims = [0] x [0]
     %3 = reshape %2 : -> 2x4x16x16
 
-XLA's partitioners do not keep the sharding of a dimension that is merged behind another one, such
-as the heads of attention, and gather such operands on every device. Exports of the frontend `fx`
-run this pass. For torch_xla, `lowering.emission` emits composites in this form, and the pass is for
-the operations between composites, and for programs of other origin.
+XLA's partitioners do not keep the sharding of a dimension that is merged after another one, such as
+the heads of attention, and gather such operands on every device. Exports of the frontend `fx` run
+this pass. For torch_xla, `lowering.emission` emits composites in this form, and the pass is for the
+operations between composites, and for programs of other origin.
 """
 
 from collections.abc import Sequence

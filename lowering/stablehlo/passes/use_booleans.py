@@ -7,7 +7,7 @@
     =>
     %3 = and %a, %b : tensor<4xi1>
 
-torch_xla 2.9 writes the logic of booleans so. LiteRT 2.3 has no `and` of bytes, and compares none.
+torch_xla 2.9 writes this for logic of booleans. LiteRT 2.3 has no `and` or comparisons of bytes.
 """
 
 from ..bindings import (
@@ -33,8 +33,8 @@ _BYTES = ("ui8", "i8")
 
 @in_place
 def use_booleans(module: IrModule) -> None:
-    """Compare the booleans that bytes were made of, for every comparison of such bytes with 0, or
-    with each other, for equality. What is not read then is removed. Bytes with shardings stay."""
+    """Compare booleans where bytes made from them are compared for equality, with 0 or with each
+    other. Operations that nothing reads then are removed. Bytes with shardings stay."""
     known: dict[IrValue, IrValue] = {}
     unread: list[IrValue] = []
     for comparison in find_operations(module.operation, COMPARISON):
@@ -89,7 +89,7 @@ def _data(operation: IrOperation) -> list[int]:
 
 
 def _boolean(value: IrValue, known: dict[IrValue, IrValue]) -> IrValue:
-    """The booleans that bytes were made of, at the place where these are computed."""
+    """The booleans that bytes were made from, computed where the bytes are."""
     if value not in known:
         owner = defining_operation(value)
         known[value] = _as_boolean(owner, known)
