@@ -167,7 +167,7 @@ def _resolved(names: Sequence[str]) -> tuple[Composite, ...]:
     """The entries that items turn on. Reports explain those that are named by themselves."""
     entries = resolve(names, catalog())
     for entry in named_entries(names, catalog()):
-        statistics.of(entry).named = True
+        statistics.for_entry(entry).named = True
     return entries
 
 

@@ -298,7 +298,7 @@ def _replacement(
 
     target, made = entry.functions[0], backend()
     registry = Registry(entry.location.file, entry.namespace, (entry,))
-    counted = statistics.of(entry, always_on=True)
+    counted = statistics.for_entry(entry, always_on=True)
     reads = Reads(function)
     form = CallForm(entry, describe_function(function, target))
     definition = Definition(form, made.frontend, counted, function, reads=reads)

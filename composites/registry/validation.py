@@ -299,7 +299,7 @@ class _EntryReader:
             samples=entry.samples or self.document.default_samples(name),
             samples_by_name=entry.samples is None and self.document.samples is not None,
             copies=tuple(dict.fromkeys(entry.copies)),
-            kernels=self.file.of_entry(self.name),
+            kernels=self.file.entry_kernels(self.name),
         )
         named = [name for name in entry.saves or () if isinstance(name, str)]
         for problem in problems_of_saves(named, operands):

@@ -103,7 +103,7 @@ class CallSpec(NamedTuple):
     """The groups of operands that were lists; None if there were none."""
 
     @classmethod
-    def of(cls, form: CallForm, named: Mapping[str, Any]) -> Self:
+    def from_named(cls, form: CallForm, named: Mapping[str, Any]) -> Self:
         """A call without a key, of all arguments by name."""
         taken = form.entry.operands
         operands = tuple(_read(named, name) for name in taken)

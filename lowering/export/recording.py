@@ -18,7 +18,7 @@ from composites.errors import ExportError
 from lowering.export.manifest import Value
 from lowering.export.partitioning import annotation
 from lowering.export.request import ExportRequest
-from lowering.export.shardings import DeviceMesh, of_inputs, of_output
+from lowering.export.shardings import DeviceMesh, input_specs, output_spec
 from lowering.export.tracing import (
     Lowered,
     Traced,
@@ -128,11 +128,11 @@ def _sharded(
             known[name] = mesh.spec_of(mark, len(shapes[name]))
             if known[name] is None:
                 raise ExportError(f"{name} is marked as {mark}, which does not divide the mesh")
-    specs = of_inputs(mesh, {escape(n): s for n, s in known.items()} | dict(shardings), shapes)
+    specs = input_specs(mesh, {escape(n): s for n, s in known.items()} | dict(shardings), shapes)
     return (
         tuple(replace(value, sharding=specs.get(value.name)) for value in inputs),
         tuple(
-            replace(value, sharding=of_output(value.name, value.updates, specs))
+            replace(value, sharding=output_spec(value.name, value.updates, specs))
             for value in outputs
         ),
     )

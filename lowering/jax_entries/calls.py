@@ -28,7 +28,7 @@ from lowering.frontends.jax.composite_call import (
     Cotangents,
     Kind,
     bind,
-    of_selected,
+    on_selected,
     reads,
     trace,
 )
@@ -88,7 +88,7 @@ class Call:
             return tensors[value.number] if isinstance(value, Slot) else value
 
         named = {name: tensor(value) for name, value in self.values.items()}
-        spec = CallSpec.of(self.definition.form, named).flat()
+        spec = CallSpec.from_named(self.definition.form, named).flat()
         places = tuple(None if t is None else numbers.get(id(t)) for t in spec.operands)
         return spec, places
 
@@ -261,7 +261,7 @@ class Call:
             results = self.kind.decomposition(*operands)
             return [r for r, grad in zip(results, cts.grads, strict=True) if grad is not None]
 
-        of_needed = of_selected(differentiated, cts.operands, cts.needed)
+        of_needed = on_selected(differentiated, cts.operands, cts.needed)
         pull = jax.vjp(of_needed, *compress(cts.operands, cts.needed))[1]
         return list(pull(cts.present))
 

@@ -163,7 +163,7 @@ class _OwnFunction(EntryFunction):
 
     def __init__(self, definition: Definition) -> None:
         super().__init__(definition, _no_entry)
-        self._statistics = statistics.of(definition.entry, always_on=True)
+        self._statistics = statistics.for_entry(definition.entry, always_on=True)
         self._attributes = {a.argument for a in definition.entry.attributes}
 
     def __call__(self, /, *arguments: Any, **keywords: Any) -> Any:

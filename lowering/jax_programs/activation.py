@@ -41,7 +41,7 @@ class _Installation:
         by_target: dict[str, list[Claim]] = {}
         definitions = {d.entry.identity: d for d in known.definitions}
         for entry in chosen:
-            counted = statistics.of(entry)
+            counted = statistics.for_entry(entry)
             for target, adapter in entry.jax:
                 claim = Claim(definitions[entry.identity], find_function(adapter), counted)
                 by_target.setdefault(target, []).append(claim)
@@ -175,7 +175,7 @@ def enabled(*names: str) -> Iterator[None]:
 def _resolved(names: Sequence[str]) -> Names:
     resolved = resolve(names, catalog())
     for entry in named_entries(names, catalog()):
-        statistics.of(entry).named = True
+        statistics.for_entry(entry).named = True
     if resolved and not any(entry.jax for entry in resolved):
         able = ", ".join(entry.name for entry in catalog() if entry.jax)
         raise AllowlistError(

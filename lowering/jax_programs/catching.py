@@ -154,7 +154,7 @@ class CaughtComposite:
         values, arrays = taken_apart(claim.definition, bound.arguments)
         if len(arrays) != len(flat):
             raise UnsupportedCallError("an operand is a number")
-        made = _Original.of(self, flat) if decomposition is None else decomposition
+        made = _Original.from_call(self, flat) if decomposition is None else decomposition
         keeps_sums = KNOWS_SUMS or self.catcher.is_compiled
         # JAX adds up gradients of an array that is given twice in an order of its own.
         is_repeated = len(set(map(id, flat))) < len(flat)
@@ -338,7 +338,7 @@ class _Original:
     structure: Any
 
     @classmethod
-    def of(cls, call: CaughtComposite, arrays: Sequence[Any]) -> _Original:
+    def from_call(cls, call: CaughtComposite, arrays: Sequence[Any]) -> _Original:
         flat, structure = jax.tree.flatten(
             (call.arguments, call.keywords), is_leaf=lambda leaf: leaf is None
         )

@@ -190,7 +190,7 @@ class LiveProgram:
             ]
             passed = {n: inputs[place] for n, place in self._passed.items()}
             passed |= {
-                n: view.of_tensor(inputs[view.position])
+                n: view.apply_to(inputs[view.position])
                 for n, view in self._views.items()
                 if view.is_of_input
             }
@@ -208,7 +208,7 @@ class LiveProgram:
                 remember(tensor, array, order)
         for n, view in self._views.items():
             if not view.is_of_input:
-                results[n] = view.of_tensor(results[view.position])
+                results[n] = view.apply_to(results[view.position])
         for part in self._writes.values():
             for n in (part.result, part.index):
                 if n in self._passed or n in self._views:  # perhaps of an input that is written to

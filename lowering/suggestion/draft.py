@@ -137,7 +137,7 @@ class Drafting:
             return {functions[problem.entry or tried[-1].name]: problem.message.partition("\n")[0]}
         idle: dict[str, str] = {}
         for entry in tried:
-            statistics = counted.of(entry)
+            statistics = counted.for_entry(entry)
             if not statistics.caught:
                 missed = (f.reason for f in statistics.fallbacks.values() if f.is_missed)
                 idle[functions[entry.name]] = next(missed, "no call reaches it")

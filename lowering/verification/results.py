@@ -91,7 +91,7 @@ class VerificationReport:
 
     rows: tuple[Row, ...]
 
-    def of(self, verdict: Verdict) -> tuple[Row, ...]:
+    def with_verdict(self, verdict: Verdict) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.verdict is verdict)
 
 

@@ -27,7 +27,7 @@ class Raised:
     message: str
 
     @classmethod
-    def of(cls, error: BaseException) -> "Raised":
+    def from_error(cls, error: BaseException) -> "Raised":
         return cls(type(error).__name__, str(error))
 
     def __str__(self) -> str:
@@ -152,7 +152,7 @@ def on_cpu(sample: Sample, *, wide: bool = False) -> Outcome:
     try:
         return evaluate(sample, place, sample.reference or sample.function)
     except Exception as error:
-        return Raised.of(error)
+        return Raised.from_error(error)
 
 
 # ---- on the device ----
@@ -235,7 +235,7 @@ def _attempt(sample: Sample, graph: RunningGraph, function: Callable[..., Any]) 
         with graph.call():
             return evaluate(sample, place, function)
     except Exception as error:
-        return Raised.of(error)
+        return Raised.from_error(error)
 
 
 def _fetched(outcome: Outcome, fetched: Callable[[torch.Tensor], torch.Tensor]) -> Outcome:
@@ -244,4 +244,4 @@ def _fetched(outcome: Outcome, fetched: Callable[[torch.Tensor], torch.Tensor]) 
     try:
         return outcome.mapped(fetched)
     except RuntimeError as error:
-        return Raised.of(error)
+        return Raised.from_error(error)
