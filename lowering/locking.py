@@ -166,14 +166,14 @@ def recorded_example(
         return recorded(frontend, example, leaves)
 
 
-class Callee(Protocol):
+class PlaceholderCall(Protocol):
     """A call that can be made on placeholders."""
 
     def run(self, place: Place) -> Any:
         """Make it, with `place(tensor)` instead of each tensor."""
 
 
-def recorded(frontend: Frontend, example: Callee, leaves: int | None) -> Module:
+def recorded(frontend: Frontend, example: PlaceholderCall, leaves: int | None) -> Module:
     """The StableHLO of a call, and of its gradients unless `leaves` is 0.
 
     `leaves` is the greatest number of tensors that get a gradient; None for all of floats. Where

@@ -36,7 +36,7 @@ from composites.registry.kernels import (
 )
 from composites.registry.model import (
     DERIVE,
-    Attribute,
+    AttributeSpec,
     Composite,
     Decomposition,
     Kernel,
@@ -571,7 +571,7 @@ class _EntryReader:
             )
         return tuple(listed)
 
-    def _attributes(self, callee: Operator | None) -> Iterator[Attribute]:
+    def _attributes(self, callee: Operator | None) -> Iterator[AttributeSpec]:
         if SEGMENT_SIZES in self.entry.attributes:
             self._wrong_attribute(
                 SEGMENT_SIZES,
@@ -588,7 +588,7 @@ class _EntryReader:
                 self._wrong_attribute(
                     name, f"{source!r} is neither an argument nor a path such as self.eps"
                 )
-            yield Attribute(
+            yield AttributeSpec(
                 name,
                 type_,
                 source,

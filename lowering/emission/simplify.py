@@ -41,7 +41,7 @@ def simplify(computation: Any) -> None:
     another one that it does not read, nothing is simplified.
     """
     if all(map(_is_plain, computation.instructions)):
-        Body().rewrite(computation)
+        ComputationBody().rewrite(computation)
     drop_dead(computation)
 
 
@@ -90,7 +90,7 @@ def reachable(entry_id: int, by_id: Mapping[int, Any]) -> set[int]:
     return reached
 
 
-class Body:
+class ComputationBody:
     """The instructions of one computation, each named by its place in `instructions`.
 
     XLA:CPU computes values of narrow floating-point types in f32, and which of their roundings it
@@ -312,27 +312,27 @@ def _same_type(left: Any, right: Any) -> bool:
     )
 
 
-Rule: TypeAlias = Callable[[Body, Any, list[int]], int | None]
+Rule: TypeAlias = Callable[[ComputationBody, Any, list[int]], int | None]
 RULES: Mapping[str, Rule] = {
-    "add": Body.arithmetic,
-    "and": Body.arithmetic,
-    "broadcast": Body.broadcast,
-    "compare": Body.compare,
-    "concatenate": Body.concatenate,
-    "constant": Body.constant,
-    "convert": Body.convert,
-    "divide": Body.arithmetic,
-    "get-tuple-element": Body.get_tuple_element,
-    "multiply": Body.multiply,
-    "reshape": Body.reshape,
-    "select": Body.select,
-    "subtract": Body.arithmetic,
-    "transpose": Body.transpose,
+    "add": ComputationBody.arithmetic,
+    "and": ComputationBody.arithmetic,
+    "broadcast": ComputationBody.broadcast,
+    "compare": ComputationBody.compare,
+    "concatenate": ComputationBody.concatenate,
+    "constant": ComputationBody.constant,
+    "convert": ComputationBody.convert,
+    "divide": ComputationBody.arithmetic,
+    "get-tuple-element": ComputationBody.get_tuple_element,
+    "multiply": ComputationBody.multiply,
+    "reshape": ComputationBody.reshape,
+    "select": ComputationBody.select,
+    "subtract": ComputationBody.arithmetic,
+    "transpose": ComputationBody.transpose,
 }
 _NARROW_RULES: Mapping[str, Rule] = {
-    "broadcast": Body.spread_constant,
-    "constant": Body.constant,
-    "get-tuple-element": Body.get_tuple_element,
-    "reshape": Body.spread_constant,
-    "transpose": Body.spread_constant,
+    "broadcast": ComputationBody.spread_constant,
+    "constant": ComputationBody.constant,
+    "get-tuple-element": ComputationBody.get_tuple_element,
+    "reshape": ComputationBody.spread_constant,
+    "transpose": ComputationBody.spread_constant,
 }

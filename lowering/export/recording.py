@@ -2,8 +2,8 @@
 
 an `ExportRequest`
     -> `Traced`: which tensors are inputs and outputs
-    -> `Lowered`: the StableHLO of the outputs
-    -> `Recorded`: clean, with the shardings of inputs and outputs
+    -> `LoweredStep`: the StableHLO of the outputs
+    -> `RecordedProgram`: clean, with the shardings of inputs and outputs
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from lowering.export.partitioning import annotation
 from lowering.export.request import ExportRequest
 from lowering.export.shardings import DeviceMesh, input_specs, output_spec
 from lowering.export.tracing import (
-    Lowered,
+    LoweredStep,
     Traced,
     graph_of,
     model_name,
@@ -41,7 +41,7 @@ from lowering.stablehlo.passes.annotate_shardings import marks
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedProgram:
     """A clean program, which is not verified yet."""
 
     module: Module
@@ -49,7 +49,7 @@ class Recorded:
     outputs: tuple[Value, ...]
 
 
-def record(request: ExportRequest, *, located: bool = False) -> Recorded:
+def record(request: ExportRequest, *, located: bool = False) -> RecordedProgram:
     """Record the module of a request.
 
     Args:
@@ -76,7 +76,7 @@ def record(request: ExportRequest, *, located: bool = False) -> Recorded:
         _check_unmarked(lowered.module)
     else:
         cleaning.append(annotation(inputs, outputs, request.mesh, request.sharding_form))
-    return Recorded(run_passes(lowered.module, cleaning, verify=False), inputs, outputs)
+    return RecordedProgram(run_passes(lowered.module, cleaning, verify=False), inputs, outputs)
 
 
 def _traced(request: ExportRequest, module: torch.nn.Module) -> Traced:
@@ -87,7 +87,7 @@ def _traced(request: ExportRequest, module: torch.nn.Module) -> Traced:
     return trace_inference(*call, shared=shared)
 
 
-def _cleaning(recorded: Lowered, share: bool, name: str) -> list[Pass]:
+def _cleaning(recorded: LoweredStep, share: bool, name: str) -> list[Pass]:
     """The passes that make a recorded graph readable."""
     if recorded.clean:
         sharing = [] if share else [unshare_decompositions]
@@ -138,7 +138,7 @@ def _sharded(
     )
 
 
-def _outputs(recorded: Lowered) -> tuple[Value, ...]:
+def _outputs(recorded: LoweredStep) -> tuple[Value, ...]:
     """The outputs of `@main`.
 
     Where the module writes to a tensor that it does not read, there is no input to update. Where it

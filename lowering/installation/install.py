@@ -43,7 +43,7 @@ from composites.registry.operators import (
 from composites.registry.signatures import callee_of, describe_function
 from lowering.codegen import loader, source
 from lowering.copies.search import Copy, Search, is_in
-from lowering.dispatch.autograd.definition import Definition, ExplicitBackward
+from lowering.dispatch.autograd.definition import ActiveEntry, ExplicitBackward
 from lowering.dispatch.autograd.function import CompositeFunction
 from lowering.dispatch.backend import EntryLowering
 from lowering.dispatch.call import CallForm
@@ -464,7 +464,7 @@ class Installer:
         statistics = self.statistics.for_entry(entry)
         statistics.caches |= {"forward": forward, "derived backward": derived}
         chosen = self.chosen.get(entry.identity, ())
-        definition = Definition(form, self.frontend, statistics, native, explicit, derived, chosen)
+        definition = ActiveEntry(form, self.frontend, statistics, native, explicit, derived, chosen)
         return CompositeFunction(definition, self.compiled_calls, otherwise, operator, forward)
 
     def _backward(self, entry: Composite) -> ExplicitBackward:

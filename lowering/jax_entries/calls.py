@@ -46,7 +46,7 @@ Invoke = Callable[[Definition, Mapping[str, Any]], Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class EntryCall:
     """All that calls of an entry with equal arguments, and arrays of equal types, have in common.
 
     It is what `Rules` describes.
@@ -405,12 +405,12 @@ class Call:
 
         return batched_kind(self.kind, moved, size, axes)
 
-    def moved(self, size: int, axes: tuple[int | None, ...]) -> "Call | None":
+    def moved(self, size: int, axes: tuple[int | None, ...]) -> "EntryCall | None":
         """The call with one more dimension at the front of these operands. None if there is no
         such call."""
         return self._once(self._make_moved, size, axes)  # type: ignore[no-any-return]
 
-    def _make_moved(self, size: int, axes: tuple[int | None, ...]) -> "Call | None":
+    def _make_moved(self, size: int, axes: tuple[int | None, ...]) -> "EntryCall | None":
         numbers = {number for number, axis in zip(self.order, axes, strict=True) if axis == 0}
         arrays = [
             wider(type_, size) if n in numbers else type_ for n, type_ in enumerate(self.arrays)
@@ -459,7 +459,7 @@ class BackwardRules(ABC):
 class DerivedBackward(BackwardRules):
     """`Rules` of a derived backward."""
 
-    forward: Call
+    forward: EntryCall
     grads: tuple[Any | None, ...]
     needed: tuple[bool, ...]
     saved: tuple[Any | None, ...]

@@ -15,8 +15,8 @@ from lowering.frontends.fx import capture
 from lowering.frontends.protocols import LoweredGraph
 from lowering.live.checks import GraphChecks
 from lowering.live.chosen_kernels import kernels_of
-from lowering.live.exchange import Inputs, remember, to_jax, to_torch
-from lowering.live.replay import Replay, states_of_generators
+from lowering.live.exchange import ProgramInputs, remember, to_jax, to_torch
+from lowering.live.replay import GraphReplay, states_of_generators
 from lowering.live.saved import save_graph
 from lowering.live.strides import Order, in_memory_order, in_own_order, memory_order
 from lowering.live.views import views_among
@@ -78,7 +78,7 @@ class LiveProgram:
         self._returned = len(outputs) if returned is None else returned
         device = local_devices(platform)[0]
         orders = [memory_order(x) if isinstance(x, torch.Tensor) else None for x in inputs]
-        self._inputs = Inputs(orders, device)
+        self._inputs = ProgramInputs(orders, device)
         results, lowered = self._lowered(graph, inputs, orders)
         self._results = self._computed(outputs, results)
         self._constants = [None if isinstance(x, torch.Tensor) else x for x in results]
@@ -121,7 +121,7 @@ class LiveProgram:
                 # A graph may write to its inputs; the placeholder stays the input.
                 lent.append(in_own_order(operands[-1], order).clone())
             with torch_internals.below_autograd():
-                replay = Replay(graph)
+                replay = GraphReplay(graph)
                 results = list(replay.run(*lent))
             self._offsets = replay.offsets
             outputs: Any = graph.graph.output_node().args[0]

@@ -29,7 +29,7 @@ def states_of_generators(graph: torch.fx.Graph) -> Collection[torch.fx.Node]:
     return {node.args[0] for node in nodes if isinstance(node.args[0], torch.fx.Node)}
 
 
-class Replay(torch.fx.Interpreter):
+class GraphReplay(torch.fx.Interpreter):
     """Runs a graph with the frontend's generator states."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
