@@ -88,7 +88,7 @@ class LiveProgram:
         ]
         self._device = device
         if folder is not None:
-            names = [placeholders[place].name for place in self._operands]
+            names = [placeholders[position].name for position in self._operands]
             kind = "forward" if returned is not None else "inference"
             kind = "backward" if any(name.startswith("tangents") for name in names) else kind
             save_graph(lowered, names, [n for n, _ in self._results], kind, folder)
@@ -175,26 +175,26 @@ class LiveProgram:
         Raises:
             RunError: an input has another storage offset than at compilation.
         """
-        for place, offset in self._offsets.items():
-            if inputs[place].storage_offset() != offset:
+        for position, offset in self._offsets.items():
+            if inputs[position].storage_offset() != offset:
                 raise RunError(
                     "a graph with `as_strided` of an input was compiled for the storage offset"
-                    f" {offset}, and got an input with {inputs[place].storage_offset()}; call"
+                    f" {offset}, and got an input with {inputs[position].storage_offset()}; call"
                     " `contiguous()` or `clone()` before"
                 )
         convert = self._inputs.to_jax
         with enable_x64():
             arrays = [
-                _seed(self._device) if place is None else convert(place, inputs[place])
-                for place in self._parameters
+                _seed(self._device) if position is None else convert(position, inputs[position])
+                for position in self._parameters
             ]
-            passed = {n: inputs[place] for n, place in self._passed.items()}
+            passed = {n: inputs[position] for n, position in self._passed.items()}
             passed |= {
                 n: view.apply_to(inputs[view.position])
                 for n, view in self._views.items()
                 if view.is_of_input
             }
-            changed = {place: inputs[place] for place in self._writes}
+            changed = {position: inputs[position] for position in self._writes}
             inputs.clear()
             if self._checks is not None:
                 self._checks.count(arrays)
@@ -213,9 +213,9 @@ class LiveProgram:
             for n in (part.result, part.index):
                 if n in self._passed or n in self._views:  # perhaps of an input that is written to
                     results[n] = results[n].clone()
-        for place, part in self._writes.items():
-            part.write(changed[place], results)
-            results[part.result] = changed[place]
+        for position, part in self._writes.items():
+            part.write(changed[position], results)
+            results[part.result] = changed[position]
         return results[: self._count]
 
 
