@@ -65,7 +65,7 @@ def in_classes(
     maxima, exponentials, chosen, total = lax.fori_loop(0, blocks.count, of_block, start)
     log_sums = jnp.log(exponentials)
 
-    rows = _Rows.from_target(target, weight.shape[0], ignore_index)
+    rows = _TargetRows.from_target(target, weight.shape[0], ignore_index)
     losses = jnp.where(rows.counted, maxima - chosen + log_sums, 0)
     loss = _reduced(losses, rows.counted, reduction)
     if label_smoothing:
@@ -90,7 +90,7 @@ def in_classes_backward(
     """The gradients of input, weight and bias. The arguments are those of `in_classes`, and what it
     keeps."""
     blocks = _Blocks.split(input, weight, target, bias)
-    rows = _Rows.from_target(target, weight.shape[0], ignore_index)
+    rows = _TargetRows.from_target(target, weight.shape[0], ignore_index)
     grad = grad_output.astype(jnp.float32)
     factor = jnp.where(rows.counted, _shared(grad, rows.counted, reduction), 0)
     factor = (1 - label_smoothing) * factor
@@ -176,14 +176,14 @@ class _Blocks:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _TargetRows:
     """The rows that count. Stock leaves out classes that do not exist; its smoothing does not."""
 
     kept: Array
     counted: Array
 
     @classmethod
-    def from_target(cls, target: Array, classes: int, ignore_index: int) -> "_Rows":
+    def from_target(cls, target: Array, classes: int, ignore_index: int) -> "_TargetRows":
         kept = target != ignore_index
         return cls(kept, kept & (target >= 0) & (target < classes))
 

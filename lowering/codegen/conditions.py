@@ -149,14 +149,14 @@ def condition_source(entry: Composite, function: Callable[..., Any], target: str
     operator = describe_function(function, target)
     parameters = ", ".join(parameters_of(operator))
     terms = [f"({c.expression})" for c in conditions_of(entry, operator)]
-    expression = ast.unparse(_Guarded().visit(parse_expression(" and ".join(terms) or "True")))
+    expression = ast.unparse(_GuardedReads().visit(parse_expression(" and ".join(terms) or "True")))
     return (
         "from __future__ import annotations\n\n"
         f"def matches({parameters}) -> bool:\n    return {expression}\n"
     )
 
 
-class _Guarded(ast.NodeTransformer):
+class _GuardedReads(ast.NodeTransformer):
     """`values[i]` as `_item(values, i)`, and `len(values)` as `_length(values)`."""
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:

@@ -244,7 +244,7 @@ class _Called(torch.nn.Module):
         return self._then(self.module(*args, **kwargs))
 
 
-class _Tracer:
+class _StepTracer:
     """Makes placeholders for what a module reads, and collects the outputs."""
 
     def __init__(self, frontend: Frontend) -> None:
@@ -454,7 +454,7 @@ def _restored(value: Any, content: Any) -> Any:
 
 
 @contextmanager
-def _recording(frontend: Frontend, shared: bool) -> Iterator[_Tracer]:
+def _recording(frontend: Frontend, shared: bool) -> Iterator[_StepTracer]:
     """Run Python on placeholders, in the mode in which torch.export runs it.
 
     Libraries such as transformers (for attention masks) skip checks of values while
@@ -463,7 +463,7 @@ def _recording(frontend: Frontend, shared: bool) -> Iterator[_Tracer]:
     recording = frontend.recording
     try:
         with torch_internals.exporting(), recording.recording(shared=shared):
-            yield _Tracer(frontend)
+            yield _StepTracer(frontend)
     except (ControlFlowError, ForeignDataError) as error:
         raise ExportError(f"{place_of(error.__cause__ or error)}{error}") from error
     except NoKernelError as error:

@@ -93,7 +93,7 @@ def _miss(target: str, claiming: Sequence[Composite], error: UnusableFunctionErr
         )
 
 
-class _Active(RequestStack):
+class _ActiveJaxEntries(RequestStack):
     """The entries that are on, and the functions that are replaced for them."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class _Active(RequestStack):
         self.installation.install(chosen, entries())
 
 
-_active = _Active()
+_active = _ActiveJaxEntries()
 
 
 def active() -> tuple[str, ...]:

@@ -161,7 +161,7 @@ class CaughtComposite:
         call = self._call(
             values,
             arrays,
-            _Guarded(made),
+            _Uncaught(made),
             has_backward and keeps_sums and not is_repeated,
             orders,
             many,
@@ -177,13 +177,13 @@ class CaughtComposite:
     def is_same(self, one: Callable[..., Any], other: Callable[..., Any], *arrays: Any) -> bool:
         """Return whether two functions are the same operations of arrays like these."""
         types = [strong(jnp.asarray(array)) for array in arrays]
-        return is_same(trace(_Guarded(one), types), trace(_Guarded(other), types))
+        return is_same(trace(_Uncaught(one), types), trace(_Uncaught(other), types))
 
     def _call(
         self,
         values: dict[str, Any],
         arrays: list[Any],
-        made: _Guarded,
+        made: _Uncaught,
         has_backward: bool,
         orders: Orders | None,
         many: Many | None,
@@ -208,7 +208,7 @@ class CaughtComposite:
         self,
         values: dict[str, Any],
         types: tuple[Any, ...],
-        made: _Guarded,
+        made: _Uncaught,
         has_backward: bool,
         orders: Orders | None,
         many: Many | None,
@@ -233,7 +233,7 @@ class CaughtComposite:
     def _check_forms(
         self,
         types: tuple[Any, ...],
-        made: _Guarded,
+        made: _Uncaught,
         orders: Orders | None,
         many: Many | None,
     ) -> None:
@@ -355,7 +355,7 @@ class _Original:
 
 
 @dataclass(frozen=True)
-class _Guarded:
+class _Uncaught:
     """A decomposition, in which no function is caught."""
 
     function: Callable[..., Any]
