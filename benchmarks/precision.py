@@ -158,7 +158,7 @@ class Error:
     largest: float
 
     @classmethod
-    def of(cls, result: Tensor, exact: Tensor) -> Error:
+    def measure(cls, result: Tensor, exact: Tensor) -> Error:
         difference = result.detach().cpu().to(F64) - exact
         return cls(
             norm=float(difference.norm() / exact.norm()),
@@ -198,7 +198,7 @@ def products(sizes: Sequence[int], dtype: torch.dtype) -> list[Row]:
         a, b = operands(size, dtype)
         exact = torch.mm(a.to(F64), b.to(F64))
         for row in rows:
-            row.values.append(Error.of(row.way(a, b), exact))
+            row.values.append(Error.measure(row.way(a, b), exact))
     return rows
 
 
@@ -274,7 +274,7 @@ def gradients(sizes: Sequence[int]) -> list[Row]:
             with row.way.composites():
                 placed = (tensor.to(row.way.device) for tensor in narrow)
                 result = _gradients(loss, row.way.product, *placed)
-            row.values.append([Error.of(*pair) for pair in zip(result, exact, strict=True)])
+            row.values.append([Error.measure(*pair) for pair in zip(result, exact, strict=True)])
     return rows
 
 
@@ -374,7 +374,7 @@ def _mean_error(weights: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
     for weight, reference in zip(weights, expected, strict=True):
         assert weight.grad is not None
         assert reference.grad is not None
-        errors.append(Error.of(weight.grad, reference.grad).norm)
+        errors.append(Error.measure(weight.grad, reference.grad).norm)
     return sum(errors) / len(errors)
 
 

@@ -45,9 +45,9 @@ def choose(text: str, catalog: Catalog) -> Words:
 
 
 def _every(word: str, catalog: Catalog) -> Iterator[str]:
-    known = [STOCK, *GOALS, *dict.fromkeys(name for entry in catalog for name in _names(entry))]
-    if word not in known:
-        raise DecompositionError(f"there is {_unknown(word, known)}")
+    words = [STOCK, *GOALS, *dict.fromkeys(name for entry in catalog for name in _names(entry))]
+    if word not in words:
+        raise DecompositionError(f"there is {_unknown(word, words)}")
     for entry in catalog:
         if word == STOCK or entry.chosen(word):
             yield entry.identity
@@ -60,13 +60,13 @@ def _named(item: str, name: str, word: str, catalog: Catalog) -> Iterator[str]:
         entries = resolve([name], catalog, every_version=True)
     except AllowlistError as error:
         raise DecompositionError(f"{item}: {error}") from None
-    known = [STOCK, *_words_of(entries)]
-    if word not in known:
-        if len(known) == 1:
+    words = [STOCK, *_words_of(entries)]
+    if word not in words:
+        if len(words) == 1:
             raise DecompositionError(
                 f"{item}: {name} has no alternatives; `composites list` shows those of all entries"
             )
-        raise DecompositionError(f"{item}: {name} has {_unknown(word, known)}")
+        raise DecompositionError(f"{item}: {name} has {_unknown(word, words)}")
     for entry in entries:
         if word == STOCK or entry.chosen(word):
             yield entry.identity
@@ -82,5 +82,5 @@ def _names(entry: Composite) -> Iterator[str]:
     return (a.name for a in entry.alternatives if not a.is_automatic)
 
 
-def _unknown(word: str, known: list[str]) -> str:
-    return f"no decomposition {word!r}{did_you_mean(word, known)} (known: {', '.join(known)})"
+def _unknown(word: str, words: list[str]) -> str:
+    return f"no decomposition {word!r}{did_you_mean(word, words)} (known: {', '.join(words)})"

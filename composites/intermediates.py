@@ -17,11 +17,11 @@ Handler = Callable[[Any, str], Any]
 """Takes a value and its name, and returns what the decomposition goes on with."""
 
 
-class _Active(threading.local):
+class _ActiveHandler(threading.local):
     handler: Handler | None = None
 
 
-_active = _Active()
+_active = _ActiveHandler()
 
 
 def intermediate(value: Value, name: str) -> Value:

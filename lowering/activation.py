@@ -63,7 +63,7 @@ _ONE_SCOPE = threading.RLock()
 wait with such blocks of their own."""
 
 
-class _Active(RequestStack):
+class _ActiveEntries(RequestStack):
     """The active entries, and the hooks that are installed for them."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class _Active(RequestStack):
             _backend().frontend.dispatching.tidy()
 
 
-_active = _Active()
+_active = _ActiveEntries()
 
 statistics = Statistics()
 """The outcomes of the calls that reached the hooks of this process."""
@@ -167,7 +167,7 @@ def _resolved(names: Sequence[str]) -> tuple[Composite, ...]:
     """The entries that items turn on. Reports explain those that are named by themselves."""
     entries = resolve(names, catalog())
     for entry in named_entries(names, catalog()):
-        statistics.of(entry).named = True
+        statistics.for_entry(entry).named = True
     return entries
 
 

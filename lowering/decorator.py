@@ -20,7 +20,7 @@ from composites.errors import (
 from composites.registry.document import ATTRIBUTE_NAME, NAME, NAMESPACE
 from composites.registry.model import (
     DERIVE,
-    Attribute,
+    AttributeSpec,
     Composite,
     Decomposition,
     Location,
@@ -215,7 +215,7 @@ def entry_of_function(
         version=version,
         operands=taken,
         attributes=tuple(
-            Attribute(n, None, source, optional=True) for n, source in sources.items()
+            AttributeSpec(n, None, source, optional=True) for n, source in sources.items()
         ),
         when=When(),
         decomposition=Decomposition("jax", target) if is_jax else Decomposition(),
@@ -289,7 +289,7 @@ def _replacement(
 ) -> Replacement:
     from lowering.activation import backend, statistics
     from lowering.codegen.loader import load_function_hook
-    from lowering.dispatch.autograd.definition import Definition
+    from lowering.dispatch.autograd.definition import ActiveEntry
     from lowering.dispatch.autograd.function import CompositeFunction
     from lowering.dispatch.call import CallForm
     from lowering.dispatch.dynamo.functions import Replacement, traced_function
@@ -297,10 +297,10 @@ def _replacement(
 
     target, made = entry.functions[0], backend()
     registry = Registry(entry.location.file, entry.namespace, (entry,))
-    counted = statistics.of(entry, always_on=True)
+    counted = statistics.for_entry(entry, always_on=True)
     reads = Reads(function)
     form = CallForm(entry, describe_function(function, target))
-    definition = Definition(form, made.frontend, counted, function, reads=reads)
+    definition = ActiveEntry(form, made.frontend, counted, function, reads=reads)
     of_function = CompositeFunction(definition, made.compiled_calls, unclaimed)
     counted.caches |= {"forward": of_function.forward, "derived backward": definition.derived}
     hook = MethodType(load_function_hook(entry, function, target, registry), of_function)

@@ -22,7 +22,7 @@ from composites.registry.model import Composite, Registry
 from composites.torch_internals import pytree
 from lowering import activation
 from lowering.frontends.protocols import Frontend, Recording
-from lowering.sample_calls import ExampleCall, NoCalls, Place, example_calls, first_line
+from lowering.sample_calls import Convert, ExampleCall, NoCalls, example_calls, first_line
 from lowering.stablehlo import Module, clean_passes, rename_decompositions, run_passes
 from lowering.stablehlo.bindings import IrOperation
 from lowering.stablehlo.composites import composites_of, signature
@@ -129,7 +129,7 @@ def _outermost(module: Module) -> Iterable[IrOperation]:
 
 
 @dataclass(slots=True)
-class _Placed:
+class _Placeholders:
     """The placeholders of a call."""
 
     frontend: Frontend
@@ -166,14 +166,14 @@ def recorded_example(
         return recorded(frontend, example, leaves)
 
 
-class Callee(Protocol):
+class PlaceholderCall(Protocol):
     """A call that can be made on placeholders."""
 
-    def run(self, place: Place) -> Any:
-        """Make it, with `place(tensor)` instead of each tensor."""
+    def run(self, convert: Convert) -> Any:
+        """Make it, with `convert(tensor)` instead of each tensor."""
 
 
-def recorded(frontend: Frontend, example: Callee, leaves: int | None) -> Module:
+def recorded(frontend: Frontend, example: PlaceholderCall, leaves: int | None) -> Module:
     """The StableHLO of a call, and of its gradients unless `leaves` is 0.
 
     `leaves` is the greatest number of tensors that get a gradient; None for all of floats. Where
@@ -181,15 +181,15 @@ def recorded(frontend: Frontend, example: Callee, leaves: int | None) -> Module:
     """
     recording = frontend.recording
     with _recording(recording, differentiable=leaves != 0):
-        placed = _Placed(frontend, leaves)
-        results = _tensors(example.run(placed))
+        placeholders = _Placeholders(frontend, leaves)
+        results = _tensors(example.run(placeholders))
         if leaves != 0:
             reached = [result for result in results if result.requires_grad]
-            taken = tuple(placed.leaves)
-            grads = [placed(result.detach()).detach() for result in reached]
+            taken = tuple(placeholders.leaves)
+            grads = [placeholders(result.detach()).detach() for result in reached]
             gradients = torch.autograd.grad(reached, taken, grads, allow_unused=True)
             results = _tensors(gradients) or results
-        graph = recording.lower_graph([r.detach() for r in results], placed.inputs)
+        graph = recording.lower_graph([r.detach() for r in results], placeholders.inputs)
     passes = [rename_decompositions] if graph.clean else clean_passes()
     return run_passes(graph.module, passes)
 

@@ -28,7 +28,7 @@ _VALUES = {"int": 1, "float": 1.0, "bool": False, "scalar": 1.0, "ints": [1], "b
 _DTYPES = ("f32", "bf16")
 """Element types of the guessed calls, where the entry's conditions allow them."""
 
-Place = Callable[[torch.Tensor], torch.Tensor]
+Convert = Callable[[torch.Tensor], torch.Tensor]
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Arguments and keywords."""
 
@@ -51,37 +51,37 @@ class Sample:
     reference: Callable[..., Any] | None = None
     """The function that the call means without composites, if it is not the same function."""
 
-    def placed(self, place: Place) -> Call:
-        """Arguments and keywords, with `place(tensor)` instead of each tensor."""
+    def converted(self, convert: Convert) -> Call:
+        """Arguments and keywords, with `convert(tensor)` instead of each tensor."""
 
         def leaf(value: Any) -> Any:
             if isinstance(value, torch.nn.Module):
-                return _moved(value, place)
-            return _placed(value, place) if isinstance(value, torch.Tensor) else value
+                return _moved(value, convert)
+            return _converted(value, convert) if isinstance(value, torch.Tensor) else value
 
-        placed: Call = pytree.tree_map(leaf, (tuple(self.arguments), dict(self.keywords)))
-        return placed
+        converted: Call = pytree.tree_map(leaf, (tuple(self.arguments), dict(self.keywords)))
+        return converted
 
-    def run(self, place: Place) -> Any:
-        """Call the function with `place(tensor)` instead of each tensor."""
-        arguments, keywords = self.placed(place)
+    def run(self, convert: Convert) -> Any:
+        """Call the function with `convert(tensor)` instead of each tensor."""
+        arguments, keywords = self.converted(convert)
         return self.function(*arguments, **keywords)
 
 
-def _placed(tensor: torch.Tensor, place: Place) -> torch.Tensor:
-    placed = place(tensor)
+def _converted(tensor: torch.Tensor, convert: Convert) -> torch.Tensor:
+    converted = convert(tensor)
     if tensor.is_leaf and tensor.grad is not None:
-        placed.grad = place(tensor.grad)
-    return placed
+        converted.grad = convert(tensor.grad)
+    return converted
 
 
-def _moved(module: torch.nn.Module, place: Place) -> torch.nn.Module:
-    """A copy of a module with other parameters and buffers. Where `place` gives a tensor that
+def _moved(module: torch.nn.Module, convert: Convert) -> torch.nn.Module:
+    """A copy of a module with other parameters and buffers. Where `convert` gives a tensor that
     requires a gradient, the copy has that tensor itself, and no parameter."""
     copied = copy.deepcopy(module)
     for part in copied.modules():
         for name, parameter in list(part.named_parameters(recurse=False)):
-            moved = place(parameter.detach())
+            moved = convert(parameter.detach())
             if moved.requires_grad:
                 # Its own gradient is asked for, which a parameter made of it would have instead.
                 delattr(part, name)
@@ -90,7 +90,7 @@ def _moved(module: torch.nn.Module, place: Place) -> torch.nn.Module:
                 parameter = torch.nn.Parameter(moved, parameter.requires_grad)
                 part.register_parameter(name, parameter)
         for name, buffer in part.named_buffers(recurse=False):
-            setattr(part, name, place(buffer))
+            setattr(part, name, convert(buffer))
     return copied
 
 
@@ -149,9 +149,9 @@ class ExampleCall:
         """The same call without the names of positional arguments."""
         return Sample(self.function, *self.arguments())
 
-    def run(self, place: Place) -> Any:
-        """Call the function with `place(tensor)` instead of each tensor."""
-        return self.sample().run(place)
+    def run(self, convert: Convert) -> Any:
+        """Call the function with `convert(tensor)` instead of each tensor."""
+        return self.sample().run(convert)
 
 
 def example_calls(
@@ -215,7 +215,7 @@ def _first_sample(
         values = bound(operator, positional, keywords)
 
     def detached(value: Any) -> Any:
-        return _placed(value, torch.Tensor.detach) if isinstance(value, torch.Tensor) else value
+        return _converted(value, torch.Tensor.detach) if isinstance(value, torch.Tensor) else value
 
     return _example(entry, function, operator, pytree.tree_map(detached, values), values)
 

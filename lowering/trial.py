@@ -195,7 +195,7 @@ def _not_turned_on(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
             )
             return
         try:
-            for text in _call(entry, counted.of(entry)):
+            for text in _call(entry, counted.for_entry(entry)):
                 yield problem_of(f"example: {text}", entry, entries)
         except LoweringError as error:
             yield problem_of(str(error), entry, entries)

@@ -59,7 +59,7 @@ def blockwise(
         `[…, Hq, L, Ev]`, and `[…, Hq, L]` in f32. A row that is masked completely is 0, as in
         PyTorch, and minus infinity.
     """
-    call = _Call.of(query, key, value, attn_mask, is_causal, scale)
+    call = _CallSizes.from_operands(query, key, value, attn_mask, is_causal, scale)
     q, k, v, mask = call.padded(query, key, value, attn_mask)
     size = v.shape[-1]
 
@@ -107,7 +107,7 @@ def blockwise_backward(
     one: an update of a part of that would not be contiguous. The numbers of a block are one
     dimension then: XLA's code for the update is half as long as with two.
     """
-    call = _Call.of(query, key, value, attn_mask, is_causal, scale)
+    call = _CallSizes.from_operands(query, key, value, attn_mask, is_causal, scale)
     q, k, v, mask = call.padded(query, key, value, attn_mask)
     grads, results = call.queries(grad_output), call.queries(result)
     normalizers = None if call.key_blocks == 1 else call.normalizers(q, k, mask, log_sum_exp)
@@ -159,7 +159,7 @@ def blockwise_backward(
 
 
 @dataclass(frozen=True)
-class _Call:
+class _CallSizes:
     """The sizes of one call. L and S are padded to whole blocks."""
 
     heads: tuple[int, ...]
@@ -174,7 +174,7 @@ class _Call:
     is_causal: bool
 
     @classmethod
-    def of(
+    def from_operands(
         cls,
         query: Array,
         key: Array,
@@ -182,7 +182,7 @@ class _Call:
         attn_mask: Array | None,
         is_causal: bool,
         scale: float | None,
-    ) -> "_Call":
+    ) -> "_CallSizes":
         heads = key.shape[:-2]
         group = query.shape[-3] // key.shape[-3] if heads else 1
         factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale

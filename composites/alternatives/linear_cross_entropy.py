@@ -43,7 +43,7 @@ def in_classes(
         The loss; the maximum of each row, and the logarithm of its sum of exp(logit - maximum),
         both `[…]`. All are f32.
     """
-    blocks = _Blocks.of(input, weight, target, bias)
+    blocks = _Blocks.split(input, weight, target, bias)
 
     def of_block(number: Array, done: tuple[Array, ...]) -> tuple[Array, ...]:
         maxima, exponentials, chosen, total = done
@@ -65,7 +65,7 @@ def in_classes(
     maxima, exponentials, chosen, total = lax.fori_loop(0, blocks.count, of_block, start)
     log_sums = jnp.log(exponentials)
 
-    rows = _Rows.of(target, weight.shape[0], ignore_index)
+    rows = _TargetRows.from_target(target, weight.shape[0], ignore_index)
     losses = jnp.where(rows.counted, maxima - chosen + log_sums, 0)
     loss = _reduced(losses, rows.counted, reduction)
     if label_smoothing:
@@ -89,8 +89,8 @@ def in_classes_backward(
 ) -> tuple[Array, Array, Array | None]:
     """The gradients of input, weight and bias. The arguments are those of `in_classes`, and its
     saved values."""
-    blocks = _Blocks.of(input, weight, target, bias)
-    rows = _Rows.of(target, weight.shape[0], ignore_index)
+    blocks = _Blocks.split(input, weight, target, bias)
+    rows = _TargetRows.from_target(target, weight.shape[0], ignore_index)
     grad = grad_output.astype(jnp.float32)
     factor = jnp.where(rows.counted, _shared(grad, rows.counted, reduction), 0)
     factor = (1 - label_smoothing) * factor
@@ -114,7 +114,7 @@ def in_classes_backward(
         grads = jnp.where(rows.kept[..., None], grads, 0)
         grads = grads.astype(input.dtype).astype(jnp.float32)  # stock rounds this gradient too
 
-        added = _product("...c,ch->...h", jnp.where(fresh, grads, 0), blocks.of_weight(number))
+        added = _product("...c,ch->...h", jnp.where(fresh, grads, 0), blocks.weight_rows(number))
         of_weight = _product("...c,...h->ch", grads, blocks.input).astype(weight.dtype)
         of_bias = grads.sum(tuple(range(target.ndim))).astype(grad_bias.dtype)
         start = blocks.start(number)
@@ -144,7 +144,7 @@ class _Blocks:
     size: int
 
     @classmethod
-    def of(cls, input: Array, weight: Array, target: Array, bias: Array | None) -> "_Blocks":
+    def split(cls, input: Array, weight: Array, target: Array, bias: Array | None) -> "_Blocks":
         classes = weight.shape[0]
         count = -(-classes // max(CLASSES, LOGITS // target.size))
         size = -(-classes // count)
@@ -154,14 +154,14 @@ class _Blocks:
     def start(self, number: Array) -> Array:
         return jnp.minimum(number * self.size, self.weight.shape[0] - self.size)
 
-    def of_weight(self, number: Array) -> Array:
+    def weight_rows(self, number: Array) -> Array:
         """The weight's rows of a block, in f32."""
         rows = lax.dynamic_slice_in_dim(self.weight, self.start(number), self.size, 0)
         return rows.astype(jnp.float32)
 
     def logits(self, number: Array) -> tuple[Array, Array]:
         """`[…, size]`, and which of these classes are in no earlier block."""
-        logits = _product("...h,ch->...c", self.input, self.of_weight(number))
+        logits = _product("...h,ch->...c", self.input, self.weight_rows(number))
         start = self.start(number)
         if self.bias is not None:
             bias = lax.dynamic_slice_in_dim(self.bias, start, self.size, 0)
@@ -176,14 +176,14 @@ class _Blocks:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _TargetRows:
     """The rows that count. Stock leaves out classes that do not exist; its smoothing does not."""
 
     kept: Array
     counted: Array
 
     @classmethod
-    def of(cls, target: Array, classes: int, ignore_index: int) -> "_Rows":
+    def from_target(cls, target: Array, classes: int, ignore_index: int) -> "_TargetRows":
         kept = target != ignore_index
         return cls(kept, kept & (target >= 0) & (target < classes))
 

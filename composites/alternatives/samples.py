@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from composites.operators.samples import Call, of_modules
+from composites.operators.samples import Call, module_samples
 
 _MODELS = "transformers.models"
 
@@ -46,7 +46,7 @@ def rms_norm(dtype: torch.dtype) -> Iterator[Call]:
     yield (_numbers(dtype, 24, 4096), [4096], None, 1e-6), {}
 
 
-_of_norm = partial(of_modules, shapes=((2, 70, 768),), eps=1e-5)
+_of_norm = partial(module_samples, shapes=((2, 70, 768),), eps=1e-5)
 llama_rms_norm = _of_norm(f"{_MODELS}.llama.modeling_llama:LlamaRMSNorm", 768)
 t5_rms_norm = _of_norm(f"{_MODELS}.t5.modeling_t5:T5LayerNorm", 768)
 olmo2_rms_norm = _of_norm(f"{_MODELS}.olmo2.modeling_olmo2:Olmo2RMSNorm", 768)

@@ -20,7 +20,7 @@ from composites.contracts.model import (
 )
 
 
-class Verdict(StrEnum):
+class Effect(StrEnum):
     """The meaning of a change for kernels that were written before it."""
 
     SAME = "compatible"
@@ -42,7 +42,7 @@ class Change:
     composite: str
     version: int
     what: str
-    verdict: Verdict
+    verdict: Effect
 
     def __str__(self) -> str:
         version = f" version {self.version}" if self.composite else ""
@@ -61,13 +61,13 @@ def changes(old: Lock, new: Lock) -> tuple[Change, ...]:
         retired = frozenset(r.version for r in old.retired if (r.entry, r.composite) == key)
         differences += _of_entry(before.get(key, {}), after.get(key, {}), retired, comparable)
     if not comparable and any(c.calls for c in old.contracts) and after:
-        differences.append(Change(new.namespace, "", 0, _incomparable(old, new), Verdict.UNKNOWN))
+        differences.append(Change(new.namespace, "", 0, _incomparable(old, new), Effect.UNKNOWN))
     return tuple(differences)
 
 
 def broken(changes: Sequence[Change]) -> tuple[Change, ...]:
     """The changes that need a new version and have none."""
-    return tuple(change for change in changes if change.verdict is Verdict.BROKEN)
+    return tuple(change for change in changes if change.verdict is Effect.BROKEN)
 
 
 def following(old: Lock, new: Lock) -> Lock:
@@ -111,76 +111,76 @@ def _of_entry(
     for version, contract in sorted(after.items()):
         if version in retired:
             what = "this number was used before; versions are never used again"
-            yield _change(contract, what, Verdict.BROKEN)
+            yield _change(contract, what, Effect.BROKEN)
         elif version in before:
             yield from _of_version(before[version], contract, comparable)
         elif highest is None:
-            yield _change(contract, "added", Verdict.NEW_VERSION)
+            yield _change(contract, "added", Effect.NEW_VERSION)
         elif version < highest:
             what = (
                 f"this version is lower than version {highest}, which was there before; a number"
                 " that was left behind may have had another meaning"
             )
-            yield _change(contract, what, Verdict.BROKEN)
+            yield _change(contract, what, Effect.BROKEN)
         else:
             yield from _raised(before[highest], contract)
     raised = max(after, default=-1) > max(before, default=-1)
     for version, contract in sorted(before.items()):
         if version not in after and not (raised and version == highest):
-            yield _change(contract, "removed; no new program calls it", Verdict.SAME)
+            yield _change(contract, "removed; no new program calls it", Effect.SAME)
 
 
 def _raised(before: Contract, after: Contract) -> Iterator[Change]:
     """A higher version, and its differences."""
-    yield _change(after, f"raised from version {before.version}", Verdict.NEW_VERSION)
+    yield _change(after, f"raised from version {before.version}", Effect.NEW_VERSION)
     for change in _of_version(replace(before, version=after.version), after, comparable=False):
-        if change.verdict is not Verdict.UNKNOWN:
-            yield replace(change, verdict=Verdict.NEW_VERSION)
+        if change.verdict is not Effect.UNKNOWN:
+            yield replace(change, verdict=Effect.NEW_VERSION)
 
 
 def _of_version(before: Contract, after: Contract, comparable: bool) -> Iterator[Change]:
     """The differences between two forms of one version."""
     same_code = comparable and _same_decompositions(before, after)
-    meaning = Verdict.SAME if same_code else Verdict.BROKEN
+    meaning = Effect.SAME if same_code else Effect.BROKEN
     if before.operator != after.operator:
         what = f"operator was {before.operator or 'none'}, is {after.operator or 'none'}"
         yield _change(after, what, meaning)
     if before.functions != after.functions:
-        yield _change(after, _list("functions", before.functions, after.functions), Verdict.SAME)
+        yield _change(after, _list("functions", before.functions, after.functions), Effect.SAME)
     yield from _operands(before, after, meaning)
     yield from _attributes(before, after)
     yield from _results(before, after)
     if before.when != after.when:
         what = f"conditions changed ({_conditions(before, after)}); calls keep their meaning"
-        yield _change(after, what, Verdict.SAME)
+        yield _change(after, what, Effect.SAME)
     yield from _decomposition(before, after, comparable)
 
 
-def _operands(before: Contract, after: Contract, meaning: Verdict) -> Iterator[Change]:
+def _operands(before: Contract, after: Contract, meaning: Effect) -> Iterator[Change]:
     old, new = _names(before.operands), _names(after.operands)
     if old == new:
         for was, now in zip(before.operands, after.operands, strict=True):
             if now.optional and not was.optional:
                 what = f"operand {now.name} can be absent now"
-                yield _change(after, what, Verdict.BROKEN)
+                yield _change(after, what, Effect.BROKEN)
             elif was.optional and not now.optional:
-                yield _change(after, f"operand {now.name} is now always present", Verdict.SAME)
+                yield _change(after, f"operand {now.name} is now always present", Effect.SAME)
             if now.variadic != was.variadic:
                 what = "is a list of tensors now" if now.variadic else "is one tensor now"
-                yield _change(after, f"operand {now.name} {what}", Verdict.BROKEN)
+                yield _change(after, f"operand {now.name} {what}", Effect.BROKEN)
         return
     added = [name for name in new if name not in old]
     removed = [name for name in old if name not in new]
     if not added and not removed:
-        yield _change(after, _list("operands reordered", old, new), Verdict.BROKEN)
+        yield _change(after, _list("operands reordered", old, new), Effect.BROKEN)
     elif len(old) == len(new):
         # Names are not in StableHLO. The same decomposition takes the same operands.
         yield _change(after, _list("operands renamed or replaced", old, new), meaning)
     else:
         if removed:
-            yield _change(after, f"operand {', '.join(removed)} removed", Verdict.BROKEN)
+            yield _change(after, f"operand {', '.join(removed)} removed", Effect.BROKEN)
         if added:
-            yield _change(after, f"operand {', '.join(added)} added", Verdict.BROKEN)
+            yield _change(after, f"operand {', '.join(added)} added", Effect.BROKEN)
 
 
 def _attributes(before: Contract, after: Contract) -> Iterator[Change]:
@@ -188,14 +188,14 @@ def _attributes(before: Contract, after: Contract) -> Iterator[Change]:
     new = {attribute.name: attribute for attribute in after.attributes}
     for name in old:
         if name not in new:
-            verdict = Verdict.SAME if old[name].optional else Verdict.BROKEN
+            verdict = Effect.SAME if old[name].optional else Effect.BROKEN
             yield _change(after, f"attribute {name} removed", verdict)
     for name, now in new.items():
         if name not in old:
-            yield _change(after, f"attribute {name} added", Verdict.BROKEN)
+            yield _change(after, f"attribute {name} added", Effect.BROKEN)
         elif now != old[name]:
             for what, narrower in _attribute(old[name], now):
-                verdict = Verdict.SAME if narrower else Verdict.BROKEN
+                verdict = Effect.SAME if narrower else Effect.BROKEN
                 yield _change(after, f"attribute {name} {what}", verdict)
 
 
@@ -227,17 +227,17 @@ def _source(attribute: Attribute) -> str:
 def _results(before: Contract, after: Contract) -> Iterator[Change]:
     if before.saved != after.saved:
         what = _list("results that a backward needs", before.saved, after.saved)
-        yield _change(after, what, Verdict.BROKEN)
+        yield _change(after, what, Effect.BROKEN)
     if before.results != after.results and None not in (before.results, after.results):
         what = _list("results", before.results or (), after.results or ())
-        yield _change(after, what, Verdict.BROKEN)
+        yield _change(after, what, Effect.BROKEN)
     for was, now in _paired(before, after):
         if was.results != now.results:
             what = (
                 f"results of a call with {', '.join(now.operands)} were {', '.join(was.results)},"
                 f" are {', '.join(now.results)}"
             )
-            yield _change(after, what, Verdict.BROKEN)
+            yield _change(after, what, Effect.BROKEN)
 
 
 def _decomposition(before: Contract, after: Contract, comparable: bool) -> Iterator[Change]:
@@ -249,19 +249,19 @@ def _decomposition(before: Contract, after: Contract, comparable: bool) -> Itera
                     "the decomposition changed for"
                     f" {', '.join(now.operands) or 'no operands'} {now.attributes}"
                 )
-                yield _change(after, what, Verdict.BROKEN)
+                yield _change(after, what, Effect.BROKEN)
         form = (before.operands, before.attributes)
         if before.calls and not pairs and form == (after.operands, after.attributes):
             why = after.no_call or "the canonical calls differ"
-            yield _change(after, f"decompositions: {why}", Verdict.UNKNOWN)
+            yield _change(after, f"decompositions: {why}", Effect.UNKNOWN)
     if before.decomposition == after.decomposition:
         return
     renamed = f"`decomposition` was {before.decomposition}, is {after.decomposition}"
     if comparable and pairs:
         if _same_decompositions(before, after):
-            yield _change(after, f"{renamed}; the computation is the same", Verdict.SAME)
+            yield _change(after, f"{renamed}; the computation is the same", Effect.SAME)
     else:
-        yield _change(after, f"{renamed}; the computation was not compared", Verdict.BROKEN)
+        yield _change(after, f"{renamed}; the computation was not compared", Effect.BROKEN)
 
 
 def _same_decompositions(before: Contract, after: Contract) -> bool:
@@ -303,7 +303,7 @@ def _names(operands: Sequence[Operand]) -> list[str]:
     return [operand.name for operand in operands]
 
 
-def _change(contract: Contract, what: str, verdict: Verdict) -> Change:
+def _change(contract: Contract, what: str, verdict: Effect) -> Change:
     entry = "" if contract.entry == contract.composite else f" (entry {contract.entry})"
     subject = f"{contract.composite}{entry}"
     return Change(subject, contract.composite, contract.version, what, verdict)

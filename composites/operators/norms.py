@@ -472,7 +472,7 @@ def group_norm_apart(
     grouped = input.reshape(N, group, C // group, *input.shape[2:])
     mean, reciprocal = _statistics(grouped, list(range(2, grouped.dim())), eps)
     normed = ((grouped - mean) * reciprocal).reshape(input.shape)
-    weight, bias = of_channels(weight, input), of_channels(bias, input)
+    weight, bias = per_channel(weight, input), per_channel(bias, input)
     return affine(normed, weight, bias), mean.reshape(N, group), reciprocal.reshape(N, group)
 
 
@@ -493,7 +493,7 @@ def group_norm_backward_apart(
     grouped = input.reshape(N, group, C // group, *input.shape[2:])
     statistics = (N, group, *[1] * (grouped.dim() - 2))
     mean, reciprocal = result_1.reshape(statistics), result_2.reshape(statistics)
-    return _gradients_of_channels(input, weight, grad, grouped - mean, reciprocal)
+    return _gradients_per_channel(input, weight, grad, grouped - mean, reciprocal)
 
 
 def instance_norm_apart(
@@ -505,7 +505,7 @@ def instance_norm_apart(
         input: `[N, C, …]`, f32 or f64.
     """
     mean, reciprocal = _statistics(input, list(range(2, input.dim())), eps)
-    weight, bias = of_channels(weight, input), of_channels(bias, input)
+    weight, bias = per_channel(weight, input), per_channel(bias, input)
     return affine((input - mean) * reciprocal, weight, bias)
 
 
@@ -514,7 +514,7 @@ def instance_norm_backward_apart(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of `instance_norm_apart` for input, weight and bias."""
     mean, reciprocal = _statistics(input, list(range(2, input.dim())), eps)
-    return _gradients_of_channels(input, weight, grad_output, input - mean, reciprocal)
+    return _gradients_per_channel(input, weight, grad_output, input - mean, reciprocal)
 
 
 def last_dimensions(input: Tensor, shape: Sequence[int]) -> list[int]:
@@ -527,7 +527,7 @@ def sum_of_rows(x: Tensor) -> Tensor:
     return x.sum(list(range(x.dim() - 1))) if x.dim() > 1 else x
 
 
-def of_channels(values: Values, input: Tensor) -> Values:
+def per_channel(values: Values, input: Tensor) -> Values:
     """One value for each channel, in the rank of an input `[N, C, …]`."""
     return values if values is None else values.reshape(1, -1, *[1] * (input.dim() - 2))
 
@@ -564,12 +564,12 @@ def _gradient_of_norm(
     return (weighted - sums / count - centered * slope) * reciprocal
 
 
-def _gradients_of_channels(
+def _gradients_per_channel(
     input: Tensor, weight: Tensor | None, grad: Tensor, centered: Tensor, reciprocal: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients for input, weight and bias of a norm over all dimensions of `centered` but the
     first two, with one weight for each channel of the input."""
-    weighted = affine(grad, of_channels(weight, input), None).reshape(centered.shape)
+    weighted = affine(grad, per_channel(weight, input), None).reshape(centered.shape)
     dims = list(range(2, centered.dim()))
     grad_input = _gradient_of_norm(weighted, centered, reciprocal, dims).reshape(input.shape)
     normed = (centered * reciprocal).reshape(input.shape)

@@ -30,7 +30,7 @@ def _leaf(*shape: int, dtype: torch.dtype, seed: int) -> Tensor:
     return _random(*shape, dtype=dtype, seed=seed).requires_grad_()
 
 
-def of_modules(
+def module_samples(
     target: str,
     *settings: Any,
     shapes: Sequence[Sequence[int]] = ((2, 3, 8), (4, 8)),
@@ -56,30 +56,30 @@ def _part(family: str, model: str, name: str, *settings: Any, **sizes: Any) -> A
     return find_function(f"{place}.modeling_{family}:{model}{name}")(config, *settings)
 
 
-new_gelu = of_modules("transformers.activations:NewGELUActivation")
-fast_gelu = of_modules("transformers.activations:FastGELUActivation")
-quick_gelu = of_modules("transformers.activations:QuickGELUActivation")
-relu_squared = of_modules("transformers.activations:ReLUSquaredActivation")
-xielu = of_modules("transformers.activations:XIELUActivation")
-bloom_gelu = of_modules(f"{_MODELS}.bloom.modeling_bloom:BloomGelu")
-llama_rms_norm = of_modules(f"{_MODELS}.llama.modeling_llama:LlamaRMSNorm", 8, eps=1e-5)
-t5_rms_norm = of_modules(f"{_MODELS}.t5.modeling_t5:T5LayerNorm", 8, eps=1e-5)
-olmo2_rms_norm = of_modules(f"{_MODELS}.olmo2.modeling_olmo2:Olmo2RMSNorm", 8, eps=1e-5)
-gemma_rms_norm = of_modules(f"{_MODELS}.gemma.modeling_gemma:GemmaRMSNorm", 8, eps=1e-5)
-weightless_rms_norm = of_modules(f"{_MODELS}.llama4.modeling_llama4:Llama4TextL2Norm", eps=1e-5)
-cohere_layer_norm = of_modules(f"{_MODELS}.cohere.modeling_cohere:CohereLayerNorm", 8, eps=1e-5)
-global_response_norm = of_modules(
+new_gelu = module_samples("transformers.activations:NewGELUActivation")
+fast_gelu = module_samples("transformers.activations:FastGELUActivation")
+quick_gelu = module_samples("transformers.activations:QuickGELUActivation")
+relu_squared = module_samples("transformers.activations:ReLUSquaredActivation")
+xielu = module_samples("transformers.activations:XIELUActivation")
+bloom_gelu = module_samples(f"{_MODELS}.bloom.modeling_bloom:BloomGelu")
+llama_rms_norm = module_samples(f"{_MODELS}.llama.modeling_llama:LlamaRMSNorm", 8, eps=1e-5)
+t5_rms_norm = module_samples(f"{_MODELS}.t5.modeling_t5:T5LayerNorm", 8, eps=1e-5)
+olmo2_rms_norm = module_samples(f"{_MODELS}.olmo2.modeling_olmo2:Olmo2RMSNorm", 8, eps=1e-5)
+gemma_rms_norm = module_samples(f"{_MODELS}.gemma.modeling_gemma:GemmaRMSNorm", 8, eps=1e-5)
+weightless_rms_norm = module_samples(f"{_MODELS}.llama4.modeling_llama4:Llama4TextL2Norm", eps=1e-5)
+cohere_layer_norm = module_samples(f"{_MODELS}.cohere.modeling_cohere:CohereLayerNorm", 8, eps=1e-5)
+global_response_norm = module_samples(
     f"{_MODELS}.convnextv2.modeling_convnextv2:ConvNextV2GRN", 8, shapes=((2, 3, 3, 8),)
 )
-layer_scale = of_modules(
+layer_scale = module_samples(
     f"{_MODELS}.dinov2.modeling_dinov2:Dinov2LayerScale",
     SimpleNamespace(hidden_size=8, layerscale_value=1.0),
 )
-drop_path = of_modules(f"{_MODELS}.swin.modeling_swin:SwinDropPath", 0.3)
+drop_path = module_samples(f"{_MODELS}.swin.modeling_swin:SwinDropPath", 0.3)
 
 
 def rms_norm_gated(dtype: torch.dtype) -> Iterator[Call]:
-    calls = of_modules(f"{_MODELS}.mamba2.modeling_mamba2:MambaRMSNormGated", 8, 4, eps=1e-5)
+    calls = module_samples(f"{_MODELS}.mamba2.modeling_mamba2:MambaRMSNormGated", 8, 4, eps=1e-5)
     for (norm, x), _ in calls(dtype):
         yield (norm, x), {}
         yield (norm, x, _leaf(*x.shape, dtype=dtype, seed=9)), {}

@@ -93,7 +93,7 @@ def _attributes(entry: Composite, callee: Operator | None) -> Iterator[Attribute
         yield Attribute(SEGMENT_SIZES, "i64[]", argument=SEGMENT_SIZES)
 
 
-def _attribute(attribute: model.Attribute) -> Attribute:
+def _attribute(attribute: model.AttributeSpec) -> Attribute:
     return Attribute(
         name=attribute.name,
         type=attribute.type,

@@ -88,7 +88,7 @@ class KernelsOfFile:
         """Old keys, which `composites format` replaces."""
         return tuple(dict.fromkeys([*self.document.outdated, *self.rows.outdated]))
 
-    def of_entry(self, name: str) -> tuple[Kernel, ...]:
+    def entry_kernels(self, name: str) -> tuple[Kernel, ...]:
         """The kernels for an entry of the file: those under the entry, then the decompositions to
         choose under the key of the file."""
         document, rows = self.document, self.rows

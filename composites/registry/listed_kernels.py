@@ -85,7 +85,7 @@ def fast_kernels() -> tuple[ListedKernel, ...]:
         listed
         for file in files
         for name in file.document.entries
-        for listed in _listed(file, name, file.of_entry(name))
+        for listed in _listed(file, name, file.entry_kernels(name))
     ]
     # A kernel of a file is tried before those of the entry.
     return (*added, *own)
@@ -118,7 +118,7 @@ def _read(path: Path) -> KernelsOfFile:
 
 
 def _of_platforms(file: KernelsOfFile) -> tuple[Kernel, ...]:
-    own = [kernel for name in file.document.entries for kernel in file.of_entry(name)]
+    own = [kernel for name in file.document.entries for kernel in file.entry_kernels(name)]
     return tuple(kernel for kernel in (*own, *file.for_others) if kernel.platform is not None)
 
 

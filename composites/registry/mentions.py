@@ -26,7 +26,7 @@ _WRITTEN_KEY = re.compile(r"(?:^|, )(\w+)(?= =)")
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Mismatch:
     """A composite, or an attribute of it, that sources mention and a registry lacks, or the other
     way round."""
 
@@ -44,7 +44,7 @@ def source_files(folder: Path) -> list[Path]:
     return [path for path in files if path.stat().st_size <= LARGEST]
 
 
-def compare_mentions(registries: Sequence[Registry], files: Iterable[Path]) -> list[Difference]:
+def compare_mentions(registries: Sequence[Registry], files: Iterable[Path]) -> list[Mismatch]:
     """Compare the composites of registries with those that source files mention."""
     either = "|".join(sorted({re.escape(registry.namespace) for registry in registries}))
     quoted = re.compile(rf"""["'`]((?:{either})\.[A-Za-z0-9_.$]*[A-Za-z0-9_$])["'`]""")
@@ -87,28 +87,28 @@ def _missing(
     entries: Iterable[Composite],
     mentioned: Mapping[str, str],
     keys: Mapping[str, Mapping[str, str]],
-) -> Iterator[Difference]:
+) -> Iterator[Mismatch]:
     known: dict[str, set[str]] = {}
     for entry in entries:
         attributes = known.setdefault(entry.composite_name, set())
         attributes.update(attribute.name for attribute in entry.attributes)
     for name, place in sorted(mentioned.items()):
         if name not in known:
-            yield Difference(name, None, True, place)
+            yield Mismatch(name, None, True, place)
             continue
         for key, where in sorted(keys.get(name, {}).items()):
             if key not in known[name]:
-                yield Difference(name, key, True, where)
+                yield Mismatch(name, key, True, where)
 
 
 def _unmentioned(
     entries: Iterable[Composite], mentioned: Container[str], keys: Container[str]
-) -> Iterator[Difference]:
+) -> Iterator[Mismatch]:
     for entry in entries:
         name, place = entry.composite_name, str(entry.location)
         if name not in mentioned:
-            yield Difference(name, None, False, place)
+            yield Mismatch(name, None, False, place)
             continue
         for attribute in entry.attributes:
             if attribute.name not in keys:
-                yield Difference(name, attribute.name, False, place)
+                yield Mismatch(name, attribute.name, False, place)

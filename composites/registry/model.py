@@ -35,7 +35,7 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class AttributeSpec:
     """One attribute of a composite: its type, and the argument or constant it comes from."""
 
     name: str
@@ -268,7 +268,7 @@ class Composite:
     version: int
     operands: tuple[str, ...]
     """Tensor arguments in the composite's order, including paths such as `self.weight`."""
-    attributes: tuple[Attribute, ...]
+    attributes: tuple[AttributeSpec, ...]
     when: When
     decomposition: Decomposition
     backward: str | None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from composites.registry.model import (
-    Attribute,
+    AttributeSpec,
     Composite,
     Kernel,
     Registry,
@@ -92,7 +92,7 @@ def _operand(name: str, callee: Operator | None) -> str:
     return f"`{name}`{'…' * argument.is_list}{'?' * argument.optional}"
 
 
-def _attribute(attribute: Attribute) -> str:
+def _attribute(attribute: AttributeSpec) -> str:
     type_ = f": {attribute.type}" if attribute.type else ""
     origin = f"= {attribute.value!r}" if attribute.argument is None else f"({attribute.argument})"
     notes = ", counted from the front" * attribute.normalize

@@ -3,8 +3,8 @@
 A call comes from one of three places: PyTorch's dispatcher (`lowering.dispatch.alternatives`), a
 composite in StableHLO for which kernels of a platform are tried (`lowering.export.listed_kernels`),
 or one for which decompositions to choose are tried (`lowering.export.listed_alternatives`). Each
-place makes a `Call` of it, which is all that conditions see, and tries the kernels of a `Selection`
-one after the other. Nothing here imports torch.
+place makes a `DescribedCall` of it, which is all that conditions see, and tries the kernels of a
+`Selection` one after the other. Nothing here imports torch.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ TYPES = SimpleNamespace(**{name: name for name in PYTORCH_NAMES.values()})
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class DescribedOperand:
     """A tensor of a call, as conditions see it."""
 
     shape: tuple[int, ...]
@@ -53,10 +53,10 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class DescribedCall:
     """A call, as conditions of kernels see it."""
 
-    operands: Sequence[Operand]
+    operands: Sequence[DescribedOperand]
     """The operands that the call has, in the composite's order."""
     values: Mapping[str, Any]
     """Arguments or attributes, and operands, by the names that conditions have for them, which may

@@ -36,7 +36,7 @@ from composites.registry.kernels import (
 )
 from composites.registry.model import (
     DERIVE,
-    Attribute,
+    AttributeSpec,
     Composite,
     Decomposition,
     Kernel,
@@ -130,22 +130,22 @@ def parse_registry(
 def _inherited(file: str, document: CheckedDocument) -> list[Composite]:
     """The entries of another file that a document has: those that it names, or all but those that
     it names with a minus."""
-    items, place = document.extends[file], document.text.location("extends", file)
+    items, line = document.extends[file], document.text.location("extends", file)
     try:
-        registry = _extended(file, place)
+        registry = _extended(file, line)
     except RegistryError as error:
         document.problems.extend(error.problems)
         return []
     if registry.namespace != document.namespace:
         message = f"extends: {file} has the namespace {registry.namespace!r}"
-        document.problems.append(place.problem(message))
-    known = [entry.name for entry in registry.composites]
+        document.problems.append(line.problem(message))
+    entry_names = [entry.name for entry in registry.composites]
     named: dict[bool, set[str]] = {True: set(), False: set()}
     for item in items:
         entries = registry.named(item.removeprefix("-"))
         if not entries:
-            hint = did_you_mean(item.removeprefix("-"), known)
-            document.problems.append(place.problem(f"extends: {file} has no entry {item!r}{hint}"))
+            hint = did_you_mean(item.removeprefix("-"), entry_names)
+            document.problems.append(line.problem(f"extends: {file} has no entry {item!r}{hint}"))
         backwards = (registry.backward_of(entry) for entry in entries)
         both = (*entries, *filter(None, backwards))
         named[item.startswith("-")].update(entry.identity for entry in both)
@@ -157,22 +157,22 @@ def _inherited(file: str, document: CheckedDocument) -> list[Composite]:
     ]
     if both_ways := [item for item in items if f"-{item}" in items]:
         message = f"extends: {file}: {both_ways[0]!r} is both named and left out"
-        document.problems.append(place.problem(message))
+        document.problems.append(line.problem(message))
     elif not left:
-        document.problems.append(place.problem(f"extends: {file}: all its entries are left out"))
+        document.problems.append(line.problem(f"extends: {file}: all its entries are left out"))
     return left
 
 
-def _extended(file: str, place: Location) -> Registry:
+def _extended(file: str, location: Location) -> Registry:
     """The registry of the file that another one extends at a place.
 
     Raises:
         RegistryError: it is not another file beside that one, or cannot be used.
     """
-    path = Path(place.file).parent / file
+    path = Path(location.file).parent / file
     if file in ("", "..") or Path(file).name != file:
         message = f"{file!r}: name a file beside this one"
-    elif path == Path(place.file):
+    elif path == Path(location.file):
         message = f"{file}: a file cannot extend itself"
     else:
         try:
@@ -181,7 +181,7 @@ def _extended(file: str, place: Location) -> Registry:
             message = f"{file} {error.problems[0].message}"
         else:
             return parse_registry(text, str(path), is_extended=True)
-    raise RegistryError([place.problem(f"extends: {message}")])
+    raise RegistryError([location.problem(f"extends: {message}")])
 
 
 def _across_entries(document: CheckedDocument) -> Iterator[Problem]:
@@ -196,7 +196,7 @@ def _across_entries(document: CheckedDocument) -> Iterator[Problem]:
             yield text.problem(message, "composites", name)
     for name, entry in entries.items():
         if entry.fuses is not None and (entry.fuses == name or entry.fuses not in versions):
-            hint = did_you_mean(entry.fuses, [known for known in versions if known != name])
+            hint = did_you_mean(entry.fuses, [other for other in versions if other != name])
             message = f"fuses: there is no other entry {entry.fuses!r}{hint}"
             yield text.problem(message, "composites", name, "fuses")
     for name, entry in entries.items():
@@ -205,8 +205,8 @@ def _across_entries(document: CheckedDocument) -> Iterator[Problem]:
         backward = backward_of(name, entry, versions)
         message = ""
         if backward is None and entry.backward not in document.names:
-            known = [*document.names, *versions]
-            hint = did_you_mean(entry.backward, known) if hints > 0 else ""
+            candidates = [*document.names, *versions]
+            hint = did_you_mean(entry.backward, candidates) if hints > 0 else ""
             if entry.backward == "none":
                 hint = "; write `backward: null` for an entry without backward"
             hints -= 1
@@ -237,12 +237,12 @@ def _wrong_gradients(
     pairs = [(forward, registry.backward_of(forward)) for forward in registry.composites]
     for key, entry in composites.items():
         forwards = [forward for forward, backward in pairs if backward == entry]
-        known = list(dict.fromkeys(name for forward in forwards for name in forward.operands))
+        tensors = list(dict.fromkeys(name for forward in forwards for name in forward.operands))
         for name in entry.gradients if forwards else ():
-            if name not in known:
+            if name not in tensors:
                 message = (
                     f"gradients: {' and '.join(forward.qualified for forward in forwards)} has no"
-                    f" operand {name!r}{did_you_mean(name, known)} (it has {', '.join(known)})"
+                    f" operand {name!r}{did_you_mean(name, tensors)} (it has {', '.join(tensors)})"
                 )
                 yield document.text.problem(message, "composites", key, "gradients")
 
@@ -299,7 +299,7 @@ class _EntryReader:
             samples=entry.samples or self.document.default_samples(name),
             samples_by_name=entry.samples is None and self.document.samples is not None,
             copies=tuple(dict.fromkeys(entry.copies)),
-            kernels=self.file.of_entry(self.name),
+            kernels=self.file.entry_kernels(self.name),
         )
         named = [name for name in entry.saves or () if isinstance(name, str)]
         for problem in problems_of_saves(named, operands):
@@ -331,10 +331,10 @@ class _EntryReader:
             self._problem(f"{error}{self._hint(error)}", "op")
             return None
 
-    def _hint(self, unknown: str | UnknownOperatorError, known: Sequence[str] = ()) -> str:
+    def _hint(self, unknown: str | UnknownOperatorError, candidates: Sequence[str] = ()) -> str:
         if len(self.problems) >= HINTS:
             return ""
-        return did_you_mean(unknown, known) if isinstance(unknown, str) else unknown.hint()
+        return did_you_mean(unknown, candidates) if isinstance(unknown, str) else unknown.hint()
 
     def _callee(self, operator: Operator | None) -> Operator | None:
         """The signature that takes the composite's operands and attributes as its arguments.
@@ -449,14 +449,14 @@ class _EntryReader:
     def _example(self, operator: Operator | None) -> Iterator[tuple[str, Any]]:
         """The arguments of the example call. Arguments of a Python function are checked when it
         is called."""
-        known = names(operator.arguments) if operator is not None else []
+        argument_names = names(operator.arguments) if operator is not None else []
         argument_tensors = operator.tensors if operator is not None else ()
         for name, value in self.entry.example.items():
             argument = operator.argument(name) if operator is not None else None
             if operator is not None and argument is None:
                 self._problem(
                     f"example: {operator.qualified} has no argument {name!r}"
-                    f"{self._hint(name, known)} (it has {', '.join(known)})",
+                    f"{self._hint(name, argument_names)} (it has {', '.join(argument_names)})",
                     "example", name,
                 )  # fmt: skip
                 continue
@@ -548,12 +548,12 @@ class _EntryReader:
         tensors = names(operator.tensors)
         listed = tensors if self.entry.operands is None else self.entry.operands
         if not listed and (tensors or self.entry.op != operator.qualified):
-            known = (
+            text = (
                 ", ".join(tensors) or "none: give tensors the type hint torch.Tensor or jax.Array"
             )
             self._wrong(
                 "operands",
-                f"a composite needs at least one; the tensors of {operator.qualified} are {known}",
+                f"a composite needs at least one; the tensors of {operator.qualified} are {text}",
             )
         for operand in dict.fromkeys(listed):
             if operand not in tensors:
@@ -571,7 +571,7 @@ class _EntryReader:
             )
         return tuple(listed)
 
-    def _attributes(self, callee: Operator | None) -> Iterator[Attribute]:
+    def _attributes(self, callee: Operator | None) -> Iterator[AttributeSpec]:
         if SEGMENT_SIZES in self.entry.attributes:
             self._wrong_attribute(
                 SEGMENT_SIZES,
@@ -588,7 +588,7 @@ class _EntryReader:
                 self._wrong_attribute(
                     name, f"{source!r} is neither an argument nor a path such as self.eps"
                 )
-            yield Attribute(
+            yield AttributeSpec(
                 name,
                 type_,
                 source,
@@ -623,16 +623,16 @@ class _EntryReader:
     ) -> str | None:
         argument = operator.argument(source)
         if argument is None:
-            known = [a.name for a in operator.arguments if types_of_argument(a.kind)]
+            candidates = [a.name for a in operator.arguments if types_of_argument(a.kind)]
             has = (
-                f"it has {', '.join(known)}"
-                if known
+                f"it has {', '.join(candidates)}"
+                if candidates
                 else "none of its arguments can be an attribute"
             )
             self._wrong_attribute(
                 name,
                 f"{operator.qualified} has no argument {source!r}"
-                f"{self._hint(source, known)} ({has})",
+                f"{self._hint(source, candidates)} ({has})",
             )
             return None
         kind = argument.kind

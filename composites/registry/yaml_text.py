@@ -91,7 +91,7 @@ def read_yaml(text: str, file: str) -> YamlText:
     except yaml.YAMLError as error:  # an invalid character: the error has a position but no mark
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
         raise refused(f"not valid YAML: {error}", line) from error
-    reader = _Reader(loader, file)
+    reader = _EventReader(loader, file)
     try:
         data = reader.document()
     except yaml.MarkedYAMLError as error:
@@ -108,7 +108,7 @@ def read_yaml(text: str, file: str) -> YamlText:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _EventReader:
     """Builds plain data from the events of PyYAML's parser, and collects problems."""
 
     loader: Any  # types-PyYAML has no types for its methods

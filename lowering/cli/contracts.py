@@ -136,14 +136,14 @@ def _needs(needed: Sequence[Change]) -> str:
 
 
 def _report_unknown(changes: Sequence[Change]) -> None:
-    from composites.contracts.changes import Verdict
+    from composites.contracts.changes import Effect
 
     for change in changes:
-        if change.verdict is Verdict.UNKNOWN:
+        if change.verdict is Effect.UNKNOWN:
             warn(f"{change.subject}: {change.what}")
 
 
 def _up_to_date(old: Lock, new: Lock) -> bool:
-    from composites.contracts.changes import Verdict, changes
+    from composites.contracts.changes import Effect, changes
 
-    return all(change.verdict is Verdict.UNKNOWN for change in changes(old, new))
+    return all(change.verdict is Effect.UNKNOWN for change in changes(old, new))

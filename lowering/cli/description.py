@@ -26,7 +26,7 @@ from composites.registry.reference import facts
 from composites.registry.samples import samples_of
 from composites.registry.signatures import describe_function
 from composites.settings import ALLOWLIST, REGISTRIES
-from lowering.cli.listing import Kernel, listed_kernels
+from lowering.cli.listing import PrintedKernel, listed_kernels
 from lowering.codegen.loader import hooks_source, load_function_hook
 from lowering.sample_calls import NoCalls
 from lowering.verification.tolerances import TOLERANCES
@@ -64,7 +64,7 @@ class Description:
     """The greatest error that `composites verify` accepts, by element type; others are equal."""
     alternatives: Mapping[str, Mapping[str, Any]]
     """Other decompositions, as in a registry file."""
-    kernels: Sequence[Kernel]
+    kernels: Sequence[PrintedKernel]
     """Kernels that registries list for it and for its backward, with their platforms."""
     not_found: Sequence[str]
     """Functions that it catches and that are not installed."""

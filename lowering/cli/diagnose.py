@@ -20,7 +20,7 @@ from lowering.stablehlo.diagnosis.bisection import Steps
 from lowering.stablehlo.diagnosis.bisection import bisect as bisect_kernels
 from lowering.stablehlo.diagnosis.clock import Clock
 from lowering.stablehlo.diagnosis.devices import BACKENDS, Device, on_platform, with_kernels
-from lowering.stablehlo.diagnosis.diagnose import Replay, diagnose
+from lowering.stablehlo.diagnosis.diagnose import ReplayPart, diagnose
 from lowering.stablehlo.kernels import PlacedKernels, distinct, place_kernels
 from lowering.stablehlo.run import local_devices, main_types
 
@@ -275,7 +275,7 @@ def _register(plugin: Path) -> str:
     return _PLUGIN
 
 
-def _save(worst: Replay, folder: Path) -> None:
+def _save(worst: ReplayPart, folder: Path) -> None:
     """Write a call and its operands."""
     import numpy as np
 

@@ -51,7 +51,7 @@ _ADVICE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Status:
     """The state of a package, a variable, a file, or a step of a program."""
 
     level: Level
@@ -201,23 +201,23 @@ def run_steps(folder: Path) -> Steps:
     return {line["step"]: {"errors": [end]} | line for line in lines or [{"step": "packages"}]}
 
 
-def step_findings(steps: Steps) -> Iterator[Finding]:
+def step_findings(steps: Steps) -> Iterator[Status]:
     """Findings on the steps that were taken."""
     extra = installed_extra()
     for name, told in steps.items():
         for text in told.get("warnings", ()):
-            yield Finding("warning", name, text)
+            yield Status("warning", name, text)
         if not told["errors"]:
-            yield Finding("ok", name, told["value"])
+            yield Status("ok", name, told["value"])
             continue
         missing = told["errors"][0].endswith(f"No module named {name.split()[-1]!r}")
         spared = missing and (extra in ("torch", "jax") or not ALLOWLIST.read())
         text = f"fails: {', caused by '.join(told['errors'])}"
         advice = next(advice for pattern, advice in _ADVICE if re.search(pattern, text))
-        yield Finding("warning" if spared else "problem", name, text, advice.format(install(extra)))
+        yield Status("warning" if spared else "problem", name, text, advice.format(install(extra)))
 
 
-def installation_findings(*, frontend_works: bool) -> Iterator[Finding]:
+def installation_findings(*, frontend_works: bool) -> Iterator[Status]:
     """Findings on the plug-in of PyTorch, and on versions, against the metadata of this package.
 
     Args:
@@ -230,23 +230,23 @@ def installation_findings(*, frontend_works: bool) -> Iterator[Finding]:
     points = [point.value for point in entry_points(group="torch.backends")]
     if installed(PACKAGE) is None or _PLUGIN not in points:
         text = f"is not installed, so nothing reads {ALLOWLIST.name}"
-        yield Finding("problem", PACKAGE, text, install(extra))
+        yield Status("problem", PACKAGE, text, install(extra))
         return
     if os.environ.get(_AUTOLOAD, "1") != "1":
         text = f"is set, so PyTorch runs no plug-in, and nothing reads {ALLOWLIST.name}"
         advice = f"unset {_AUTOLOAD}, or call composites.enable in the program"
-        yield Finding("warning", _AUTOLOAD, text, advice)
+        yield Status("warning", _AUTOLOAD, text, advice)
     python = metadata(PACKAGE)["Requires-Python"]
     needed = {"Python": python} | requirements(PACKAGE, "", extra, "cli") | models
     for name, specifier in needed.items():
         version = platform.python_version() if name == "Python" else installed(name)
         if _fits(version, specifier):
-            yield Finding("ok", name, str(version))
+            yield Status("ok", name, str(version))
         elif version or name not in models:
             spared = name in models or (frontend_works and name in ("torch", "torch-xla"))
             text = f"{version or 'nothing'} is installed; {specifier} is supported"
             advice = f"pip install '{name}{specifier}'"
-            yield Finding("warning" if spared else "problem", name, text, advice)
+            yield Status("warning" if spared else "problem", name, text, advice)
 
 
 def installed_extra() -> str:

@@ -82,7 +82,7 @@ def _copies(entry: Listed) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class PrintedKernel:
     """A kernel, as `composites list --kernels --json` prints it."""
 
     composite: str
@@ -102,7 +102,7 @@ class Kernel:
     line: int
 
 
-def listed_kernels(catalog: Catalog) -> list[Kernel]:
+def listed_kernels(catalog: Catalog) -> list[PrintedKernel]:
     """The kernels of a catalog as data, by composite and platform, in the order in which they are
     tried."""
     produced = {made for entry in catalog for made in _produced(entry)}
@@ -112,7 +112,7 @@ def listed_kernels(catalog: Catalog) -> list[Kernel]:
     kernels = [kernel for kernel in every if kernel.platform is not None]
     kernels.sort(key=lambda kernel: (kernel.composite, kernel.platform, -kernel.priority))
     return [
-        Kernel(
+        PrintedKernel(
             composite=kernel.composite,
             version=kernel.version,
             platform=kernel.platform or "",
@@ -140,7 +140,7 @@ def _produced(entry: Composite) -> Iterator[tuple[str, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class ListedEntries:
     """The output of `composites list --json`."""
 
     composites: Sequence[Listed]
@@ -151,13 +151,13 @@ class Entries:
 class Kernels:
     """The output of `composites list --kernels --json`."""
 
-    kernels: Sequence[Kernel]
+    kernels: Sequence[PrintedKernel]
 
 
-Output = Entries | Kernels
+Output = ListedEntries | Kernels
 
 
-def kernels_table(kernels: Iterable[Kernel]) -> Table:
+def kernels_table(kernels: Iterable[PrintedKernel]) -> Table:
     """One row for each kernel."""
     table = Table(*texts("composite", "platform", "kernel", "when", "priority", "file"))
     for kernel in kernels:

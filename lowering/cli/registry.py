@@ -186,7 +186,7 @@ def list_entries(
         for text in catalog.warnings():
             warn(text)
         on = resolve(split_allowlist(ALLOWLIST.read()), catalog)
-        entries = listing.Entries(listing.listed(catalog, on), catalog.left_out)
+        entries = listing.ListedEntries(listing.listed(catalog, on), catalog.left_out)
         rows = listing.listed_kernels(catalog) if kernels else []
     if as_json:
         print_json(asdict(listing.Kernels(rows) if kernels else entries))

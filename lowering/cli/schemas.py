@@ -8,8 +8,8 @@ from pydantic import TypeAdapter, create_model
 
 from composites.contracts.changes import Change
 from composites.errors import Problem
-from composites.registry.mentions import Difference
-from lowering.cli.doctor import Finding
+from composites.registry.mentions import Mismatch
+from lowering.cli.doctor import Status
 from lowering.export.dimensions import Dimension
 from lowering.stablehlo import Comparison
 from lowering.stablehlo.diagnosis.bisection import Bisection
@@ -46,7 +46,7 @@ OUTPUTS: Mapping[str, Any] = {
     "compare": Comparison,
     "diagnose": Diagnosis | Bisection,
     "diff": _object(changes=Sequence[Change], compatible=bool),
-    "doctor": _object(problems=int, warnings=int, findings=Sequence[Finding]),
+    "doctor": _object(problems=int, warnings=int, findings=Sequence[Status]),
     "env": _object(variables=Sequence[_VARIABLE]),
     "inspect": Report | CastReport | _object(not_understood=Sequence[_CALL]),
     "list": "lowering.cli.listing:Output",
@@ -65,7 +65,7 @@ OUTPUTS: Mapping[str, Any] = {
     "show": "lowering.cli.description:Shown",
     "suggest": "lowering.suggestion.suggest:SuggestionReport",
     "verify": Sequence[Row],
-    "watch": _object(differences=Sequence[Difference]),
+    "watch": _object(differences=Sequence[Mismatch]),
 }
 """The types of the output of commands and of --node-data, and of the manifest of a program;
 `module:NAME` if the module needs torch."""

@@ -16,7 +16,7 @@ from lowering.cli.output import AsJson, print_json, print_table, texts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from composites.registry.mentions import Difference
+    from composites.registry.mentions import Mismatch
 
 
 def watch(
@@ -52,7 +52,7 @@ def watch(
         raise typer.Exit(1)
 
 
-def _differences_table(differences: Sequence[Difference]) -> Table:
+def _differences_table(differences: Sequence[Mismatch]) -> Table:
     table = Table(*texts("composite", "attribute", "is not in", "place"))
     for row in differences:
         lacking = "the registry" if row.is_missing else "the sources"

@@ -17,7 +17,7 @@ from lowering.cli.factories import FactoryArgument, load_factory
 from lowering.cli.output import numbers, print_json, print_table, texts
 
 if TYPE_CHECKING:
-    from lowering.suggestion.draft import Row
+    from lowering.suggestion.draft import Suggestion
     from lowering.suggestion.suggest import SuggestionReport
 
 
@@ -101,7 +101,7 @@ def _print(report: SuggestionReport) -> None:
 
 
 def _print_rows(
-    title: str, kind: str, rows: Sequence[Row], whole: int, tensors: Sequence[str]
+    title: str, kind: str, rows: Sequence[Suggestion], whole: int, tensors: Sequence[str]
 ) -> None:
     counted = numbers("calls", "instructions", "share", *tensors)
     table = Table(*texts(kind), *counted, "entry, or why there is none", title=title)

@@ -75,7 +75,7 @@ def verify(
             print_json([row_data(row) for row in report.rows])
         else:
             _print(report)
-        failed = report.of(Verdict.FAILED)
+        failed = report.with_verdict(Verdict.FAILED)
         unsure = [row for row in report.rows if row.findings or not row.claimed] if strict else []
     if failed or unsure:
         raise typer.Exit(1)
@@ -89,8 +89,8 @@ def junit_text(report: VerificationReport) -> str:
         "testsuite",
         name="composites verify",
         tests=str(len(report.rows)),
-        failures=str(len(report.of(Verdict.FAILED))),
-        skipped=str(len(report.of(Verdict.NOT_VERIFIED))),
+        failures=str(len(report.with_verdict(Verdict.FAILED))),
+        skipped=str(len(report.with_verdict(Verdict.NOT_VERIFIED))),
     )
     for row in report.rows:
         case = ElementTree.SubElement(
@@ -189,9 +189,9 @@ def _print(report: VerificationReport) -> None:
             typer.echo(
                 f"not claimed: {row.entry} {row.dtype}: {reason.calls} calls: {reason.reason}"
             )
-    failed = entries_of(report.of(Verdict.FAILED))
-    unsure = entries_of(report.of(Verdict.NOT_VERIFIED))
-    verified = set(entries_of(report.of(Verdict.VERIFIED))) - {*failed, *unsure}
+    failed = entries_of(report.with_verdict(Verdict.FAILED))
+    unsure = entries_of(report.with_verdict(Verdict.NOT_VERIFIED))
+    verified = set(entries_of(report.with_verdict(Verdict.VERIFIED))) - {*failed, *unsure}
     typer.echo(f"{len(verified)} verified, {len(failed)} failed, {len(unsure)} not verified")
 
 

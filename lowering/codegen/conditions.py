@@ -19,7 +19,7 @@ from composites.registry.conditions import compile_condition
 from composites.registry.model import Composite
 from composites.registry.operand_lists import has_segment_sizes, is_list, is_optional
 from composites.registry.operators import Operator
-from composites.registry.selection import TYPES, Operand
+from composites.registry.selection import TYPES, DescribedOperand
 from composites.registry.signatures import describe_function
 from lowering.codegen.paths import local
 from lowering.codegen.python_text import literal, parameters_of, written_tuple
@@ -70,7 +70,7 @@ def seen(value: Any) -> Any:
     """A value of a call as conditions see it: tensors without their values, dtypes as names."""
     if isinstance(value, torch.Tensor):
         name = _name(value.dtype)
-        return Operand(tuple(value.shape), NAME_OF_PYTORCH.get(name, name))
+        return DescribedOperand(tuple(value.shape), NAME_OF_PYTORCH.get(name, name))
     if isinstance(value, torch.dtype):
         return _name(value)
     if isinstance(value, list | tuple) and any(isinstance(v, torch.Tensor) for v in value):
@@ -149,14 +149,14 @@ def condition_source(entry: Composite, function: Callable[..., Any], target: str
     operator = describe_function(function, target)
     parameters = ", ".join(parameters_of(operator))
     terms = [f"({c.expression})" for c in conditions_of(entry, operator)]
-    expression = ast.unparse(_Guarded().visit(parse_expression(" and ".join(terms) or "True")))
+    expression = ast.unparse(_GuardedReads().visit(parse_expression(" and ".join(terms) or "True")))
     return (
         "from __future__ import annotations\n\n"
         f"def matches({parameters}) -> bool:\n    return {expression}\n"
     )
 
 
-class _Guarded(ast.NodeTransformer):
+class _GuardedReads(ast.NodeTransformer):
     """`values[i]` as `_item(values, i)`, and `len(values)` as `_length(values)`."""
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:

@@ -16,7 +16,7 @@ from composites.errors import LoweringError, UnsupportedCallError
 from composites.functions import find_function
 from composites.registry.alternatives import backward_parameters
 from composites.registry.model import STOCK, Composite, Decomposition, Kernel
-from composites.registry.selection import Call as DescribedCall
+from composites.registry.selection import DescribedCall as DescribedCall
 from composites.registry.selection import Selection
 from lowering.codegen.conditions import seen
 from lowering.dispatch.call import CallSpec

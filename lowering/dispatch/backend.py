@@ -148,7 +148,7 @@ class EntryLowering:
             if alternative.forward is None:
                 continue
             lowered = self._lowered(spec, alternative)
-            if isinstance(lowered, Lowered):
+            if isinstance(lowered, Insertable):
                 self.alternatives.take(alternative)
                 return lowered.handle
             asked.decline(lowered.reason)
@@ -164,7 +164,7 @@ class EntryLowering:
             )
         return lowered.handle
 
-    def _lowered(self, spec: CallSpec, alternative: model.Kernel | None) -> "Lowered | Fallback":
+    def _lowered(self, spec: CallSpec, alternative: model.Kernel | None) -> "Insertable | Fallback":
         """The composite with an alternative, or with the entry's own decomposition."""
         entry, frontend = self.entry, self.frontend
         decompose = partial(self._decomposed, spec)
@@ -224,7 +224,7 @@ class EntryLowering:
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
+class Insertable:
     """A composite that is ready to be inserted."""
 
     handle: Any
@@ -244,7 +244,7 @@ def lower_composite(
     attributes: Callable[[], Mapping[str, str | None]],
     decompose: Callable[[], TracedFunction],
     check: Callable[[EmittedComposite], None] | None = None,
-) -> Lowered | Fallback:
+) -> Insertable | Fallback:
     """The composite for a call, or why the call falls back to the stock lowering.
 
     Args:
@@ -303,7 +303,7 @@ def lower_composite(
         return statistics.fallback(reason, written_operands(operands), of_platform=True)
     log.debug("%s for %s", name, ", ".join(map(str, present)))
     statistics.lowered += 1
-    return Lowered(composite.handle, decomposition.draws, composite.results, written)
+    return Insertable(composite.handle, decomposition.draws, composite.results, written)
 
 
 def _meta_results(spec: CallSpec, frontend: Frontend) -> tuple[TensorType | None, ...] | None:

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple, Self
 
 from composites import attribute_types
-from composites.registry.model import Attribute, Composite
+from composites.registry.model import AttributeSpec, Composite
 from composites.registry.operand_lists import has_segment_sizes, may_have_segment_sizes
 from composites.registry.operators import Operator
 from lowering.codegen.conditions import Condition, conditions_of
@@ -103,7 +103,7 @@ class CallSpec(NamedTuple):
     """The groups of operands that were lists; None if there were none."""
 
     @classmethod
-    def of(cls, form: CallForm, named: Mapping[str, Any]) -> Self:
+    def from_named(cls, form: CallForm, named: Mapping[str, Any]) -> Self:
         """A call without a key, of all arguments by name."""
         taken = form.entry.operands
         operands = tuple(_read(named, name) for name in taken)
@@ -168,7 +168,7 @@ class CallSpec(NamedTuple):
             written[attribute_types.SEGMENT_SIZES] = sizes
         return written
 
-    def _written(self, attribute: Attribute, values: Mapping[str, Any]) -> str | None:
+    def _written(self, attribute: AttributeSpec, values: Mapping[str, Any]) -> str | None:
         type_ = attribute_types.attribute_type(attribute.type) if attribute.type else None
         write = attribute_types.by_value if type_ is None else type_.write
         if attribute.argument is None:

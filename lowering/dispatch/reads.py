@@ -149,7 +149,7 @@ class Reads:
         self._function = function
         self._functions_only = functions_only
         self._written: frozenset[str] = frozenset()
-        self._known: dict[type | None, _Known] = {}
+        self._known: dict[type | None, _ReadValues] = {}
         self._guards: dict[tuple[_Path, int], FunctionType] = {}
 
     def now(self, owner: type | None = None) -> Key:
@@ -160,18 +160,18 @@ class Reads:
         """
         return self._current(owner).key
 
-    def _current(self, owner: type | None) -> "_Known":
-        known = self._known.get(owner)
-        if known is None or not known.holds():
-            known = self._known[owner] = self._read(owner)
-        return known
+    def _current(self, owner: type | None) -> "_ReadValues":
+        values = self._known.get(owner)
+        if values is None or not values.holds():
+            values = self._known[owner] = self._read(owner)
+        return values
 
-    def _read(self, owner: type | None) -> "_Known":
+    def _read(self, owner: type | None) -> "_ReadValues":
         walk = _Walk(self._function, owner, functions_only=self._functions_only)
         sources = tuple(walk.sources.values())
         changing = Unreadable("which it changes")
         key = tuple((s.name, changing if s.name in self._written else s.key) for s in sources)
-        return _Known(key, [s for s in sources if s.name not in self._written])
+        return _ReadValues(key, [s for s in sources if s.name not in self._written])
 
     def guards(self) -> list[FunctionType] | None:
         """Functions that read the variables where the function reads them, for Dynamo to trace:
@@ -182,11 +182,11 @@ class Reads:
         """
         guards: list[FunctionType] = []
         for source in self._current(None).sources:
-            if source.place is not None:
+            if source.scope is not None:
                 if not source.is_constant or isinstance(source.value, torch.Tensor):
                     return None
                 assert source.path is not None
-                variable = source.path, id(source.place)
+                variable = source.path, id(source.scope)
                 if variable not in self._guards:
                     self._guards[variable] = _guard(source)
                 guards.append(self._guards[variable])
@@ -204,7 +204,7 @@ class Reads:
         self._known = {}
         return refusal(self.now(owner))
 
-    def check(self, before: Key, place: str, owner: type | None = None) -> None:
+    def check(self, before: Key, entry: str, owner: type | None = None) -> None:
         """Check that all values are those of a forward whose backward is traced now.
 
         Raises:
@@ -214,7 +214,7 @@ class Reads:
         if changed is not None:
             name, then, now = changed
             raise LoweringError(
-                f"{place}: {name} has changed from {_text(then)} to {_text(now)} since the forward,"
+                f"{entry}: {name} has changed from {_text(then)} to {_text(now)} since the forward,"
                 " and its backward would be computed with the new value; change it after the"
                 " backward, or pass it as an argument"
             )
@@ -252,7 +252,7 @@ class _Source:
     name: str
     read: Callable[[], Any]
     path: _Path | None
-    place: dict[str, Any] | CellType | None
+    scope: dict[str, Any] | CellType | None
     """The global variables, or the variable of an enclosing function; None for a setting."""
     value: Any
     key: Hashable
@@ -262,18 +262,18 @@ class _Source:
 
 def _guard(source: _Source) -> FunctionType:
     """A function that reads one variable where it is."""
-    path, place = source.path, source.place
+    path, scope = source.path, source.scope
     assert path is not None
     read = f"lambda: {path} is {path}"
-    if isinstance(place, CellType):
+    if isinstance(scope, CellType):
         outer = compile(f"lambda {path.root}: {read}", "<guard>", "eval").co_consts[0]
         inner = next(c for c in outer.co_consts if isinstance(c, CodeType))
-        return FunctionType(inner, globals(), "guard", (), (place,))
-    assert place is not None
-    return FunctionType(compile(read, "<guard>", "eval").co_consts[0], place)
+        return FunctionType(inner, globals(), "guard", (), (scope,))
+    assert scope is not None
+    return FunctionType(compile(read, "<guard>", "eval").co_consts[0], scope)
 
 
-class _Known:
+class _ReadValues:
     """A value that was read, and its place."""
 
     def __init__(self, key: Key, sources: Sequence[_Source]) -> None:
@@ -368,7 +368,7 @@ class _Walk:
                     self.follow(member)
 
     def _variable(
-        self, prefix: str, place: dict[str, Any] | CellType, path: _Path, root: Callable[[], Any]
+        self, prefix: str, scope: dict[str, Any] | CellType, path: _Path, root: Callable[[], Any]
     ) -> None:
         value, rest, is_of_module = _resolved(root(), path.steps)
         if isinstance(value, ModuleType):
@@ -384,7 +384,7 @@ class _Walk:
             return
         taken = _Path(path.root, path.kind, path.steps[: len(path.steps) - len(rest)])
         read = functools.partial(_value, root, taken.steps) if taken.steps else root
-        self._add((id(place), taken), f"{prefix}{taken}", read, taken, place)
+        self._add((id(scope), taken), f"{prefix}{taken}", read, taken, scope)
         if rest and rest[0][0]:
             self.follow(in_class(type(value), rest[0][1]))
 
@@ -394,13 +394,13 @@ class _Walk:
         name: str,
         read: Callable[[], Any],
         path: _Path | None,
-        place: dict[str, Any] | CellType | None,
+        scope: dict[str, Any] | CellType | None,
     ) -> None:
         if owner in self.sources:
             return
         value = read()
         keyed = _Keyed(value)
-        self.sources[owner] = _Source(name, read, path, place, value, keyed.key, keyed.is_constant)
+        self.sources[owner] = _Source(name, read, path, scope, value, keyed.key, keyed.is_constant)
         for called in keyed.called:
             self.follow(called)
 

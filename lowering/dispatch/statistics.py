@@ -116,7 +116,7 @@ class Statistics:
 
     _entries: dict[str, EntryStatistics] = field(default_factory=dict)
 
-    def of(self, entry: Composite, *, always_on: bool = False) -> EntryStatistics:
+    def for_entry(self, entry: Composite, *, always_on: bool = False) -> EntryStatistics:
         """The statistics of an entry, which stay when it is turned off."""
         made = EntryStatistics(entry, always_on=always_on)
         return self._entries.setdefault(entry.identity, made)

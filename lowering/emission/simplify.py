@@ -41,7 +41,7 @@ def simplify(computation: Any) -> None:
     another one that it does not read, nothing is simplified.
     """
     if all(map(_is_plain, computation.instructions)):
-        Body().rewrite(computation)
+        ComputationBody().rewrite(computation)
     drop_dead(computation)
 
 
@@ -90,7 +90,7 @@ def reachable(entry_id: int, by_id: Mapping[int, Any]) -> set[int]:
     return reached
 
 
-class Body:
+class ComputationBody:
     """The instructions of one computation, each named by its place in `instructions`.
 
     XLA:CPU computes values of narrow floating-point types in f32, and which of their roundings it
@@ -106,7 +106,7 @@ class Body:
         self.opcodes: list[str] = []
         self.operands: list[list[int]] = []
         """The positions of each instruction's operands. The messages hold no operands."""
-        self._places: dict[tuple[bytes | int, ...], int] = {}
+        self._positions: dict[tuple[bytes | int, ...], int] = {}
         self._scalars: dict[int, int] = {}
         """For a value that is filled with one number: the position of that scalar constant."""
 
@@ -115,27 +115,27 @@ class Body:
 
     def rewrite(self, computation: Any) -> None:
         """Simplify a computation, in place. Instructions that nothing reads any more stay."""
-        places: dict[int, int] = {}
+        positions: dict[int, int] = {}
         for instruction in computation.instructions:
             instruction_id = instruction.id
-            operands = [places[operand] for operand in instruction.operand_ids]
+            operands = [positions[operand] for operand in instruction.operand_ids]
             instruction.ClearField("name")
             instruction.ClearField("metadata")
             instruction.ClearField("id")
             instruction.ClearField("operand_ids")
-            places[instruction_id] = self.place(instruction, instruction.opcode, operands)
+            positions[instruction_id] = self.position_of(instruction, instruction.opcode, operands)
         computation.ClearField("instructions")
-        for place, instruction in enumerate(self.instructions):
-            instruction.id = 1 + place
-            instruction.operand_ids[:] = [1 + operand for operand in self.operands[place]]
+        for position, instruction in enumerate(self.instructions):
+            instruction.id = 1 + position
+            instruction.operand_ids[:] = [1 + operand for operand in self.operands[position]]
         computation.instructions.extend(self.instructions)
-        computation.root_id = 1 + places[computation.root_id]
+        computation.root_id = 1 + positions[computation.root_id]
 
-    def place(self, instruction: Any, opcode: str, operands: list[int]) -> int:
+    def position_of(self, instruction: Any, opcode: str, operands: list[int]) -> int:
         """The place of an instruction's value: a new one, or one that holds the value already."""
         rule = self.rule(instruction, opcode)
-        place = None if rule is None else rule(self, instruction, operands)
-        return self.append(instruction, opcode, operands) if place is None else place
+        position = None if rule is None else rule(self, instruction, operands)
+        return self.append(instruction, opcode, operands) if position is None else position
 
     def rule(self, instruction: Any, opcode: str) -> "Rule | None":
         """The rule that may make an instruction unnecessary."""
@@ -144,27 +144,27 @@ class Body:
 
     def append(self, instruction: Any, opcode: str, operands: list[int]) -> int:
         """Put an instruction at the end, unless there is an equal one."""
-        place = len(self.instructions)
+        position = len(self.instructions)
         if opcode in self.shared:
             key = (instruction.SerializeToString(), *operands)
-            first = self._places.setdefault(key, place)
-            if first != place:
+            first = self._positions.setdefault(key, position)
+            if first != position:
                 return first
         self.instructions.append(instruction)
         self.opcodes.append(opcode)
         self.operands.append(operands)
-        return place
+        return position
 
     def filled(self, shape: Any, scalar: int) -> int:
         """A value of a shape, filled with a scalar constant."""
         if not shape.dimensions:
             return scalar
         broadcast = hlo_proto.Instruction(opcode="broadcast", shape=shape)
-        place = self.append(broadcast, "broadcast", [scalar])
-        self._scalars[place] = scalar
+        position = self.append(broadcast, "broadcast", [scalar])
+        self._scalars[position] = scalar
         if scalar in self._values:
-            self._values[place] = self._values[scalar]
-        return place
+            self._values[position] = self._values[scalar]
+        return position
 
     def constant_of(self, shape: Any, values: Values | None) -> int | None:
         """A constant of a shape; None where it is not made."""
@@ -172,19 +172,19 @@ class Body:
         if values is None or literal is None:
             return None
         constant = hlo_proto.Instruction(opcode="constant", shape=literal.shape, literal=literal)
-        place = self.append(constant, "constant", [])
+        position = self.append(constant, "constant", [])
         if literal.shape.dimensions:
-            self._values[place] = values
-            return place
-        self._scalar(place, literal)
-        return self.filled(shape, place)
+            self._values[position] = values
+            return position
+        self._scalar(position, literal)
+        return self.filled(shape, position)
 
-    def _scalar(self, place: int, literal: Any) -> None:
-        if place not in self._scalars:
-            self._scalars[place] = place
+    def _scalar(self, position: int, literal: Any) -> None:
+        if position not in self._scalars:
+            self._scalars[position] = position
             values = literals.values(literal)
             if values is not None:
-                self._values[place] = values
+                self._values[position] = values
 
     def _is(self, operand: int, number: int) -> bool:
         """Return whether a value is filled with this zero or one."""
@@ -197,10 +197,10 @@ class Body:
         literal = instruction.literal
         if instruction.shape.dimensions:
             return self.constant_of(instruction.shape, literals.values(literal))
-        place = self.append(instruction, "constant", operands)
+        position = self.append(instruction, "constant", operands)
         if instruction.shape.element_type != hlo_proto.TUPLE:
-            self._scalar(place, literal)
-        return place
+            self._scalar(position, literal)
+        return position
 
     def spread_constant(self, instruction: Any, operands: list[int]) -> int | None:
         """The broadcast, reshape or transpose of a value that is filled with a constant."""
@@ -219,7 +219,7 @@ class Body:
             return operand
         if self.opcodes[operand] == "broadcast":
             instruction.dimensions[:] = [axes[axis] for axis in inner.dimensions]
-            return self.place(instruction, "broadcast", self.operands[operand])
+            return self.position_of(instruction, "broadcast", self.operands[operand])
         return None
 
     def reshape(self, instruction: Any, operands: list[int]) -> int | None:
@@ -232,7 +232,7 @@ class Body:
             values = self._values[operand].reshape(tuple(instruction.shape.dimensions))
             return self.constant_of(instruction.shape, values)
         if self.opcodes[operand] == "reshape":
-            return self.place(instruction, "reshape", self.operands[operand])
+            return self.position_of(instruction, "reshape", self.operands[operand])
         return None
 
     def transpose(self, instruction: Any, operands: list[int]) -> int | None:
@@ -249,10 +249,10 @@ class Body:
                 broadcast = hlo_proto.Instruction(
                     opcode="broadcast", shape=instruction.shape, dimensions=moved
                 )
-                return self.place(broadcast, "broadcast", self.operands[operand])
+                return self.position_of(broadcast, "broadcast", self.operands[operand])
         if self.opcodes[operand] == "transpose":
             instruction.dimensions[:] = [inner.dimensions[axis] for axis in axes]
-            return self.place(instruction, "transpose", self.operands[operand])
+            return self.position_of(instruction, "transpose", self.operands[operand])
         return None
 
     def convert(self, instruction: Any, operands: list[int]) -> int | None:
@@ -312,27 +312,27 @@ def _same_type(left: Any, right: Any) -> bool:
     )
 
 
-Rule: TypeAlias = Callable[[Body, Any, list[int]], int | None]
+Rule: TypeAlias = Callable[[ComputationBody, Any, list[int]], int | None]
 RULES: Mapping[str, Rule] = {
-    "add": Body.arithmetic,
-    "and": Body.arithmetic,
-    "broadcast": Body.broadcast,
-    "compare": Body.compare,
-    "concatenate": Body.concatenate,
-    "constant": Body.constant,
-    "convert": Body.convert,
-    "divide": Body.arithmetic,
-    "get-tuple-element": Body.get_tuple_element,
-    "multiply": Body.multiply,
-    "reshape": Body.reshape,
-    "select": Body.select,
-    "subtract": Body.arithmetic,
-    "transpose": Body.transpose,
+    "add": ComputationBody.arithmetic,
+    "and": ComputationBody.arithmetic,
+    "broadcast": ComputationBody.broadcast,
+    "compare": ComputationBody.compare,
+    "concatenate": ComputationBody.concatenate,
+    "constant": ComputationBody.constant,
+    "convert": ComputationBody.convert,
+    "divide": ComputationBody.arithmetic,
+    "get-tuple-element": ComputationBody.get_tuple_element,
+    "multiply": ComputationBody.multiply,
+    "reshape": ComputationBody.reshape,
+    "select": ComputationBody.select,
+    "subtract": ComputationBody.arithmetic,
+    "transpose": ComputationBody.transpose,
 }
 _NARROW_RULES: Mapping[str, Rule] = {
-    "broadcast": Body.spread_constant,
-    "constant": Body.constant,
-    "get-tuple-element": Body.get_tuple_element,
-    "reshape": Body.spread_constant,
-    "transpose": Body.spread_constant,
+    "broadcast": ComputationBody.spread_constant,
+    "constant": ComputationBody.constant,
+    "get-tuple-element": ComputationBody.get_tuple_element,
+    "reshape": ComputationBody.spread_constant,
+    "transpose": ComputationBody.spread_constant,
 }

@@ -38,7 +38,7 @@ def write(state: State, values: Mapping[str, Any], folder: str | os.PathLike[str
         ProgramError: the folder holds something else, or cannot be written.
     """
     numpy = _safetensors("numpy")
-    model = {name: values[of] for name, of in state.saved_as.items()} | dict(state.others)
+    model = {name: values[key] for name, key in state.saved_as.items()} | dict(state.others)
     in_model = set(state.saved_as.values())
     training = {name: value for name, value in values.items() if name not in in_model}
     header = {"format": "pt", _TIED: json.dumps(dict(state.saved_as))}
@@ -63,7 +63,7 @@ def read(inputs: Sequence[Value], folder: str | os.PathLike[str]) -> Weights:
     training, _ = read_tensors(path / TRAINING)
     try:
         saved_as: dict[str, str] = json.loads(header.get(_TIED, "{}"))
-        values = {of: model[name] for name, of in saved_as.items()} | training
+        values = {key: model[name] for name, key in saved_as.items()} | training
     except (ValueError, KeyError, AttributeError) as error:
         raise ProgramError(f"{path / MODEL} is damaged: {error!r}; save it again") from error
     missing = [value.name for value in inputs if value.name not in values]

@@ -66,13 +66,13 @@ def dynamic_arguments(
         return _of_program(module, args, kwargs)
     if not dynamic_shapes:
         return None
-    reader = _Reader(args, kwargs)
+    reader = _SpecReader(args, kwargs)
     for name, value, spec in _pairs(module, args, kwargs, dynamic_shapes):
         reader.read(name, value, spec)
     return reader.result()
 
 
-class _Reader:
+class _SpecReader:
     """Reads specifications of arguments, in torch.export's form."""
 
     def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

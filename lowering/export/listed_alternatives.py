@@ -18,7 +18,7 @@ from composites.functions import find_function
 from composites.registry.conditions import parse_condition
 from composites.registry.listed_kernels import ListedKernel, fast_kernels
 from composites.registry.model import Decomposition, derived_backward
-from composites.registry.selection import Call, Operand
+from composites.registry.selection import DescribedCall, DescribedOperand
 from lowering.stablehlo.composites import Signature
 from lowering.stablehlo.dtypes import shape_and_element_type, static_tensor
 from lowering.stablehlo.kernels import Candidate, Candidates
@@ -196,10 +196,10 @@ def _wanted(names: Sequence[str], call: Signature) -> list[str]:
     return [name for name, asked in zip(names, mask, strict=True) if asked]
 
 
-def operands_of(call: Signature) -> list[Operand] | None:
+def operands_of(call: Signature) -> list[DescribedOperand] | None:
     """The operands of a call as conditions see them; None if the size of one varies."""
     types = [shape_and_element_type(type_) for type_ in call.operands]
-    operands = [Operand(*type_) for type_ in types if type_ is not None]
+    operands = [DescribedOperand(*type_) for type_ in types if type_ is not None]
     return operands if len(operands) == len(types) else None
 
 
@@ -215,7 +215,7 @@ def _check_conditions(
     if types is None:
         raise _Refused("takes static shapes only")
     saves = names if listed.saves is None else listed.saves
-    operands: dict[str, Operand | None] = {
+    operands: dict[str, DescribedOperand | None] = {
         name: types[places[name]] if name in places else None
         for name in names
         if name in places or name in saves
@@ -228,7 +228,7 @@ def _check_conditions(
             raise _Refused(f"needs {text}, and the composite does not hold {lost[0]}")
     present = [operand for operand in operands.values() if operand is not None]
     absent = {name: None for name, _ in when.values}
-    described = Call(present, {**absent, **arguments, **operands})
+    described = DescribedCall(present, {**absent, **arguments, **operands})
     unmet = described.unmet(when, f"{listed.kernel.location}: {listed.name}")
     if unmet is not None:
         raise _Refused(unmet)

@@ -9,7 +9,7 @@ from composites.errors import ProgramError, did_you_mean
 from composites.functions import find_function
 from composites.registry import model
 from composites.registry.listed_kernels import all_listed, listed_in
-from composites.registry.selection import Call
+from composites.registry.selection import DescribedCall
 from lowering.export.listed_alternatives import listed_alternatives, operands_of
 from lowering.stablehlo import Module, register_targets
 from lowering.stablehlo.composites import Signature
@@ -117,5 +117,5 @@ def _refusal(kernel: model.Kernel, call: Signature) -> str | None:
         return "takes static shapes only"
     absent = {name: None for name, _ in kernel.when.values}
     names = dict(zip(kernel.operands, operands, strict=False))
-    described = Call(operands, {**absent, **call.python_attributes(), **names})
+    described = DescribedCall(operands, {**absent, **call.python_attributes(), **names})
     return described.unmet(kernel.when, f"{kernel.location}: {kernel.composite}")

@@ -239,7 +239,7 @@ def _mesh(document: Mapping[str, Any], values: Sequence[Value]) -> DeviceMesh | 
         return None
     axes = _typed(document, "mesh", dict)
     try:
-        mesh = DeviceMesh.of(axes)
+        mesh = DeviceMesh.from_mesh(axes)
         for value in sharded:
             assert value.sharding is not None
             if len(value.sharding) != len(value.shape):

@@ -112,7 +112,7 @@ class DividedProgram:
     """jax's, of the inputs."""
 
     @classmethod
-    def of(
+    def prepare(
         cls,
         module: Module,
         described: DeviceMesh,

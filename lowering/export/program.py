@@ -176,7 +176,7 @@ class Program:
                 f"the platform must be a name such as 'cpu' or 'cuda', not {platform!r}"
             )
         self._check_static("compile")
-        return Step.of(
+        return Step.compile(
             self.module,
             self.inputs,
             self.outputs,
@@ -379,7 +379,9 @@ class Program:
         check_mesh(mesh, self.mesh)  # before it is a key: another object may not be hashable
         cache: dict[Any, DividedProgram] = self.__dict__.setdefault("_divided_programs", {})
         if mesh not in cache:
-            cache[mesh] = DividedProgram.of(self.module, self.mesh, self.inputs, self.outputs, mesh)
+            cache[mesh] = DividedProgram.prepare(
+                self.module, self.mesh, self.inputs, self.outputs, mesh
+            )
         return cache[mesh]
 
     def _ordered(self, named: Mapping[str, Any]) -> Sequence[Any]:

@@ -2,8 +2,8 @@
 
 an `ExportRequest`
     -> `Traced`: which tensors are inputs and outputs
-    -> `Lowered`: the StableHLO of the outputs
-    -> `Recorded`: clean, with the shardings of inputs and outputs
+    -> `LoweredStep`: the StableHLO of the outputs
+    -> `RecordedProgram`: clean, with the shardings of inputs and outputs
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ from composites.errors import ExportError
 from lowering.export.manifest import Value
 from lowering.export.partitioning import annotation
 from lowering.export.request import ExportRequest
-from lowering.export.shardings import DeviceMesh, of_inputs, of_output
+from lowering.export.shardings import DeviceMesh, input_specs, output_spec
 from lowering.export.tracing import (
-    Lowered,
+    LoweredStep,
     Traced,
     graph_of,
     model_name,
@@ -41,7 +41,7 @@ from lowering.stablehlo.passes.annotate_shardings import marks
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedProgram:
     """A clean program, which is not verified yet."""
 
     module: Module
@@ -49,7 +49,7 @@ class Recorded:
     outputs: tuple[Value, ...]
 
 
-def record(request: ExportRequest, *, located: bool = False) -> Recorded:
+def record(request: ExportRequest, *, located: bool = False) -> RecordedProgram:
     """Record the module of a request.
 
     Args:
@@ -76,7 +76,7 @@ def record(request: ExportRequest, *, located: bool = False) -> Recorded:
         _check_unmarked(lowered.module)
     else:
         cleaning.append(annotation(inputs, outputs, request.mesh, request.sharding_form))
-    return Recorded(run_passes(lowered.module, cleaning, verify=False), inputs, outputs)
+    return RecordedProgram(run_passes(lowered.module, cleaning, verify=False), inputs, outputs)
 
 
 def _traced(request: ExportRequest, module: torch.nn.Module) -> Traced:
@@ -87,7 +87,7 @@ def _traced(request: ExportRequest, module: torch.nn.Module) -> Traced:
     return trace_inference(*call, shared=shared)
 
 
-def _cleaning(recorded: Lowered, share: bool, name: str) -> list[Pass]:
+def _cleaning(recorded: LoweredStep, share: bool, name: str) -> list[Pass]:
     """The passes that make a recorded graph readable."""
     if recorded.clean:
         sharing = [] if share else [unshare_decompositions]
@@ -126,17 +126,17 @@ def _sharded(
             known[name] = mesh.spec_of(mark, len(shapes[name]))
             if known[name] is None:
                 raise ExportError(f"{name} is marked as {mark}, which does not divide the mesh")
-    specs = of_inputs(mesh, {escape(n): s for n, s in known.items()} | dict(shardings), shapes)
+    specs = input_specs(mesh, {escape(n): s for n, s in known.items()} | dict(shardings), shapes)
     return (
         tuple(replace(value, sharding=specs.get(value.name)) for value in inputs),
         tuple(
-            replace(value, sharding=of_output(value.name, value.updates, specs))
+            replace(value, sharding=output_spec(value.name, value.updates, specs))
             for value in outputs
         ),
     )
 
 
-def _outputs(recorded: Lowered) -> tuple[Value, ...]:
+def _outputs(recorded: LoweredStep) -> tuple[Value, ...]:
     """The outputs of `@main`.
 
     Where the module writes to a tensor that it does not read, there is no input to update. Where it

@@ -118,4 +118,4 @@ def mesh_of(mesh: Any, shardings: Mapping[str, Any] | None, form: str) -> Device
             "shardings must be a mapping from patterns of names to specs, such as"
             f" {{'*.weight': ('model', None)}}, not {shardings!r}"
         )
-    return DeviceMesh.of(mesh)
+    return DeviceMesh.from_mesh(mesh)

@@ -39,7 +39,7 @@ class DeviceMesh:
     """Names and sizes."""
 
     @classmethod
-    def of(cls, mesh: Any) -> "DeviceMesh":
+    def from_mesh(cls, mesh: Any) -> "DeviceMesh":
         """A mesh from a mapping of names to sizes, a mesh of jax, or one of torch_xla.
 
         Raises:
@@ -172,7 +172,7 @@ def _no_spec(spec: Any, name: str) -> str:
 # ---- for a program's values ----
 
 
-def of_inputs(
+def input_specs(
     mesh: DeviceMesh, by_pattern: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[str, Spec]:
     """The specs of inputs by name.
@@ -227,7 +227,7 @@ def _parameter_of(name: str) -> str:
     return f"param:{rest.rpartition('.')[0]}" if kind == "state" else ""
 
 
-def of_output(name: str, updates: str | None, inputs: Mapping[str, Spec]) -> Spec | None:
+def output_spec(name: str, updates: str | None, inputs: Mapping[str, Spec]) -> Spec | None:
     """The spec of an output: that of the input which it updates, or of the parameter whose gradient
     it is."""
     if updates is not None:

@@ -111,8 +111,8 @@ def first_weights(
         elif value.name.startswith("state:") and _key(value.name) in _FIRST_VALUES:
             values[value.name] = _filled(value, _FIRST_VALUES[_key(value.name)])
     _check_complete(inputs, values, arrays)
-    saved_as = {name: of for name, of in names.items() if of in known}
-    others = {name: _host(name, arrays[of]) for name, of in names.items() if of not in known}
+    saved_as = {name: key for name, key in names.items() if key in known}
+    others = {name: _host(name, arrays[key]) for name, key in names.items() if key not in known}
     return Weights(values, saved_as, others)
 
 

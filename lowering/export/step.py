@@ -70,7 +70,7 @@ class _Roles:
     results: tuple[Value, ...]
 
     @classmethod
-    def of(cls, inputs: Sequence[Value], outputs: Sequence[Value]) -> "_Roles":
+    def from_values(cls, inputs: Sequence[Value], outputs: Sequence[Value]) -> "_Roles":
         state = [value for value in inputs if is_state(value)]
         updated = {value.updates for value in outputs}
         changing = [value for value in state if value.name in updated]
@@ -252,7 +252,7 @@ class Step:
     # ---- making it ----
 
     @classmethod
-    def of(
+    def compile(
         cls,
         module: Module,
         inputs: tuple[Value, ...],
@@ -269,7 +269,7 @@ class Step:
     ) -> "Step":
         """Compile a program; see `Program.compile`."""
         jax = import_jax()
-        roles = _Roles.of(inputs, outputs)
+        roles = _Roles.from_values(inputs, outputs)
         if mesh is None:
             device = local_devices(platform)[0]
             named = platform_of(device)
@@ -407,7 +407,7 @@ def _function(
     run: Callable[..., tuple[Any, ...]], inputs: Sequence[Value], outputs: Sequence[Value]
 ) -> Callable[..., Any]:
     """The program as a function of changing state, other state and batch."""
-    roles = _Roles.of(inputs, outputs)
+    roles = _Roles.from_values(inputs, outputs)
 
     def step(changing: Any, fixed: Any, batch: Any) -> Any:
         values = dict(zip((v.name for v in roles.changing), changing, strict=True))

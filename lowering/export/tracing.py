@@ -47,7 +47,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
+class LoweredStep:
     """The StableHLO of a step."""
 
     module: Module
@@ -69,7 +69,7 @@ class Traced:
     kept: dict[str, torch.Tensor] = field(default_factory=dict)
     """The caller's buffers that a `state_dict` leaves out, by the name of their input."""
 
-    def lower(self, recording: Recording, *, located: bool = False) -> Lowered:
+    def lower(self, recording: Recording, *, located: bool = False) -> LoweredStep:
         """The StableHLO of the outputs, and the inputs that it reads, in the order of
         recording; see `Recording.lower_graph`."""
         outputs = [output.tensor for output in self.outputs]
@@ -90,7 +90,7 @@ class Traced:
             Value(output.name, shape_of(type_.shape), type_.element_type, output.updates)
             for output, type_ in zip(self.outputs, graph.results, strict=True)
         )
-        return Lowered(order_inputs(graph.module, order), graph.clean, tuple(values), results)
+        return LoweredStep(order_inputs(graph.module, order), graph.clean, tuple(values), results)
 
 
 def _bytes(name: str, tensor: torch.Tensor) -> bytes | None:
@@ -244,7 +244,7 @@ class _Called(torch.nn.Module):
         return self._then(self.module(*args, **kwargs))
 
 
-class _Tracer:
+class _StepTracer:
     """Makes placeholders for the tensors that a module reads, and collects the outputs."""
 
     def __init__(self, frontend: Frontend) -> None:
@@ -454,7 +454,7 @@ def _restored(value: Any, content: Any) -> Any:
 
 
 @contextmanager
-def _recording(frontend: Frontend, shared: bool) -> Iterator[_Tracer]:
+def _recording(frontend: Frontend, shared: bool) -> Iterator[_StepTracer]:
     """Run Python on placeholders, in the mode in which torch.export runs it.
 
     Libraries such as transformers (for attention masks) skip checks of values while
@@ -463,7 +463,7 @@ def _recording(frontend: Frontend, shared: bool) -> Iterator[_Tracer]:
     recording = frontend.recording
     try:
         with torch_internals.exporting(), recording.recording(shared=shared):
-            yield _Tracer(frontend)
+            yield _StepTracer(frontend)
     except (ControlFlowError, ForeignDataError) as error:
         raise ExportError(f"{place_of(error.__cause__ or error)}{error}") from error
     except NoKernelError as error:

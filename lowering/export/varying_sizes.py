@@ -10,7 +10,7 @@ from dataclasses import replace
 from composites.errors import CompositesError, ExportError
 from lowering.export.dimensions import Dimension
 from lowering.export.dynamic_shapes import DynamicArguments
-from lowering.export.recording import Recorded, record
+from lowering.export.recording import RecordedProgram, record
 from lowering.export.request import ExportRequest
 from lowering.stablehlo import DynamicSizeError, Module, RunError, program_difference, refine
 from lowering.stablehlo.bindings import find_operations, string_value
@@ -18,7 +18,7 @@ from lowering.stablehlo.bindings import find_operations, string_value
 
 def record_for_sizes(
     request: ExportRequest, arguments: DynamicArguments
-) -> tuple[Recorded, tuple[Dimension, ...]]:
+) -> tuple[RecordedProgram, tuple[Dimension, ...]]:
     """The program of a request for all sizes, and the dimensions that it has.
 
     Raises:
@@ -64,7 +64,7 @@ def _check_refinable(module: Module) -> None:
 
 def _recorded(
     request: ExportRequest, arguments: DynamicArguments, sizes: Mapping[str, int]
-) -> Recorded:
+) -> RecordedProgram:
     args, kwargs = arguments.at(sizes)
     return record(replace(request, args=args, kwargs=kwargs))
 

@@ -44,16 +44,16 @@ class Place:
     """The kernel that runs when no kernel of this project is current."""
     overload: Any = None
     """The `torch.ops` overload of the operator; None for one of this project's own operators."""
-    kernels: "list[Override]" = field(default_factory=list)
+    kernels: "list[OverridingKernel]" = field(default_factory=list)
     """The last one is current."""
     standing: torch.library.Library | None = None
     """Holds the kernel that stays."""
     outdated: list[torch.library.Library] = field(default_factory=list)
     """Libraries that could not be removed yet. Their kernels are not called any more."""
 
-    def override(self, kernel: Kernel) -> "Override":
+    def override(self, kernel: Kernel) -> "OverridingKernel":
         """Make a kernel the current one. If this fails, nothing of it stays."""
-        override = Override(self, kernel)
+        override = OverridingKernel(self, kernel)
         try:
             self.kernels = [*self.kernels, override]
             if self.standing is None and _alone():
@@ -65,7 +65,7 @@ class Place:
             self.remove(override)
             raise
 
-    def remove(self, override: "Override") -> None:
+    def remove(self, override: "OverridingKernel") -> None:
         """Remove a kernel. The kernel below it becomes current. After an error, call it again."""
         if override.library is not None and not _alone():
             self._stand()
@@ -136,7 +136,7 @@ class Place:
 
 
 @dataclass(slots=True, eq=False)
-class Override:
+class OverridingKernel:
     """A kernel of this project that is current, or below the current one."""
 
     place: Place

@@ -15,7 +15,7 @@ from typing import Any
 
 from lowering.emission import hlo_proto
 from lowering.emission.inlining import inline_calls
-from lowering.emission.simplify import PURE, RULES, Body, Rule, drop_dead, reachable
+from lowering.emission.simplify import PURE, RULES, ComputationBody, Rule, drop_dead, reachable
 
 
 def shrink(computations: Sequence[Any], entry: Any) -> list[Any]:
@@ -47,7 +47,7 @@ def shrink(computations: Sequence[Any], entry: Any) -> list[Any]:
     return [computation for computation in computations if computation.id in reached]
 
 
-class _RecordedBody(Body):
+class _RecordedBody(ComputationBody):
     """The instructions of one computation of a recorded graph."""
 
     shared = PURE
@@ -56,7 +56,7 @@ class _RecordedBody(Body):
         return _RULES.get(opcode)
 
 
-def _add(body: Body, instruction: Any, operands: list[int]) -> int | None:
+def _add(body: ComputationBody, instruction: Any, operands: list[int]) -> int | None:
     return body.unless_neutral(0, instruction, operands)
 
 

@@ -43,7 +43,7 @@ from composites.registry.operators import (
 from composites.registry.signatures import callee_of, describe_function
 from lowering.codegen import loader, source
 from lowering.copies.search import Copy, Search, is_in
-from lowering.dispatch.autograd.definition import Definition, ExplicitBackward
+from lowering.dispatch.autograd.definition import ActiveEntry, ExplicitBackward
 from lowering.dispatch.autograd.function import CompositeFunction
 from lowering.dispatch.backend import EntryLowering
 from lowering.dispatch.call import CallForm
@@ -169,7 +169,7 @@ class Installer:
         at_autograd: dict[str, list[_Claim]] = {}
         functions: dict[str, list[_Claim]] = {}
         for entry in self.entries:
-            self.statistics.of(entry)  # also if its function's module is never imported
+            self.statistics.for_entry(entry)  # also if its function's module is never imported
             if entry.op is not None and self._is_caught_at_autograd(entry):
                 at_autograd.setdefault(entry.op, []).append(entry)
                 written = find_in_place(find_operator(entry.op))
@@ -244,7 +244,7 @@ class Installer:
         if not torch_internals.takes_numbers(operator.name):
             return kernel
         places = [(keys + place, name) for place, name in operator.tensor_places]
-        statistics, numbers = self.statistics.of(entry), (bool, int, float, complex)
+        statistics, numbers = self.statistics.for_entry(entry), (bool, int, float, complex)
 
         def checked(*arguments: Any, **keywords: Any) -> Any:
             for place, name in places:
@@ -341,9 +341,9 @@ class Installer:
                 composite = self._composite(form, original, called)
                 taken: Kernel = MethodType(hook, composite)
                 node = MethodType(hook, replace(composite, otherwise=original))
-                owns = self.frontend.tensors.owns
+                owns, statistics = self.frontend.tensors.owns, self.statistics.for_entry(claim)
                 traced_taken = traced_function(
-                    claim, original, target, node, traced, owns, self.statistics.of(claim), reads
+                    claim, original, target, node, traced, owns, statistics, reads
                 )
                 guard = guard_of(claim, original, target)
                 if guard is not None:
@@ -363,7 +363,7 @@ class Installer:
             if any(self.frontend.tensors.owns(tensor) for tensor in tensors):
                 reason = f"{change[0]}, which it calls, was replaced"
                 for entry in map(_entry_of, claims):
-                    statistics = self.statistics.of(entry)
+                    statistics = self.statistics.for_entry(entry)
                     statistics.fallback(reason, written_operands(tensors)).count_call()
             return original(*arguments, **keywords)
 
@@ -416,7 +416,7 @@ class Installer:
             hook,
             _decline,
             owns,
-            self.statistics.of(entry),
+            self.statistics.for_entry(entry),
             Reads(meaning, functions_only=True),
         )
         return _writing(partial(find_function(entry.adapt), node), copy_each)
@@ -436,7 +436,7 @@ class Installer:
         self, entry: Composite, operator: Operator, stock: Kernel, otherwise: Kernel
     ) -> Kernel:
         """A kernel at the backend. Calls that the entry does not claim go to `otherwise`."""
-        computations, statistics = self.computations[entry, stock], self.statistics.of(entry)
+        computations, statistics = self.computations[entry, stock], self.statistics.for_entry(entry)
         statistics.caches["backend"] = computations
         lowering = EntryLowering(
             CallForm(entry, operator),
@@ -461,10 +461,10 @@ class Installer:
         explicit = None if backward is None else self._backward(backward)
         forward = self.computations[entry, native, "forward"]
         derived = self.computations[entry, native, "backward"]
-        statistics = self.statistics.of(entry)
+        statistics = self.statistics.for_entry(entry)
         statistics.caches |= {"forward": forward, "derived backward": derived}
         chosen = self.chosen.get(entry.identity, ())
-        definition = Definition(form, self.frontend, statistics, native, explicit, derived, chosen)
+        definition = ActiveEntry(form, self.frontend, statistics, native, explicit, derived, chosen)
         return CompositeFunction(definition, self.compiled_calls, otherwise, operator, forward)
 
     def _backward(self, entry: Composite) -> ExplicitBackward:
@@ -500,7 +500,7 @@ class Installer:
         Args:
             keys: number of leading arguments that `function` does not take.
         """
-        statistics, owns = self.statistics.of(entry), self.frontend.tensors.owns
+        statistics, owns = self.statistics.for_entry(entry), self.frontend.tensors.owns
 
         def kernel(*arguments: Any, **keywords: Any) -> Any:
             try:

@@ -118,7 +118,7 @@ def as_jax_call(
     """An example call as a function of arrays, and the arrays."""
     leaves, structure = pytree.tree_flatten(dict(example.values))
     tensors = {n: leaf for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)}
-    function = entries.of(definition)
+    function = entries.function(definition)
 
     def call(*arrays: Any) -> Any:
         filled = {**dict(enumerate(leaves)), **dict(zip(tensors, arrays, strict=True))}

@@ -28,7 +28,7 @@ from lowering.frontends.jax.composite_call import (
     Cotangents,
     Kind,
     bind,
-    of_selected,
+    on_selected,
     reads,
     trace,
 )
@@ -46,7 +46,7 @@ Invoke = Callable[[Definition, Mapping[str, Any]], Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class EntryCall:
     """All that calls of an entry with equal arguments, and arrays of equal types, have in common.
 
     It is what `Rules` describes.
@@ -88,7 +88,7 @@ class Call:
             return tensors[value.number] if isinstance(value, Slot) else value
 
         named = {name: tensor(value) for name, value in self.values.items()}
-        spec = CallSpec.of(self.definition.form, named).flat()
+        spec = CallSpec.from_named(self.definition.form, named).flat()
         places = tuple(None if t is None else numbers.get(id(t)) for t in spec.operands)
         return spec, places
 
@@ -262,7 +262,7 @@ class Call:
             results = self.kind.decomposition(*operands)
             return [r for r, grad in zip(results, cts.grads, strict=True) if grad is not None]
 
-        of_needed = of_selected(differentiated, cts.operands, cts.needed)
+        of_needed = on_selected(differentiated, cts.operands, cts.needed)
         pull = jax.vjp(of_needed, *compress(cts.operands, cts.needed))[1]
         return list(pull(cts.present))
 
@@ -406,12 +406,12 @@ class Call:
 
         return batched_kind(self.kind, moved, size, axes)
 
-    def moved(self, size: int, axes: tuple[int | None, ...]) -> "Call | None":
+    def moved(self, size: int, axes: tuple[int | None, ...]) -> "EntryCall | None":
         """The call with one more dimension at the front of these operands. None if there is no
         such call."""
         return self._once(self._make_moved, size, axes)  # type: ignore[no-any-return]
 
-    def _make_moved(self, size: int, axes: tuple[int | None, ...]) -> "Call | None":
+    def _make_moved(self, size: int, axes: tuple[int | None, ...]) -> "EntryCall | None":
         numbers = {number for number, axis in zip(self.order, axes, strict=True) if axis == 0}
         arrays = [
             wider(type_, size) if n in numbers else type_ for n, type_ in enumerate(self.arrays)
@@ -460,7 +460,7 @@ class BackwardRules(ABC):
 class DerivedBackward(BackwardRules):
     """`Rules` of a derived backward."""
 
-    forward: Call
+    forward: EntryCall
     grads: tuple[Any | None, ...]
     needed: tuple[bool, ...]
     saved: tuple[Any | None, ...]

@@ -28,7 +28,7 @@ from lowering.dispatch.reads import refusal
 from lowering.frontends.aten_in_jax.dtypes import torch_dtype
 from lowering.frontends.jax.internals import is_sharded
 from lowering.jax_entries.arguments import Slot, rebuilt
-from lowering.jax_entries.calls import Call, written
+from lowering.jax_entries.calls import EntryCall, written
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.functions import EntryFunction
 from lowering.jax_entries.statistics import statistics
@@ -163,7 +163,7 @@ class _OwnFunction(EntryFunction):
 
     def __init__(self, definition: Definition) -> None:
         super().__init__(definition, _no_entry)
-        self._statistics = statistics.of(definition.entry, always_on=True)
+        self._statistics = statistics.for_entry(definition.entry, always_on=True)
         self._attributes = {a.argument for a in definition.entry.attributes}
 
     def __call__(self, /, *arguments: Any, **keywords: Any) -> Any:
@@ -195,10 +195,10 @@ class _OwnFunction(EntryFunction):
         self._statistics.caught += 1
         return results
 
-    def _make(self, values: Mapping[str, Any], types: tuple[Any, ...]) -> Call:
+    def _make(self, values: Mapping[str, Any], types: tuple[Any, ...]) -> EntryCall:
         self._statistics.lowered += 1
         read = self.definition.read_now()
-        return Call(self.definition, values, types, self._invoke, read)
+        return EntryCall(self.definition, values, types, self._invoke, read)
 
     def _operand(self, name: str, value: Any, arrays: list[Any]) -> Any:
         """A `Slot` for each array of an operand."""

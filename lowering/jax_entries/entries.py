@@ -47,9 +47,9 @@ class Entries:
         definition = self._definitions.get(exact[0].identity)
         if definition is None:
             raise AllowlistError(f"{name!r} is an older version; JAX programs have the highest one")
-        return self.of(definition)
+        return self.function(definition)
 
-    def of(self, definition: Definition) -> EntryFunction:
+    def function(self, definition: Definition) -> EntryFunction:
         """The function of a definition."""
         identity = definition.entry.identity
         if identity not in self._functions:
@@ -58,7 +58,7 @@ class Entries:
 
     def invoke(self, definition: Definition, named: Mapping[str, Any]) -> Any:
         """Call an entry with the arguments of its operator or function, by name."""
-        return self.of(definition).call_operator(named)
+        return self.function(definition).call_operator(named)
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Any
 from composites.errors import LoweringError
 from lowering.frontends.jax.internals import is_sharded
 from lowering.jax_entries.arguments import signature_of, taken_apart, typed
-from lowering.jax_entries.calls import Call, strong
+from lowering.jax_entries.calls import EntryCall, strong
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.public_arguments import FUNCTIONS
 from lowering.jax_entries.surroundings import surroundings
@@ -33,7 +33,7 @@ class EntryFunction:
     def __init__(self, definition: Definition, invoke: Any) -> None:
         self.definition = definition
         self._invoke = invoke
-        self._calls: dict[Any, Call] = {}
+        self._calls: dict[Any, EntryCall] = {}
         self.__name__ = self.__qualname__ = definition.entry.name
         self.__module__ = "composites.jax"
 
@@ -86,7 +86,7 @@ class EntryFunction:
         is_composite = call.is_claimed and not any(map(is_sharded, operands))
         return call.composite(operands) if is_composite else call.decomposed(operands)
 
-    def call(self, values: Mapping[str, Any], arrays: list[Any]) -> Call:
+    def call(self, values: Mapping[str, Any], arrays: list[Any]) -> EntryCall:
         """The shared call for these arguments and arrays of these types."""
         types = tuple(map(strong, arrays))
         key = (typed(tuple(values.items())), types, surroundings(), self.definition.read_now())
@@ -105,5 +105,5 @@ class EntryFunction:
             self._calls[key] = call
         return call
 
-    def _make(self, values: Mapping[str, Any], types: tuple[Any, ...]) -> Call:
-        return Call(self.definition, values, types, self._invoke)
+    def _make(self, values: Mapping[str, Any], types: tuple[Any, ...]) -> EntryCall:
+        return EntryCall(self.definition, values, types, self._invoke)

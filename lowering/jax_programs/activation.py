@@ -36,26 +36,26 @@ class _Installation:
     """Functions that stop waiting for modules that are not imported yet."""
     removed: bool = False
 
-    def install(self, chosen: Sequence[Composite], known: Entries) -> None:
+    def install(self, chosen: Sequence[Composite], entries: Entries) -> None:
         """Replace what the entries catch, now or when its module is imported."""
         by_target: dict[str, list[Claim]] = {}
-        definitions = {d.entry.identity: d for d in known.definitions}
+        definitions = {d.entry.identity: d for d in entries.definitions}
         for entry in chosen:
-            counted = statistics.of(entry)
+            counted = statistics.for_entry(entry)
             for target, adapter in entry.jax:
                 claim = Claim(definitions[entry.identity], find_function(adapter), counted)
                 by_target.setdefault(target, []).append(claim)
         for target, claims in by_target.items():
-            action = self._action(target, tuple(claims), known)
+            action = self._action(target, claims, entries)
             self.waiting.append(after_import(target.partition(":")[0], action))
 
-    def _action(self, target: str, claims: tuple[Claim, ...], known: Entries) -> Callable[[], None]:
+    def _action(self, target: str, claims: Sequence[Claim], entries: Entries) -> Callable[[], None]:
         def replace() -> None:
             if self.removed:
                 return
             try:
                 replaceable = find_replaceable(target)
-                catcher = Catcher(target, claims, known, replaceable.is_compiled)
+                catcher = Catcher(target, tuple(claims), entries, replaceable.is_compiled)
                 self.replaced.append(replaceable.replace(catcher))
             except UnusableFunctionError as error:
                 _miss(target, [claim.entry for claim in claims], error)
@@ -93,7 +93,7 @@ def _miss(target: str, claiming: Sequence[Composite], error: UnusableFunctionErr
         )
 
 
-class _Active(RequestStack):
+class _ActiveJaxEntries(RequestStack):
     """The entries that are on, and the functions that are replaced for them."""
 
     def __init__(self) -> None:
@@ -103,15 +103,14 @@ class _Active(RequestStack):
 
     def apply(self, requests: Requests) -> None:
         """Turn on the requested entries. If functions cannot be caught, nothing changes."""
-        known = entries()
-        chosen = tuple(d.entry for d in known.definitions if d.entry.identity in requests.names)
+        chosen = tuple(d.entry for d in entries().definitions if d.entry.identity in requests.names)
         if chosen != self.entries:
             self.installation.remove()
             try:
-                self._install(chosen, known)
+                self._install(chosen)
             except BaseException:
                 self.installation.remove()
-                self._install(self.entries, known)
+                self._install(self.entries)
                 raise
             self.entries = chosen
             # Functions that were traced before hold other composites, or none.
@@ -120,13 +119,13 @@ class _Active(RequestStack):
             log.info("active in JAX programs: %s", names)
         self.requests = requests
 
-    def _install(self, chosen: Sequence[Composite], known: Entries) -> None:
+    def _install(self, chosen: Sequence[Composite]) -> None:
         self.installation = _Installation()
         change_what_is_on(tuple(entry.identity for entry in chosen))
-        self.installation.install(chosen, known)
+        self.installation.install(chosen, entries())
 
 
-_active = _Active()
+_active = _ActiveJaxEntries()
 
 
 def active() -> tuple[str, ...]:
@@ -175,7 +174,7 @@ def enabled(*names: str) -> Iterator[None]:
 def _resolved(names: Sequence[str]) -> Names:
     resolved = resolve(names, catalog())
     for entry in named_entries(names, catalog()):
-        statistics.of(entry).named = True
+        statistics.for_entry(entry).named = True
     if resolved and not any(entry.jax for entry in resolved):
         able = ", ".join(entry.name for entry in catalog() if entry.jax)
         raise AllowlistError(

@@ -155,14 +155,14 @@ class CaughtComposite:
         values, arrays = taken_apart(claim.definition, bound.arguments)
         if len(arrays) != len(flat):
             raise UnsupportedCallError("an operand is a number")
-        made = _Original.of(self, flat) if decomposition is None else decomposition
+        made = _Original.from_call(self, flat) if decomposition is None else decomposition
         keeps_sums = KNOWS_SUMS or self.catcher.is_compiled
         # JAX adds up gradients of an array that is given twice in an order of its own.
         is_repeated = len(set(map(id, flat))) < len(flat)
         call = self._call(
             values,
             arrays,
-            _Guarded(made),
+            _Uncaught(made),
             has_backward and keeps_sums and not is_repeated,
             orders,
             many,
@@ -178,13 +178,13 @@ class CaughtComposite:
     def is_same(self, one: Callable[..., Any], other: Callable[..., Any], *arrays: Any) -> bool:
         """Return whether two functions are the same operations of arrays like these."""
         types = [strong(jnp.asarray(array)) for array in arrays]
-        return is_same(trace(_Guarded(one), types), trace(_Guarded(other), types))
+        return is_same(trace(_Uncaught(one), types), trace(_Uncaught(other), types))
 
     def _call(
         self,
         values: dict[str, Any],
         arrays: list[Any],
-        made: _Guarded,
+        made: _Uncaught,
         has_backward: bool,
         orders: Orders | None,
         many: Many | None,
@@ -209,7 +209,7 @@ class CaughtComposite:
         self,
         values: dict[str, Any],
         types: tuple[Any, ...],
-        made: _Guarded,
+        made: _Uncaught,
         has_backward: bool,
         orders: Orders | None,
         many: Many | None,
@@ -234,7 +234,7 @@ class CaughtComposite:
     def _check_forms(
         self,
         types: tuple[Any, ...],
-        made: _Guarded,
+        made: _Uncaught,
         orders: Orders | None,
         many: Many | None,
     ) -> None:
@@ -339,7 +339,7 @@ class _Original:
     structure: Any
 
     @classmethod
-    def of(cls, call: CaughtComposite, arrays: Sequence[Any]) -> _Original:
+    def from_call(cls, call: CaughtComposite, arrays: Sequence[Any]) -> _Original:
         flat, structure = jax.tree.flatten(
             (call.arguments, call.keywords), is_leaf=lambda leaf: leaf is None
         )
@@ -356,7 +356,7 @@ class _Original:
 
 
 @dataclass(frozen=True)
-class _Guarded:
+class _Uncaught:
     """A decomposition, in which no function is caught."""
 
     function: Callable[..., Any]

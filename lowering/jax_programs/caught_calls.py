@@ -27,7 +27,7 @@ from lowering.jax_entries import meaning
 from lowering.jax_entries.arguments import signature_of, taken_apart
 from lowering.jax_entries.calls import (
     BackwardRules,
-    Call,
+    EntryCall,
     Made,
     has_meaning,
     strong,
@@ -46,7 +46,7 @@ Many = Literal["merged", "stacked"]
 independently, or `stacked` in a new first dimension of all arrays."""
 
 
-class _PlainCall(Call):
+class _PlainCall(EntryCall):
     """A call whose decomposition has no composites inside. A decomposition may call the
     function that its entry catches."""
 
@@ -67,7 +67,7 @@ class CaughtCall(_PlainCall):
     """The way in which one composite can be many calls."""
 
     @lock_free_property
-    def _reference(self) -> Call:
+    def _reference(self) -> EntryCall:
         """The entry's own call with these arguments."""
         return _PlainCall(self.definition, self.values, self.arrays, self.invoke)
 
@@ -184,7 +184,7 @@ class CaughtCall(_PlainCall):
             raise NotExpressible("JAX's derivative does not contain the entry's backward")
         named, arrays, places = self._call_of_autograd(backward, grads, needed)
         types = tuple(map(strong, arrays))
-        call = Call(backward, named, types, self.invoke)
+        call = EntryCall(backward, named, types, self.invoke)
         if call.unmet is not None or len(call.order) != len(arrays):
             raise NotExpressible("JAX's derivative does not contain the entry's backward")
         sources = tuple(places[n] for n in call.order)

@@ -22,7 +22,7 @@ from lowering.frontends.jax.composite_call import (
     ordered,
     trace,
 )
-from lowering.jax_entries.calls import Call
+from lowering.jax_entries.calls import EntryCall
 from lowering.jax_entries.lock_free_property import lock_free_property
 from lowering.jax_programs.pulling import Arrays
 
@@ -31,7 +31,7 @@ from lowering.jax_programs.pulling import Arrays
 class LaidOutCall:
     """The properties that equal calls of this form share, as `Rules` describes them."""
 
-    call: Call
+    call: EntryCall
     """The call of arrays as the composite has them."""
     layout: Layout
     """The layout of the operands that are present, in the composite's order, and of the results."""
@@ -42,7 +42,7 @@ class LaidOutCall:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """See `Call`."""
+        """See `EntryCall`."""
         return self.call.order
 
     @lock_free_property

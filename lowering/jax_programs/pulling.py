@@ -17,7 +17,7 @@ from jax.extend.core import Literal as JaxprLiteral
 from jax.extend.core import Var
 
 from composites.errors import LoweringError
-from lowering.frontends.jax.composite_call import constant, of_selected, trace
+from lowering.frontends.jax.composite_call import constant, on_selected, trace
 from lowering.frontends.jax.internals import run_equation
 
 Arrays = Callable[..., list[Any]]
@@ -61,7 +61,7 @@ def pulled_back(
             results = function(*operands)
             return [r for r, g in zip(results, grads, strict=True) if g is not None], results
 
-        of_selection = of_selected(differentiated, inputs, needed)
+        of_selection = on_selected(differentiated, inputs, needed)
         _, pull, results = jax.vjp(of_selection, *compress(inputs, needed), has_aux=True)
         return [*results, *pull(cotangents)]
 

@@ -62,7 +62,7 @@ def remember(saved: torch.Tensor, array: Any, order: Order) -> None:
     setattr(saved, _ARRAY, _Remembered(saved.data_ptr(), order, array))
 
 
-class Inputs:
+class ProgramInputs:
     """The inputs of a program as arrays.
 
     Optimizers write to the memory that the array of a parameter shares, so it is made again only

@@ -15,8 +15,8 @@ from lowering.frontends.fx import capture
 from lowering.frontends.protocols import LoweredGraph
 from lowering.live.checks import GraphChecks
 from lowering.live.chosen_kernels import kernels_of
-from lowering.live.exchange import Inputs, remember, to_jax, to_torch
-from lowering.live.replay import Replay, states_of_generators
+from lowering.live.exchange import ProgramInputs, remember, to_jax, to_torch
+from lowering.live.replay import GraphReplay, states_of_generators
 from lowering.live.saved import save_graph
 from lowering.live.strides import Order, in_memory_order, in_own_order, memory_order
 from lowering.live.views import views_among
@@ -78,7 +78,7 @@ class LiveProgram:
         self._returned = len(outputs) if returned is None else returned
         device = local_devices(platform)[0]
         orders = [memory_order(x) if isinstance(x, torch.Tensor) else None for x in inputs]
-        self._inputs = Inputs(orders, device)
+        self._inputs = ProgramInputs(orders, device)
         results, lowered = self._lowered(graph, inputs, orders)
         self._results = self._computed(outputs, results)
         self._constants = [None if isinstance(x, torch.Tensor) else x for x in results]
@@ -88,7 +88,7 @@ class LiveProgram:
         ]
         self._device = device
         if folder is not None:
-            names = [placeholders[place].name for place in self._operands]
+            names = [placeholders[position].name for position in self._operands]
             kind = "forward" if returned is not None else "inference"
             kind = "backward" if any(name.startswith("tangents") for name in names) else kind
             save_graph(lowered, names, [n for n, _ in self._results], kind, folder)
@@ -121,7 +121,7 @@ class LiveProgram:
                 # A graph may write to its inputs; the placeholder stays the input.
                 lent.append(in_own_order(operands[-1], order).clone())
             with torch_internals.below_autograd():
-                replay = Replay(graph)
+                replay = GraphReplay(graph)
                 results = list(replay.run(*lent))
             self._offsets = replay.offsets
             outputs: Any = graph.graph.output_node().args[0]
@@ -175,26 +175,26 @@ class LiveProgram:
         Raises:
             RunError: an input has another storage offset than at compilation.
         """
-        for place, offset in self._offsets.items():
-            if inputs[place].storage_offset() != offset:
+        for position, offset in self._offsets.items():
+            if inputs[position].storage_offset() != offset:
                 raise RunError(
                     "a graph with `as_strided` of an input was compiled for the storage offset"
-                    f" {offset}, and got an input with {inputs[place].storage_offset()}; call"
+                    f" {offset}, and got an input with {inputs[position].storage_offset()}; call"
                     " `contiguous()` or `clone()` before"
                 )
         convert = self._inputs.to_jax
         with enable_x64():
             arrays = [
-                _seed(self._device) if place is None else convert(place, inputs[place])
-                for place in self._parameters
+                _seed(self._device) if position is None else convert(position, inputs[position])
+                for position in self._parameters
             ]
-            passed = {n: inputs[place] for n, place in self._passed.items()}
+            passed = {n: inputs[position] for n, position in self._passed.items()}
             passed |= {
-                n: view.of_tensor(inputs[view.position])
+                n: view.apply_to(inputs[view.position])
                 for n, view in self._views.items()
                 if view.is_of_input
             }
-            changed = {place: inputs[place] for place in self._writes}
+            changed = {position: inputs[position] for position in self._writes}
             inputs.clear()
             if self._checks is not None:
                 self._checks.count(arrays)
@@ -208,14 +208,14 @@ class LiveProgram:
                 remember(tensor, array, order)
         for n, view in self._views.items():
             if not view.is_of_input:
-                results[n] = view.of_tensor(results[view.position])
+                results[n] = view.apply_to(results[view.position])
         for part in self._writes.values():
             for n in (part.result, part.index):
                 if n in self._passed or n in self._views:  # perhaps of an input that is written to
                     results[n] = results[n].clone()
-        for place, part in self._writes.items():
-            part.write(changed[place], results)
-            results[part.result] = changed[place]
+        for position, part in self._writes.items():
+            part.write(changed[position], results)
+            results[part.result] = changed[position]
         return results[: self._count]
 
 

@@ -34,7 +34,7 @@ _Types = Sequence[tuple[Sequence[int], torch.dtype]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _Meaning:
     """The meaning of calls with equal attributes, and operands of equal types."""
 
     decomposition: torch.fx.GraphModule
@@ -53,7 +53,7 @@ class _Operator:
     name: str
     schema: str
     """The schema of the attributes."""
-    calls: dict[Hashable, _Call] = field(default_factory=dict)
+    calls: dict[Hashable, _Meaning] = field(default_factory=dict)
 
     def define(self, library: torch.library.Library) -> None:
         keywords = f", *, {self.schema}" if self.schema else ""
@@ -81,7 +81,7 @@ class _Operator:
         types = self._call(operands, attributes).results
         return [torch.empty(shape, dtype=dtype, device="meta") for shape, dtype in types]
 
-    def _call(self, operands: Sequence[torch.Tensor], attributes: Mapping[str, Any]) -> _Call:
+    def _call(self, operands: Sequence[torch.Tensor], attributes: Mapping[str, Any]) -> _Meaning:
         types = [(tuple(tensor.shape), tensor.dtype) for tensor in operands]
         call = self.calls.get(_key(types, attributes))
         if call is None:
@@ -134,7 +134,7 @@ def operator_of(
                 _libraries[namespace] = torch.library.Library(namespace, "FRAGMENT")
             operator.define(_libraries[namespace])
             known.append(operator)
-        operator.calls[key] = _Call(decomposition, results)
+        operator.calls[key] = _Meaning(decomposition, results)
     packet = getattr(getattr(torch.ops, namespace), name)
     return getattr(packet, operator.name.partition(".")[2]), attributes
 

@@ -29,7 +29,7 @@ def states_of_generators(graph: torch.fx.Graph) -> Collection[torch.fx.Node]:
     return {node.args[0] for node in nodes if isinstance(node.args[0], torch.fx.Node)}
 
 
-class Replay(torch.fx.Interpreter):
+class GraphReplay(torch.fx.Interpreter):
     """Runs a graph with the frontend's generator states."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
@@ -85,7 +85,7 @@ def _view_by_strides(
     last = first + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
     if not 0 <= first <= last < x.numel():
         return None
-    return strides.of_flat(in_memory_order(x, order).reshape(-1), size, stride, first)
+    return strides.strided_view(in_memory_order(x, order).reshape(-1), size, stride, first)
 
 
 def _random_numbers() -> RandomNumbers:

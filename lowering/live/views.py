@@ -26,7 +26,7 @@ class View:
     offset: int
     """The offset from the first element of the other tensor."""
 
-    def of_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+    def apply_to(self, tensor: torch.Tensor) -> torch.Tensor:
         """The view of a tensor with the strides of the other one."""
         plain = tensor.detach()
         return plain.as_strided(self.size, self.stride, plain.storage_offset() + self.offset)

@@ -23,7 +23,7 @@ class Convolution:
     feature_groups: int
 
     @classmethod
-    def of(cls, operation: IrOperation) -> "Convolution":
+    def parse(cls, operation: IrOperation) -> "Convolution":
         numbers, named = convolution_dimensions(operation), attributes(operation)
         rank = len(numbers.input_spatial_dimensions)
         kernel = operation.operands[1].type.shape

@@ -87,7 +87,7 @@ def always(operation: IrOperation) -> bool:
     return True
 
 
-def of_elements(*elements: str) -> Refuses:
+def element_in(*elements: str) -> Refuses:
     """Refuses an operation whose last operand has one of these element types."""
     return lambda operation: element_of(operation) in elements
 
@@ -141,7 +141,7 @@ def _is_odd_window(reduction: IrOperation) -> bool | str:
 
 
 def _is_volume_in_groups(convolution: IrOperation) -> str:
-    numbers = Convolution.of(convolution)
+    numbers = Convolution.parse(convolution)
     is_in_groups = len(numbers.kernel) > 2 and numbers.feature_groups > 1
     return "in three dimensions, in groups" if is_in_groups else ""
 
@@ -210,33 +210,33 @@ def _alike(names: str, refuses: Refuses) -> Refused:
 IREE: Refused = {
     **_alike("all_reduce cholesky custom_call select_and_scatter triangular_solve", always),
     "stablehlo.fft": _is_odd_fourier,
-    "stablehlo.reverse": of_elements("ui8"),
+    "stablehlo.reverse": element_in("ui8"),
     "stablehlo.scatter": _is_of_parts,
 }
 LITERT: Refused = {
     **_alike("all_reduce cholesky complex count_leading_zeros custom_call popcnt", always),
     **_alike("reduce_precision round_nearest_afz shift_left triangular_solve while", always),
-    **_alike("cbrt ceil floor is_finite log log_plus_one logistic", of_elements(*_HALF)),
-    **_alike("round_nearest_even rsqrt sqrt", of_elements(*_HALF)),
-    **_alike("cosine exponential exponential_minus_one sine tan tanh", of_elements(*_WIDE)),
-    **_alike("add multiply", of_elements(*_WIDE, *_BYTES)),
-    **_alike("negate subtract", of_elements(*_WIDE, *_BYTES, "ui32")),
-    **_alike("and or", of_elements(*_INTEGERS)),
-    "stablehlo.abs": of_elements(*_HALF, "i8", "i64"),
-    "stablehlo.compare": of_elements(*_HALF, "i8"),
-    "stablehlo.convolution": either(of_elements(*_HALF), _is_volume_in_groups),
-    "stablehlo.divide": of_elements(*_WIDE, *_BYTES, "ui32", "i64"),
-    "stablehlo.dot_general": of_elements(*_WIDE, "ui8", "i32", "ui32", "i64"),
+    **_alike("cbrt ceil floor is_finite log log_plus_one logistic", element_in(*_HALF)),
+    **_alike("round_nearest_even rsqrt sqrt", element_in(*_HALF)),
+    **_alike("cosine exponential exponential_minus_one sine tan tanh", element_in(*_WIDE)),
+    **_alike("add multiply", element_in(*_WIDE, *_BYTES)),
+    **_alike("negate subtract", element_in(*_WIDE, *_BYTES, "ui32")),
+    **_alike("and or", element_in(*_INTEGERS)),
+    "stablehlo.abs": element_in(*_HALF, "i8", "i64"),
+    "stablehlo.compare": element_in(*_HALF, "i8"),
+    "stablehlo.convolution": either(element_in(*_HALF), _is_volume_in_groups),
+    "stablehlo.divide": element_in(*_WIDE, *_BYTES, "ui32", "i64"),
+    "stablehlo.dot_general": element_in(*_WIDE, "ui8", "i32", "ui32", "i64"),
     "stablehlo.fft": _is_other_than_rfft,
-    "stablehlo.maximum": of_elements(*_WIDE, *_BYTES, "ui32", "i1"),
-    "stablehlo.minimum": of_elements(*_HALF, *_BYTES, "ui32", "i1"),
-    "stablehlo.power": of_elements(*_HALF, *_BYTES, "ui32", "i64"),
+    "stablehlo.maximum": element_in(*_WIDE, *_BYTES, "ui32", "i1"),
+    "stablehlo.minimum": element_in(*_HALF, *_BYTES, "ui32", "i1"),
+    "stablehlo.power": element_in(*_HALF, *_BYTES, "ui32", "i64"),
     "stablehlo.reduce": _is_general,
     "stablehlo.reduce_window": _is_odd_window,
     "stablehlo.reverse": _is_apart,
     "stablehlo.scatter": _combines,
-    "stablehlo.select": of_elements(*_HALF, "ui8"),
-    "stablehlo.sign": of_elements("i64"),
+    "stablehlo.select": element_in(*_HALF, "ui8"),
+    "stablehlo.sign": element_in("i64"),
     "stablehlo.sort": lambda sort: not is_top_k(sort),
-    "stablehlo.xor": of_elements("i1", "i64"),
+    "stablehlo.xor": element_in("i1", "i64"),
 }

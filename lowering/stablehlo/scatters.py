@@ -36,7 +36,7 @@ class RowScatter:
     """One of `COMBINATIONS`; empty where an update takes the place of an element."""
 
     @classmethod
-    def of(cls, scatter: IrOperation) -> "RowScatter | None":
+    def parse(cls, scatter: IrOperation) -> "RowScatter | None":
         """The scatter of rows; None for several operands, a dynamic shape, indices of ui64, updates
         of parts of rows, or another combination."""
         if len(scatter.results) != 1:

@@ -6,10 +6,10 @@ from lowering.stats.data import Checks
 
 
 @dataclass
-class Recorded:
+class RecordedChecks:
     """All checks since the process began."""
 
     checks: Checks = field(default_factory=Checks)
 
 
-recorded = Recorded()
+recorded = RecordedChecks()

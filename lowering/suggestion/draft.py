@@ -17,7 +17,7 @@ from composites.registry.validation import parse_registry
 from lowering import activation
 from lowering.dispatch.statistics import Statistics
 from lowering.suggestion.callees import Callee, Other
-from lowering.suggestion.recording import Recorded
+from lowering.suggestion.recording import StepRecord
 from lowering.trial import problem_of
 
 _FEWEST = 3
@@ -28,7 +28,7 @@ _LEAST = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Suggestion:
     """A Python function, with its forward and backward, or an operator, by its overload."""
 
     name: str
@@ -50,7 +50,7 @@ class Row:
 class Drafting:
     """A draft for the part of a step outside composites."""
 
-    step: Recorded
+    step: StepRecord
     refused: dict[str, str] = field(default_factory=dict)
     """The reasons why functions have no entry."""
     entries: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Drafting:
     covered: set[int] = field(default_factory=set)
     """The calls of operators that are made in functions of the draft."""
 
-    def draft(self, on: tuple[str, ...], measure: Callable[[], Recorded]) -> Recorded | None:
+    def draft(self, on: tuple[str, ...], measure: Callable[[], StepRecord]) -> StepRecord | None:
         """Choose entries until all of them work, in addition to those that are `on`.
 
         Returns:
@@ -68,7 +68,7 @@ class Drafting:
         self._choose()
         while self.entries:
             outcome = self._trial(others, measure)
-            if isinstance(outcome, Recorded):
+            if isinstance(outcome, StepRecord):
                 return outcome
             # Others may take the places of those that do not work.
             self.refused |= outcome
@@ -115,8 +115,8 @@ class Drafting:
         return True
 
     def _trial(
-        self, others: tuple[Composite, ...], measure: Callable[[], Recorded]
-    ) -> Recorded | dict[str, str]:
+        self, others: tuple[Composite, ...], measure: Callable[[], StepRecord]
+    ) -> StepRecord | dict[str, str]:
         """Turn the entries on, with `others`.
 
         Returns:
@@ -137,13 +137,13 @@ class Drafting:
             return {functions[problem.entry or tried[-1].name]: problem.message.partition("\n")[0]}
         idle: dict[str, str] = {}
         for entry in tried:
-            statistics = counted.of(entry)
+            statistics = counted.for_entry(entry)
             if not statistics.caught:
                 missed = (f.reason for f in statistics.fallbacks.values() if f.is_missed)
                 idle[functions[entry.name]] = next(missed, "no call reaches it")
         return idle or step
 
-    def text(self, after: Recorded) -> str:
+    def text(self, after: StepRecord) -> str:
         """The draft as a registry file."""
         head = (
             f"# A draft of `composites suggest`. With it, {after.outside} of {self.step.outside}"
@@ -156,7 +156,7 @@ class Drafting:
         document = {"schema": 1, "namespace": _NAMESPACE, "composites": self.entries}
         return yaml.safe_dump(document, sort_keys=False, default_flow_style=None)
 
-    def row(self, callee: Callee) -> Row:
+    def row(self, callee: Callee) -> Suggestion:
         """A function or an operator, with its entry, or the reason why there is none."""
         name = callee.name
         entry = next((e for e, row in self.entries.items() if row["function"] == name), "")
@@ -167,7 +167,7 @@ class Drafting:
             products = f"has {callee.products} products" if callee.products else ""
             note = self.refused.get(name) or callee.problem or _named(name) or products
         calls = len(callee.invocations if callee.is_function else callee.calls)
-        return Row(name, calls, callee.instructions, *callee.tensors, entry, note)
+        return Suggestion(name, calls, callee.instructions, *callee.tensors, entry, note)
 
 
 def _named(name: str) -> str:

@@ -23,7 +23,7 @@ from lowering.suggestion.callees import LOSS, Callee, function_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Call:
+class RecordedCall:
     """A call of a Python function, or of an operator below autograd."""
 
     callee: Callee
@@ -32,11 +32,11 @@ class Call:
 
 
 @dataclass(slots=True, eq=False)
-class Recorded:
+class StepRecord:
     """A step: its calls, and the instructions of its HLO that come from them."""
 
     labels: Labels
-    calls: dict[int, Call] = field(default_factory=dict)
+    calls: dict[int, RecordedCall] = field(default_factory=dict)
     """The calls by number, in the order in which they began."""
     work: Counter[int | None] = field(default_factory=Counter)
     """Instructions outside composites, by the number of the call of an operator. None: those that
@@ -82,7 +82,7 @@ class Recorded:
 
     def _begin(self, callee: Callee, caller: int | None) -> int:
         number = next(self._numbers)  # a backward has other threads
-        self.calls[number] = Call(callee, caller)
+        self.calls[number] = RecordedCall(callee, caller)
         callee.invocations.add(number)
         return number
 
@@ -147,9 +147,9 @@ class Recorded:
                     callee.add(number, item.is_product)
 
 
-def record(trace: Callable[[], Traced], labels: Labels) -> Recorded:
+def record(trace: Callable[[], Traced], labels: Labels) -> StepRecord:
     """Record a step, which `trace` runs on placeholders."""
-    recorded = Recorded(labels)
+    recorded = StepRecord(labels)
     with labels.kept(), recorded.watched():
         traced = trace()
     graph = labels.hlo([output.tensor for output in traced.outputs])

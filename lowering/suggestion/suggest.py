@@ -19,8 +19,8 @@ from lowering import activation
 from lowering.export.optimizers import OptimizerFactory
 from lowering.export.tracing import Traced, nothing_kept, trace_inference, trace_training
 from lowering.suggestion.callees import Trained
-from lowering.suggestion.draft import Drafting, Row
-from lowering.suggestion.recording import Recorded, record
+from lowering.suggestion.draft import Drafting, Suggestion
+from lowering.suggestion.recording import StepRecord, record
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class SuggestionReport:
     """Instructions with nothing on; None if stock torch_xla cannot record the step."""
     outside: int
     composites: int
-    functions: tuple[Row, ...]
-    operators: tuple[Row, ...]
+    functions: tuple[Suggestion, ...]
+    operators: tuple[Suggestion, ...]
     entries: tuple[str, ...]
     """The names of the draft's entries."""
     draft: str | None
@@ -84,7 +84,7 @@ def suggest(
             said = f"{type(error).__name__}: {error}"
             raise SuggestionError(f"{place_of(error)}the step failed: {said}") from error
 
-    def measure() -> Recorded:
+    def measure() -> StepRecord:
         frontend = activation.backend().frontend
         if frontend.labels is None:
             raise SuggestionError("this frontend does not say which call an instruction comes from")

@@ -9,7 +9,7 @@ import torch
 
 from composites.element_types import NAME_OF_PYTORCH
 from lowering.verification.bits import same_bits
-from lowering.verification.results import Check, Finding, Numbers
+from lowering.verification.results import Check, Finding, GreatestErrors
 from lowering.verification.runs import Outcome, Raised, Values, equal_values
 from lowering.verification.tolerances import tolerance_of
 
@@ -40,7 +40,7 @@ class Judged:
     """The findings about one sample."""
 
     findings: tuple[Finding, ...] = ()
-    numbers: Numbers = field(default_factory=Numbers)
+    numbers: GreatestErrors = field(default_factory=GreatestErrors)
     same_bits: bool | None = None
 
 
@@ -60,7 +60,7 @@ def judge(outcomes: Outcomes) -> Judged:
     if outcomes.again is not None and not _same_again(ours, outcomes.again):
         message = "the second call has other results than the first"
         findings.append(Finding(Check.REPEATED, message, outcomes.sample))
-    numbers = Numbers() if outcomes.is_random else _numbers(outcomes, ours)
+    numbers = GreatestErrors() if outcomes.is_random else _numbers(outcomes, ours)
     return Judged(tuple(findings), numbers, bits)
 
 
@@ -204,12 +204,12 @@ def _greatest(mine: Sequence[Any], right: Sequence[Any]) -> float | None:
     return max(largest, default=None)
 
 
-def _numbers(outcomes: Outcomes, ours: Values) -> Numbers:
+def _numbers(outcomes: Outcomes, ours: Values) -> GreatestErrors:
     cpu, wide = outcomes.cpu, outcomes.wide or Values()
     in_place = not any(isinstance(result, torch.Tensor) for result in cpu.results)
     field_name = "operands" if in_place else "results"  # an optimizer returns nothing
     actual = getattr(ours, field_name)
-    return Numbers(
+    return GreatestErrors(
         _greatest(actual, getattr(cpu, field_name)),
         _greatest(actual, getattr(wide, field_name)),
         _greatest(ours.gradients, cpu.gradients),
@@ -217,13 +217,13 @@ def _numbers(outcomes: Outcomes, ours: Values) -> Numbers:
     )
 
 
-def greatest(numbers: Sequence[Numbers]) -> Numbers:
+def greatest(numbers: Sequence[GreatestErrors]) -> GreatestErrors:
     """The greatest errors of several samples."""
 
     def most(values: list[float | None]) -> float | None:
         return max((value for value in values if value is not None), default=None)
 
-    return Numbers(
+    return GreatestErrors(
         most([n.forward for n in numbers]),
         most([n.forward_f64 for n in numbers]),
         most([n.gradient for n in numbers]),

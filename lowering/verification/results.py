@@ -50,7 +50,7 @@ class Unclaimed:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class GreatestErrors:
     """The greatest errors of an entry in one dtype. None: nothing was compared."""
 
     forward: float | None = None
@@ -70,7 +70,7 @@ class Row:
     samples: int
     claimed: int = 0
     unclaimed: tuple[Unclaimed, ...] = ()
-    numbers: Numbers = Numbers()
+    numbers: GreatestErrors = GreatestErrors()
     tolerance: float = 0.0
     same_bits: bool | None = None
     """True if all results have the bits of the stock lowering; None if it could not run."""
@@ -91,7 +91,7 @@ class VerificationReport:
 
     rows: tuple[Row, ...]
 
-    def of(self, verdict: Verdict) -> tuple[Row, ...]:
+    def with_verdict(self, verdict: Verdict) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.verdict is verdict)
 
 

@@ -12,7 +12,7 @@ import torch
 
 from composites.torch_internals import pytree
 from lowering.frontends.protocols import Frontend, RunningGraph
-from lowering.sample_calls import Place, Sample
+from lowering.sample_calls import Convert, Sample
 from lowering.stablehlo import Module
 from lowering.verification.bits import same_bits
 
@@ -27,7 +27,7 @@ class Raised:
     message: str
 
     @classmethod
-    def of(cls, error: BaseException) -> "Raised":
+    def from_error(cls, error: BaseException) -> "Raised":
         return cls(type(error).__name__, str(error))
 
     def __str__(self) -> str:
@@ -74,10 +74,10 @@ def equal_values(one: Values, other: Values) -> bool:
 
 
 def evaluate(
-    sample: Sample, place: Place, function: Callable[..., Any], *, differentiate: bool = True
+    sample: Sample, convert: Convert, function: Callable[..., Any], *, differentiate: bool = True
 ) -> Values:
     """Call a function with a sample's arguments, and compute the gradients."""
-    arguments, keywords = sample.placed(place)
+    arguments, keywords = sample.converted(convert)
     tensors = list(_given((arguments, keywords)))
     before = [tensor.requires_grad for tensor in tensors]
     returned = pytree.tree_leaves(function(*arguments, **keywords))
@@ -85,7 +85,7 @@ def evaluate(
     leaves = [tensor for tensor, wants in zip(tensors, before, strict=True) if wants]
     gradients: tuple[torch.Tensor | None, ...] = ()
     if differentiate and results and leaves:
-        directions = [_direction(result, place) for result in results]
+        directions = [_direction(result, convert) for result in results]
         gradients = torch.autograd.grad(results, leaves, directions, allow_unused=True)
     return Values(tuple(returned), gradients, tuple(tensors)).mapped(torch.Tensor.detach)
 
@@ -101,13 +101,13 @@ def _given(values: Any) -> Iterator[torch.Tensor]:
                 yield value.grad
 
 
-def _direction(result: torch.Tensor, place: Place) -> torch.Tensor:
+def _direction(result: torch.Tensor, convert: Convert) -> torch.Tensor:
     """Random numbers that every dtype has exactly."""
     generator = torch.Generator().manual_seed(1)
     numbers = torch.randn(result.shape, generator=generator).mul(16).round().div(16)
     if result.is_complex():
-        return place(torch.complex(numbers, numbers.flip(0) if numbers.dim() else numbers))
-    return place(numbers).to(result.dtype)
+        return convert(torch.complex(numbers, numbers.flip(0) if numbers.dim() else numbers))
+    return convert(numbers).to(result.dtype)
 
 
 # ---- on the CPU ----
@@ -140,7 +140,7 @@ def _gives_others(sample: Sample, first: Outcome, seed: int) -> bool:
 def on_cpu(sample: Sample, *, wide: bool = False) -> Outcome:
     """Run a sample on the CPU; if `wide`, with all floats in f64."""
 
-    def place(tensor: torch.Tensor) -> torch.Tensor:
+    def convert(tensor: torch.Tensor) -> torch.Tensor:
         copy = tensor.detach().clone()
         if wide and copy.is_floating_point():
             copy = copy.to(torch.float64)
@@ -150,9 +150,9 @@ def on_cpu(sample: Sample, *, wide: bool = False) -> Outcome:
 
     torch.manual_seed(0)
     try:
-        return evaluate(sample, place, sample.reference or sample.function)
+        return evaluate(sample, convert, sample.reference or sample.function)
     except Exception as error:
-        return Raised.of(error)
+        return Raised.from_error(error)
 
 
 # ---- on the device ----
@@ -226,16 +226,16 @@ def traced(frontend: Frontend, samples: Sequence[Sample]) -> list[Outcome]:
 
 
 def _attempt(sample: Sample, graph: RunningGraph, function: Callable[..., Any]) -> Outcome:
-    def place(tensor: torch.Tensor) -> torch.Tensor:
-        placed: torch.Tensor = graph.place(tensor)
-        return placed.requires_grad_(tensor.requires_grad)
+    def convert(tensor: torch.Tensor) -> torch.Tensor:
+        converted: torch.Tensor = graph.place(tensor)
+        return converted.requires_grad_(tensor.requires_grad)
 
     torch.manual_seed(0)
     try:
         with graph.call():
-            return evaluate(sample, place, function)
+            return evaluate(sample, convert, function)
     except Exception as error:
-        return Raised.of(error)
+        return Raised.from_error(error)
 
 
 def _fetched(outcome: Outcome, fetched: Callable[[torch.Tensor], torch.Tensor]) -> Outcome:
@@ -244,4 +244,4 @@ def _fetched(outcome: Outcome, fetched: Callable[[torch.Tensor], torch.Tensor]) 
     try:
         return outcome.mapped(fetched)
     except RuntimeError as error:
-        return Raised.of(error)
+        return Raised.from_error(error)

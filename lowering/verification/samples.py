@@ -143,8 +143,8 @@ def _varied(
         for name, value in call.values.items()
         for other in (_others(value) if name not in fixed else ())
     )
-    for varied in (usual, Sample(call.function, *usual.placed(_signed)), *others):
-        yield Sample(call.function, *varied.placed(prepared), reference=subject.original)
+    for varied in (usual, Sample(call.function, *usual.converted(_signed)), *others):
+        yield Sample(call.function, *varied.converted(prepared), reference=subject.original)
 
 
 def _signed(tensor: torch.Tensor) -> torch.Tensor:
@@ -183,7 +183,7 @@ def _shown(value: Any) -> str:
 
 def without_gradients(sample: Sample) -> Sample:
     """The same call as a sample, where no tensor needs a gradient."""
-    arguments, keywords = sample.placed(torch.Tensor.detach)
+    arguments, keywords = sample.converted(torch.Tensor.detach)
     for value in pytree.tree_leaves((arguments, keywords)):
         if isinstance(value, torch.nn.Module):
             value.requires_grad_(False)

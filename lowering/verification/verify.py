@@ -135,7 +135,7 @@ class _Counts:
     unclaimed: dict[str, int]
 
     @classmethod
-    def of(cls, statistics: Statistics, identity: str) -> "_Counts":
+    def from_statistics(cls, statistics: Statistics, identity: str) -> "_Counts":
         counted = statistics.entries.get(identity)
         return cls(0 if counted is None else counted.caught, _reasons(counted))
 
@@ -190,15 +190,15 @@ class _Verifier:
         stock = self._stock(samples)
         identity = counted_entry(self.subject).identity
         with turned_on(self.subject, self.catalog) as statistics:
-            before = _Counts.of(statistics, identity)
+            before = _Counts.from_statistics(statistics, identity)
             ours = runs.on_device(
                 self.frontend,
                 samples,
                 stock=False,
-                claimed=lambda: _Counts.of(statistics, identity).claimed,
+                claimed=lambda: _Counts.from_statistics(statistics, identity).claimed,
                 twice=_TWICE,
             )
-            counts = _Counts.of(statistics, identity).since(before)
+            counts = _Counts.from_statistics(statistics, identity).since(before)
         return self._judged(bare, prepared, stock, ours, counts)
 
     def _stock(self, samples: Sequence[Sample]) -> Run:
@@ -289,9 +289,9 @@ def select(
             return last if isinstance(last, Samples) else offered
         last = offered
         with turned_on(subject, catalog) as statistics:
-            before = _Counts.of(statistics, identity)
+            before = _Counts.from_statistics(statistics, identity)
             failed = _fails(frontend, offered.samples)
-            reached = _Counts.of(statistics, identity).since(before)
+            reached = _Counts.from_statistics(statistics, identity).since(before)
         if failed or reached.claimed or reached.unclaimed:
             break
     return last
@@ -312,7 +312,7 @@ def _taken(
         for sample in () if isinstance(offered, NoCalls) else offered.samples:
             with turned_on(subject, catalog) as statistics:
                 failed = _fails(frontend, [sample])
-                if failed or names & statistics.of(subject.entry).decompositions.keys():
+                if failed or names & statistics.for_entry(subject.entry).decompositions.keys():
                     taken.append(sample)
         if taken and not isinstance(offered, NoCalls):
             return Samples(offered.source, chosen(taken, count))

@@ -22,7 +22,7 @@ NAMES_OF_XLA = {"is_xla", "TorchXla", "_XLAC"}
 # Packages whose import has another name; `_XLAC` is torch_xla's own extension module.
 DISTRIBUTIONS = {"google": "protobuf", "yaml": "pyyaml", "_XLAC": "torch_xla"}
 DISTRIBUTIONS["iree"] = "iree_base_compiler"
-BANNED_NAMES = {"found", "given", "wanted"}
+BANNED_NAMES = {"found", "given", "of", "wanted"}
 BANNED_BEGINNINGS = re.compile(r"\A(?:What|Whether|Which|That|Those|Whose)\b")
 BANNED_PHRASES = re.compile(
     r"(?<!here )\b(?:is|are) no (?!longer|more|less)\w+|(?<=[.] )(?:That|Those) of|warned of"
@@ -57,18 +57,15 @@ def _is_private(name: str) -> bool:
 
 def names_of_xla(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
-        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-        if name in NAMES_OF_XLA:
-            yield name
+        yield from {getattr(node, "attr", getattr(node, "id", ""))} & NAMES_OF_XLA
 
 
 def banned_words(text: str, tree: ast.AST) -> Iterator[str]:
     yield from BANNED_PHRASES.findall(" ".join(text.replace("#", " ").split()))
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for node in ast.walk(tree):
-        if isinstance(node, documented):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield from BANNED_BEGINNINGS.findall(ast.get_docstring(node) or "")
-        name = node.arg if isinstance(node, ast.arg) else getattr(node, "id", "")
+        name = getattr(node, "id", getattr(node, "arg", getattr(node, "name", "")))
         yield from {name} & BANNED_NAMES
 
 
@@ -111,14 +108,17 @@ def test_banned_words() -> None:
     assert wrong == {}
 
 
+def test_no_two_public_classes_have_one_name() -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES)
+    names = re.findall(r"^ *class ([A-Z]\w*)[(:\[]", text, re.MULTILINE)
+    assert sorted(names) == sorted(set(names))
+
+
 def test_the_scans_find_private_interfaces_and_banned_words() -> None:
-    text = 'def f(found):\n    """What it is. There is no x. That of y is no z."""'
-    assert list(banned_words(text, ast.parse(text))) == ["That of", "is no z", "What", "found"]
-    assert sorted(private_names_of_torch(ast.parse("import torch\ntorch._C._x\nt._base\n"))) == [
-        "t._base",
-        "torch._C",
-        "torch._C._x",
-    ]
+    text = 'def of(found):\n    """What it is. There is no x. That of y is no z."""'
+    assert [*banned_words(text, ast.parse(text))] == ["That of", "is no z", "What", "of", "found"]
+    names = private_names_of_torch(ast.parse("import torch\ntorch._C._x\nt._base\n"))
+    assert sorted(names) == ["t._base", "torch._C", "torch._C._x"]
     assert list(private_names_of_torch(ast.parse("from torch.utils import _pytree\n")))
     assert list(names_of_xla(ast.parse("t.is_xla\n"))) == ["is_xla"]
     internals = list(imported(ast.parse(JAX.read_text(encoding="utf-8"))))

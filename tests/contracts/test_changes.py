@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from composites_testing.golden import check_cases
 
-from composites.contracts.changes import Verdict, broken, changes, following
+from composites.contracts.changes import Effect, broken, changes, following
 from composites.contracts.lock import lock_text, parse_lock
 from composites.contracts.model import Attribute, Call, Conditions, Contract, Lock, Operand
 
@@ -82,13 +82,13 @@ def test_what_is_no_change() -> None:
 def test_a_renamed_operand_is_a_change_where_decompositions_are_not_compared() -> None:
     renamed = replace(BASE, operands=(Operand("a"), Y, Z))
     found = changes(lock(BASE), lock(renamed, made_with={"torch": "2.10.0", "jaxlib": "0.10.2"}))
-    assert [change.verdict for change in found] == [Verdict.BROKEN, Verdict.UNKNOWN]
+    assert [change.verdict for change in found] == [Effect.BROKEN, Effect.UNKNOWN]
 
 
 def test_hashes_of_other_releases_are_not_comparable() -> None:
     changed = replace(BASE, calls=(replace(CALL, decomposition="sha256:b"),))
     (found,) = changes(lock(BASE), lock(changed, made_with={**WITH, "torch": "2.10.0"}))
-    assert found.verdict is Verdict.UNKNOWN
+    assert found.verdict is Effect.UNKNOWN
     assert str(found) == (
         "acme: hashes of decompositions are not comparable, because they were made with torch 2.9.0"
         " and 2.10.0 (not compared)"
@@ -99,21 +99,21 @@ def test_hashes_of_other_releases_are_not_comparable() -> None:
 
 def test_a_missing_example_is_said() -> None:
     (found,) = changes(lock(BASE), lock(replace(BASE, calls=(), no_call="no example")))
-    assert (found.what, found.verdict) == ("decompositions: no example", Verdict.UNKNOWN)
+    assert (found.what, found.verdict) == ("decompositions: no example", Effect.UNKNOWN)
 
 
 def test_entries_come_and_go() -> None:
     other = replace(BASE, entry="acme.other", composite="acme.other")
     (added,) = changes(lock(BASE), lock(BASE, other))
-    assert (added.what, added.verdict) == ("added", Verdict.NEW_VERSION)
+    assert (added.what, added.verdict) == ("added", Effect.NEW_VERSION)
     (removed,) = changes(lock(BASE, other), lock(BASE))
-    assert (removed.what, removed.verdict) == ("removed; no new program calls it", Verdict.SAME)
+    assert (removed.what, removed.verdict) == ("removed; no new program calls it", Effect.SAME)
 
 
 def test_versions_side_by_side() -> None:
     second = replace(BASE, version=2, operands=(X,))
     found = changes(lock(BASE), lock(BASE, second))
-    assert {change.verdict for change in found} == {Verdict.NEW_VERSION}
+    assert {change.verdict for change in found} == {Effect.NEW_VERSION}
     assert changes(lock(BASE, second), lock(second, BASE)) == ()
     assert not broken(changes(lock(BASE, second), lock(second)))
 

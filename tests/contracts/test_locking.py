@@ -13,7 +13,7 @@ from composites_testing.processes import run_python
 from typer.testing import CliRunner, Result
 
 import composites
-from composites.contracts.changes import Verdict, broken, changes
+from composites.contracts.changes import Effect, broken, changes
 from composites.contracts.lock import lock_text, read_lock, write_lock
 from composites.contracts.model import Lock
 from composites.errors import MissingPackageError
@@ -54,7 +54,7 @@ def test_the_builtin_lock_says_what_the_registry_says() -> None:
     registry = builtin_registry()
     now = Lock(registry.namespace, {}, tuple(contracts(registry)))
     found = changes(read_lock(LOCK), now)
-    wrong = [str(c) for c in found if c.verdict is not Verdict.UNKNOWN]
+    wrong = [str(c) for c in found if c.verdict is not Effect.UNKNOWN]
     assert not wrong, "run: composites lock registry.yaml -o registry.lock\n" + "\n".join(wrong)
 
 
@@ -121,7 +121,7 @@ def test_without_torch_xla_the_rest_is_locked(
     bare = lock(write(GELU))
     assert (bare.made_with, bare.contracts[0].calls) == ({}, ())
     assert bare.contracts[0].no_call == "nothing was lowered: torch_xla is not installed"
-    assert [change.verdict for change in changes(whole, bare)] == [Verdict.UNKNOWN]
+    assert [change.verdict for change in changes(whole, bare)] == [Effect.UNKNOWN]
 
 
 def test_a_broken_decomposition_is_an_error(
@@ -155,7 +155,7 @@ def test_a_changed_decomposition(
         for module in ("umbra_one", "umbra_same", "umbra_other")
     }
     moved = changes(locks["umbra_one"], locks["umbra_same"])
-    assert [change.verdict for change in moved] == [Verdict.SAME]
+    assert [change.verdict for change in moved] == [Effect.SAME]
     other = broken(changes(locks["umbra_one"], locks["umbra_other"]))
     assert [change.what for change in other] == [
         "the decomposition changed for tensor<2x3xf32> {}",

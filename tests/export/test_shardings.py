@@ -43,7 +43,7 @@ def specs(mesh: DeviceMesh, rank: int) -> list[tuple[tuple[str, ...], ...]]:
 def test_the_text_of_gspmd_says_the_spec() -> None:
     """It may be another spec of the same division, as where an axis has size 1."""
     for sizes, rank in product(MESHES, (1, 2, 3)):
-        mesh = DeviceMesh.of(sizes)
+        mesh = DeviceMesh.from_mesh(sizes)
         for spec in specs(mesh, rank):
             text = mesh.text(spec, "gspmd")
             known = mesh.spec_of(text, rank)
@@ -53,7 +53,7 @@ def test_the_text_of_gspmd_says_the_spec() -> None:
 
 
 def test_the_forms_of_torch_xla() -> None:
-    mesh = DeviceMesh.of({"data": 2, "model": 2})
+    mesh = DeviceMesh.from_mesh({"data": 2, "model": 2})
     for text, spec in {
         "{devices=[2,1,2]0,2,1,3 last_tile_dim_replicate}": (("model",), ()),
         "{devices=[1,2,2]0,2,1,3 last_tile_dim_replicate}": ((), ("model",)),

@@ -66,14 +66,14 @@ def test_buffers_that_are_written_and_arguments_and_results() -> None:
         def __init__(self) -> None:
             super().__init__()
             self.kept: ScaledWeight
-            self.register_buffer("kept", ScaledWeight.of(torch.ones(2, 4)))
+            self.register_buffer("kept", ScaledWeight.quantize(torch.ones(2, 4)))
 
         def forward(self, x: Tensor, weight: ScaledWeight) -> tuple[Tensor, ScaledWeight]:
             self.kept.scale.mul_(2)
             result = nn.functional.linear(x, weight)
             return result, ScaledWeight(weight.qdata, weight.scale * 3)
 
-    weight = ScaledWeight.of(torch.ones(2, 4))
+    weight = ScaledWeight.quantize(torch.ones(2, 4))
     program = composites.export(Kept(), (X, weight))
     assert [value.name for value in program.inputs] == [
         "buffer:kept.scale", "arg:0", "arg:1.qdata", "arg:1.scale",

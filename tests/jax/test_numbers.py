@@ -68,7 +68,7 @@ def compare(definition: Definition, call: TorchCall) -> None:
         theirs = call.run(leaves)
     except RuntimeError:  # PyTorch has no gradient of one of them
         theirs = call.run(call.tensors())
-    function = call.on_arrays(ENTRIES.of(definition))
+    function = call.on_arrays(ENTRIES.function(definition))
     arrays = [array_of(t) for t in tensors]
     compared = slice(1) if definition.entry.name in OF_TORCH_XLA else slice(None)
     for ours, result in zip(function(*arrays)[compared], theirs[compared], strict=True):

@@ -105,12 +105,12 @@ def test_attributes_of_a_call() -> None:
     operator = find_operator("aten::mean.dim")
     x = torch.zeros(2, 3, 4)
     arguments = {"self": x, "dim": [-1, 0], "keepdim": False, "dtype": torch.bfloat16}
-    assert CallSpec.of(CallForm(entry, operator), arguments).attributes() == {
+    assert CallSpec.from_named(CallForm(entry, operator), arguments).attributes() == {
         "dims": "[2 : i32, 0 : i32]",
         "kind": "bf16",
         "nested": "[[dense<[1]> : tensor<1xi64>, dense<> : tensor<0xi64>], []]",
         "names": '["A", "B"]',
     }
-    absent = CallSpec.of(CallForm(entry, operator), {**arguments, "dim": None, "dtype": None})
+    absent = CallSpec.from_named(CallForm(entry, operator), dict(arguments, dim=None, dtype=None))
     assert absent.attributes()["dims"] is None
     assert absent.attributes()["kind"] is None

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from composites.registry.catalog import builtin_registry
-from composites.registry.model import Attribute, Decomposition, When
+from composites.registry.model import AttributeSpec, Decomposition, When
 from composites.registry.validation import load_registry
 
 
@@ -23,13 +23,13 @@ def test_an_entry_with_everything_prints_back() -> None:
     entry = registry.composites[0]
     assert entry.qualified == "acme.v2.mean$.fast"
     assert entry.attributes == (
-        Attribute("dims", "i64[]", "dim", normalize=True, optional=True),
-        Attribute("keepdim", "bool", "keepdim"),
-        Attribute("flavour", "string", value='a "b"'),
-        Attribute("tile", "i64[]", value=(8, 128)),
-        Attribute("scales", "f32[]", value=(1, 0.5)),
-        Attribute("mask", "bool[]", value=(True, False)),
-        Attribute("accumulator", "string", "dtype", optional=True),
+        AttributeSpec("dims", "i64[]", "dim", normalize=True, optional=True),
+        AttributeSpec("keepdim", "bool", "keepdim"),
+        AttributeSpec("flavour", "string", value='a "b"'),
+        AttributeSpec("tile", "i64[]", value=(8, 128)),
+        AttributeSpec("scales", "f32[]", value=(1, 0.5)),
+        AttributeSpec("mask", "bool[]", value=(True, False)),
+        AttributeSpec("accumulator", "string", "dtype", optional=True),
     )
     assert entry.when == When((("keepdim", (True, False)),), ("bf16", "f32"), (2, 3))
     assert entry.decomposition == Decomposition("torch", "torch:mean")

@@ -14,9 +14,9 @@ from composites.registry.model import Kernel
 from composites.torch_internals import TreeSpec, pytree
 from lowering.codegen.paths import local
 from lowering.dispatch.alternatives import as_entry, forward_of, has_stock_bits, lower_alternative
-from lowering.dispatch.autograd.definition import Definition, Operands
+from lowering.dispatch.autograd.definition import ActiveEntry, Operands
 from lowering.dispatch.autograd.gradients import leaves_of
-from lowering.dispatch.backend import Lowered, lower_composite
+from lowering.dispatch.backend import Insertable, lower_composite
 from lowering.dispatch.backward import further_values, names_of_values, taken_by_derived
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.decomposition import (
@@ -72,7 +72,7 @@ class Computation:
         return [number in reached for number in range(self.operands)]
 
     def insert(
-        self, definition: Definition, operands: Operands, seed: Seed | None
+        self, definition: ActiveEntry, operands: Operands, seed: Seed | None
     ) -> Sequence[torch.Tensor]:
         """All results for these operands."""
         return definition.insert(
@@ -81,7 +81,7 @@ class Computation:
 
 
 def can_differentiate(
-    definition: Definition, names: Sequence[str], needed: tuple[bool, ...]
+    definition: ActiveEntry, names: Sequence[str], needed: tuple[bool, ...]
 ) -> bool:
     """Return whether the composite has a backward for these operands."""
     entry = definition.entry
@@ -92,7 +92,7 @@ def can_differentiate(
 
 
 def lower_forward(
-    definition: Definition, spec: CallSpec, needed: tuple[bool, ...] | None
+    definition: ActiveEntry, spec: CallSpec, needed: tuple[bool, ...] | None
 ) -> Computation | Fallback:
     """The computation of a call's forward, or why it falls back to the stock lowering.
 
@@ -123,7 +123,7 @@ def lower_forward(
 def _with_alternative(
     stock: Computation,
     alternative: Kernel,
-    definition: Definition,
+    definition: ActiveEntry,
     spec: CallSpec,
     needed: tuple[bool, ...] | None,
 ) -> Computation | str:
@@ -175,7 +175,7 @@ def _with_alternative(
     return replace(stock, handle=lowered.handle, alternative=alternative)
 
 
-def _metas(lowered: Lowered, frontend: Frontend) -> tuple[TensorMeta, ...]:
+def _metas(lowered: Insertable, frontend: Frontend) -> tuple[TensorMeta, ...]:
     return tuple(map(frontend.tensors.described, lowered.results))
 
 
@@ -184,7 +184,7 @@ def _written(types: Sequence[TensorMeta]) -> str:
 
 
 def _lower_stock(
-    definition: Definition, spec: CallSpec, needed: tuple[bool, ...] | None
+    definition: ActiveEntry, spec: CallSpec, needed: tuple[bool, ...] | None
 ) -> Computation | Fallback:
     """The computation with the entry's own decomposition."""
     entry, frontend = definition.entry, definition.frontend
@@ -270,7 +270,7 @@ def _lower_stock(
     )
 
 
-def _kept(definition: Definition, spec: CallSpec, results: int) -> tuple[int, ...]:
+def _kept(definition: ActiveEntry, spec: CallSpec, results: int) -> tuple[int, ...]:
     """The positions of the values that autograd saves: the operands of a derived backward, or the
     parameters of an explicit one."""
     named = () if definition.backward is None else definition.backward.parameters

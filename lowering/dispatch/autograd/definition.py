@@ -38,7 +38,7 @@ class ExplicitBackward:
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class ActiveEntry:
     """An entry in one frontend, for one set of active entries."""
 
     form: CallForm

@@ -22,9 +22,9 @@ from lowering.dispatch.autograd.computation import (
     can_differentiate,
     lower_forward,
 )
-from lowering.dispatch.autograd.definition import Definition, Operands
+from lowering.dispatch.autograd.definition import ActiveEntry, Operands
 from lowering.dispatch.autograd.gradients import gradients_of
-from lowering.dispatch.autograd.step import Step
+from lowering.dispatch.autograd.step import AutogradCall
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.computations import computed
 from lowering.dispatch.differentiable import PLAIN, Differentiable
@@ -45,7 +45,7 @@ _UNKNOWN = (
 class CompositeFunction:
     """One entry that is caught above the backend, for one set of active entries."""
 
-    definition: Definition
+    definition: ActiveEntry
     compiled_calls: CompiledCalls
     otherwise: Kernel
     """Takes the calls that the entry does not claim."""
@@ -100,8 +100,8 @@ class CompositeFunction:
             return spec.otherwise(self.otherwise)
         return self(flat)
 
-    def _step(self, spec: CallSpec, computation: Computation, seed: Seed | None) -> Step:
-        return Step(
+    def _step(self, spec: CallSpec, computation: Computation, seed: Seed | None) -> AutogradCall:
+        return AutogradCall(
             definition=self.definition,
             reads=self.definition.read_now(spec.key),
             spec=spec.kept(),
@@ -230,7 +230,9 @@ class CompositeFunction:
         return spec.otherwise(self.otherwise)
 
 
-def _differentiable(call: Differentiable, step: Step, operands: Operands) -> Sequence[torch.Tensor]:
+def _differentiable(
+    call: Differentiable, step: AutogradCall, operands: Operands
+) -> Sequence[torch.Tensor]:
     """The results of a call with gradients.
 
     Args:
@@ -239,10 +241,8 @@ def _differentiable(call: Differentiable, step: Step, operands: Operands) -> Seq
     constant: list[torch.Tensor] = []
     differentiable = iter(_Differentiable.apply(call, step, constant, *operands))  # type: ignore[no-untyped-call]
     others = iter(constant)
-    return [
-        next(differentiable) if has_one else next(others)
-        for has_one in step.computation.differentiable
-    ]
+    present = step.computation.differentiable
+    return [next(differentiable) if has_one else next(others) for has_one in present]
 
 
 class _Differentiable(torch.autograd.Function):
@@ -253,7 +253,7 @@ class _Differentiable(torch.autograd.Function):
     def forward(
         ctx: Any,
         call: Differentiable,
-        step: Step,
+        step: AutogradCall,
         constant: list[torch.Tensor],
         *operands: torch.Tensor | None,
     ) -> Any:

@@ -26,9 +26,9 @@ from lowering.dispatch.alternatives import (
 )
 from lowering.dispatch.autograd import gradients
 from lowering.dispatch.autograd.computation import Computation
-from lowering.dispatch.autograd.definition import Definition, Operands
+from lowering.dispatch.autograd.definition import ActiveEntry, Operands
 from lowering.dispatch.autograd.gradients import gradients_of
-from lowering.dispatch.backend import Lowered, lower_composite
+from lowering.dispatch.backend import Insertable, lower_composite
 from lowering.dispatch.backward import (
     BackwardSpec,
     gradients_by_name,
@@ -50,10 +50,10 @@ from lowering.frontends.protocols import EmittedComposite, Frontend, Seed, Trace
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class AutogradCall:
     """A call, without the tensors that autograd saves; see `TypedCall`."""
 
-    definition: Definition
+    definition: ActiveEntry
     spec: CallSpec
     """The call without tensors."""
     reads: Key
@@ -83,9 +83,8 @@ class Step:
             needed=tuple(output_mask),
             taken=computation.taken,
         )
-        return _Backward(
-            self, derived, grads, dict(zip(computation.kept, kept, strict=True))
-        ).gradients()
+        saved = dict(zip(computation.kept, kept, strict=True))
+        return _Backward(self, derived, grads, saved).gradients()
 
     def run(self, *operands: torch.Tensor | None) -> Any:
         """Run the composite's meaning.
@@ -101,7 +100,7 @@ class Step:
 class _Backward:
     """The backward of a step: gradients of its results, and the tensors that autograd saved."""
 
-    step: Step
+    step: AutogradCall
     derived: BackwardSpec
     grads: Operands
     kept: Mapping[int, torch.Tensor | None]
@@ -246,13 +245,13 @@ class _Backward:
         results = iter(inserted)
         return [next(results) if asked else None for asked in self.needed]
 
-    def _lower(self, operands: Operands) -> Lowered | Fallback:
+    def _lower(self, operands: Operands) -> Insertable | Fallback:
         """The derived backward as a computation."""
         alternative = self.step.computation.alternative
         definition = self.step.definition
         if alternative is not None:
             lowered = self._alternative(alternative, operands)
-            if isinstance(lowered, Lowered):
+            if isinstance(lowered, Insertable):
                 definition.alternatives.take(alternative, backward=True)
                 return lowered
             definition.alternatives.decline(alternative, lowered, operands)
@@ -314,7 +313,7 @@ class _Backward:
         device = next(value.device for value in values if value is not None)
         return lambda type_: _blank(type_, device, needed=False)
 
-    def _alternative(self, alternative: Kernel, operands: Operands) -> Lowered | str:
+    def _alternative(self, alternative: Kernel, operands: Operands) -> Insertable | str:
         """The derived backward as the alternative that took the call computes it, or why it does
         not."""
         definition = self.step.definition

@@ -8,7 +8,7 @@ import torch
 
 from composites.torch_internals import pytree
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype
-from lowering.frontends.aten_in_jax.table import UnknownOperatorError, rule_of
+from lowering.frontends.aten_in_jax.table import NoRuleError, rule_of
 from lowering.frontends.jax.composite_call import constant
 
 Claim = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -131,4 +131,4 @@ def _constant(tensor: torch.Tensor) -> Any:
     try:
         return constant(tensor.tolist()).astype(jax_dtype(tensor.dtype))
     except ValueError as error:
-        raise UnknownOperatorError(str(error)) from error
+        raise NoRuleError(str(error)) from error

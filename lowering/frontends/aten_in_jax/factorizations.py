@@ -9,7 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from lowering.frontends.aten_in_jax.table import UnknownOperatorError, linear_algebra_rule
+from lowering.frontends.aten_in_jax.table import NoRuleError, linear_algebra_rule
 
 
 def diagonal(x: Any) -> Any:
@@ -47,7 +47,7 @@ def _lu_factor_ex(
     dtypes: Any, /, x: Any, *, pivot: bool = True, check_errors: bool = False
 ) -> tuple[Any, Any, Any]:
     if not pivot:
-        raise UnknownOperatorError(
+        raise NoRuleError(
             "aten::linalg_lu_factor_ex has a rule in JAX only with pivoting; pass pivot=True"
         )
     if not x.size:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.frontends.aten_in_jax.elementwise import as_type
-from lowering.frontends.aten_in_jax.table import UnknownOperatorError, rule
+from lowering.frontends.aten_in_jax.table import NoRuleError, rule
 
 
 @rule("aten::gather")
@@ -30,7 +30,7 @@ def _embedding(dtype: Any, /, weight: Any, indices: Any, *_: Any) -> Any:
 
 def _index(indices: Any, why_no_masks: str) -> tuple[Any, ...]:
     if any(_is_mask(i) for i in indices):
-        raise UnknownOperatorError(why_no_masks)
+        raise NoRuleError(why_no_masks)
     return tuple(slice(None) if i is None else i for i in indices)
 
 
@@ -67,7 +67,7 @@ def _put_under_mask(x: Any, mask: Any, before: int, values: Any, accumulate: boo
     number = values.ndim - behind - 1  # of the dimension of the elements
     if number >= 0:
         if values.shape[number] != 1:
-            raise UnknownOperatorError(
+            raise NoRuleError(
                 "aten::index_put takes a value for each element that a mask selects, whose number"
                 " depends on the mask; pass one value for all of them, or write it with"
                 " torch.where"

@@ -18,7 +18,7 @@ from composites.operators.norms import (
     channel_statistics,
     last_dimensions,
     moving_average,
-    of_channels,
+    per_channel,
 )
 from composites.operators.opmath import opmath_type
 from lowering.frontends.aten_in_jax.table import overload
@@ -54,7 +54,7 @@ def native_group_norm(
     centered, mean, variance = centered_statistics(wide, [2])
     reciprocal = torch.rsqrt(variance + eps)
     result = (centered * reciprocal).reshape(input.shape)
-    parameters = of_channels(weight, input), of_channels(bias, input)
+    parameters = per_channel(weight, input), per_channel(bias, input)
     result = affine(result, *parameters).to(input.dtype)
     return result, mean.squeeze(2).to(input.dtype), reciprocal.squeeze(2).to(input.dtype)
 
@@ -71,14 +71,14 @@ def native_batch_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """See aten::native_batch_norm: the result, and mean and reciprocal deviation of the batch. In
     training it writes to the moving averages."""
-    parameters = of_channels(weight, input), of_channels(bias, input)
+    parameters = per_channel(weight, input), per_channel(bias, input)
     if not training:
         assert running_mean is not None
         assert running_var is not None
         wide = input.to(opmath_type(input.dtype))
         reciprocal = torch.rsqrt(running_var.to(wide.dtype) + eps)
-        centered = wide - of_channels(running_mean, input)
-        result = affine(centered * of_channels(reciprocal, input), *parameters)
+        centered = wide - per_channel(running_mean, input)
+        result = affine(centered * per_channel(reciprocal, input), *parameters)
         nothing = wide.new_zeros(0)
         return result.to(input.dtype), nothing, nothing
     centered, mean, variance = channel_statistics(input)

@@ -36,7 +36,7 @@ from lowering.frontends.aten_in_jax import (  # noqa: F401  (they register their
     spectral,
 )
 from lowering.frontends.aten_in_jax.dtypes import torch_dtype
-from lowering.frontends.aten_in_jax.table import RULES, UnknownOperatorError
+from lowering.frontends.aten_in_jax.table import RULES, NoRuleError
 
 _ONE_THREAD = RLock()
 """Held while a function is recorded: what PyTorch changes for that belongs to the process, such as
@@ -136,7 +136,7 @@ def _check_sizes(symbols: ShapeEnv | None) -> None:
     for guard in guards:
         written = str(guard.expr)
         if not written.startswith("Ne(") and written != "True":
-            raise UnknownOperatorError(
+            raise NoRuleError(
                 f"the decomposition depends on a size that is a symbol here ({written}); write this"
                 " size as a number"
             )

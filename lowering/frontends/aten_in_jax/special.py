@@ -12,7 +12,7 @@ from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
 from lowering.frontends.aten_in_jax.elementwise import as_type
 from lowering.frontends.aten_in_jax.table import (
     RULES,
-    UnknownOperatorError,
+    NoRuleError,
     overload,
     rule,
     rule_without_dtype,
@@ -53,7 +53,7 @@ def _polygamma(dtype: Any, /, order: int, x: Any) -> Any:
     wide = jnp.promote_types(dtype, jnp.float32)
     x = as_type(x, wide)
     if order > 1:  # JAX's sum is wrong below 0
-        raise UnknownOperatorError("aten::polygamma has a rule in JAX only for the orders 0 and 1")
+        raise NoRuleError("aten::polygamma has a rule in JAX only for the orders 0 and 1")
     return _trigamma(x) if order else lax.digamma(x)
 
 

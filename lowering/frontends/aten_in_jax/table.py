@@ -28,7 +28,7 @@ RANDOM = (
 )  # fmt: skip
 
 
-class UnknownOperatorError(UnsupportedCallError):
+class NoRuleError(UnsupportedCallError):
     """A decomposition has an operator that no rule knows."""
 
 
@@ -102,7 +102,7 @@ def rule_of(operator: Any) -> Rule:
         return registered
     plain = name.partition("::")[2].partition(".")[0].rstrip("_")
     if plain in RANDOM:
-        raise UnknownOperatorError(
+        raise NoRuleError(
             f"{name} draws random numbers from PyTorch's generator, which JAX programs do not have"
         )
-    raise UnknownOperatorError(f"{name} has no rule in JAX")
+    raise NoRuleError(f"{name} has no rule in JAX")

@@ -12,7 +12,7 @@ import torch
 
 from composites import torch_internals
 from lowering.frontends.fx.capture import TracedTensor
-from lowering.frontends.fx.regions import Body, reached_nodes
+from lowering.frontends.fx.regions import Subgraph, reached_nodes
 
 
 def aten_graph(
@@ -43,7 +43,7 @@ def _is_of_pytorch(node: torch.fx.Node) -> bool:
     if hasattr(composite, "decomposition"):
         return composite.decomposition.graph is not None
     is_operator = node.target is getitem or torch_internals.is_operator(node.target)
-    return is_operator and not any(isinstance(argument, Body) for argument in node.args)
+    return is_operator and not any(isinstance(argument, Subgraph) for argument in node.args)
 
 
 def without_operands(graph: torch.fx.Graph | None, count: int) -> torch.fx.Graph | None:

@@ -28,7 +28,7 @@ from lowering.frontends.fx.control_flow_gradients import (
     gradient_function,
     is_differentiable,
 )
-from lowering.frontends.fx.regions import Recorded, in_region, record
+from lowering.frontends.fx.regions import RecordedFunction, in_region, record
 from lowering.frontends.fx.sources import calling_line
 
 Function: TypeAlias = Callable[..., list[Any]]
@@ -220,7 +220,7 @@ def _scanned(
 def _scan_backward(
     operator: str,
     function: Callable[..., Any],
-    step: Recorded,
+    step: RecordedFunction,
     carried: int,
     rows: int,
     inputs: Sequence[Tensor],
@@ -286,7 +286,7 @@ def _node(
     operator: str,
     rule: Callable[..., Any],
     operands: Sequence[Any],
-    functions: Sequence[Recorded],
+    functions: Sequence[RecordedFunction],
     described: Sequence[Tensor],
     keywords: Mapping[str, Any] | None = None,
 ) -> list[Tensor]:
@@ -368,7 +368,7 @@ def _described(tensor: Tensor, shape: Sequence[int] | None = None) -> Tensor:
     return torch.empty(size, dtype=tensor.dtype, device="meta")
 
 
-def _without_repetition(functions: Sequence[Recorded]) -> list[Tensor]:
+def _without_repetition(functions: Sequence[RecordedFunction]) -> list[Tensor]:
     return list({id(tensor): tensor for one in functions for tensor in one.read}.values())
 
 

@@ -191,7 +191,7 @@ def _takes_values(node: fx.Node) -> bool:
 # ---- graphs of the functions ----
 
 
-class _Tracer(fx.Tracer):
+class _ModuleTracer(fx.Tracer):
     """Traces a function that reads parameters of a module, which is not traced."""
 
     def create_arg(self, a: Any) -> Any:
@@ -210,7 +210,7 @@ def _traced(function: Callable[..., Any], *, scores: bool) -> fx.GraphModule | N
 
     if isinstance(function, fx.GraphModule):
         return function
-    tracer = _Tracer()
+    tracer = _ModuleTracer()
     try:
         graph = tracer.trace(of_scores if scores else of_mask)
     except Exception:  # of the user's function, which may do anything with what it gets

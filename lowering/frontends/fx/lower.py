@@ -16,7 +16,7 @@ from lowering.frontends.aten_in_jax.table import LINEAR_ALGEBRA
 from lowering.frontends.errors import ForeignDataError
 from lowering.frontends.fx import sources
 from lowering.frontends.fx.capture import TracedTensor
-from lowering.frontends.fx.regions import Body, reached_nodes
+from lowering.frontends.fx.regions import Subgraph, reached_nodes
 from lowering.frontends.fx.sizes import in_jax
 from lowering.frontends.jax.all_platforms import for_all_platforms
 
@@ -75,7 +75,7 @@ def _evaluate(
         keywords = torch.fx.node.map_arg(node.kwargs, values.__getitem__)
         arguments = [
             _function(argument, values, numbers)
-            if isinstance(argument, Body)
+            if isinstance(argument, Subgraph)
             else torch.fx.node.map_arg(argument, values.__getitem__)
             for argument in node.args
         ]
@@ -84,7 +84,7 @@ def _evaluate(
 
 
 def _function(
-    body: Body, enclosing: Mapping[torch.fx.Node, Any], numbers: Mapping[torch.fx.Node, int]
+    body: Subgraph, enclosing: Mapping[torch.fx.Node, Any], numbers: Mapping[torch.fx.Node, int]
 ) -> Callable[..., list[Any]]:
     """A body as a function of arrays, which closes over values of the enclosing region."""
 
@@ -105,7 +105,7 @@ def _with_inner(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
     for node in nodes:
         yield node
         for argument in node.args:
-            if isinstance(argument, Body):
+            if isinstance(argument, Subgraph):
                 yield from _with_inner(argument.nodes)
 
 

@@ -61,7 +61,7 @@ def drawing_from(tensor: TracedTensor) -> Iterator[_State]:
 class _Kept:
     """A state that the program comes back to."""
 
-    of: _State
+    state: _State
     tensor: TracedTensor
     draws: int
 
@@ -78,8 +78,8 @@ def _read_state() -> _Kept | None:
 
 
 def _write_state(kept: _Kept | None) -> None:
-    if kept is not None and kept.of is _own_state():
-        kept.of.tensor, kept.of.draws = kept.tensor, kept.draws
+    if kept is not None and kept.state is _own_state():
+        kept.state.tensor, kept.state.draws = kept.tensor, kept.draws
 
 
 def _own_state() -> _State | None:

@@ -20,7 +20,7 @@ from lowering.frontends.fx.capture import TracedTensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Body:
+class Subgraph:
     """The graph of a function, as an argument of a node of the enclosing region."""
 
     inputs: tuple[torch.fx.Node, ...]
@@ -32,10 +32,10 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Recorded:
+class RecordedFunction:
     """A function that was recorded."""
 
-    body: Body
+    body: Subgraph
     results: tuple[torch.Tensor, ...]
     """Descriptions on the device `meta`."""
     structure: TreeSpec
@@ -58,7 +58,7 @@ def record(
     operator: str,
     *,
     described: Sequence[torch.Tensor] | None = None,
-) -> Recorded:
+) -> RecordedFunction:
     """Record a function of tensors.
 
     Args:
@@ -101,13 +101,13 @@ def record(
         placeholders = {tensor.node for tensor in [*inputs, *region.lifted.values()]}
         nodes = reached_nodes([result.node for result in results], placeholders)
         read = placeholders.intersection(nodes)
-    body = Body(
+    body = Subgraph(
         inputs=tuple(tensor.node for tensor in inputs),
         lifted={o: inner.node for o, inner in region.lifted.items() if inner.node in read},
         nodes=tuple(node for node in nodes if node not in placeholders),
         results=tuple(result.node for result in results),
     )
-    return Recorded(
+    return RecordedFunction(
         body,
         results=tuple(result.described for result in results),
         structure=structure,

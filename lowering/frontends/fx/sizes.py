@@ -209,7 +209,7 @@ def in_pytorch(shape: Sequence[Any]) -> tuple[Any, ...]:
     )
 
 
-def of_own(shapes: Sequence[Sequence[Any] | None]) -> list[tuple[Any, ...] | None]:
+def own_shapes(shapes: Sequence[Sequence[Any] | None]) -> list[tuple[Any, ...] | None]:
     """Shapes in which each size is one that a function knows from these shapes: a symbol that is
     alone a size, an expression of such symbols, or a new symbol for a size of other symbols."""
     if not _CURRENT:

@@ -22,10 +22,10 @@ def as_strided(
         NoKernelError: it is not known how `self` would lie in memory.
     """
     _check_order(self)
-    return of_flat(self.reshape(-1), size, stride, storage_offset)
+    return strided_view(self.reshape(-1), size, stride, storage_offset)
 
 
-def of_flat(
+def strided_view(
     flat: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None
 ) -> Tensor:
     """A view by strides of elements that lie in order."""

@@ -18,7 +18,7 @@ from lowering.frontends.fx.decomposition import FxDecomposition
 from lowering.frontends.fx.graph import FxGraph
 from lowering.frontends.fx.lower import array_function
 from lowering.frontends.fx.random import drawing_from
-from lowering.frontends.fx.sizes import in_jax, in_pytorch, of_own
+from lowering.frontends.fx.sizes import in_jax, in_pytorch, own_shapes
 from lowering.frontends.fx.tensors import FxTensors, traced_placeholder
 from lowering.frontends.jax.functions import lower_to_jaxpr
 
@@ -58,7 +58,7 @@ class FxTracing:
     def trace_arrays(
         self, function: Callable[..., Any], operands: Sequence[TensorType | None]
     ) -> FxDecomposition:
-        shapes = of_own([None if t is None else in_pytorch(t.shape) for t in operands])
+        shapes = own_shapes([None if t is None else in_pytorch(t.shape) for t in operands])
         types = [
             t if t is None or shape is None else replace(t, shape=in_jax(shape))
             for t, shape in zip(operands, shapes, strict=True)
@@ -68,7 +68,7 @@ class FxTracing:
     def _traced(
         self, function: Callable[..., Any], operands: Sequence[Any], whole_dispatch: bool
     ) -> FxDecomposition:
-        shapes = of_own([None if t is None else t.shape for t in operands])
+        shapes = own_shapes([None if t is None else t.shape for t in operands])
         inputs = [
             None if t is None else traced_placeholder(t, shape)
             for t, shape in zip(operands, shapes, strict=True)

@@ -86,7 +86,7 @@ class Cotangents:
         return [grad for grad in self.grads if grad is not None]
 
 
-def of_selected(
+def on_selected(
     function: Callable[..., Any], operands: Sequence[Any], selected: Sequence[bool]
 ) -> Callable[..., Any]:
     """A function of those operands that are selected, with the values of the others."""
@@ -417,7 +417,7 @@ def _derivative(
         results = (kind.uncompiled or kind.decomposition)(*values)
         return [result for result in results if _is_differentiable(result)]
 
-    of_chosen = of_selected(differentiable, operands, needed)
+    of_chosen = on_selected(differentiable, operands, needed)
     chosen = list(compress(operands, needed))
     return jax.jvp(of_chosen, chosen, list(tangents))[1]  # type: ignore[no-any-return]
 
@@ -427,7 +427,7 @@ def _transpose_call(grads: Any, *operands: Any, kind: Kind) -> Any:
     """The gradients of the operands in which a call is linear. The program says in which it is, as
     with `jax.linear_transpose` and in tangents of `jax.custom_jvp`."""
     linear = [ad.is_undefined_primal(operand) for operand in operands]
-    of_linear = of_selected(kind.uncompiled or kind.decomposition, operands, linear)
+    of_linear = on_selected(kind.uncompiled or kind.decomposition, operands, linear)
     types = [operand.aval for operand in compress(operands, linear)]
     gradients = iter(transposed(of_linear, types, grads))
     return [next(gradients) if asked else None for asked in linear]
@@ -519,7 +519,7 @@ def _run_push(*values: Any, kind: Kind, needed: tuple[bool, ...]) -> Any:
 def _push_forward_push(primals: Any, tangents: Any, **parameters: Any) -> Any:
     nonzero = [t for t in tangents if type(t) is not ad.Zero]
     changing = [type(t) is not ad.Zero for t in tangents]
-    of_changing = of_selected(partial(_push, **parameters), primals, changing)
+    of_changing = on_selected(partial(_push, **parameters), primals, changing)
     return jax.jvp(of_changing, list(compress(primals, changing)), nonzero)
 
 

@@ -8,7 +8,7 @@ from composites import torch_internals
 from composites.registry.operators import Operator, find_overload
 from composites.torch_internals import DispatchKeySet
 from lowering.frontends.protocols import Kernel, StockKernel
-from lowering.frontends.registration import OPERATOR_NAMESPACE, Override, Place, keys_from
+from lowering.frontends.registration import OPERATOR_NAMESPACE, OverridingKernel, Place, keys_from
 from lowering.frontends.torch_xla import AUTOGRAD_KEY, DISPATCH_KEY, FUNCTIONALIZATION_KEY
 
 # Kernels of PyTorch 2.9 for all devices that read the memory of their tensors, which tensors of
@@ -72,7 +72,7 @@ class XlaDispatching:
     def crashes(self, operator: Operator) -> bool:
         return operator.qualified in _CRASHING
 
-    def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> Override:
+    def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> OverridingKernel:
         torch_internals.keep_dynamo_out(kernel)
         # The handle of the stock kernel is kept while it can be obtained.
         stock = self.stock_kernel(operator, dispatch_key)
@@ -109,7 +109,7 @@ class XlaDispatching:
                 raise
         return getattr(getattr(torch.ops, OPERATOR_NAMESPACE), name).default
 
-    def implement(self, name: str, kernel: Kernel) -> Override:
+    def implement(self, name: str, kernel: Kernel) -> OverridingKernel:
         qualified, key = f"{OPERATOR_NAMESPACE}::{name}", self.dispatch_key
         # PyTorch runs the operator's meaning where no kernel is registered.
         meaning = self._meanings.get(name, kernel)

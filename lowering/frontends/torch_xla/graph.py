@@ -19,7 +19,7 @@ _XLAC = torch_xla._XLAC
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Purpose:
     """The purpose of a graph."""
 
     device: str | None
@@ -73,15 +73,15 @@ class XlaGraph:
         return self.tracing.active
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Purpose:
         device = None if self.is_recorded else self.device
-        return Target(device, self.tracing.active, self.is_recorded_to_share)
+        return Purpose(device, self.tracing.active, self.is_recorded_to_share)
 
     @property
     def guards_products(self) -> bool:
         """True if the graph's compiler needs a barrier after a product whose result is wider than
         its operands: XLA:CPU compiles the graph as it is."""
-        return self.target == Target("CPU", inside=False)
+        return self.target == Purpose("CPU", inside=False)
 
     @property
     def is_shared(self) -> bool:

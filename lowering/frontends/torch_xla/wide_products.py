@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lowering.emission.types import TensorType
 from lowering.frontends.protocols import Dispatching, Kernel, Override
-from lowering.frontends.torch_xla.graph import Target, XlaGraph
+from lowering.frontends.torch_xla.graph import Purpose, XlaGraph
 from lowering.frontends.torch_xla.tensors import XlaTensors
 from lowering.stablehlo.dtypes import numpy_dtype
 
@@ -27,7 +27,7 @@ def _kernel(graph: XlaGraph, name: str) -> Kernel:
 
     @lru_cache(maxsize=1024)
     def computation(
-        operands: tuple[TensorType, ...], geometry: tuple[Any, ...], dtype: torch.dtype, _: Target
+        operands: tuple[TensorType, ...], geometry: tuple[Any, ...], dtype: torch.dtype, _: Purpose
     ) -> Any:
         from jax.lax import optimization_barrier
 

@@ -53,7 +53,7 @@ class _Adam(_Rule):
     averages: ClassVar[tuple[str, ...]] = ("mu", "nu")
 
     @classmethod
-    def of(cls, update: Callable[..., Any]) -> "_Adam":
+    def from_update(cls, update: Callable[..., Any]) -> "_Adam":
         (b1, b2, eps, eps_root), types = _numbers(update, "b1", "b2", "eps", "eps_root")
         (nesterov,) = _variables(update, "nesterov")
         return cls(b1, b2, eps, eps_root, nesterov, types)
@@ -99,7 +99,7 @@ class _Lion(_Rule):
     averages: ClassVar[tuple[str, ...]] = ("mu",)
 
     @classmethod
-    def of(cls, update: Callable[..., Any]) -> "_Lion":
+    def from_update(cls, update: Callable[..., Any]) -> "_Lion":
         # Releases before 0.2.6 know no other mode.
         if inspect.getclosurevars(update).nonlocals.get("mode", "hard") != "hard":
             raise UnsupportedCallError("the direction is not a sign")
@@ -128,7 +128,7 @@ class _Trace(_Rule):
     averages: ClassVar[tuple[str, ...]] = ("trace",)
 
     @classmethod
-    def of(cls, update: Callable[..., Any]) -> "_Trace":
+    def from_update(cls, update: Callable[..., Any]) -> "_Trace":
         (decay,), types = _numbers(update, "decay")
         (nesterov,) = _variables(update, "nesterov")
         return cls(decay, bool(nesterov), types)
@@ -146,17 +146,17 @@ class _Trace(_Rule):
 
 def scale_by_adam(composite: Any, updates: Any, state: Any, params: Any = None) -> Any:
     """The update of `optax.scale_by_adam`: one composite for each parameter, or none at all."""
-    return _for_each(composite, _Adam.of(composite.original), updates, state, params)
+    return _for_each(composite, _Adam.from_update(composite.original), updates, state, params)
 
 
 def scale_by_lion(composite: Any, updates: Any, state: Any, params: Any = None) -> Any:
     """The update of `optax.scale_by_lion`."""
-    return _for_each(composite, _Lion.of(composite.original), updates, state, params)
+    return _for_each(composite, _Lion.from_update(composite.original), updates, state, params)
 
 
 def trace(composite: Any, updates: Any, state: Any, params: Any = None) -> Any:
     """The update of `optax.trace`."""
-    return _for_each(composite, _Trace.of(composite.original), updates, state, params)
+    return _for_each(composite, _Trace.from_update(composite.original), updates, state, params)
 
 
 def _variables(update: Callable[..., Any], *names: str) -> list[Any]:

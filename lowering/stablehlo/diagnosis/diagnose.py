@@ -16,7 +16,7 @@ from ..symbols import body, functions
 from .clock import Clock, Time
 from .devices import Device, in_f64, on_platform
 from .parts import parts_of
-from .results import OUTSIDE, Call, DiagnosedComposite, Diagnosis
+from .results import OUTSIDE, DiagnosedCall, DiagnosedComposite, Diagnosis
 
 R = TypeVar("R")
 
@@ -25,7 +25,7 @@ _AS_MUCH = 4
 
 
 @dataclass(frozen=True)
-class Replay:
+class ReplayPart:
     """A part of a program, and the reference's operands for it."""
 
     part: Module
@@ -41,7 +41,7 @@ def diagnose(
     tolerance: float | None = None,
     kernels: Mapping[Signature, str] | None = None,
     clock: Clock | None = None,
-) -> tuple[Diagnosis, Replay]:
+) -> tuple[Diagnosis, ReplayPart]:
     """Run a program part by part on a device and on a reference, the CPU.
 
     A part is a composite of `@main`, or the operations between two composites. The device runs it
@@ -100,7 +100,7 @@ class Diagnoser:
         trial = _Trial(_once(device), plain, _once(in_f64), f64, tolerance, clock)
         return cls(clean(module), trial, kernels or {})
 
-    def run(self, inputs: Sequence[Any]) -> tuple[Diagnosis, Replay]:
+    def run(self, inputs: Sequence[Any]) -> tuple[Diagnosis, ReplayPart]:
         """Run the program part by part. Arguments, results and errors are those of `diagnose`."""
         module = self.module
         check_arrays(main_types(module)[0], inputs)
@@ -111,19 +111,19 @@ class Diagnoser:
         reports = _reports(module)
         right = dict(zip(block.arguments, inputs, strict=True))
         computed = dict(right)
-        rows: dict[Signature | None, list[Call]] = {}
+        rows: dict[Signature | None, list[DiagnosedCall]] = {}
         limits: dict[Signature | None, float] = {}
         times: dict[Signature | None, list[Time]] = {}
-        replays: list[tuple[Call, Replay]] = []
+        replays: list[tuple[DiagnosedCall, ReplayPart]] = []
         number = 0
         for part in parts_of(main):
             call = None if part.composite is None else signature(part.composite)
             number += call is not None
-            replay = Replay(part.module(module), tuple(right[value] for value in part.inputs))
+            replay = ReplayPart(part.module(module), tuple(right[value] for value in part.inputs))
             outcome = self.trial.run(replay, [computed[value] for value in part.inputs])
             where = f"{reports[call].name}, {'behind ' if call is None else ''}call {number}"
             problem = outcome.problem and f"{where} of the program: {outcome.problem}"
-            row = Call(number, part.node, outcome.own, outcome.added, problem)
+            row = DiagnosedCall(number, part.node, outcome.own, outcome.added, problem)
             rows.setdefault(call, []).append(row)
             limits[call] = max(outcome.limit, limits.get(call, 0.0))
             if outcome.time is not None:
@@ -175,7 +175,7 @@ class _Trial:
     tolerance: float | None
     clock: Clock | None
 
-    def run(self, replay: Replay, others: Sequence[Any]) -> _Outcome:
+    def run(self, replay: ReplayPart, others: Sequence[Any]) -> _Outcome:
         """Run a part. `others` are the operands that the device has computed."""
         part, arrays = replay.part, replay.arrays
         expected = (self.exact if self.f64 else self.plain)(part)(*arrays)
@@ -202,7 +202,7 @@ class _Trial:
             problem = f"its error is {own.error:.2g}, and {limit:.2g} is allowed"
         return _Outcome(expected, following, limit, own, added, problem, time)
 
-    def _rounding(self, replay: Replay) -> float:
+    def _rounding(self, replay: ReplayPart) -> float:
         """The error of the CPU in the program's own types; 0 where it is infinite: an overflow of
         the CPU excuses no other error."""
         plain, exact = (each(replay.part)(*replay.arrays) for each in (self.plain, self.exact))

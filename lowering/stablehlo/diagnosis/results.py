@@ -30,7 +30,7 @@ _CAPTION = (
 
 
 @dataclass(frozen=True)
-class Call:
+class DiagnosedCall:
     """One call of a composite, or the operations between two calls."""
 
     number: int
@@ -61,7 +61,7 @@ class DiagnosedComposite:
     """The kernel, or why there is none; None if no kernels were requested."""
     tolerance: float
     """The largest error that counts as equal."""
-    calls: tuple[Call, ...]
+    calls: tuple[DiagnosedCall, ...]
     """In the order of the program."""
     time: Time | None = None
     """The time of all calls on the device; None if it was not requested, or the device failed."""
@@ -69,7 +69,7 @@ class DiagnosedComposite:
     """The share of the time of all parts that a kernel as fast as the bound would save."""
 
     @property
-    def worst(self) -> Call:
+    def worst(self) -> DiagnosedCall:
         return max(self.calls, key=lambda call: call.rank)
 
     @property

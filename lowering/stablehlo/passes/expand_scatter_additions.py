@@ -50,7 +50,7 @@ def expand_scatter_additions(module: IrModule) -> None:
     scatters that are too large for every form.
     """
     for scatter in find_operations(module.operation, OPERATION):
-        rows = None if is_sharded(scatter) else RowScatter.of(scatter)
+        rows = None if is_sharded(scatter) else RowScatter.parse(scatter)
         if rows is not None and (form := _form(rows)) is not None:
             expand(scatter, partial(_expanded, rows, form))
 

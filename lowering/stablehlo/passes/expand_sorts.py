@@ -35,7 +35,7 @@ def expand_sorts(module: IrModule) -> None:
     types (f64, unsigned), with more than `MANY` comparisons, with dynamic shapes or with shardings.
     """
     for sort in find_operations(module.operation, OPERATION):
-        parsed = None if is_top_k(sort) else _Sort.of(sort)
+        parsed = None if is_top_k(sort) else _Sort.parse(sort)
         if parsed is not None:
             expand(sort, parsed.results)
 
@@ -52,7 +52,7 @@ class _Sort:
     """True if -0.0 comes before 0.0, and NaN last or first by its sign."""
 
     @classmethod
-    def of(cls, sort: IrOperation) -> "_Sort | None":
+    def parse(cls, sort: IrOperation) -> "_Sort | None":
         types = [operand.type for operand in sort.operands]
         compared = comparison(sort)
         if compared is None or is_sharded(sort) or not types[0].has_static_shape:

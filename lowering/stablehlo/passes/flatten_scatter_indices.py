@@ -30,7 +30,7 @@ def flatten_scatter_indices(module: IrModule) -> None:
     """Flatten every scatter of whole rows. Scatters with several operands, dynamic shapes, ui64
     indices or shardings stay, and so do scatters whose updates are parts of rows."""
     for scatter in find_operations(module.operation, OPERATION):
-        rows = None if is_sharded(scatter) else RowScatter.of(scatter)
+        rows = None if is_sharded(scatter) else RowScatter.parse(scatter)
         if rows is not None:
             _flatten(scatter, rows)
 

@@ -21,7 +21,7 @@ def legalize_batch_groups(module: IrModule) -> None:
     """Change every convolution with several groups of batches. Convolutions with dynamic shapes or
     shardings stay."""
     for convolution in find_operations(module.operation, OPERATION):
-        parsed = Convolution.of(convolution)
+        parsed = Convolution.parse(convolution)
         is_static = convolution.operands[0].type.has_static_shape
         if is_static and parsed.batch_groups > 1 and not is_sharded(convolution):
             _regroup(convolution, parsed)

@@ -25,7 +25,7 @@ def pad_dilated_inputs(module: IrModule) -> None:
     """Pad the inputs of convolutions with `lhs_dilation`. Whole transposed convolutions stay, and
     those with dynamic shapes or shardings."""
     for convolution in find_operations(module.operation, OPERATION):
-        parsed = Convolution.of(convolution)
+        parsed = Convolution.parse(convolution)
         is_dilated = any(dilation > 1 for dilation in parsed.lhs_dilation)
         is_static = convolution.operands[0].type.has_static_shape
         if is_dilated and is_static and not (parsed.is_transposed or is_sharded(convolution)):

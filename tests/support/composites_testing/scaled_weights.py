@@ -27,7 +27,7 @@ class ScaledWeight(torch.Tensor):
         super().__init__()
 
     @classmethod
-    def of(cls, weight: Tensor) -> ScaledWeight:
+    def quantize(cls, weight: Tensor) -> ScaledWeight:
         scale = weight.detach().abs().amax(1, keepdim=True) / 127
         return cls((weight.detach() / scale).round().to(torch.int8), scale)
 
@@ -63,6 +63,6 @@ def scale_weights(model: torch.nn.Module) -> torch.nn.Module:
     """Replace the weights of linear layers."""
     for part in model.modules():
         if isinstance(part, torch.nn.Linear):
-            weight = ScaledWeight.of(part.weight)
+            weight = ScaledWeight.quantize(part.weight)
             part.weight = torch.nn.Parameter(weight, requires_grad=False)
     return model

@@ -53,7 +53,7 @@ def attention(
         raise UnsupportedCallError("takes no mask, of which a row may leave no key")
     _check(query, key, value, dropout_p, enable_gqa)
     q, k, v = map(_flat, (query, key, value))
-    sizes = _Sizes.of(q, k, is_causal, scale)
+    sizes = _Sizes.from_operands(q, k, is_causal, scale)
     result, sums = call(
         partial(_forward, sizes=sizes),
         [same(q), jax.ShapeDtypeStruct(q.shape[:-1], jnp.float32)],
@@ -93,7 +93,7 @@ def attention_backward(
     _check(query, key, value, dropout_p, enable_gqa)
     check_floats(grad_output, query, saved[0])
     q, k, v, result, grad = map(_flat, (query, key, value, saved[0], grad_output))
-    sizes = _Sizes.of(q, k, is_causal, scale)
+    sizes = _Sizes.from_operands(q, k, is_causal, scale)
     sums = saved[1].reshape(q.shape[:-1])
     # Of each row: what the gradient of the softmax subtracts.
     products = jnp.sum(grad.astype(jnp.float32) * result.astype(jnp.float32), -1)
@@ -144,7 +144,7 @@ class _Sizes:
         self.padded = max(_SMALLEST, power_of_two(head))
 
     @classmethod
-    def of(cls, q: Array, k: Array, causal: bool, scale: float | None) -> _Sizes:
+    def from_operands(cls, q: Array, k: Array, causal: bool, scale: float | None) -> _Sizes:
         """Of `[N * Hq, L, E]` and `[N * H, S, E]`."""
         head = q.shape[-1]
         factor = 1 / math.sqrt(head) if scale is None else scale
