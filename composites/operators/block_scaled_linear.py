@@ -1,0 +1,230 @@
+"""Linear layers in MX and NVFP4, formats of 4- or 8-bit floats with a scale for each block.
+
+In: what the layer is applied to, `[…, K]` in bf16 or f32, and the tensors of a quantized weight;
+out: `[…, N]` of the type of the input. The blocks are parts of a row. Two f4E2M1FN are one ui8, the
+first one in its low bits. The formats are those of the OCP Microscaling Formats specification 1.0
+(MX) and of NVIDIA's cuBLAS (NVFP4); the arithmetic is that of `MXTensor` and `NVFP4Tensor` in
+torchao 0.18, whose products are emulated: dequantized numbers are multiplied in the input's type.
+
+There are no gradients, as in torchao. `of_mx` and `of_nvfp4` make these calls of a linear layer with
+such a weight, and import nothing of torchao.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from composites.errors import DeclinedError, UnsupportedCallError
+
+aten = torch.ops.aten
+
+
+class _Format(NamedTuple):
+    """The floats of a block."""
+
+    largest: float
+    exponent: int
+    """Of the largest number, as a power of 2."""
+    mantissa: int
+    """The bits of the significand without the implicit one."""
+
+
+_FORMATS = {
+    torch.float8_e4m3fn: _Format(448.0, 8, 3),
+    torch.float8_e5m2: _Format(57344.0, 15, 2),
+    torch.uint8: _Format(6.0, 2, 1),  # two f4E2M1FN
+}
+
+
+def mx_linear(
+    input: Tensor,
+    weight: Tensor,
+    scale: Tensor,
+    bias: Tensor | None = None,
+    *,
+    block_size: int = 32,
+    scaling: str = "floor",
+) -> Tensor:
+    """A linear layer in an MX format. The input is quantized to the format of the weight.
+
+    Args:
+        weight: `[N, K]`, f8E4M3FN or f8E5M2; or `[N, K / 2]`, ui8.
+        scale: `[N, K / block_size]`, f8E8M0FNU.
+        bias: `[N]`.
+        scaling: the power of 2 that becomes the scale of a block of the input, by its largest
+            number: `floor`, `ceil`, `even` or `rceil`; see torchao's `ScaleCalculationMode`.
+    """
+    format_ = _FORMATS[weight.dtype]
+    blocks = input.to(torch.float32).unflatten(-1, (-1, block_size))
+    exponent = _mx_exponent(blocks.abs().amax(-1, keepdim=True), format_, scaling)
+    if scaling == "rceil":
+        scaled = blocks * torch.where(exponent == 0, 1.0, _power_of_2(254 - exponent))
+    else:
+        scaled = blocks / _power_of_2(exponent).clamp(min=2.0**-126)
+    rounded = _rounded(scaled, weight.dtype)
+    scales = torch.where(exponent == 255, torch.nan, _power_of_2(exponent))
+    quantized = (rounded.to(input.dtype) * scales.to(input.dtype)).flatten(-2)
+    numbers = _numbers(weight).to(input.dtype).unflatten(-1, (-1, block_size))
+    scales = scale.to(torch.float32).to(input.dtype).unsqueeze(-1)
+    return functional.linear(quantized, (numbers * scales).flatten(-2), bias)
+
+
+def nvfp4_linear(
+    input: Tensor,
+    weight: Tensor,
+    scale: Tensor,
+    weight_scale: Tensor,
+    input_scale: Tensor,
+    bias: Tensor | None = None,
+    *,
+    activation: str = "none",
+) -> Tensor:
+    """A linear layer in NVFP4: blocks of 16 numbers, and a scale for all of them.
+
+    Args:
+        weight: `[N, K / 2]`, ui8.
+        scale: `[N, K / 16]`, f8E4M3FN.
+        weight_scale: f32, of the whole weight.
+        input_scale: f32, of the whole input, for `static`.
+        bias: `[N]`.
+        activation: `none`; or the input is quantized to NVFP4 too, with a scale of the whole that
+            is `input_scale` (`static`), or follows from its largest number (`dynamic`).
+    """
+    numbers = _numbers(weight).unflatten(-1, (-1, 16))
+    block_scales = scale.to(torch.float32).unsqueeze(-1)
+    if activation == "none":
+        dequantized = (numbers * (weight_scale * block_scales)).flatten(-2)
+        return functional.linear(input, dequantized.to(input.dtype), bias)
+    if activation == "dynamic":
+        input_scale = input.abs().amax().to(torch.float32) / (448.0 * 6.0)
+    weights = (numbers * block_scales).flatten(-2).to(input.dtype)
+    product = functional.linear(_nvfp4_blocks(input, input_scale).to(input.dtype), weights)
+    scaled = product * (input_scale * weight_scale).to(input.dtype)
+    return scaled if bias is None else scaled + bias.to(input.dtype)
+
+
+def _mx_exponent(largest: Tensor, format_: _Format, scaling: str) -> Tensor:
+    """The bits of the f8E8M0FNU scales, in i32, for the largest numbers of blocks in f32."""
+    if scaling == "rceil":
+        largest = largest / format_.largest
+    bits = largest.view(torch.int32)
+    if scaling == "even":
+        bits = (bits + (1 << (22 - format_.mantissa))) & ~0x7FFFFF
+    exponent, fraction = (bits >> 23) & 255, bits & 0x7FFFFF
+    if scaling == "rceil":
+        above = torch.where(exponent == 0, fraction > 1 << 22, fraction > 0)
+        exponent = (exponent + above).clamp(max=254)
+    else:
+        if scaling == "ceil":
+            exponent = exponent + (fraction > 0)
+        exponent = (exponent - format_.exponent).clamp(0, 255)
+    return torch.where(largest.isnan(), 255, exponent).to(torch.int32)
+
+
+def _nvfp4_blocks(input: Tensor, tensor_scale: Tensor) -> Tensor:
+    """The numbers that NVFP4 has for an input, without the scale of the whole, in f32."""
+    blocks = input.to(torch.float32).unflatten(-1, (-1, 16))
+    scale = blocks.abs().amax(-1, keepdim=True) / 6.0 / tensor_scale
+    smallest = torch.finfo(torch.float8_e4m3fn).smallest_normal
+    scale = scale.clamp(smallest, 448.0).to(torch.float8_e4m3fn).to(torch.float32)
+    return (_rounded(blocks * (1.0 / tensor_scale / scale), torch.uint8) * scale).flatten(-2)
+
+
+def _power_of_2(exponent: Tensor) -> Tensor:
+    """`2^(exponent - 127)` in f32, for exponents from 0 to 254 in i32."""
+    return torch.where(exponent > 0, exponent << 23, 1 << 22).view(torch.float32)
+
+
+def _rounded(numbers: Tensor, dtype: torch.dtype) -> Tensor:
+    """The nearest numbers of a format, in f32; ties go to even ones."""
+    largest = _FORMATS[dtype].largest
+    clamped = numbers.clamp(-largest, largest)
+    if dtype is not torch.uint8:
+        return clamped.to(dtype).to(torch.float32)
+    size = clamped.abs()
+    step = torch.where(size < 2, 0.5, torch.where(size < 4, 1.0, 2.0))
+    return torch.round(clamped / step) * step
+
+
+def _numbers(weight: Tensor) -> Tensor:
+    """The numbers of a weight in f32, without scales."""
+    if weight.dtype is not torch.uint8:
+        return weight.to(torch.float32)
+    codes = torch.stack([weight & 15, weight >> 4], -1).flatten(-2).to(torch.int32)
+    size = codes & 7
+    large = torch.where(size < 6, size - 2, 2 * size - 8)
+    numbers = torch.where(size < 4, size * 0.5, large.to(torch.float32))
+    return torch.where(codes > 7, -numbers, numbers)
+
+
+def of_block_scaled(
+    cls: type, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None
+) -> Tensor:
+    """`__torch_dispatch__` of torchao's tensors, for a linear layer with a weight in a block format.
+
+    PyTorch calls it with a linear layer, or with the products that one consists of, whose weight
+    is transposed.
+    """
+    make = {"MXTensor": _from_mx, "NVFP4Tensor": _from_nvfp4}.get(cls.__name__)
+    if make is None or func not in _OPERANDS:
+        raise DeclinedError("not a linear layer with a weight in a block format")
+    input, weight, bias = _OPERANDS[func](*args)
+    if hasattr(input, "__tensor_flatten__") or type(weight).__name__ != cls.__name__:
+        raise UnsupportedCallError("the input is quantized, or the weight is not")
+    if func is not aten.linear.default:
+        weight = weight.t()
+    if weight.dim() != 2 or not weight.qdata.is_contiguous():
+        raise UnsupportedCallError("the weight does not have two dimensions in rows")
+    return make(input, weight, bias)
+
+
+_OPERANDS: dict[Any, Any] = {
+    aten.linear.default: lambda input, weight, bias=None: (input, weight, bias),
+    aten.mm.default: lambda input, weight: (input, weight, None),
+    aten.addmm.default: lambda bias, input, weight: (input, weight, bias),
+}
+
+
+def _from_mx(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
+    activation = weight.act_quant_kwargs
+    if activation is None or weight.qdata.dtype not in _FORMATS:
+        raise UnsupportedCallError("the input is not quantized, or its format is not known")
+    if (activation.elem_dtype, activation.block_size) != (weight.elem_dtype, weight.block_size):
+        raise UnsupportedCallError("input and weight have different formats")
+    if isinstance(weight.elem_dtype, str):
+        raise UnsupportedCallError(f"no entry has the format {weight.elem_dtype}")
+    scale = _rows_of_scales(weight, weight.block_size)
+    scaling = activation.scaling_mode.value
+    return mx_linear(
+        *(input, weight.qdata, scale, bias), block_size=weight.block_size, scaling=scaling
+    )
+
+
+def _from_nvfp4(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
+    one = torch.ones((), dtype=torch.float32, device=input.device)
+    weight_scale = one if weight.per_tensor_scale is None else weight.per_tensor_scale
+    input_scale = one if weight.act_per_tensor_scale is None else weight.act_per_tensor_scale
+    activation = weight.act_quant_kwargs
+    mode = "none"
+    if activation is not None:
+        mode = "dynamic" if activation.use_dynamic_per_tensor_scale else "static"
+    return nvfp4_linear(
+        *(input, weight.qdata, _rows_of_scales(weight, 16), weight_scale, input_scale, bias),
+        activation=mode,
+    )
+
+
+def _rows_of_scales(weight: Any, block_size: int) -> Tensor:
+    """The scales `[N, K / block_size]` of a weight `[N, K]`.
+
+    Swizzled scales are those of 128 x 4 tiles, in the order of cuBLAS: of each tile 32 rows of 16
+    scales, which are those of rows r, r + 32, r + 64 and r + 96.
+    """
+    rows, columns = weight.size(0), weight.size(1) // block_size
+    scale: Tensor = weight.scale
+    if not weight.is_swizzled_scales:
+        return scale
+    tiles = scale.reshape(-(-rows // 128), -(-columns // 4), 32, 4, 4)
+    return tiles.permute(0, 3, 2, 1, 4).reshape(-(-rows // 128) * 128, -1)[:rows, :columns]
