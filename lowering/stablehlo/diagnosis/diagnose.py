@@ -45,8 +45,8 @@ def diagnose(
     """Run a program part by part on a device and on a reference, the CPU.
 
     A part is a composite of `@main`, or the operations between two composites. The device runs it
-    on values that the reference has computed, and once more on values that the device itself has
-    computed.
+    twice on values that the reference has computed, which has to give the same bits, and once on
+    values that the device itself has computed.
 
     A part whose error is larger than the tolerance is also computed in f64. If the CPU has as large
     an error in the program's own types, as for a gradient that is zero but for rounding, the part
@@ -123,7 +123,9 @@ class Diagnoser:
             outcome = self.trial.run(replay, [computed[value] for value in part.inputs])
             where = f"{reports[call].name}, {'behind ' if call is None else ''}call {number}"
             problem = outcome.problem and f"{where} of the program: {outcome.problem}"
-            row = DiagnosedCall(number, part.node, outcome.own, outcome.added, problem)
+            row = DiagnosedCall(
+                number, part.node, outcome.own, outcome.added, outcome.repeats, problem
+            )
             rows.setdefault(call, []).append(row)
             limits[call] = max(outcome.limit, limits.get(call, 0.0))
             if outcome.time is not None:
@@ -160,6 +162,7 @@ class _Outcome:
     limit: float
     own: Difference | None = None
     added: Difference | None = None
+    repeats: bool = True
     problem: str | None = None
     time: Time | None = None
 
@@ -185,14 +188,18 @@ class _Trial:
             limit = default_tolerance((*types, *results))
         try:
             run = self.device(part)
-            got = run(*arrays)
-            following = got if all(map(_is_same, others, arrays)) else run(*others)
+            got, again = run(*arrays), run(*arrays)
+            following = again if all(map(_is_same, others, arrays)) else run(*others)
             time = None
             if self.clock is not None:
                 time = self.clock.time(run, arrays, part, self.plain(part))
         except StableHLOError as failure:
             return _Outcome(expected, expected, limit, problem=str(failure))
-        own, added = (difference(each, expected, results) for each in (got, following))
+        first, second, added = (
+            difference(each, expected, results) for each in (got, again, following)
+        )
+        own = max(first, second, key=lambda each: each.error)
+        repeats = all(map(_is_same, got, again))
         problem = None
         if not any_finite(expected):
             problem = (
@@ -200,7 +207,10 @@ class _Trial:
             )
         elif own.error > limit and own.error > _AS_MUCH * self._rounding(replay):
             problem = f"its error is {own.error:.2g}, and {limit:.2g} is allowed"
-        return _Outcome(expected, following, limit, own, added, problem, time)
+        if not repeats:
+            other = f"it gives other results for the same operands, off by {error(again, got):.2g}"
+            problem = other if problem is None else f"{other}; {problem}"
+        return _Outcome(expected, following, limit, own, added, repeats, problem, time)
 
     def _rounding(self, replay: ReplayPart) -> float:
         """The error of the CPU in the program's own types; 0 where it is infinite: an overflow of
