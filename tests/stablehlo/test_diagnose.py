@@ -25,7 +25,7 @@ from lowering.stablehlo.diagnosis.diagnose import diagnose
 from lowering.stablehlo.diagnosis.parts import parts_of
 from lowering.stablehlo.symbols import functions
 
-CALLS = 60
+CALLS = 200
 ROWS = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
 
 
