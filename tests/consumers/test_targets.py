@@ -1,6 +1,7 @@
 """Targets on the consumers: what passes replace agrees, and what is refused is refused."""
 
 import ast
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,9 +11,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 from composites_testing.cases import Case, cases
-from composites_testing.passes import load, random_inputs
+from composites_testing.passes import DATA, composite_module, load, random_inputs
 from composites_testing.scatters import FORMS, arguments, scatter
 from composites_testing.selection import only_fast
+from composites_testing.stablehlo_commands import invoke
 
 from benchmarks.consumer_runs import CONSUMERS, TARGET, Consumer
 from lowering.stablehlo import (
@@ -209,3 +211,29 @@ def test_others_that_are_refused(consumer: Consumer, name: str) -> None:
         run_passes(module, target_passes(TARGET[consumer]))
     with pytest.raises(Exception, match=name if consumer == "iree" else "Failed to export"):
         CONSUMERS[consumer](module, [np.eye(3, dtype=np.float32)])
+
+
+@pytest.mark.parametrize(
+    ("backend", "title", "package"),
+    [("litert", "LiteRT", "litert_converter"), ("openvino", "OpenVINO", "openvino")],
+)
+def test_a_program_is_diagnosed_in_parts(
+    backend: str, title: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the backend is missing, there is one error, and not one for each composite."""
+    diagnosis = ("diagnose", DATA / "block.mlir", "--backend", backend)
+    code, out, _ = invoke(*diagnosis)
+    assert (code, out.count("right")) == (0, 3)
+    monkeypatch.setitem(sys.modules, package, None)
+    code, _, err = invoke(*diagnosis)
+    assert (code, err.count("error: ")) == (1, 1)
+    assert f"{title} cannot be imported" in err
+    assert f"pip install {package.replace('_', '-')}" in err
+
+
+def test_a_composite_that_litert_refuses_has_failed(tmp_path: Path) -> None:
+    lines = LINES["reduce_precision"].replace("%a0", "%x")
+    composite_module("acme.round", "tensor<3x3xf32>", lines).write(tmp_path / "round.mlir")
+    code, out, err = invoke("diagnose", tmp_path / "round.mlir", "--backend", "litert")
+    assert (code, out.count("failed"), err.count("error: acme.round, call 1 of the ")) == (1, 1, 1)
+    assert "LiteRT 2.3 does not take stablehlo.reduce_precision of f32" in err
