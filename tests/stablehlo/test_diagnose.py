@@ -66,7 +66,7 @@ def changed(change: Any) -> Device:
 def test_one_call_of_many_is_off_by_a_percent() -> None:
     """Later calls have the error too, but none of their own."""
     device = changed(lambda number, result: result * np.float32(1.01 if number == 16 else 1))
-    diagnosis, replay = diagnose(chain(), [ROWS], device)
+    diagnosis, replays = diagnose(chain(), [ROWS], device)
     shrink, outside = diagnosis.composites
     assert (shrink.call.name, shrink.call.count, shrink.worst.number) == ("acme.shrink", CALLS, 17)
     wrong = [call for call in shrink.calls if call.problem is not None]
@@ -80,7 +80,9 @@ def test_one_call_of_many_is_off_by_a_percent() -> None:
     assert all(call.added is not None and call.added.error == 0 for call in shrink.calls[:16])
     (problem,) = diagnosis.problems
     assert problem.startswith("acme.shrink, call 17 of the program: its error is 0.01, and 1e-05")
+    ((number, replay),) = replays.items()
     (alone,) = compile_module(replay.part)(*replay.arrays)
+    assert number == 17
     np.testing.assert_allclose(alone, np.tanh(replay.arrays[0]), rtol=1e-6)
 
 
@@ -207,9 +209,9 @@ def test_a_kernel_that_is_wrong_from_a_size_on(
 ) -> None:
     """The saved call is wrong alone too, and node data has the numbers that the graph has."""
     monkeypatch.syspath_prepend(str(DATA.parent))
-    data, nodes, worst = tmp_path / "d.json", tmp_path / "n.json", tmp_path / "worst"
+    data, nodes, saved = tmp_path / "d.json", tmp_path / "n.json", tmp_path / "worst"
     kernels = ("--kernels", DATA / "kernels.yaml")
-    written = ("--json", data, "--node-data", nodes, "--save", worst)
+    written = ("--json", data, "--node-data", nodes, "--save", saved)
     code, out, err = invoke("diagnose", DATA / "three_sizes.mlir", *kernels, *written)
     assert (code, err.count("error: acme.twice, call ")) == (1, 2)
     assert out.count("twice_to_sixteen") == 3
@@ -219,13 +221,15 @@ def test_a_kernel_that_is_wrong_from_a_size_on(
     results = json.loads(nodes.read_text())["main"]["results"]
     colors = {node: value["bgColor"] for node, value in results.items()}
     assert colors == {"0": "#ccff90", "1": "#f28b82", "2": "#f28b82"}
-    inputs = ("--inputs", worst / "operands.npz")
-    code, _, err = invoke("diagnose", worst, *kernels, *inputs)
-    assert (code, err.count("error: ")) == (1, 1)
-    bound = ("--bind", "acme.twice=stand_ins:twice_to_sixteen")
-    code, out, err = invoke("compare", worst, *bound, *inputs)
-    assert (code, "kernels for @module" in out) == (1, True)
-    assert "differs from the decomposition" in err
+    assert sorted(folder.name for folder in saved.iterdir()) == ["2", "3"]
+    for worst in saved.iterdir():
+        inputs = ("--inputs", worst / "operands.npz")
+        code, _, err = invoke("diagnose", worst, *kernels, *inputs)
+        assert (code, err.count("error: ")) == (1, 1)
+        bound = ("--bind", "acme.twice=stand_ins:twice_to_sixteen")
+        code, out, err = invoke("compare", worst, *bound, *inputs)
+        assert (code, "kernels for @module" in out) == (1, True)
+        assert "differs from the decomposition" in err
 
 
 def test_bisection_finds_what_makes_the_loss_leave_the_tolerance(

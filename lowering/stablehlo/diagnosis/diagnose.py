@@ -41,7 +41,7 @@ def diagnose(
     tolerance: float | None = None,
     kernels: Mapping[Signature, str] | None = None,
     clock: Clock | None = None,
-) -> tuple[Diagnosis, ReplayPart]:
+) -> tuple[Diagnosis, Mapping[int, ReplayPart]]:
     """Run a program part by part on a device and on a reference, the CPU.
 
     A part is a composite of `@main`, or the operations between two composites. The device runs it
@@ -62,7 +62,7 @@ def diagnose(
         clock: times each part on the device too.
 
     Returns:
-        The diagnosis, and the worst call of a composite.
+        The diagnosis, and the worst call of each composite that has wrong ones, by its number.
 
     Raises:
         RunError: there is no `@main` with one block, the inputs do not fit, or the CPU fails.
@@ -100,7 +100,7 @@ class Diagnoser:
         trial = _Trial(_once(device), plain, _once(in_f64), f64, tolerance, clock)
         return cls(clean(module), trial, kernels or {})
 
-    def run(self, inputs: Sequence[Any]) -> tuple[Diagnosis, ReplayPart]:
+    def run(self, inputs: Sequence[Any]) -> tuple[Diagnosis, Mapping[int, ReplayPart]]:
         """Run the program part by part. Arguments, results and errors are those of `diagnose`."""
         module = self.module
         check_arrays(main_types(module)[0], inputs)
@@ -114,7 +114,7 @@ class Diagnoser:
         rows: dict[Signature | None, list[DiagnosedCall]] = {}
         limits: dict[Signature | None, float] = {}
         times: dict[Signature | None, list[Time]] = {}
-        replays: list[tuple[DiagnosedCall, ReplayPart]] = []
+        replays: dict[Signature, tuple[int, ReplayPart]] = {}
         number = 0
         for part in parts_of(main):
             call = None if part.composite is None else signature(part.composite)
@@ -130,8 +130,8 @@ class Diagnoser:
             limits[call] = max(outcome.limit, limits.get(call, 0.0))
             if outcome.time is not None:
                 times.setdefault(call, []).append(outcome.time)
-            if call is not None and (not replays or row.rank > replays[0][0].rank):
-                replays = [(row, replay)]
+            if call is not None and problem and row is max(rows[call], key=lambda each: each.rank):
+                replays[call] = (number, replay)
             right |= zip(part.outputs, outcome.expected, strict=True)
             computed |= zip(part.outputs, outcome.following, strict=True)
             for value in part.released:
@@ -149,7 +149,7 @@ class Diagnoser:
         ]
         composites.sort(key=lambda each: each.rank, reverse=True)
         peaks = None if self.trial.clock is None else self.trial.clock.peaks
-        return Diagnosis(module.name, tuple(composites), peaks), replays[0][1]
+        return Diagnosis(module.name, tuple(composites), peaks), dict(replays.values())
 
 
 @dataclass(frozen=True)
