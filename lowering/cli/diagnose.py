@@ -139,7 +139,7 @@ def diagnose_program(
         if json is not None:
             write_atomic(json, diagnosis.to_json())
         if node_data is not None:
-            write_node_data(node_data, diagnosis.node_data(), clean(module), module)
+            write_node_data(node_data, clean(module), module, *diagnosis.node_data())
         if save is not None:
             _save(replays, save)
     if diagnosis.problems:

@@ -112,20 +112,20 @@ class Diagnosis(JsonReport):
                 del part[name]
         return data
 
-    def node_data(self) -> NodeData:
-        """The errors of composites in the graph of `@main`; their times, where these are known."""
+    def node_data(self) -> list[NodeData]:
+        """The errors of composites in the graph of `@main`, and their times if these are known."""
         composites = [each for each in self.composites if each.call.name != OUTSIDE]
-        if self.peaks is not None:
-            seconds = {
-                call.node: each.time.seconds / len(each.calls)
-                for each in composites
-                if each.time is not None
-                for call in each.calls
-            }
-            return NodeData("seconds", seconds)
         calls = [call for each in composites for call in each.calls]
         values = {call.node: call.rank[1] for call in calls}
-        return NodeData("error", values, {call.node: call.problem is not None for call in calls})
+        wrong = {call.node: call.problem is not None for call in calls}
+        seconds = {
+            call.node: each.time.seconds / len(each.calls)
+            for each in composites
+            if each.time is not None
+            for call in each.calls
+        }
+        times = [] if self.peaks is None else [NodeData("seconds", seconds)]
+        return [NodeData("error", values, wrong), *times]
 
     def table(self) -> "Table":
         """A row for each composite."""
