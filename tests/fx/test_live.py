@@ -690,6 +690,28 @@ def test_a_script_that_names_no_backend(tmp_path: Path) -> None:
     assert "ptxla.gelu_backward " in done.stdout
 
 
+@pytest.mark.process
+def test_the_errors_of_kernels_and_the_cost_of_checks_are_printed(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("""
+import jax, torch
+def larger(x, *, approximate):
+    return jax.nn.gelu(x, approximate=False) * 1.01
+options = {"kernels": {"ptxla.gelu": larger}}
+model = torch.compile(torch.nn.GELU(), backend="composites", options=options)
+for _ in range(5):
+    model(torch.ones(2, 4))
+""")
+    command = (sys.executable, "-m", "composites", "run", "--check-every", "2", str(script))
+    done = run(*command, XLA_COMPOSITE_OP="gelu").succeeded()
+    (row,) = (line for line in done.stdout.splitlines() if "larger" in line)
+    cells = [cell.strip() for cell in row.strip("│").split("│")]
+    assert cells == ["ptxla.gelu", "larger", "wrong", "3", "3", "1.0e-02", "1e-05"]
+    (seconds,) = re.findall(r"the checks took (\d+\.\d) s", done.stdout)
+    assert 0 < float(seconds) < 60
+    assert "larger is wrong; ptxla.gelu, call 1" in done.stderr
+
+
 def test_tensors_that_hold_others_are_what_they_hold() -> None:
     """Weights, frozen, with the gradient of what they are applied to."""
     model = scale_weights(made(lambda: nn.Sequential(nn.Linear(4, 5), nn.GELU(), nn.Linear(5, 2))))
