@@ -40,6 +40,7 @@ TWICE = f"acme.twice={DATA.parent / 'stand_ins.py'}:twice"
 CALLS = {
     "check": ["acme.yaml", "wrong.yaml"],
     "compare": [f"{BLOCK} --bind {TWICE}"],
+    "describe": ["softmax"],
     "diagnose": [
         *(f"{BLOCK} --platform cpu", f"{BLOCK} --platform cpu --time"),
         f"{DATA}/three_sizes.mlir --kernels {DATA}/kernels.yaml --bisect",
