@@ -1,15 +1,18 @@
 """`composites lock`, `diff` and `inspect --against`, with real registries."""
 
 import json
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from composites_testing.golden import Parts, check_cases
 from composites_testing.modules import Calling
-from composites_testing.processes import run_python
+from composites_testing.processes import run, run_python
 from typer.testing import CliRunner, Result
 
 import composites
@@ -327,3 +330,37 @@ def test_against_a_lock_needs_no_torch(tmp_path: Path) -> None:
         "from lowering.cli import main\nmain()\n"
     )
     assert done.stdout.startswith("all 1 composites match "), done.stderr
+
+
+@pytest.mark.process
+def test_the_action_and_the_hook_compare_with_the_base_branch(
+    write: Callable[..., str], tmp_path: Path
+) -> None:
+    root = Path(__file__).parents[2]
+    hooks = yaml.safe_load((root / ".pre-commit-hooks.yaml").read_text())
+    script = next(root / hook["entry"] for hook in hooks if hook["id"] == "composites-diff")
+    *_, step = yaml.safe_load((root / "action.yml").read_text())["runs"]["steps"]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    variables = {"FILE": "umbra.lock", "BASE": "main", "GITHUB_ACTION_PATH": str(root)}
+    base, branch = tmp_path / "base", tmp_path / "branch"
+
+    def git(*arguments: str) -> None:
+        named = ("-c", "user.name=umbra", "-c", "user.email=umbra@umbra")
+        run("git", "-C", str(base), *named, *arguments).succeeded()
+
+    base.mkdir()
+    git("init", "-qb", "main")
+    write_lock(lock(write(GELU)), base / "umbra.lock")
+    git("add", ".")
+    git("commit", "-qm", "umbra.lock")
+    git("clone", "-q", ".", str(branch))
+    for entries, code, said in (
+        (GELU + "  erf: {op: aten::erf}\n", 0, "umbra.erf version 1: added (new version)\n"),
+        ("  gelu: {op: aten::gelu}\n", 1, "attribute approximate removed (version not raised)\n"),
+    ):
+        write_lock(lock(write(entries)), branch / "umbra.lock")
+        for command in ((str(script), "umbra.lock"), ("bash", "-c", step["run"])):
+            done = run(*command, cwd=branch, PATH=path, **variables)
+            assert (done.code, done.stdout[-len(said) :]) == (code, said), done.stderr
+    assert "nothing to compare" in run(str(script), "new.lock", cwd=branch).succeeded().stdout
+    assert "there is no revision v1" in run(str(script), "a.lock", "v1", cwd=branch).stderr
