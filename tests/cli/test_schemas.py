@@ -2,7 +2,6 @@
 
 import json
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,20 +68,19 @@ WRITTEN = {
     "node-data": ("{} --node-data a.json", "a.json"),
 }
 """The commands that write files, and these."""
-FALLBACK = FallbackStats("its dtype is f64", "f64[2]", 1, {"train.py:3": 1})
-DECLINED = DeclinedStats("fast", "x has 1 row", 2)
-ENTRY = EntryStats(
-    True, 3, 1, {"calls": 2}, (FALLBACK,), {"stock": 2}, (DECLINED,), "ptxla.gelu", named=False
-)
+FALLBACKS = (FallbackStats("its dtype is f64", "f64[2]", 1, {"train.py:3": 1}),)
+DECLINED = (DeclinedStats("fast", "x has 1 row", 2),)
+ENTRY = EntryStats(True, 3, 1, {"calls": 2}, FALLBACKS, {"stock": 2}, DECLINED, "ptxla.gelu")
 CHECKS = Checks((CheckStats("ptxla.gelu", "acme:gelu", 3, 1, None, 1e-5),), 0.25)
-VALUES = (
-    Value("arg:0", ("batch", 4), "f32", sharding=(("data",), ())),
-    Value("buffer:scale", (2,), "f32", kept=bytes(8)),
-)
-UPDATED = replace(VALUES[1], updates="buffer:scale", kept=None)
+SHARDED = Value("arg:0", ("batch", 4), "f32", sharding=(("data",), ()))
+KEPT = Value("buffer:scale", (2,), "f32", kept=bytes(8))
 MANIFEST = Manifest(
-    *(VALUES, (UPDATED,), {"ptxla.gelu": 1}, {"program.mlir": "00"}),
-    *(DeviceMesh((("data", 2),)), (Dimension("batch", 2, None),), True),
+    inputs=(SHARDED, KEPT),
+    outputs=(Value("buffer:scale", (2,), "f32", updates="buffer:scale"),),
+    composites={"ptxla.gelu": 1},
+    mesh=DeviceMesh((("data", 2),)),
+    dimensions=(Dimension("batch", 2, None),),
+    keeps_decompositions=True,
 )
 MADE = {"manifest.json": [MANIFEST.text], "run": [Stats({"gelu": ENTRY}, CHECKS).to_json()]}
 """Values with what takes long to run: several devices, dimensions that vary, and checks."""

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from composites_testing.cases import Case, cases
-from composites_testing.passes import DATA, composite_module, load, random_inputs
+from composites_testing.passes import DATA, load, random_inputs
 from composites_testing.scatters import FORMS, arguments, scatter
 from composites_testing.selection import only_fast
 from composites_testing.stablehlo_commands import invoke
@@ -213,27 +213,16 @@ def test_others_that_are_refused(consumer: Consumer, name: str) -> None:
         CONSUMERS[consumer](module, [np.eye(3, dtype=np.float32)])
 
 
-@pytest.mark.parametrize(
-    ("backend", "title", "package"),
-    [("litert", "LiteRT", "litert_converter"), ("openvino", "OpenVINO", "openvino")],
-)
-def test_a_program_is_diagnosed_in_parts(
-    backend: str, title: str, package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+BACKENDS = {"litert": "litert_converter", "openvino": "openvino"}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_program_is_diagnosed_in_parts(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the backend is missing, there is one error, and not one for each composite."""
     diagnosis = ("diagnose", DATA / "block.mlir", "--backend", backend)
     code, out, _ = invoke(*diagnosis)
     assert (code, out.count("right")) == (0, 3)
-    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setitem(sys.modules, BACKENDS[backend], None)
     code, _, err = invoke(*diagnosis)
-    assert (code, err.count("error: ")) == (1, 1)
-    assert f"{title} cannot be imported" in err
-    assert f"pip install {package.replace('_', '-')}" in err
-
-
-def test_a_composite_that_litert_refuses_has_failed(tmp_path: Path) -> None:
-    lines = LINES["reduce_precision"].replace("%a0", "%x")
-    composite_module("acme.round", "tensor<3x3xf32>", lines).write(tmp_path / "round.mlir")
-    code, out, err = invoke("diagnose", tmp_path / "round.mlir", "--backend", "litert")
-    assert (code, out.count("failed"), err.count("error: acme.round, call 1 of the ")) == (1, 1, 1)
-    assert "LiteRT 2.3 does not take stablehlo.reduce_precision of f32" in err
+    assert (code, err.count("error: "), err.count(" cannot be imported ")) == (1, 1, 1)
+    assert f"pip install {BACKENDS[backend].replace('_', '-')}" in err

@@ -102,5 +102,4 @@ def test_the_schema_describes_the_file() -> None:
     for text in (TEXT, (ROOT / "registry.lock").read_text(encoding="utf-8")):
         assert accepts(schema, json.loads(text), closed=True)
     for old, new in (('"name": "x"', '"nam": "x"'), ('"ranks": [2]', '"ranks": ["2"]')):
-        assert old in TEXT
         assert not accepts(schema, json.loads(TEXT.replace(old, new)), closed=True)
