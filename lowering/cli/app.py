@@ -63,6 +63,7 @@ _SETTINGS = {"run": {"ignore_unknown_options": True, "allow_interspersed_args": 
 """The arguments of a script are the script's own."""
 for name, command in COMMANDS.items():
     app.command(name, context_settings=_SETTINGS.get(name))(command)
+app.command("describe", hidden=True)(show.show)  # another name, as programs may expect it
 
 
 def _print_version(asked: bool) -> None:

@@ -108,7 +108,7 @@ def compare_kernels(
             print_table(comparison_table(comparison))
         if node_data is not None:
             graph = clean(module)
-            write_node_data(node_data, comparison.node_data(graph), graph, module)
+            write_node_data(node_data, graph, module, *comparison.node_data(graph))
     if comparison.problems:
         fail("\nerror: ".join(comparison.problems))
 

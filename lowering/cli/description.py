@@ -6,6 +6,7 @@ It is made of an entry and the catalog that the entry is part of. Nothing is pri
 import inspect
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,6 +61,8 @@ class Description:
     of JAX (`jax`)."""
     not_in_jax: str | None
     """The reason why programs of JAX cannot have it."""
+    targets: Sequence[str]
+    """The targets of `composites lower --target` that take the example call."""
     tolerance: Mapping[str, float]
     """The greatest error that `composites verify` accepts, by element type; others are equal."""
     alternatives: Mapping[str, Mapping[str, Any]]
@@ -98,17 +101,17 @@ def chosen(name: str, catalog: Catalog) -> tuple[Composite, ...]:
     return named if len(named) == 1 else entries
 
 
-def described(entry: Composite, catalog: Catalog, *, in_jax: bool = True) -> Description:
+def described(entry: Composite, catalog: Catalog, *, tried: bool = True) -> Description:
     """Describe an entry.
 
     Args:
-        in_jax: whether to trace the entry in JAX, to see if JAX programs can have it.
+        tried: whether to trace the entry in JAX, and to lower its example call for each target.
     """
     registry = next(r for r in catalog.registries if any(e is entry for e in r.composites))
     example = _example(entry, catalog)
     installed = [target for target, _ in _functions(entry)]
     backward = _backward(entry, registry)
-    not_in_jax = _not_in_jax(entry, catalog) if in_jax else None
+    not_in_jax = _not_in_jax(entry, catalog) if tried else None
     return Description(
         name=catalog.label(entry),
         file=entry.location.file,
@@ -127,6 +130,7 @@ def described(entry: Composite, catalog: Catalog, *, in_jax: bool = True) -> Des
         dtypes=entry.when.dtypes,
         frontends=("xla", "fx") if not_in_jax else ("xla", "fx", "jax"),
         not_in_jax=not_in_jax,
+        targets=_targets(example.call) if tried and example.call is not None else (),
         tolerance=TOLERANCES,
         alternatives={
             kernel.name: replace(kernel, samples=samples_of(kernel)).document
@@ -162,6 +166,17 @@ def _not_in_jax(entry: Composite, catalog: Catalog) -> str | None:
     except (CompositesError, ImportError) as error:
         return str(error)
     return answer.reason
+
+
+def _targets(program: str) -> tuple[str, ...]:
+    from lowering.stablehlo import TARGETS, Module, StableHLOError, run_passes, target_passes
+
+    taking = []
+    for name in TARGETS:
+        with suppress(StableHLOError):
+            run_passes(Module.parse(program), target_passes(name))
+            taking.append(name)
+    return tuple(taking)
 
 
 def _turn_on(label: str, registry: Registry) -> str:

@@ -99,8 +99,8 @@ def diagnose_program(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Also write the worst call: program.mlir, and its operands, operands.npz. Both"
-            " diagnose and compare take them.",
+            help="Also write the worst call of each wrong composite, in a folder with its number:"
+            " program.mlir, and its operands, operands.npz. Both diagnose and compare take them.",
         ),
     ] = None,
     node_data: NodeDataFile = None,
@@ -121,8 +121,6 @@ def diagnose_program(
         fail_usage("--steps is for --bisect")
     if bisect and (kernels is None or f64 or time or save is not None or node_data is not None):
         fail_usage("--bisect needs --kernels, and takes no --f64, --time, --save or --node-data")
-    if save is not None and (save / "manifest.json").exists():
-        fail_usage(f"--save {save} holds a program already; name another folder")
     check_folders(json, node_data)
     with clear_errors():
         loaded = _load(program, inputs)
@@ -134,16 +132,16 @@ def diagnose_program(
             return
         device, names = _device(module, named, backend, kernels)
         clock = Clock.create(module, device, named) if time else None
-        diagnosis, worst = diagnose(
+        diagnosis, replays = diagnose(
             module, loaded.arrays, device, f64=f64, tolerance=tolerance, kernels=names, clock=clock
         )
         print_table(diagnosis.table())
         if json is not None:
             write_atomic(json, diagnosis.to_json())
         if node_data is not None:
-            write_node_data(node_data, diagnosis.node_data(), clean(module), module)
+            write_node_data(node_data, clean(module), module, *diagnosis.node_data())
         if save is not None:
-            _save(worst, save)
+            _save(replays, save)
     if diagnosis.problems:
         fail("\nerror: ".join(diagnosis.problems))
 
@@ -275,11 +273,13 @@ def _register(plugin: Path) -> str:
     return _PLUGIN
 
 
-def _save(worst: ReplayPart, folder: Path) -> None:
-    """Write a call and its operands."""
+def _save(replays: Mapping[int, ReplayPart], folder: Path) -> None:
+    """Write each call and its operands."""
     import numpy as np
 
-    folder.mkdir(parents=True, exist_ok=True)
-    worst.part.write(folder / "program.mlir")
-    np.savez(folder / "operands.npz", *worst.arrays)
-    typer.echo(f"the worst call is {folder}; run it with --inputs {folder / 'operands.npz'}")
+    for number, replay in replays.items():
+        one = folder / str(number)
+        one.mkdir(parents=True, exist_ok=True)
+        replay.part.write(one / "program.mlir")
+        np.savez(one / "operands.npz", *replay.arrays)
+        typer.echo(f"call {number} is {one}; run it with --inputs {one / 'operands.npz'}")

@@ -15,7 +15,7 @@ from rich.text import Text
 from composites.files import write_atomic
 from lowering.cli.errors import fail
 from lowering.stablehlo import Module
-from lowering.stablehlo.inspection.node_data import NodeData
+from lowering.stablehlo.inspection.node_data import NodeData, shares
 from lowering.stablehlo.inspection.report import finite
 
 _ANY_WIDTH = 1_000_000
@@ -30,8 +30,9 @@ NodeDataFile = Annotated[
     typer.Option(
         "--node-data",
         metavar="FILE.json",
-        help="Also write the number of each composite (its error, or its share of the operations)"
-        " as custom node data of Model Explorer.",
+        help="Also write a number of each composite as custom node data of Model Explorer: its"
+        " error, or, of inspect, its share of the operations. Other numbers are in files beside it,"
+        " such as FILE.seconds.json (of compare, and of diagnose --time) and FILE.share.json.",
     ),
 ]
 """The option of commands that have a number for each composite of a graph."""
@@ -44,9 +45,12 @@ def check_folders(*files: Path | None) -> None:
             fail(f"there is no folder {file.parent}")
 
 
-def write_node_data(file: Path, data: NodeData, graph: Module, source: Module) -> None:
-    """Write node data, and beside it the graph where it is not that of the source."""
-    write_atomic(file, data.to_json())
+def write_node_data(file: Path, graph: Module, source: Module, *data: NodeData) -> None:
+    """Write node data and shares, the first to the file and the others beside it, and the graph
+    where it is not that of the source."""
+    for number, each in enumerate((*data, shares(graph))):
+        other = file.with_suffix(f".{each.name}{file.suffix}")
+        write_atomic(other if number else file, each.to_json())
     if graph.text != source.text:  # operations have other numbers
         graph.write(file.with_suffix(".mlir"))
         typer.echo(f"the graph of {file} is {file.with_suffix('.mlir')}", err=True)

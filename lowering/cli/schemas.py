@@ -44,6 +44,7 @@ _GRAPH: Any = _object(name=str, results=Mapping[str, _NODE], gradient=(Sequence[
 OUTPUTS: Mapping[str, Any] = {
     "check": _object(problems=Sequence[Problem], warnings=Sequence[str]),
     "compare": Comparison,
+    "describe": "lowering.cli.description:Shown",
     "diagnose": Diagnosis | Bisection,
     "diff": _object(changes=Sequence[Change], compatible=bool),
     "doctor": _object(problems=int, warnings=int, findings=Sequence[Status]),

@@ -48,7 +48,7 @@ def show(
         if as_json:
             print_json(asdict(Shown([described(entry, catalog) for entry in entries])))
         elif len(entries) == 1:
-            _print(described(entries[0], catalog, in_jax=False), with_hook=hook)
+            _print(described(entries[0], catalog, tried=False), with_hook=hook)
         else:
             labels = {catalog.label(entry) for entry in entries}
             print_table(listing_table(e for e in listed(catalog, ()) if e.name in labels))

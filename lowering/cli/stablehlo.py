@@ -33,7 +33,6 @@ from lowering.stablehlo import (
     target_passes,
 )
 from lowering.stablehlo import inspect as inspect_module
-from lowering.stablehlo.inspection.node_data import shares
 from lowering.stablehlo.options import Option
 
 StableHLOFile = Annotated[
@@ -94,7 +93,7 @@ def inspect(
         else:
             print_table(table)
         if node_data is not None:
-            write_node_data(node_data, shares(module), module, module)
+            write_node_data(node_data, module, module)
 
     _on_file(work, file, seconds, memory)
 

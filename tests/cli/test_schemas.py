@@ -9,9 +9,12 @@ from composites_testing.json_schema import accepts
 from composites_testing.selection import variants
 from typer.testing import CliRunner
 
-import composites
 from lowering.cli.app import app
 from lowering.cli.schemas import OUTPUTS
+from lowering.export.dimensions import Dimension
+from lowering.export.manifest import Manifest, Value
+from lowering.export.shardings import DeviceMesh
+from lowering.stats.data import Checks, CheckStats, DeclinedStats, EntryStats, FallbackStats, Stats
 
 REGISTRY = """schema: 2
 namespace: acme
@@ -30,12 +33,17 @@ FILES = {
     "sources/a.cc": '"acme.norm"',
 }
 ROOT = Path(__file__).parents[2]
-BLOCK = ROOT / "tests" / "stablehlo" / "data" / "block.mlir"
-TWICE = f"acme.twice={BLOCK.parents[1] / 'stand_ins.py'}:twice"
+DATA = ROOT / "tests" / "stablehlo" / "data"
+BLOCK = DATA / "block.mlir"
+TWICE = f"acme.twice={DATA.parent / 'stand_ins.py'}:twice"
 CALLS = {
     "check": ["acme.yaml", "wrong.yaml"],
     "compare": [f"{BLOCK} --bind {TWICE}"],
-    "diagnose": [f"{BLOCK} --platform cpu", f"{BLOCK} --platform cpu --time"],
+    "describe": ["softmax"],
+    "diagnose": [
+        *(f"{BLOCK} --platform cpu", f"{BLOCK} --platform cpu --time"),
+        f"{DATA}/three_sizes.mlir --kernels {DATA}/kernels.yaml --bisect",
+    ],
     "diff": ["old.yaml acme.yaml"],
     "doctor": [""],
     "env": [""],
@@ -60,6 +68,22 @@ WRITTEN = {
     "node-data": ("{} --node-data a.json", "a.json"),
 }
 """The commands that write files, and these."""
+FALLBACKS = (FallbackStats("its dtype is f64", "f64[2]", 1, {"train.py:3": 1}),)
+DECLINED = (DeclinedStats("fast", "x has 1 row", 2),)
+ENTRY = EntryStats(True, 3, 1, {"calls": 2}, FALLBACKS, {"stock": 2}, DECLINED, "ptxla.gelu")
+CHECKS = Checks((CheckStats("ptxla.gelu", "acme:gelu", 3, 1, None, 1e-5),), 0.25)
+SHARDED = Value("arg:0", ("batch", 4), "f32", sharding=(("data",), ()))
+KEPT = Value("buffer:scale", (2,), "f32", kept=bytes(8))
+MANIFEST = Manifest(
+    inputs=(SHARDED, KEPT),
+    outputs=(Value("buffer:scale", (2,), "f32", updates="buffer:scale"),),
+    composites={"ptxla.gelu": 1},
+    mesh=DeviceMesh((("data", 2),)),
+    dimensions=(Dimension("batch", 2, None),),
+    keeps_decompositions=True,
+)
+MADE = {"manifest.json": [MANIFEST.text], "run": [Stats({"gelu": ENTRY}, CHECKS).to_json()]}
+"""Values with what takes long to run: several devices, dimensions that vary, and checks."""
 
 
 def printed(command: str, call: str) -> str:
@@ -73,13 +97,12 @@ def printed(command: str, call: str) -> str:
 @variants("command", OUTPUTS, fast=set(OUTPUTS) - {"doctor", "verify"})
 def test_schema(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    for folder in (tmp_path, DATA.parent):
+        monkeypatch.syspath_prepend(str(folder))
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     schema = json.loads(CliRunner().invoke(app, ["schema", command]).stdout)
-    texts = [printed(command, call) for call in CALLS[command]]
-    texts = texts or [composites.stats().to_json()]
-    for text in texts:
+    for text in (*(printed(command, call) for call in CALLS[command]), *MADE.get(command, ())):
         assert accepts(schema, json.loads(text, parse_constant=pytest.fail), closed=True), text
     assert not accepts(schema, {"another": 1}, closed=True)

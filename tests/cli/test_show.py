@@ -95,6 +95,11 @@ def test_lists_of_tensors(file: Path) -> None:
     assert entry["stablehlo"] in invoke("umbra.add", "--registry", str(file)).stdout
 
 
+def test_targets_are_those_that_take_the_example_call() -> None:
+    assert shown("softmax")["targets"] == ["xla", "cuda", "portable", "iree", "litert"]
+    assert shown("fft_r2c")["targets"] == ["xla", "cuda", "portable"]
+
+
 @pytest.mark.slow
 def test_the_hook_is_the_one_that_is_installed() -> None:
     entry = shown("rms_norm")

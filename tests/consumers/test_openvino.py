@@ -7,9 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from composites_testing.passes import DATA
 from composites_testing.processes import run
-from composites_testing.stablehlo_commands import invoke
 
 REGISTRIES = Path(__file__).parents[2] / "examples" / "registries"
 TAKEN = {
@@ -45,15 +43,3 @@ def test_norms_are_taken_and_others_inlined(tmp_path: Path) -> None:
             {value.get_any_name(): one for value, one in given.items()}
         ).values()
         np.testing.assert_allclose(result, numbers["output"], rtol=1e-5, atol=1e-6, err_msg=name)
-
-
-def test_a_program_is_diagnosed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where OpenVINO is missing, there is one error, and not one for each composite."""
-    diagnosis = ("diagnose", DATA / "block.mlir", "--backend", "openvino")
-    code, out, _ = invoke(*diagnosis)
-    assert (code, out.count("right")) == (0, 3)
-    monkeypatch.setitem(sys.modules, "openvino", None)
-    code, _, err = invoke(*diagnosis)
-    assert (code, err.count("error: ")) == (1, 1)
-    assert "OpenVINO cannot be imported" in err
-    assert "pip install openvino" in err

@@ -1,6 +1,7 @@
 """Targets on the consumers: what passes replace agrees, and what is refused is refused."""
 
 import ast
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,9 +11,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 from composites_testing.cases import Case, cases
-from composites_testing.passes import load, random_inputs
+from composites_testing.passes import DATA, load, random_inputs
 from composites_testing.scatters import FORMS, arguments, scatter
 from composites_testing.selection import only_fast
+from composites_testing.stablehlo_commands import invoke
 
 from benchmarks.consumer_runs import CONSUMERS, TARGET, Consumer
 from lowering.stablehlo import (
@@ -209,3 +211,18 @@ def test_others_that_are_refused(consumer: Consumer, name: str) -> None:
         run_passes(module, target_passes(TARGET[consumer]))
     with pytest.raises(Exception, match=name if consumer == "iree" else "Failed to export"):
         CONSUMERS[consumer](module, [np.eye(3, dtype=np.float32)])
+
+
+BACKENDS = {"litert": "litert_converter", "openvino": "openvino"}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_program_is_diagnosed_in_parts(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the backend is missing, there is one error, and not one for each composite."""
+    diagnosis = ("diagnose", DATA / "block.mlir", "--backend", backend)
+    code, out, _ = invoke(*diagnosis)
+    assert (code, out.count("right")) == (0, 3)
+    monkeypatch.setitem(sys.modules, BACKENDS[backend], None)
+    code, _, err = invoke(*diagnosis)
+    assert (code, err.count("error: "), err.count(" cannot be imported ")) == (1, 1, 1)
+    assert f"pip install {BACKENDS[backend].replace('_', '-')}" in err

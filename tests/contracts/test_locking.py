@@ -1,15 +1,17 @@
 """`composites lock`, `diff` and `inspect --against`, with real registries."""
 
 import json
+import os
+import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from composites_testing.golden import Parts, check_cases
 from composites_testing.modules import Calling
-from composites_testing.processes import run_python
+from composites_testing.processes import run, run_python
 from typer.testing import CliRunner, Result
 
 import composites
@@ -60,18 +62,6 @@ def test_the_builtin_lock_says_what_the_registry_says() -> None:
 
 def test_every_builtin_contract_has_a_canonical_call() -> None:
     assert [c.label for c in read_lock(LOCK).contracts if not c.calls] == []
-
-
-def test_a_changed_builtin_entry_asks_for_a_version() -> None:
-    registry = builtin_registry()
-    entries = tuple(
-        replace(e, attributes=()) if e.name == "gelu" else e for e in registry.composites
-    )
-    changed = tuple(contracts(replace(registry, composites=entries)))
-    (found,) = broken(changes(read_lock(LOCK), Lock("ptxla", {}, changed)))
-    assert str(found) == (
-        "ptxla.gelu version 1: attribute approximate removed (version not raised)"
-    )
 
 
 @pytest.mark.process
@@ -327,3 +317,27 @@ def test_against_a_lock_needs_no_torch(tmp_path: Path) -> None:
         "from lowering.cli import main\nmain()\n"
     )
     assert done.stdout.startswith("all 1 composites match "), done.stderr
+
+
+@pytest.mark.process
+def test_the_action_and_the_hook_compare_with_the_base_branch(
+    write: Callable[..., str], tmp_path: Path
+) -> None:
+    root, branch = LOCK.parent, tmp_path / "branch"
+    files = (root / name for name in (".pre-commit-hooks.yaml", "action.yml"))
+    (*_, hook), action = (yaml.safe_load(file.read_text()) for file in files)
+    script, command = str(root / hook["entry"]), action["runs"]["steps"][-1]["run"]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    variables = {"FILE": "umbra.lock", "BASE": "main", "GITHUB_ACTION_PATH": str(root)}
+    write_lock(lock(write(GELU)), tmp_path / "umbra.lock")
+    commit = "git add umbra.lock; git -c user.name=a -c user.email=a@b commit -qm first"
+    run("bash", "-ec", f"git init -qb main; {commit}; git clone -q . branch", cwd=tmp_path)
+    for entries, code, said in (
+        (GELU + "  erf: {op: aten::erf}\n", 0, "umbra.erf version 1: added (new version)\n"),
+        ("  gelu: {op: aten::gelu}\n", 1, "attribute approximate removed (version not raised)\n"),
+    ):
+        write_lock(lock(write(entries)), branch / "umbra.lock")
+        for parts in ((script, "umbra.lock"), ("bash", "-c", command)):
+            done = run(*parts, cwd=branch, PATH=path, **variables)
+            assert (done.code, done.stdout[-len(said) :]) == (code, said), done.stderr
+    assert "nothing to compare" in run(script, "new.lock", cwd=branch).succeeded().stdout

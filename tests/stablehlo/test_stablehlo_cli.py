@@ -49,7 +49,8 @@ def test_attributes_are_ignored_where_that_is_said(tmp_path: Path) -> None:
 
 
 def test_node_data_has_a_number_for_each_composite(tmp_path: Path) -> None:
-    """Of `inspect` the share of the operations; of `compare` the error, where there is a kernel."""
+    """Of `inspect` the share of the operations; of `compare` the error, where there is a kernel.
+    Times and shares are in files beside it."""
     file = tmp_path / "nodes.json"
     wrong = ("--bind", "acme.twice=stand_ins:wrong")
     for command, code, expected in (
@@ -62,6 +63,9 @@ def test_node_data_has_a_number_for_each_composite(tmp_path: Path) -> None:
         assert values == {
             node: (pytest.approx(one), color) for node, (one, color) in expected.items()
         }
+    files = (tmp_path / f"nodes.{name}.json" for name in ("seconds", "share"))
+    seconds, share = (json.loads(file.read_text())["main"]["results"] for file in files)
+    assert (seconds.keys(), share["3"]["value"]) == ({"0", "2"}, pytest.approx(2 / 5))
 
 
 def test_mistakes_are_one_line_and_write_nothing(

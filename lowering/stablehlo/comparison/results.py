@@ -69,8 +69,9 @@ class Comparison(JsonReport):
         """The problems of the kernels, one line for each call; empty if there are none."""
         return tuple(call.problem for call in self.calls if call.problem is not None)
 
-    def node_data(self, graph: Module) -> NodeData:
-        """The errors of kernels in `@main` of the module that was compared, which is clean."""
+    def node_data(self, graph: Module) -> tuple[NodeData, NodeData]:
+        """The errors and times of kernels in `@main` of the module that was compared, which is
+        clean."""
         reports = distinct_calls(graph)
         rows = {
             node: row
@@ -78,8 +79,10 @@ class Comparison(JsonReport):
             for row in self.calls
             if row.call == reports[key]
         }
-        errors = {
-            node: math.inf if row.numbers is None else row.numbers.error
-            for node, row in rows.items()
-        }
-        return NodeData("error", errors, {n: row.problem is not None for n, row in rows.items()})
+        errors, seconds = {}, {}
+        for node, row in rows.items():
+            errors[node] = math.inf if row.numbers is None else row.numbers.error
+            if row.numbers is not None and row.numbers.kernel_seconds is not None:
+                seconds[node] = row.numbers.kernel_seconds
+        wrong = {node: row.problem is not None for node, row in rows.items()}
+        return NodeData("error", errors, wrong), NodeData("seconds", seconds)

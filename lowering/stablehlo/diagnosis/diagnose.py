@@ -41,12 +41,12 @@ def diagnose(
     tolerance: float | None = None,
     kernels: Mapping[Signature, str] | None = None,
     clock: Clock | None = None,
-) -> tuple[Diagnosis, ReplayPart]:
+) -> tuple[Diagnosis, Mapping[int, ReplayPart]]:
     """Run a program part by part on a device and on a reference, the CPU.
 
     A part is a composite of `@main`, or the operations between two composites. The device runs it
-    on values that the reference has computed, and once more on values that the device itself has
-    computed.
+    twice on values that the reference has computed, which has to give the same bits, and once on
+    values that the device itself has computed.
 
     A part whose error is larger than the tolerance is also computed in f64. If the CPU has as large
     an error in the program's own types, as for a gradient that is zero but for rounding, the part
@@ -62,7 +62,7 @@ def diagnose(
         clock: times each part on the device too.
 
     Returns:
-        The diagnosis, and the worst call of a composite.
+        The diagnosis, and the worst call of each composite that has wrong ones, by its number.
 
     Raises:
         RunError: there is no `@main` with one block, the inputs do not fit, or the CPU fails.
@@ -100,7 +100,7 @@ class Diagnoser:
         trial = _Trial(_once(device), plain, _once(in_f64), f64, tolerance, clock)
         return cls(clean(module), trial, kernels or {})
 
-    def run(self, inputs: Sequence[Any]) -> tuple[Diagnosis, ReplayPart]:
+    def run(self, inputs: Sequence[Any]) -> tuple[Diagnosis, Mapping[int, ReplayPart]]:
         """Run the program part by part. Arguments, results and errors are those of `diagnose`."""
         module = self.module
         check_arrays(main_types(module)[0], inputs)
@@ -114,7 +114,7 @@ class Diagnoser:
         rows: dict[Signature | None, list[DiagnosedCall]] = {}
         limits: dict[Signature | None, float] = {}
         times: dict[Signature | None, list[Time]] = {}
-        replays: list[tuple[DiagnosedCall, ReplayPart]] = []
+        replays: dict[Signature, tuple[int, ReplayPart]] = {}
         number = 0
         for part in parts_of(main):
             call = None if part.composite is None else signature(part.composite)
@@ -123,13 +123,15 @@ class Diagnoser:
             outcome = self.trial.run(replay, [computed[value] for value in part.inputs])
             where = f"{reports[call].name}, {'behind ' if call is None else ''}call {number}"
             problem = outcome.problem and f"{where} of the program: {outcome.problem}"
-            row = DiagnosedCall(number, part.node, outcome.own, outcome.added, problem)
+            row = DiagnosedCall(
+                number, part.node, outcome.own, outcome.added, outcome.repeats, problem
+            )
             rows.setdefault(call, []).append(row)
             limits[call] = max(outcome.limit, limits.get(call, 0.0))
             if outcome.time is not None:
                 times.setdefault(call, []).append(outcome.time)
-            if call is not None and (not replays or row.rank > replays[0][0].rank):
-                replays = [(row, replay)]
+            if call is not None and problem and row is max(rows[call], key=lambda each: each.rank):
+                replays[call] = (number, replay)
             right |= zip(part.outputs, outcome.expected, strict=True)
             computed |= zip(part.outputs, outcome.following, strict=True)
             for value in part.released:
@@ -147,7 +149,7 @@ class Diagnoser:
         ]
         composites.sort(key=lambda each: each.rank, reverse=True)
         peaks = None if self.trial.clock is None else self.trial.clock.peaks
-        return Diagnosis(module.name, tuple(composites), peaks), replays[0][1]
+        return Diagnosis(module.name, tuple(composites), peaks), dict(replays.values())
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,7 @@ class _Outcome:
     limit: float
     own: Difference | None = None
     added: Difference | None = None
+    repeats: bool = True
     problem: str | None = None
     time: Time | None = None
 
@@ -185,14 +188,18 @@ class _Trial:
             limit = default_tolerance((*types, *results))
         try:
             run = self.device(part)
-            got = run(*arrays)
-            following = got if all(map(_is_same, others, arrays)) else run(*others)
+            got, again = run(*arrays), run(*arrays)
+            following = again if all(map(_is_same, others, arrays)) else run(*others)
             time = None
             if self.clock is not None:
                 time = self.clock.time(run, arrays, part, self.plain(part))
         except StableHLOError as failure:
             return _Outcome(expected, expected, limit, problem=str(failure))
-        own, added = (difference(each, expected, results) for each in (got, following))
+        first, second, added = (
+            difference(each, expected, results) for each in (got, again, following)
+        )
+        own = max(first, second, key=lambda each: each.error)
+        repeats = all(map(_is_same, got, again))
         problem = None
         if not any_finite(expected):
             problem = (
@@ -200,7 +207,10 @@ class _Trial:
             )
         elif own.error > limit and own.error > _AS_MUCH * self._rounding(replay):
             problem = f"its error is {own.error:.2g}, and {limit:.2g} is allowed"
-        return _Outcome(expected, following, limit, own, added, problem, time)
+        if not repeats:
+            other = f"it gives other results for the same operands, off by {error(again, got):.2g}"
+            problem = other if problem is None else f"{other}; {problem}"
+        return _Outcome(expected, following, limit, own, added, repeats, problem, time)
 
     def _rounding(self, replay: ReplayPart) -> float:
         """The error of the CPU in the program's own types; 0 where it is infinite: an overflow of

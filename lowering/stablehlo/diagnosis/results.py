@@ -39,12 +39,22 @@ class DiagnosedCall:
     node: int
     """The number of the operation in `@main`, as Model Explorer counts."""
     own: Difference | None
-    """The difference from the reference on the reference's operands; None if the device failed."""
+    """The difference from the reference on the reference's operands, of the worse of two runs; None
+    if the device failed."""
     added: Difference | None
     """The difference where the device has computed the operands too. After a part that it failed
     on, it goes on with the reference's numbers."""
+    repeats: bool
+    """True if both runs gave the same bits, or the device failed."""
     problem: str | None
     """The reason why it is wrong; None if it is right."""
+
+    @property
+    def verdict(self) -> str:
+        """The problem in a word; `varies` if the same operands gave other results."""
+        if self.own is None:
+            return "failed"
+        return "varies" if not self.repeats else "wrong" if self.problem else "right"
 
     @property
     def rank(self) -> tuple[bool, float]:
@@ -102,20 +112,20 @@ class Diagnosis(JsonReport):
                 del part[name]
         return data
 
-    def node_data(self) -> NodeData:
-        """The errors of composites in the graph of `@main`; their times, where these are known."""
+    def node_data(self) -> list[NodeData]:
+        """The errors of composites in the graph of `@main`, and their times if these are known."""
         composites = [each for each in self.composites if each.call.name != OUTSIDE]
-        if self.peaks is not None:
-            seconds = {
-                call.node: each.time.seconds / len(each.calls)
-                for each in composites
-                if each.time is not None
-                for call in each.calls
-            }
-            return NodeData("seconds", seconds)
         calls = [call for each in composites for call in each.calls]
         values = {call.node: call.rank[1] for call in calls}
-        return NodeData("error", values, {call.node: call.problem is not None for call in calls})
+        wrong = {call.node: call.problem is not None for call in calls}
+        seconds = {
+            call.node: each.time.seconds / len(each.calls)
+            for each in composites
+            if each.time is not None
+            for call in each.calls
+        }
+        times = [] if self.peaks is None else [NodeData("seconds", seconds)]
+        return [NodeData("error", values, wrong), *times]
 
     def table(self) -> "Table":
         """A row for each composite."""
@@ -161,7 +171,7 @@ def _cells(row: DiagnosedComposite) -> tuple[str, ...]:
     error, *others = own
     return (
         *(name, attributes, "" if row.call.name == OUTSIDE else types, row.kernel or ""),
-        "failed" if worst.own is None else "wrong" if worst.problem else "right",
+        worst.verdict,
         str(len(row.calls)),
         str(sum(call.problem is not None for call in row.calls)),
         str(worst.number),
