@@ -476,13 +476,18 @@ def without_modes() -> AbstractContextManager[Any]:
 class _Watching(TorchDispatchMode):
     supports_higher_order_operators = True
 
-    def __init__(self, around: Callable[..., Any]) -> None:
+    def __init__(self, around: Callable[..., Any], inside: Callable[..., Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._around = around
+        self._around, self._inside = around, inside
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if takes_functions(func):
             raise UnsupportedCallError(f"{func.name()} is a higher-order operator without a rule")
+        subclass = next((type_ for type_ in types if hasattr(type_, "__tensor_flatten__")), None)
+        if subclass is not None:
+            dispatch = partial(subclass.__torch_dispatch__, func, types)
+            with self, asking_key(torch._C.DispatchKey.Functionalize):
+                return self._inside(dispatch, func, args, kwargs or {})
         return self._around(func, args, kwargs or {})
 
 
@@ -492,10 +497,22 @@ def without_torch_function() -> AbstractContextManager[Any]:
     return disabled()  # type: ignore[no-any-return]
 
 
-def calls_through(around: Callable[..., Any]) -> AbstractContextManager[Any]:
+def _dispatched(dispatch: Callable[..., Any], func: Any, arguments: Any, keywords: Any) -> Any:
+    return dispatch(arguments, keywords)
+
+
+def calls_through(
+    around: Callable[..., Any], inside: Callable[..., Any] = _dispatched
+) -> AbstractContextManager[Any]:
     """A context in which `around(overload, arguments, keywords)` makes each call that comes out of
-    autograd and functionalization, in this thread and those that work for it."""
-    return _Watching(around)
+    autograd and functionalization, in this thread and those that work for it.
+
+    Args:
+        inside: makes the calls of tensors that hold other tensors, which end in calls of these:
+            `inside(dispatch, overload, arguments, keywords)` returns
+            `dispatch(arguments, keywords)`.
+    """
+    return _Watching(around, inside)
 
 
 def dispatch_mode() -> str | None:

@@ -6,8 +6,8 @@ first one in its low bits. The formats are those of the OCP Microscaling Formats
 (MX) and of NVIDIA's cuBLAS (NVFP4); the arithmetic is that of `MXTensor` and `NVFP4Tensor` in
 torchao 0.18, whose products are emulated: dequantized numbers are multiplied in the input's type.
 
-There are no gradients, as in torchao. `of_mx` and `of_nvfp4` make these calls of a linear layer with
-such a weight, and import nothing of torchao.
+There are no gradients, as in torchao. `of_block_scaled` makes these calls of a linear layer with such
+a weight, and imports nothing of torchao.
 """
 
 from typing import Any, NamedTuple
@@ -27,14 +27,16 @@ class _Format(NamedTuple):
     largest: float
     exponent: int
     """Of the largest number, as a power of 2."""
-    mantissa: int
-    """The bits of the significand without the implicit one."""
+    fraction: int
+    """The fraction of the largest number, as the lower 23 bits that it has in f32."""
+    bits: int
+    """How many bits a fraction has."""
 
 
 _FORMATS = {
-    torch.float8_e4m3fn: _Format(448.0, 8, 3),
-    torch.float8_e5m2: _Format(57344.0, 15, 2),
-    torch.uint8: _Format(6.0, 2, 1),  # two f4E2M1FN
+    torch.float8_e4m3fn: _Format(448.0, 8, 0x600000, 3),
+    torch.float8_e5m2: _Format(57344.0, 15, 0x600000, 2),
+    torch.uint8: _Format(6.0, 2, 0x400000, 1),  # two f4E2M1FN
 }
 
 
@@ -106,20 +108,19 @@ def nvfp4_linear(
 
 
 def _mx_exponent(largest: Tensor, format_: _Format, scaling: str) -> Tensor:
-    """The bits of the f8E8M0FNU scales, in i32, for the largest numbers of blocks in f32."""
-    if scaling == "rceil":
-        largest = largest / format_.largest
+    """The bits of the f8E8M0FNU scales, in i32, for the largest numbers of blocks in f32.
+
+    They are computed of the numbers' bits, because a compiler may round a quotient otherwise.
+    """
     bits = largest.view(torch.int32)
     if scaling == "even":
-        bits = (bits + (1 << (22 - format_.mantissa))) & ~0x7FFFFF
+        bits = (bits + (1 << (22 - format_.bits))) & ~0x7FFFFF
     exponent, fraction = (bits >> 23) & 255, bits & 0x7FFFFF
+    if scaling in ("ceil", "rceil"):  # rounded up: the largest number itself, or its quotient
+        exponent = exponent + (fraction > (0 if scaling == "ceil" else format_.fraction))
+    exponent = (exponent - format_.exponent).clamp(0, 254 if scaling == "rceil" else 255)
     if scaling == "rceil":
-        above = torch.where(exponent == 0, fraction > 1 << 22, fraction > 0)
-        exponent = (exponent + above).clamp(max=254)
-    else:
-        if scaling == "ceil":
-            exponent = exponent + (fraction > 0)
-        exponent = (exponent - format_.exponent).clamp(0, 255)
+        exponent = torch.where(largest.isinf(), 254, exponent)
     return torch.where(largest.isnan(), 255, exponent).to(torch.int32)
 
 
@@ -162,7 +163,7 @@ def _numbers(weight: Tensor) -> Tensor:
 def of_block_scaled(
     cls: type, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None
 ) -> Tensor:
-    """`__torch_dispatch__` of torchao's tensors, for a linear layer with a weight in a block format.
+    """`__torch_dispatch__` of torchao's tensors, for a linear layer with a weight of blocks.
 
     PyTorch calls it with a linear layer, or with the products that one consists of, whose weight
     is transposed.

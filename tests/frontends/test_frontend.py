@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 ROWS = {
     "`composites.export`: inference, gradients, training steps": "recording",
     "dropout and other random operators": "random_numbers",
-    "`composites verify`: entries and their alternatives beside PyTorch": "running",
+    "`composites verify`: entries and their alternatives compared with PyTorch": "running",
     "`composites suggest`": "labels",
     "`mark_sharding` and `mark_dynamic` of tensors": "dynamic_sizes",
 }

@@ -25,13 +25,16 @@ CONSTANTS = {
     "batch_norm_inference": (3, 4),
     "batch_norm_training": (1, 2),
 }
+WITHOUT_GRADIENT = ("int8_dynamic_linear",)
+"""Entries whose input has no gradient in PyTorch. Where nothing else has one, JAX differentiates
+the decomposition."""
 
 
 def definitions() -> list[Definition]:
     return [
         d
         for d in ENTRIES.definitions
-        if (d.entry.derives or d.backward) and d.entry.name not in RANDOM
+        if (d.entry.derives or d.backward) and d.entry.name not in {*RANDOM, *WITHOUT_GRADIENT}
     ]
 
 

@@ -12,13 +12,11 @@ from lowering.frontends.aten_in_jax.table import rule, rule_without_dtype
 
 @rule(
     "aten::alias", "aten::alias_copy", "aten::clone", "aten::contiguous",
-    "aten::lift_fresh", "aten::lift_fresh_copy", "aten::positive",
+    "aten::detach", "aten::detach_copy", "aten::lift_fresh", "aten::lift_fresh_copy",
+    "aten::positive",
 )  # fmt: skip
 def _same(dtype: Any, /, x: Any, **_: Any) -> Any:
     return x
-
-
-rule_without_dtype(lax.stop_gradient, "aten::detach", "aten::detach_copy")
 
 
 @rule(

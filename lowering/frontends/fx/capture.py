@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from operator import getitem
 from typing import Any
 
@@ -19,6 +19,7 @@ import torch
 from composites import torch_internals
 from composites.operators import quantize
 from composites.operators.unlowered import DECOMPOSITIONS
+from composites.tensor_subclasses import inner_tensors, with_inner_tensors
 from composites.torch_internals import DispatchState, pytree
 from lowering.frontends.aten_in_jax import linear_algebra, norms
 from lowering.frontends.aten_in_jax.table import has_rule
@@ -142,7 +143,40 @@ def current_region() -> Region:
 
 def capturing() -> AbstractContextManager[Any]:
     """A context that also records calls which make tensors on the device of traced tensors."""
-    return torch_internals.calls_through(_seen)
+    return torch_internals.calls_through(_seen, _inside)
+
+
+def _inside(
+    dispatch: Callable[[Any, Any], Any],
+    func: Any,
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+) -> Any:
+    """Make a call of a tensor that holds others. These are functional tensors, and the call's other
+    tensors are not: functionalization has taken them apart, and wraps the results."""
+    leaves = pytree.tree_leaves((arguments, keywords))
+    wrap = partial(pytree.tree_map_only, TracedTensor, torch_internals.functional)
+    results = dispatch(*wrap((tuple(arguments), dict(keywords))))
+    if any(isinstance(leaf, TracedTensor) for leaf in leaves):
+        return pytree.tree_map_only(torch.Tensor, torch_internals.functionalized, results)
+    if func in _TRANSPOSING:
+        before = dict(inner_tensors("", arguments[0]))
+        return with_inner_tensors("", results, lambda name, t: _transposed(t, before[name]))
+    return results
+
+
+_TRANSPOSING = (torch.ops.aten.t.default, torch.ops.aten.transpose.int)
+
+
+def _transposed(tensor: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
+    """The inner tensor of a transposed one, with the strides of a transposed tensor. A traced
+    tensor has those of a contiguous one, but a class such as torchao's `MXTensor` reads its
+    layout."""
+    traced = torch_internals.functionalized(tensor)
+    if not isinstance(traced, TracedTensor) or not before.is_contiguous() or tensor.dim() < 2:
+        return tensor
+    described = traced.described.mT.contiguous().mT
+    return torch_internals.functional(TracedTensor(described, traced.node))
 
 
 def _seen(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
