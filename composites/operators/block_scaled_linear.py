@@ -6,8 +6,8 @@ first one in its low bits. The formats are those of the OCP Microscaling Formats
 (MX) and of NVIDIA's cuBLAS (NVFP4); the arithmetic is that of `MXTensor` and `NVFP4Tensor` in
 torchao 0.18, whose products are emulated: dequantized numbers are multiplied in the input's type.
 
-There are no gradients, as in torchao. `of_block_scaled` makes these calls of a linear layer with such
-a weight, and imports nothing of torchao.
+There are no gradients, as in torchao. `of_block_scaled` makes these calls of a linear layer with
+such a weight, and imports nothing of torchao.
 """
 
 from typing import Any, NamedTuple
@@ -130,7 +130,8 @@ def _nvfp4_blocks(input: Tensor, tensor_scale: Tensor) -> Tensor:
     scale = blocks.abs().amax(-1, keepdim=True) / 6.0 / tensor_scale
     smallest = torch.finfo(torch.float8_e4m3fn).smallest_normal
     scale = scale.clamp(smallest, 448.0).to(torch.float8_e4m3fn).to(torch.float32)
-    return (_rounded(blocks * (1.0 / tensor_scale / scale), torch.uint8) * scale).flatten(-2)
+    numbers: Tensor = _rounded(blocks * (1.0 / tensor_scale / scale), torch.uint8) * scale
+    return numbers.flatten(-2)
 
 
 def _power_of_2(exponent: Tensor) -> Tensor:

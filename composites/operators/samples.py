@@ -519,10 +519,37 @@ def float8_weight_only_linear(dtype: torch.dtype) -> Iterator[Call]:
             yield (x, weight, _scales(*scales), bias), {}
 
 
-def _with_bias(dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor | None]]:
-    """Inputs of linear layers of 8 and 5 features, with a bias and without."""
-    yield _leaf(2, 3, 8, dtype=dtype, seed=0), _leaf(5, dtype=dtype, seed=1)
-    yield _leaf(4, 8, dtype=dtype, seed=0), None
+def mx_linear(dtype: torch.dtype) -> Iterator[Call]:
+    scale = _bytes(5, 2, least=120, most=132).view(torch.float8_e8m0fnu)
+    for x, bias in _with_bias(dtype, features=64):
+        for weight, scaling in (
+            (_random(5, 64, dtype=torch.float8_e4m3fn, seed=3), "rceil"),
+            (_random(5, 64, dtype=torch.float8_e5m2, seed=3), "floor"),
+            (_bytes(5, 32), "ceil"),
+            (_bytes(5, 32), "even"),
+        ):
+            operands = (x.detach(), weight, scale, None if bias is None else bias.detach())
+            yield operands, {"scaling": scaling}
+
+
+def nvfp4_linear(dtype: torch.dtype) -> Iterator[Call]:
+    scale, whole = _scales(5, 4).to(torch.float8_e4m3fn), torch.tensor(0.5)
+    for x, bias in _with_bias(dtype, features=64):
+        for activation in ("none", "static", "dynamic"):
+            required = (x.detach(), _bytes(5, 32), scale, whole, whole / 1000)
+            operands = (*required, None if bias is None else bias.detach())
+            yield operands, {"activation": activation}
+
+
+def _with_bias(dtype: torch.dtype, features: int = 8) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """Inputs of linear layers with 5 results, with a bias and without."""
+    yield _leaf(2, 3, features, dtype=dtype, seed=0), _leaf(5, dtype=dtype, seed=1)
+    yield _leaf(4, features, dtype=dtype, seed=0), None
+
+
+def _bytes(*shape: int, least: int = 0, most: int = 256) -> Tensor:
+    generator = torch.Generator().manual_seed(3)
+    return torch.randint(least, most, shape, generator=generator, dtype=torch.uint8)
 
 
 def _integers(*shape: int, bits: int = 8) -> Tensor:

@@ -16,8 +16,10 @@ from torchao import quantization as ao
 from torchao.prototype.mx_formats.config import ScaleCalculationMode
 from torchao.prototype.mx_formats.inference_workflow import (
     MXDynamicActivationMXWeightConfig,
+    NVFP4DynamicActivationNVFP4WeightConfig,
     NVFP4WeightOnlyConfig,
 )
+from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor, per_tensor_amax_to_scale
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.quantization.quantize_.common.kernel_preference import KernelPreference
 from torchao.testing.pt2e._xnnpack_quantizer import (
@@ -140,6 +142,32 @@ def test_a_quantized_layer_is_one_composite(name: str, dtype: torch.dtype, tmp_p
     torch._dynamo.reset()  # and without entries
     plain = torch.compile(model, backend="composites", fullgraph=True)(x)
     torch.testing.assert_close(plain, live, **tolerance)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_products_of_nvfp4_that_only_gpus_have(dynamic: bool) -> None:
+    """The scale of the whole input is that of a calibration, or follows from the input."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 32)).bfloat16().eval().requires_grad_(False)
+    x = torch.randn(6, 64).bfloat16()
+    for step in ("prepare", "convert"):
+        config = NVFP4DynamicActivationNVFP4WeightConfig(step=step, use_triton_kernel=False)
+        ao.quantize_(model, config)
+        if step == "prepare":
+            model(3 * x)
+    weight = model[0].weight
+    weight.act_quant_kwargs.use_dynamic_per_tensor_scale = dynamic
+    scale = weight.act_per_tensor_scale
+    if dynamic:
+        scale = per_tensor_amax_to_scale(x.abs().amax())
+    rounded = NVFP4Tensor.to_nvfp4(x, per_tensor_scale=scale).dequantize(torch.float32)
+    right = nn.functional.linear(rounded, weight.dequantize(torch.float32), model[0].bias.float())
+    program = composites.export(model, (x,))
+    assert dict(program.composites) == {"ptxla.nvfp4_linear": 1}
+    step_of_program = program.compile()
+    arrays, _ = step_of_program(step_of_program.init(model), x)
+    numbers = torch.from_numpy(arrays["out:0"].__array__().astype("float32"))
+    torch.testing.assert_close(numbers, right, rtol=0.01, atol=0.01)
 
 
 @pytest.mark.parametrize("name", [n for n in CONFIGS if "weights" in n and "act" not in n])

@@ -28,11 +28,13 @@ from lowering.locking import recorded
 from lowering.sample_calls import ExampleCall
 from lowering.stablehlo.run import enable_x64
 
+NO_TYPE = "torch_xla has no f8E8M0FNU"
 # They draw random numbers, have no example, or have none that torch_xla's kernels accept.
 NOT_COMPARED = {
     "batch_norm_inference": "torch_xla's backward of the example needs statistics of training",
     "dropout": "draws random numbers",
     "drop_path": "draws random numbers",
+    "mx_linear": NO_TYPE,
 }
 
 FAST = ("gelu", "softmax", "layer_norm", "cross_entropy_loss", "scaled_dot_product_attention", "mm")
@@ -124,6 +126,7 @@ UNLIKE = {
     **dict.fromkeys(("mm", "bmm", "matmul_accumulate", "addmm", "baddbmm"), NO_CPU),
     **dict.fromkeys(("quantize_per_tensor", "quantize_per_channel"), NO_HANDLER),
     **dict.fromkeys(("dequantize_per_tensor", "dequantize_per_channel"), NO_HANDLER),
+    "mx_linear": NO_TYPE,
     "zeropower_via_newtonschulz": "it iterates in bf16",
 }
 """Entries that are left out, and why."""

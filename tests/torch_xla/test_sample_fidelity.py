@@ -218,11 +218,10 @@ COMPILED_FAST = ("gelu", "softmax", "layer_norm", "embedding", "avg_pool2d", "rm
 with an operator in place of a kernel of the backend."""
 NOT_COMPILED = (
     "dropout", "scaled_dot_product_attention", "drop_path", "scanned_gru_cell", "lstm", "kl_div",
-    "scaled_mm",
 )  # fmt: skip
 """Those that draw random numbers save and restore their state, which no graph can do. PyTorch's
-decomposition of lstm gives its states one dimension more; stock's kl_div has one gradient less, and
-8-bit floats of scaled_mm cannot be compared within a tolerance."""
+decomposition of lstm gives its states one dimension more, and stock's kl_div has one gradient
+less."""
 
 
 def compiled(sample: Sample) -> Mapping[str, Any]:
@@ -240,7 +239,14 @@ def eager(sample: Sample) -> Mapping[str, Any]:
 
 
 def on_cpu(named: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {n: v.cpu() if isinstance(v, torch.Tensor) else v for n, v in named.items()}
+    """Values on the CPU. 8-bit floats, which are not compared within a tolerance, become f32."""
+
+    def moved(tensor: torch.Tensor) -> torch.Tensor:
+        values = tensor.cpu()
+        is_narrow = values.is_floating_point() and values.itemsize == 1
+        return values.float() if is_narrow else values
+
+    return {n: moved(v) if isinstance(v, torch.Tensor) else v for n, v in named.items()}
 
 
 def runs_as_stock(run: Callable[[Sample], Mapping[str, Any]], name: str, most: int) -> None:
