@@ -10,6 +10,7 @@ There are no gradients, as in torchao. `of_block_scaled` makes these calls of a 
 such a weight, and imports nothing of torchao.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -58,19 +59,34 @@ def mx_linear(
         scaling: the power of 2 that becomes the scale of a block of the input, by its largest
             number: `floor`, `ceil`, `even` or `rceil`; see torchao's `ScaleCalculationMode`.
     """
-    format_ = _FORMATS[weight.dtype]
-    blocks = input.to(torch.float32).unflatten(-1, (-1, block_size))
-    exponent = _mx_exponent(blocks.abs().amax(-1, keepdim=True), format_, scaling)
-    if scaling == "rceil":
-        scaled = blocks * torch.where(exponent == 0, 1.0, _power_of_2(254 - exponent))
-    else:
-        scaled = blocks / _power_of_2(exponent).clamp(min=2.0**-126)
-    rounded = _rounded(scaled, weight.dtype)
+    rounded, exponent = quantize_mx(input, weight.dtype, block_size, scaling)
     scales = torch.where(exponent == 255, torch.nan, _power_of_2(exponent))
     quantized = (rounded.to(input.dtype) * scales.to(input.dtype)).flatten(-2)
     numbers = _numbers(weight).to(input.dtype).unflatten(-1, (-1, block_size))
     scales = scale.to(torch.float32).to(input.dtype).unsqueeze(-1)
     return functional.linear(quantized, (numbers * scales).flatten(-2), bias)
+
+
+def quantize_mx(
+    input: Tensor, dtype: torch.dtype, block_size: int, scaling: str
+) -> tuple[Tensor, Tensor]:
+    """The numbers of an MX format that are nearest to those of an input, and their scales.
+
+    Args:
+        dtype: that of the format's tensors; uint8 for f4E2M1FN.
+        scaling: see `mx_linear`.
+
+    Returns:
+        numbers without scales `[…, K / block_size, block_size]` in f32, and the bits of the
+        f8E8M0FNU scales `[…, K / block_size, 1]` in i32.
+    """
+    blocks = input.to(torch.float32).unflatten(-1, (-1, block_size))
+    exponent = _mx_exponent(blocks.abs().amax(-1, keepdim=True), _FORMATS[dtype], scaling)
+    if scaling == "rceil":
+        scaled = blocks * torch.where(exponent == 0, 1.0, _power_of_2(254 - exponent))
+    else:
+        scaled = blocks / _power_of_2(exponent).clamp(min=2.0**-126)
+    return _rounded(scaled, dtype), exponent
 
 
 def nvfp4_linear(
@@ -164,22 +180,33 @@ def _numbers(weight: Tensor) -> Tensor:
 def of_block_scaled(
     cls: type, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None
 ) -> Tensor:
-    """`__torch_dispatch__` of torchao's tensors, for a linear layer with a weight of blocks.
-
-    PyTorch calls it with a linear layer, or with the products that one consists of, whose weight
-    is transposed.
-    """
+    """`__torch_dispatch__` of torchao's tensors, for a linear layer with a weight of blocks."""
     make = {"MXTensor": _from_mx, "NVFP4Tensor": _from_nvfp4}.get(cls.__name__)
-    if make is None or func not in _OPERANDS:
-        raise DeclinedError("not a linear layer with a weight in a block format")
+    if make is None:
+        raise DeclinedError("not a weight of blocks")
+    return make(*linear_operands(func, args))
+
+
+def linear_operands(func: Any, args: Sequence[Any]) -> tuple[Tensor, Any, Tensor | None]:
+    """The input, weight and bias of a linear layer with one of torchao's weights.
+
+    PyTorch dispatches a linear layer, or the products that one consists of, whose weight is
+    transposed.
+
+    Raises:
+        DeclinedError: the call is another one.
+        UnsupportedCallError: no entry claims such a layer.
+    """
+    if func not in _OPERANDS:
+        raise DeclinedError("not a linear layer")
     input, weight, bias = _OPERANDS[func](*args)
-    if hasattr(input, "__tensor_flatten__") or type(weight).__name__ != cls.__name__:
+    if hasattr(input, "__tensor_flatten__") or not hasattr(weight, "qdata"):
         raise UnsupportedCallError("the input is quantized, or the weight is not")
     if func is not aten.linear.default:
         weight = weight.t()
     if weight.dim() != 2 or not weight.qdata.is_contiguous():
         raise UnsupportedCallError("the weight does not have two dimensions in rows")
-    return make(input, weight, bias)
+    return input, weight, bias
 
 
 _OPERANDS: dict[Any, Any] = {
@@ -190,18 +217,25 @@ _OPERANDS: dict[Any, Any] = {
 
 
 def _from_mx(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
-    activation = weight.act_quant_kwargs
-    if activation is None or weight.qdata.dtype not in _FORMATS:
-        raise UnsupportedCallError("the input is not quantized, or its format is not known")
-    if (activation.elem_dtype, activation.block_size) != (weight.elem_dtype, weight.block_size):
-        raise UnsupportedCallError("input and weight have different formats")
-    if isinstance(weight.elem_dtype, str):
-        raise UnsupportedCallError(f"no entry has the format {weight.elem_dtype}")
-    scale = _rows_of_scales(weight, weight.block_size)
-    scaling = activation.scaling_mode.value
+    scaling = check_mx(weight)
+    scale = rows_of_scales(weight, weight.block_size)
     return mx_linear(
         *(input, weight.qdata, scale, bias), block_size=weight.block_size, scaling=scaling
     )
+
+
+def check_mx(weight: Any) -> str:
+    """The way in which the scales of inputs are chosen for a weight in an MX format.
+
+    Raises:
+        UnsupportedCallError: no entry claims layers with the weight.
+    """
+    activation = weight.act_quant_kwargs
+    if activation is None or isinstance(weight.elem_dtype, str):
+        raise UnsupportedCallError("the input is not quantized, or to 6-bit floats")
+    if (activation.elem_dtype, activation.block_size) != (weight.elem_dtype, weight.block_size):
+        raise UnsupportedCallError("input and weight have different formats")
+    return str(activation.scaling_mode.value)
 
 
 def _from_nvfp4(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
@@ -213,12 +247,12 @@ def _from_nvfp4(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
     if activation is not None:
         mode = "dynamic" if activation.use_dynamic_per_tensor_scale else "static"
     return nvfp4_linear(
-        *(input, weight.qdata, _rows_of_scales(weight, 16), weight_scale, input_scale, bias),
+        *(input, weight.qdata, rows_of_scales(weight, 16), weight_scale, input_scale, bias),
         activation=mode,
     )
 
 
-def _rows_of_scales(weight: Any, block_size: int) -> Tensor:
+def rows_of_scales(weight: Any, block_size: int) -> Tensor:
     """The scales `[N, K / block_size]` of a weight `[N, K]`.
 
     Swizzled scales are those of 128 x 4 tiles, in the order of cuBLAS: of each tile 32 rows of 16

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from composites.errors import InvalidCallError, UnsupportedCallError
+from composites.errors import DeclinedError, InvalidCallError, UnsupportedCallError
+from composites.operators import block_scaled_linear
 
 One = Callable[..., Tensor]
 Several = Callable[..., Sequence[Tensor]]
@@ -194,6 +195,46 @@ NAMES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "f
 
 _F4 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 """The values of f4E2M1FN, without the sign."""
+
+
+def scaled_dot_of_mx(
+    lhs: Tensor,
+    rhs: Tensor,
+    lhs_scale: Tensor,
+    rhs_scale: Tensor,
+    *,
+    out_dtype: torch.dtype = torch.bfloat16,
+) -> Tensor:
+    """`lhs @ rhs.T` for `[M, K]` and `[N, K]` in 8-bit floats, with scales `[M, K / 32]` and
+    `[N, K / 32]` in f8E8M0FNU."""
+    factors = []
+    for elements, scales in ((lhs, lhs_scale), (rhs, rhs_scale)):
+        blocks = elements.to(torch.bfloat16).unflatten(1, (-1, BLOCK))
+        factors.append((blocks * scales.to(torch.bfloat16).unsqueeze(-1)).flatten(1))
+    return torch.matmul(factors[0], factors[1].t()).to(out_dtype)
+
+
+def of_mx(
+    cls: type, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None
+) -> Tensor:
+    """`__torch_dispatch__` of torchao's tensors, for a linear layer with a weight in MX."""
+    if cls.__name__ != "MXTensor":
+        raise DeclinedError("not a weight in MX")
+    input, weight, bias = block_scaled_linear.linear_operands(func, args)
+    scaling = block_scaled_linear.check_mx(weight)
+    if weight.qdata.dtype == torch.uint8 or weight.block_size != BLOCK:
+        raise UnsupportedCallError(f"XLA takes 8-bit floats with a scale for {BLOCK} of them")
+    rows = input.reshape(-1, input.shape[-1])
+    numbers, exponent = block_scaled_linear.quantize_mx(rows, weight.qdata.dtype, BLOCK, scaling)
+    product = scaled_dot_of_mx(
+        numbers.flatten(1).to(weight.qdata.dtype),
+        weight.qdata,
+        exponent.squeeze(-1).to(torch.uint8).view(torch.float8_e8m0fnu),
+        block_scaled_linear.rows_of_scales(weight, BLOCK),
+        out_dtype=input.dtype,
+    )
+    result = product if bias is None else product + bias
+    return result.reshape(*input.shape[:-1], -1)
 
 
 def mx_mm(

@@ -3,13 +3,17 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import pytest
 import torch
 import transformers as hf
+from composites_testing.jax_calls import signatures
 from composites_testing.written import written_composites
 from torch import Tensor, nn
 from torchao import quantization as ao
@@ -28,6 +32,7 @@ from torchao.testing.pt2e._xnnpack_quantizer import (
 )
 
 import composites
+from lowering import activation
 from lowering.stablehlo import from_quantized_types, to_quantized_types
 
 INT4: dict[str, Any] = {"weight_dtype": getattr(torch, "int4")}  # noqa: B009
@@ -142,6 +147,37 @@ def test_a_quantized_layer_is_one_composite(name: str, dtype: torch.dtype, tmp_p
     torch._dynamo.reset()  # and without entries
     plain = torch.compile(model, backend="composites", fullgraph=True)(x)
     torch.testing.assert_close(plain, live, **tolerance)
+
+
+def test_layers_in_mx_are_products_that_xla_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names, attributes and types are those that jax.lax.scaled_dot writes."""
+    registries = Path(__file__).parents[2] / "examples" / "registries"
+    monkeypatch.syspath_prepend(str(registries))
+    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(registries / "xla_mx.yaml"))
+    activation.catalog.cache_clear()
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 32)).bfloat16().eval().requires_grad_(False)
+    ao.quantize_(model, mx(torch.float8_e4m3fn, ScaleCalculationMode.RCEIL)())
+    x = torch.randn(2, 3, 64).bfloat16()
+    program = composites.export(model, (x,), ops=["xla.*"])
+    types = (jnp.float8_e4m3fn, jnp.float8_e4m3fn, jnp.float8_e8m0fnu, jnp.float8_e8m0fnu)
+    operands = map(jax.ShapeDtypeStruct, ((6, 64), (32, 64), (6, 2), (32, 2)), types)
+    product = partial(
+        jax.lax.scaled_dot,
+        dimension_numbers=(((1,), (1,)), ((), ())),
+        preferred_element_type=jnp.bfloat16,
+    )
+
+    def scaled(lhs: Any, rhs: Any, lhs_scale: Any, rhs_scale: Any) -> Any:
+        return product(lhs, rhs, lhs_scale=lhs_scale, rhs_scale=rhs_scale)
+
+    theirs = jax.jit(scaled).lower(*operands).as_text()
+    assert signatures(program.module.text) == signatures(theirs)
+    step = program.compile()
+    arrays, _ = step(step.init(model), x)
+    numbers = torch.from_numpy(arrays["out:0"].__array__().astype("float32"))
+    torch.testing.assert_close(numbers, model(x).float(), rtol=0.02, atol=0.01)
+    activation.catalog.cache_clear()
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
