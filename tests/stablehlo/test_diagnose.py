@@ -86,16 +86,17 @@ def test_one_call_of_many_is_off_by_a_percent() -> None:
     np.testing.assert_allclose(alone, np.tanh(replay.arrays[0]), rtol=1e-6)
 
 
-def test_a_kernel_that_races() -> None:
-    """In one call of many, every other run has another last bit, which is no large error."""
-    factors = cycle(map(np.float32, (1, 1 + 2**-23)))
+@pytest.mark.parametrize("size", [1e-2, 2**-23])
+def test_a_kernel_that_races(size: float) -> None:
+    """In one call of many, every other run has other bits. They are shown, and are an error if they
+    differ by more than the tolerance: sums on a GPU can have another order in each run."""
+    factors = cycle(map(np.float32, (1, 1 + size)))
     device = changed(lambda number, result: result * next(factors) if number == 16 else result)
     diagnosis, _ = diagnose(chain(), [ROWS], device)
-    (problem,) = diagnosis.problems
-    assert problem.startswith("acme.shrink, call 17 of the program: it gives other results for the")
+    start = "acme.shrink, call 17 of the program: it gives other results for the same operands"
+    assert [problem.startswith(start) for problem in diagnosis.problems] == [True] * (size > 1e-5)
     calls = json.loads(diagnosis.to_json())["composites"][0]["calls"]
     assert [call["number"] for call in calls if not call["repeats"]] == [17]
-    assert calls[16]["own"]["error"] < 1e-6
     assert printed(diagnosis.table(), 400).count("varies") == 1
 
 

@@ -207,7 +207,7 @@ class _Trial:
             )
         elif own.error > limit and own.error > _AS_MUCH * self._rounding(replay):
             problem = f"its error is {own.error:.2g}, and {limit:.2g} is allowed"
-        if not repeats:
+        if not repeats and error(again, got) > limit:
             other = f"it gives other results for the same operands, off by {error(again, got):.2g}"
             problem = other if problem is None else f"{other}; {problem}"
         return _Outcome(expected, following, limit, own, added, repeats, problem, time)
