@@ -191,13 +191,14 @@ def test_products_of_nvfp4_that_only_gpus_have(dynamic: bool) -> None:
         ao.quantize_(model, config)
         if step == "prepare":
             model(3 * x)
-    weight = model[0].weight
+    layer: Any = model[0]
+    weight = layer.weight
     weight.act_quant_kwargs.use_dynamic_per_tensor_scale = dynamic
     scale = weight.act_per_tensor_scale
     if dynamic:
         scale = per_tensor_amax_to_scale(x.abs().amax())
     rounded = NVFP4Tensor.to_nvfp4(x, per_tensor_scale=scale).dequantize(torch.float32)
-    right = nn.functional.linear(rounded, weight.dequantize(torch.float32), model[0].bias.float())
+    right = nn.functional.linear(rounded, weight.dequantize(torch.float32), layer.bias.float())
     program = composites.export(model, (x,))
     assert dict(program.composites) == {"ptxla.nvfp4_linear": 1}
     step_of_program = program.compile()
