@@ -473,6 +473,14 @@ def without_modes() -> AbstractContextManager[Any]:
     return _disable_current_modes()
 
 
+def _holds_tensors(type_: type) -> bool:
+    """Return whether tensors of a class hold others, and its `__torch_dispatch__` computes with
+    these. That of DTensor only calls the operator again."""
+    distributed = sys.modules.get("torch.distributed.tensor")
+    is_distributed = distributed is not None and issubclass(type_, distributed.DTensor)
+    return hasattr(type_, "__tensor_flatten__") and not is_distributed
+
+
 class _Watching(TorchDispatchMode):
     supports_higher_order_operators = True
 
@@ -483,7 +491,7 @@ class _Watching(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if takes_functions(func):
             raise UnsupportedCallError(f"{func.name()} is a higher-order operator without a rule")
-        subclass = next((type_ for type_ in types if hasattr(type_, "__tensor_flatten__")), None)
+        subclass = next(filter(_holds_tensors, types), None)
         if subclass is not None:
             dispatch = partial(subclass.__torch_dispatch__, func, types)
             with self, asking_key(torch._C.DispatchKey.Functionalize):
@@ -508,9 +516,9 @@ def calls_through(
     autograd and functionalization, in this thread and those that work for it.
 
     Args:
-        inside: makes the calls of tensors that hold other tensors, which end in calls of these:
-            `inside(dispatch, overload, arguments, keywords)` returns
-            `dispatch(arguments, keywords)`.
+        inside: `inside(dispatch, overload, arguments, keywords)` makes a call with a tensor that
+            holds others, by `dispatch(arguments, keywords)`; `around` then makes the calls with the
+            inner ones.
     """
     return _Watching(around, inside)
 

@@ -4,10 +4,12 @@ In: what the layer is applied to, `[…, K]` in bf16 or f32, and the tensors of 
 out: `[…, N]` of the type of the input. The blocks are parts of a row. Two f4E2M1FN are one ui8, the
 first one in its low bits. The formats are those of the OCP Microscaling Formats specification 1.0
 (MX) and of NVIDIA's cuBLAS (NVFP4); the arithmetic is that of `MXTensor` and `NVFP4Tensor` in
-torchao 0.18, whose products are emulated: dequantized numbers are multiplied in the input's type.
+torchao 0.18 on the CPU, with one exception: where the quotient of a block's largest number is just
+above a power of 2, the scale for `rceil` is the next one, as on GPUs. Dequantized numbers are
+multiplied in the type of the input.
 
-There are no gradients, as in torchao. `of_block_scaled` makes these calls of a linear layer with
-such a weight, and imports nothing of torchao.
+Layers that quantize their input have no gradient, as in torchao. `of_block_scaled` makes these
+calls of a linear layer with such a weight, and imports nothing of torchao.
 """
 
 from collections.abc import Sequence
@@ -17,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from composites.errors import DeclinedError, UnsupportedCallError
+from composites.errors import DeclinedError, InvalidCallError, UnsupportedCallError
 
 aten = torch.ops.aten
 
@@ -27,7 +29,7 @@ class _Format(NamedTuple):
 
     largest: float
     exponent: int
-    """Of the largest number, as a power of 2."""
+    """The exponent of the largest number."""
     fraction: int
     """The fraction of the largest number, as the lower 23 bits that it has in f32."""
     bits: int
@@ -83,7 +85,9 @@ def quantize_mx(
     blocks = input.to(torch.float32).unflatten(-1, (-1, block_size))
     exponent = _mx_exponent(blocks.abs().amax(-1, keepdim=True), _FORMATS[dtype], scaling)
     if scaling == "rceil":
-        scaled = blocks * torch.where(exponent == 0, 1.0, _power_of_2(254 - exponent))
+        # One power of 2 more and then less, because a compiler may take a subnormal number for 0.
+        inverse = torch.where(exponent == 0, 2.0, _power_of_2(255 - exponent))
+        scaled = blocks * 0.5 * inverse
     else:
         scaled = blocks / _power_of_2(exponent).clamp(min=2.0**-126)
     return _rounded(scaled, dtype), exponent
@@ -105,7 +109,7 @@ def nvfp4_linear(
         weight: `[N, K / 2]`, ui8.
         scale: `[N, K / 16]`, f8E4M3FN.
         weight_scale: f32, of the whole weight.
-        input_scale: f32, of the whole input, for `static`.
+        input_scale: f32, of the whole input. Only `static` reads it.
         bias: `[N]`.
         activation: `none`; or the input is quantized to NVFP4 too, with a scale of the whole that
             is `input_scale` (`static`), or follows from its largest number (`dynamic`).
@@ -126,7 +130,7 @@ def nvfp4_linear(
 def _mx_exponent(largest: Tensor, format_: _Format, scaling: str) -> Tensor:
     """The bits of the f8E8M0FNU scales, in i32, for the largest numbers of blocks in f32.
 
-    They are computed of the numbers' bits, because a compiler may round a quotient otherwise.
+    They are computed from the numbers' bits, because a compiler may round a quotient otherwise.
     """
     bits = largest.view(torch.int32)
     if scaling == "even":
@@ -146,7 +150,9 @@ def _nvfp4_blocks(input: Tensor, tensor_scale: Tensor) -> Tensor:
     scale = blocks.abs().amax(-1, keepdim=True) / 6.0 / tensor_scale
     smallest = torch.finfo(torch.float8_e4m3fn).smallest_normal
     scale = scale.clamp(smallest, 448.0).to(torch.float8_e4m3fn).to(torch.float32)
-    numbers: Tensor = _rounded(blocks * (1.0 / tensor_scale / scale), torch.uint8) * scale
+    scaled = blocks * (1.0 / tensor_scale / scale)
+    scaled = torch.where(scaled.isnan(), -6.0, scaled)  # the code that torchao gives to NaN
+    numbers: Tensor = _rounded(scaled, torch.uint8) * scale
     return numbers.flatten(-2)
 
 
@@ -196,6 +202,7 @@ def linear_operands(func: Any, args: Sequence[Any]) -> tuple[Tensor, Any, Tensor
     Raises:
         DeclinedError: the call is another one.
         UnsupportedCallError: no entry claims such a layer.
+        InvalidCallError: the call is of a gradient that the layer does not have.
     """
     if func not in _OPERANDS:
         raise DeclinedError("not a linear layer")
@@ -204,8 +211,16 @@ def linear_operands(func: Any, args: Sequence[Any]) -> tuple[Tensor, Any, Tensor
         raise UnsupportedCallError("the input is quantized, or the weight is not")
     if func is not aten.linear.default:
         weight = weight.t()
-    if weight.dim() != 2 or not weight.qdata.is_contiguous():
-        raise UnsupportedCallError("the weight does not have two dimensions in rows")
+    if weight.dim() != 2:
+        raise UnsupportedCallError("the weight does not have two dimensions")
+    if not weight.qdata.is_contiguous() and weight.act_quant_kwargs is not None:
+        raise InvalidCallError(
+            f"a linear layer with a weight in {type(weight).__name__} quantizes its input, which"
+            " has no gradient then; quantize the model after training, or only its weights"
+        )
+    rows, blocks = weight.size(1) == input.size(-1), weight.size(1) % weight.block_size == 0
+    if not (weight.qdata.is_contiguous() and rows and blocks and input.dtype == weight.dtype):
+        raise UnsupportedCallError("the input has another type, or the weight is not one of rows")
     return input, weight, bias
 
 
@@ -260,7 +275,9 @@ def rows_of_scales(weight: Any, block_size: int) -> Tensor:
     """
     rows, columns = weight.size(0), weight.size(1) // block_size
     scale: Tensor = weight.scale
-    if not weight.is_swizzled_scales:
+    if not weight.is_swizzled_scales and scale.shape == (rows, columns):
         return scale
+    if not weight.is_swizzled_scales:
+        raise UnsupportedCallError("the weight is a view, whose scales have another shape")
     tiles = scale.reshape(-(-rows // 128), -(-columns // 4), 32, 4, 4)
     return tiles.permute(0, 3, 2, 1, 4).reshape(-(-rows // 128) * 128, -1)[:rows, :columns]

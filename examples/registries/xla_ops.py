@@ -210,8 +210,9 @@ def scaled_dot_of_mx(
     factors = []
     for elements, scales in ((lhs, lhs_scale), (rhs, rhs_scale)):
         blocks = elements.to(torch.bfloat16).unflatten(1, (-1, BLOCK))
-        factors.append((blocks * scales.to(torch.bfloat16).unsqueeze(-1)).flatten(1))
-    return torch.matmul(factors[0], factors[1].t()).to(out_dtype)
+        scaled = blocks * scales.to(torch.bfloat16).unsqueeze(-1)
+        factors.append(scaled.flatten(1).to(out_dtype))
+    return torch.matmul(factors[0], factors[1].t())
 
 
 def of_mx(

@@ -325,7 +325,7 @@ def test_against_a_lock_needs_no_torch(tmp_path: Path) -> None:
 def test_the_action_and_the_hook_compare_with_the_base_branch(
     write: Callable[..., str], tmp_path: Path
 ) -> None:
-    root, branch = LOCK.parent, tmp_path / "branch"
+    root, branch = Path(__file__).parents[2], tmp_path / "branch"
     files = (root / name for name in (".pre-commit-hooks.yaml", "action.yml"))
     (*_, hook), action = (yaml.safe_load(file.read_text()) for file in files)
     script, command = str(root / hook["entry"]), action["runs"]["steps"][-1]["run"]

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,10 @@ import pytest
 import torch
 import transformers as hf
 from composites_testing.jax_calls import signatures
+from composites_testing.modules import Calling, TwoLayers
 from composites_testing.written import written_composites
 from torch import Tensor, nn
+from torch.testing._internal.two_tensor import TwoTensor
 from torchao import quantization as ao
 from torchao.prototype.mx_formats.config import ScaleCalculationMode
 from torchao.prototype.mx_formats.inference_workflow import (
@@ -32,6 +33,7 @@ from torchao.testing.pt2e._xnnpack_quantizer import (
 )
 
 import composites
+from composites.errors import CompositesError
 from lowering import activation
 from lowering.stablehlo import from_quantized_types, to_quantized_types
 
@@ -111,6 +113,13 @@ class Pair(nn.Module):
         return torch.cat((self.one(x), self.two(x)), -1)
 
 
+def compiled(program: composites.Program, model: nn.Module, x: Tensor) -> Tensor:
+    """The result of a compiled program, in f32."""
+    step = program.compile()
+    results, _ = step(step.init(model), x)
+    return torch.from_numpy(results["out:0"].__array__().astype("float32"))
+
+
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [*product(CONFIGS, (torch.float32, torch.bfloat16)), *product(BLOCKS, (torch.bfloat16,))],
@@ -126,9 +135,7 @@ def test_a_quantized_layer_is_one_composite(name: str, dtype: torch.dtype, tmp_p
     expected = model(x)
     program = composites.export(model, (x,))
     assert written_composites(program.module.text) == {f"ptxla.{composite}": 2}
-    step = program.compile()
-    arrays, _ = step(step.init(model), x)
-    found = torch.from_numpy(arrays["out:0"].__array__().astype("float32")).to(dtype)
+    found = compiled(program, model, x).to(dtype)
     # XLA divides by multiplying with a reciprocal, which moves a number of a row by a step.
     step_of_rows = float(x.abs().max() / 127) * limit
     tolerance: dict[str, Any] = {"rtol": 0.02, "atol": 0.01} if dtype == torch.bfloat16 else {}
@@ -149,6 +156,39 @@ def test_a_quantized_layer_is_one_composite(name: str, dtype: torch.dtype, tmp_p
     torch.testing.assert_close(plain, live, **tolerance)
 
 
+def test_layers_in_mx_have_no_gradient_of_their_input() -> None:
+    model = TwoLayers(torch.sum).bfloat16()
+    model.second = nn.Linear(16, 32).bfloat16()
+    config = mx(torch.float8_e4m3fn, ScaleCalculationMode.RCEIL)()
+    ao.quantize_(model.second, replace(config, block_size=16))
+    with pytest.raises(CompositesError, match="with a weight in MXTensor quantizes its input"):
+        composites.export(model, (torch.randn(4, 8).bfloat16(),), train=True)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda pair: pair.t().add_(1.0),
+        lambda pair: pair.transpose(0, 1).reshape(2, 6),
+        lambda pair: pair.t().contiguous().view(3, 4),
+        lambda pair: pair.view(12).add_(1.0),
+    ],
+)
+def test_tensors_that_hold_others(compute: Callable[[Any], Any]) -> None:
+    """Writes to a transposed one reach the tensors within, and its layout is that of eager."""
+
+    def run(x: Tensor) -> tuple[Tensor, ...]:
+        pair: Any = TwoTensor(x * 2, x * 3)
+        view = compute(pair)
+        return pair.a, pair.b, view.a + view.b
+
+    x = torch.randn(3, 4)
+    program = composites.export(Calling(run), (x,))
+    results = program.run({"arg:0": x})
+    for ours, right in zip(results.values(), run(x), strict=True):
+        torch.testing.assert_close(torch.from_numpy(ours), right)
+
+
 def test_layers_in_mx_are_products_that_xla_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names, attributes and types are those that jax.lax.scaled_dot writes."""
     registries = Path(__file__).parents[2] / "examples" / "registries"
@@ -162,20 +202,18 @@ def test_layers_in_mx_are_products_that_xla_takes(monkeypatch: pytest.MonkeyPatc
     program = composites.export(model, (x,), ops=["xla.*"])
     types = (jnp.float8_e4m3fn, jnp.float8_e4m3fn, jnp.float8_e8m0fnu, jnp.float8_e8m0fnu)
     operands = map(jax.ShapeDtypeStruct, ((6, 64), (32, 64), (6, 2), (32, 2)), types)
-    product = partial(
-        jax.lax.scaled_dot,
-        dimension_numbers=(((1,), (1,)), ((), ())),
-        preferred_element_type=jnp.bfloat16,
-    )
+    options: Any = {
+        "dimension_numbers": (((1,), (1,)), ((), ())),
+        "preferred_element_type": "bfloat16",
+    }
 
     def scaled(lhs: Any, rhs: Any, lhs_scale: Any, rhs_scale: Any) -> Any:
-        return product(lhs, rhs, lhs_scale=lhs_scale, rhs_scale=rhs_scale)
+        scales = {"lhs_scale": lhs_scale, "rhs_scale": rhs_scale}
+        return jax.lax.scaled_dot(lhs, rhs, **scales, **options)
 
     theirs = jax.jit(scaled).lower(*operands).as_text()
     assert signatures(program.module.text) == signatures(theirs)
-    step = program.compile()
-    arrays, _ = step(step.init(model), x)
-    numbers = torch.from_numpy(arrays["out:0"].__array__().astype("float32"))
+    numbers = compiled(program, model, x)
     torch.testing.assert_close(numbers, model(x).float(), rtol=0.02, atol=0.01)
     activation.catalog.cache_clear()
 
@@ -201,10 +239,7 @@ def test_products_of_nvfp4_that_only_gpus_have(dynamic: bool) -> None:
     right = nn.functional.linear(rounded, weight.dequantize(torch.float32), layer.bias.float())
     program = composites.export(model, (x,))
     assert dict(program.composites) == {"ptxla.nvfp4_linear": 1}
-    step_of_program = program.compile()
-    arrays, _ = step_of_program(step_of_program.init(model), x)
-    numbers = torch.from_numpy(arrays["out:0"].__array__().astype("float32"))
-    torch.testing.assert_close(numbers, right, rtol=0.01, atol=0.01)
+    torch.testing.assert_close(compiled(program, model, x), right, rtol=0.01, atol=0.01)
 
 
 @pytest.mark.parametrize("name", [n for n in CONFIGS if "weights" in n and "act" not in n])

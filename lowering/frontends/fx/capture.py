@@ -17,9 +17,9 @@ from typing import Any
 import torch
 
 from composites import torch_internals
+from composites.errors import UnsupportedCallError
 from composites.operators import quantize
 from composites.operators.unlowered import DECOMPOSITIONS
-from composites.tensor_subclasses import inner_tensors, with_inner_tensors
 from composites.torch_internals import DispatchState, pytree
 from lowering.frontends.aten_in_jax import linear_algebra, norms
 from lowering.frontends.aten_in_jax.table import has_rule
@@ -152,31 +152,35 @@ def _inside(
     arguments: Sequence[Any],
     keywords: Mapping[str, Any],
 ) -> Any:
-    """Make a call of a tensor that holds others. These are functional tensors, and the call's other
-    tensors are not: functionalization has taken them apart, and wraps the results."""
+    """Make a call with a tensor that holds other tensors. Inner tensors are functional tensors.
+    Plain operands are not, because functionalization has unwrapped them, and it wraps the results.
+
+    Raises:
+        UnsupportedCallError: a plain operand becomes part of a tensor that holds others.
+    """
     leaves = pytree.tree_leaves((arguments, keywords))
     wrap = partial(pytree.tree_map_only, TracedTensor, torch_internals.functional)
-    results = dispatch(*wrap((tuple(arguments), dict(keywords))))
-    if any(isinstance(leaf, TracedTensor) for leaf in leaves):
-        return pytree.tree_map_only(torch.Tensor, torch_internals.functionalized, results)
-    if func in _TRANSPOSING:
-        before = dict(inner_tensors("", arguments[0]))
-        return with_inner_tensors("", results, lambda name, t: _transposed(t, before[name]))
-    return results
+    token = _WITH_LAYOUT.set(func in _TRANSPOSING)
+    try:
+        results = dispatch(*wrap((tuple(arguments), dict(keywords))))
+    finally:
+        _WITH_LAYOUT.reset(token)
+    if not any(isinstance(leaf, TracedTensor) for leaf in leaves):
+        return results
+    for result in pytree.tree_leaves(results):
+        if hasattr(result, "__tensor_flatten__"):
+            raise UnsupportedCallError(
+                f"{func.name()} makes a {type(result).__name__} of a plain tensor; compute with the"
+                " tensors that it holds"
+            )
+    return pytree.tree_map_only(torch.Tensor, torch_internals.functionalized, results)
 
 
 _TRANSPOSING = (torch.ops.aten.t.default, torch.ops.aten.transpose.int)
-
-
-def _transposed(tensor: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
-    """The inner tensor of a transposed one, with the strides of a transposed tensor. A traced
-    tensor has those of a contiguous one, but a class such as torchao's `MXTensor` reads its
-    layout."""
-    traced = torch_internals.functionalized(tensor)
-    if not isinstance(traced, TracedTensor) or not before.is_contiguous() or tensor.dim() < 2:
-        return tensor
-    described = traced.described.mT.contiguous().mT
-    return torch_internals.functional(TracedTensor(described, traced.node))
+_WITH_LAYOUT: ContextVar[bool] = ContextVar("_WITH_LAYOUT", default=False)
+"""True while a tensor that holds others is transposed. The inner tensors have the strides of
+transposed ones then, which a class such as torchao's `MXTensor` reads; other traced tensors have
+those of contiguous ones."""
 
 
 def _seen(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
@@ -427,8 +431,16 @@ _OF_MEMORY = frozenset(["device", "layout", "pin_memory", "memory_format", "non_
 def _describe(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """The results of a call, on the device `meta`."""
     args, named = pytree.tree_map(_on_meta, (tuple(arguments), dict(keywords)))
+    if _WITH_LAYOUT.get():
+        func = _VIEWS.get(func, func)
     with describing():
         return func(*args, **named)
+
+
+_VIEWS = {
+    torch.ops.aten.t_copy.default: torch.ops.aten.t.default,
+    torch.ops.aten.transpose_copy.int: torch.ops.aten.transpose.int,
+}
 
 
 def _on_meta(value: Any) -> Any:
