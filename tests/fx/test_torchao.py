@@ -202,14 +202,11 @@ def test_layers_in_mx_are_products_that_xla_takes(monkeypatch: pytest.MonkeyPatc
     program = composites.export(model, (x,), ops=["xla.*"])
     types = (jnp.float8_e4m3fn, jnp.float8_e4m3fn, jnp.float8_e8m0fnu, jnp.float8_e8m0fnu)
     operands = map(jax.ShapeDtypeStruct, ((6, 64), (32, 64), (6, 2), (32, 2)), types)
-    options: Any = {
-        "dimension_numbers": (((1,), (1,)), ((), ())),
-        "preferred_element_type": "bfloat16",
-    }
+    dimensions: Any = (((1,), (1,)), ((), ()))
 
     def scaled(lhs: Any, rhs: Any, lhs_scale: Any, rhs_scale: Any) -> Any:
-        scales = {"lhs_scale": lhs_scale, "rhs_scale": rhs_scale}
-        return jax.lax.scaled_dot(lhs, rhs, **scales, **options)
+        options = {"lhs_scale": lhs_scale, "rhs_scale": rhs_scale, "dimension_numbers": dimensions}
+        return jax.lax.scaled_dot(lhs, rhs, **options, preferred_element_type="bfloat16")
 
     theirs = jax.jit(scaled).lower(*operands).as_text()
     assert signatures(program.module.text) == signatures(theirs)

@@ -242,13 +242,9 @@ def eager(sample: Sample) -> Mapping[str, Any]:
 
 def on_cpu(named: Mapping[str, Any]) -> Mapping[str, Any]:
     """Values on the CPU. 8-bit floats, which are not compared within a tolerance, become f32."""
-
-    def moved(tensor: torch.Tensor) -> torch.Tensor:
-        values = tensor.cpu()
-        is_narrow = values.is_floating_point() and values.itemsize == 1
-        return values.float() if is_narrow else values
-
-    return {n: moved(v) if isinstance(v, torch.Tensor) else v for n, v in named.items()}
+    values = {n: v.cpu() if isinstance(v, torch.Tensor) else v for n, v in named.items()}
+    narrow = (torch.float8_e4m3fn, torch.float8_e5m2)
+    return {n: v.float() if getattr(v, "dtype", None) in narrow else v for n, v in values.items()}
 
 
 def runs_as_stock(run: Callable[[Sample], Mapping[str, Any]], name: str, most: int) -> None:
