@@ -475,7 +475,7 @@ def without_modes() -> AbstractContextManager[Any]:
 
 def _holds_tensors(type_: type) -> bool:
     """Return whether tensors of a class hold others, and its `__torch_dispatch__` computes with
-    these. That of DTensor only calls the operator again."""
+    these. DTensor only calls the operator again."""
     distributed = sys.modules.get("torch.distributed.tensor")
     is_distributed = distributed is not None and issubclass(type_, distributed.DTensor)
     return hasattr(type_, "__tensor_flatten__") and not is_distributed
