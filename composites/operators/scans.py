@@ -1,6 +1,7 @@
 """State-space models: causal convolution, and recurrences over a sequence."""
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -127,11 +128,13 @@ def mamba_selective_scan(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Adapt `mamba_selective_scan` of transformers.
 
-    The two other ways to compute it add in another order. transformers uses the associative scan
-    only in graphs of torch.compile.
+    The two other ways to compute it add in another order. transformers uses mambapy only where it
+    is installed, and the associative scan only in graphs of torch.compile.
     """
     check_not_packed(kwargs)
-    if use_mambapy or (use_associative_scan and torch.compiler.is_compiling()):
+    is_compiled = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
+    has_mambapy = use_mambapy and find_spec("mambapy") is not None
+    if has_mambapy or (use_associative_scan and is_compiled):
         raise UnsupportedCallError("the scan is not computed step by step")
     result, state = composite(
         hidden_states, dt, A, B, C, D, z, delta_bias, delta_softplus=delta_softplus

@@ -77,6 +77,13 @@ def test_a_step_has_the_same_bits_but_for_named_entries(name: str) -> None:
             assert np.abs(changed[key] - plain[key]).max() <= CLOSE * largest, key
 
 
+def test_scans_of_mamba_are_composites() -> None:
+    module: Any
+    module, batch = step("mamba")
+    program = composites.export(module, (), batch, ops=["selective_scan"], frontend="fx")
+    assert dict(program.composites) == {"ptxla.selective_scan": len(module.module.backbone.layers)}
+
+
 LOSS = """
 import json
 import torch

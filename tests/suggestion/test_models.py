@@ -27,13 +27,13 @@ ATTENTION = dict(
 def gemma2():
     return language_model("Gemma2", **ATTENTION)
 
-def mamba():
-    return language_model("Mamba", state_size=4)
+def rwkv():
+    return language_model("Rwkv", attention_hidden_size=32)
 """
 
 WORTH = {
     "gemma2": {"Gemma2RMSNorm.forward", "apply_rotary_pos_emb"},
-    "mamba": {"MambaRMSNorm.forward"},
+    "rwkv": {"pad"},
 }
 """What a draft has an entry for, as far as it has work outside composites."""
 
