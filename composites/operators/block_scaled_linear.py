@@ -275,9 +275,9 @@ def rows_of_scales(weight: Any, block_size: int) -> Tensor:
     """
     rows, columns = weight.size(0), weight.size(1) // block_size
     scale: Tensor = weight.scale
-    if not weight.is_swizzled_scales and scale.shape == (rows, columns):
-        return scale
     if not weight.is_swizzled_scales:
-        raise UnsupportedCallError("the weight is a view, whose scales have another shape")
+        if scale.shape != (rows, columns):
+            raise UnsupportedCallError("the weight is a view, whose scales have another shape")
+        return scale
     tiles = scale.reshape(-(-rows // 128), -(-columns // 4), 32, 4, 4)
     return tiles.permute(0, 3, 2, 1, 4).reshape(-(-rows // 128) * 128, -1)[:rows, :columns]
