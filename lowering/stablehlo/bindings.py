@@ -8,6 +8,7 @@ without jaxlib gets an error that says what to install.
 """
 
 import io
+import os
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
@@ -73,6 +74,8 @@ Version: TypeAlias = tuple[int, int, int]
 @lru_cache(maxsize=1)
 def ir() -> Any:
     """`jaxlib.mlir.ir`, with the StableHLO passes registered."""
+    # As JAX does, which comes later here: else jaxlib writes lines about its devices to stderr.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     try:
         from jaxlib.mlir import ir as module
         from jaxlib.mlir.dialects import stablehlo

@@ -117,30 +117,38 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
     """Run a command on a file in a process of its own, which no file is to crash."""
     folder = tmp_path_factory.mktemp("fuzzed")
     path = os.pathsep.join(filter(None, sys.path))
-    server = subprocess.Popen(
-        [sys.executable, "-P", "-c", SERVER, str(folder / "errors")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": path},
-        text=True,
-    )
-    assert server.stdin is not None
-    assert server.stdout is not None
-    requests, replies = server.stdin, server.stdout
+
+    def started() -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "-P", "-c", SERVER, str(folder / "errors")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": path},
+            text=True,
+        )
+
+    server = started()
 
     def run(content: bytes, arguments: list[str]) -> None:
+        nonlocal server
+        if server.poll() is not None:
+            server = started()
+        requests, replies = server.stdin, server.stdout
+        assert requests is not None
+        assert replies is not None
         (folder / "file").write_bytes(content)
         limits = ["--seconds", "5", "--memory", "2"]
         requests.write(json.dumps([*arguments, "file", *limits]) + "\n")
         requests.flush()
-        code, said = json.loads(replies.readline())
+        reply = replies.readline()
+        assert reply, f"the process ended with {server.wait()}"
+        code, said = json.loads(reply)
         assert "Traceback" not in said
         assert code == 0 or (code == 1 and said.startswith("error: ")), (code, said)
 
     yield run
-    requests.close()
-    server.wait()
+    server.communicate()
 
 
 quiet = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))

@@ -247,14 +247,16 @@ def on_cpu(named: Mapping[str, Any]) -> Mapping[str, Any]:
     return {n: v.float() if getattr(v, "dtype", None) in narrow else v for n, v in values.items()}
 
 
-def runs_as_stock(run: Callable[[Sample], Mapping[str, Any]], name: str, most: int) -> None:
+def runs_as_stock(
+    run: Callable[[Sample], Mapping[str, Any]], name: str, most: int, error: float = 1e-5
+) -> None:
     """But for rounding, where stock takes the call."""
     for sample in samples(TARGETS[name], "f32", most):
         stock = run(sample)
         with composites.enabled("all"):
             ours = run(sample)
         if "raised" not in stock:
-            torch.testing.assert_close(ours, stock, equal_nan=True, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(ours, stock, equal_nan=True, rtol=1e-4, atol=error)
 
 
 FORWARDS = [
@@ -270,5 +272,6 @@ def test_compiled_samples_are_those_of_stock(name: str) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", FORWARDS)
 def test_samples_in_eager_mode_are_those_of_stock(name: str) -> None:
-    """If a composite replaces several operators, stock rounds between them."""
-    runs_as_stock(eager, name, 3)
+    """If a composite replaces several operators, stock rounds between them, and in bf16 where
+    matrices are made orthogonal."""
+    runs_as_stock(eager, name, 3, 0.05 if name == "zeropower_via_newtonschulz" else 1e-5)
