@@ -251,12 +251,11 @@ def top_k_routing(dtype: torch.dtype) -> Iterator[Call]:
 # Five tokens, each with two of four experts.
 _CHOSEN = torch.tensor([[0, 1], [3, 2], [1, 3], [2, 0], [3, 1]])
 experts = table(
-    "@silu|@gelu|@gelu_pytorch_tanh 5x8 @chosen 5x2",
+    "@silu|@gelu|@tanh 5x8 @chosen 5x2",
+    silu=_part("qwen3_moe", "Qwen3Moe", "Experts", **_EXPERTS, hidden_act="silu"),
+    gelu=_part("qwen3_moe", "Qwen3Moe", "Experts", **_EXPERTS, hidden_act="gelu"),
+    tanh=_part("qwen3_moe", "Qwen3Moe", "Experts", **_EXPERTS, hidden_act="gelu_pytorch_tanh"),
     chosen=_CHOSEN,
-    **{
-        name: _part("qwen3_moe", "Qwen3Moe", "Experts", **_EXPERTS, hidden_act=name)
-        for name in ("silu", "gelu", "gelu_pytorch_tanh")
-    },
 )
 _GPT_OSS = {"hidden_size": 8, "intermediate_size": 6, "num_local_experts": 4}
 gpt_oss_experts = table(
@@ -338,7 +337,7 @@ muon = table(
 zeropower_via_newtonschulz = table(f"3x4|6x4|4x4 {_NEWTON_SCHULZ}", gradients=False, abc=_ABC)
 
 
-def _trained(dtype: torch.dtype) -> list[Tensor]:
+def _trained(dtype: torch.dtype) -> list[torch.nn.Parameter]:
     """Parameters with gradients."""
     parameters = [torch.nn.Parameter(random(*shape).to(dtype)) for shape in ((3,), (2, 2))]
     for seed, parameter in enumerate(parameters, 1):
