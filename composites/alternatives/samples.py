@@ -16,7 +16,7 @@ softmax_backward = table(
 log_softmax_backward = softmax_backward
 layer_norm = table(
     "2x70x768 [768] x768 x768 1e-5",
-    "600x384:shifted [384] None None 1e-5",
+    "600x384:far [384] None None 1e-5",
     "24x4096 [4096] x4096 x4096 1e-5",
 )
 rms_norm = table("2x70x768 [768] x768 1e-6", "600x384:shifted [384]", "24x4096 [4096] None 1e-6")

@@ -41,6 +41,7 @@ _KINDS: Mapping[str, Callable[[Tensor, torch.dtype], Tensor]] = {
     "plain": lambda x, dtype: x.to(dtype),
     "f32": lambda x, dtype: x.requires_grad_(),
     "shifted": lambda x, dtype: (x + 3).to(dtype).requires_grad_(),
+    "far": lambda x, dtype: (x + 30).to(dtype).requires_grad_(),
     "positive": lambda x, dtype: x.to(dtype).abs(),
     "negative": lambda x, dtype: (-x.to(dtype).abs()).requires_grad_(),
     "complex": lambda x, dtype: _complex(x, dtype),
