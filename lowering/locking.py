@@ -22,7 +22,14 @@ from composites.registry.model import Composite, Registry
 from composites.torch_internals import pytree
 from lowering import activation
 from lowering.frontends.protocols import Frontend, Recording
-from lowering.sample_calls import Convert, ExampleCall, NoCalls, example_calls, first_line
+from lowering.sample_calls import (
+    Convert,
+    ExampleCall,
+    NoCalls,
+    example_calls,
+    first_line,
+    is_adapted_function,
+)
 from lowering.stablehlo import Module, clean_passes, rename_decompositions, run_passes
 from lowering.stablehlo.bindings import IrOperation
 from lowering.stablehlo.composites import composites_of, signature
@@ -159,7 +166,7 @@ def recorded_example(
     Args:
         leaves: the greatest number of tensors that get a gradient, as for `recorded`.
     """
-    if example.of_decomposition:
+    if is_adapted_function(entry):
         function = activation.composite_function(entry, catalog)
         example = replace(example, function=function)
     with activation.installed(catalog, resolve([entry.identity], catalog)):

@@ -7,8 +7,9 @@ counts only if PyTorch on the CPU accepts it. The same entry has the same calls 
 
 import copy
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -135,8 +136,6 @@ class ExampleCall:
     function: Callable[..., Any]
     values: Mapping[str, Any]
     keyword_only: frozenset[str]
-    of_decomposition: bool
-    """True if the function is the entry's decomposition: the caller's arguments differ."""
     specified: frozenset[str] = frozenset()
     """Arguments whose values come from `example` or from samples. The others are guessed."""
 
@@ -209,27 +208,23 @@ def _first_sample(
     if not calls or any(isinstance(leaf, torch.nn.Module) for leaf in pytree.tree_leaves(calls)):
         return None
     positional, keywords = calls[0]
-    if entry.op is None and entry.adapt is not None:
-        values = adapted(entry.adapt, function, positional, keywords)
+    if is_adapted_function(entry):
+        values = adapted(str(entry.adapt), function, positional, keywords)
     else:
         values = bound(operator, positional, keywords)
-
-    def detached(value: Any) -> Any:
-        return _converted(value, torch.Tensor.detach) if isinstance(value, torch.Tensor) else value
-
-    return _example(entry, function, operator, pytree.tree_map(detached, values), values)
+    detach = partial(_converted, convert=torch.Tensor.detach)
+    values = pytree.tree_map_only(torch.Tensor, detach, values)
+    return ExampleCall(function, values, keyword_only(operator), frozenset(values))
 
 
-def _example(
-    entry: Composite,
-    function: Callable[..., Any],
-    operator: Operator,
-    values: Mapping[str, Any],
-    specified: Iterable[str],
-) -> ExampleCall:
-    keyword_only = frozenset(a.name for a in operator.arguments if a.keyword_only)
-    of_decomposition = entry.op is None and entry.adapt is not None
-    return ExampleCall(function, values, keyword_only, of_decomposition, frozenset(specified))
+def is_adapted_function(entry: Composite) -> bool:
+    """Return whether an entry adapts the arguments of a Python function, so that its example calls
+    are those of the decomposition."""
+    return entry.op is None and entry.adapt is not None
+
+
+def keyword_only(operator: Operator) -> frozenset[str]:
+    return frozenset(a.name for a in operator.arguments if a.keyword_only)
 
 
 def bound(
@@ -380,7 +375,7 @@ def _call(
     dtype: str,
 ) -> ExampleCall:
     values = {a.name: _value(a, entry, shape, dtype) for a in operator.arguments}
-    return _example(entry, function, operator, values, [name for name, _ in entry.example])
+    return ExampleCall(function, values, keyword_only(operator), frozenset(dict(entry.example)))
 
 
 def _shapes(entry: Composite) -> Iterator[tuple[int, ...]]:

@@ -37,6 +37,7 @@ from lowering.sample_calls import (
     NoCalls,
     example_calls,
     first_line,
+    is_adapted_function,
     refused_words,
 )
 
@@ -242,7 +243,7 @@ def _call(entry: Composite, counted: EntryStatistics) -> Iterator[str]:
     """
     if entry.op is None and not entry.functions:
         return
-    is_adapted = entry.op is None and entry.adapt is not None
+    is_adapted = is_adapted_function(entry)
     if is_adapted:
         # The arguments of the function are not those of the decomposition, which `example` has.
         entry = replace(entry, adapt=None, example=())

@@ -64,7 +64,7 @@ def mx_linear(
     rounded, exponent = quantize_mx(input, weight.dtype, block_size, scaling)
     scales = torch.where(exponent == 255, torch.nan, _power_of_2(exponent))
     quantized = (rounded.to(input.dtype) * scales.to(input.dtype)).flatten(-2)
-    numbers = _numbers(weight).to(input.dtype).unflatten(-1, (-1, block_size))
+    numbers = unscaled_numbers(weight).to(input.dtype).unflatten(-1, (-1, block_size))
     scales = scale.to(torch.float32).to(input.dtype).unsqueeze(-1)
     return functional.linear(quantized, (numbers * scales).flatten(-2), bias)
 
@@ -114,7 +114,7 @@ def nvfp4_linear(
         activation: `none`; or the input is quantized to NVFP4 too, with a scale of the whole that
             is `input_scale` (`static`), or follows from its largest number (`dynamic`).
     """
-    numbers = _numbers(weight).unflatten(-1, (-1, 16))
+    numbers = unscaled_numbers(weight).unflatten(-1, (-1, 16))
     block_scales = scale.to(torch.float32).unsqueeze(-1)
     if activation == "none":
         dequantized = (numbers * (weight_scale * block_scales)).flatten(-2)
@@ -172,7 +172,7 @@ def _rounded(numbers: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.round(clamped / step) * step
 
 
-def _numbers(weight: Tensor) -> Tensor:
+def unscaled_numbers(weight: Tensor) -> Tensor:
     """The numbers of a weight in f32, without scales."""
     if weight.dtype is not torch.uint8:
         return weight.to(torch.float32)
@@ -232,14 +232,14 @@ _OPERANDS: dict[Any, Any] = {
 
 
 def _from_mx(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
-    scaling = check_mx(weight)
+    scaling = input_scaling(weight)
     scale = rows_of_scales(weight, weight.block_size)
     return mx_linear(
         *(input, weight.qdata, scale, bias), block_size=weight.block_size, scaling=scaling
     )
 
 
-def check_mx(weight: Any) -> str:
+def input_scaling(weight: Any) -> str:
     """The way in which the scales of inputs are chosen for a weight in an MX format.
 
     Raises:

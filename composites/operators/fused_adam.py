@@ -1,5 +1,6 @@
 """Adam and AdamW for all parameters at once, and the adapters from torch.optim."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -58,17 +59,9 @@ def fused_adam_update(
     return [tensor for kind in zip(*updates, strict=True) for tensor in kind]
 
 
-def fused_adamw(composite: Update, *arguments: Any, **keywords: Any) -> InPlace:
-    """Adapt `torch.optim.AdamW`, with `foreach=True` or without."""
-    return _fused(composite, AdamCall(*arguments, **keywords), decoupled=True)
-
-
-def fused_adam(composite: Update, *arguments: Any, **keywords: Any) -> InPlace:
-    """Adapt `torch.optim.Adam`, with `foreach=True` or without."""
-    return _fused(composite, AdamCall(*arguments, **keywords), decoupled=False)
-
-
-def _fused(composite: Update, call: AdamCall, *, decoupled: bool) -> InPlace:
+def _fused(composite: Update, *arguments: Any, decoupled: bool, **keywords: Any) -> InPlace:
+    """Adapt `torch.optim.AdamW`, or `torch.optim.Adam`, with `foreach=True` or without."""
+    call = AdamCall(*arguments, **keywords)
     call.check(decoupled=decoupled)
     if call.capturable or call.differentiable:
         raise UnsupportedCallError("capturable or differentiable is True")
@@ -94,3 +87,6 @@ def _fused(composite: Update, call: AdamCall, *, decoupled: bool) -> InPlace:
     for step_count in call.state_steps:
         step_count.add_(1)
     return InPlace(updates, call.grads)
+
+
+fused_adamw, fused_adam = partial(_fused, decoupled=True), partial(_fused, decoupled=False)

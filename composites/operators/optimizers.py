@@ -7,6 +7,7 @@ there (`capturable=True`), as in torch.optim.
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -261,19 +262,10 @@ class AdamCall:
         )
 
 
-def adamw(composite: Update, *arguments: Any, **keywords: Any) -> InPlace:
-    """Adapt `torch.optim.AdamW` without `foreach` and `fused`, which is its default for XLA
-    tensors."""
-    return _adam(composite, AdamCall(*arguments, **keywords), decoupled=True)
-
-
-def adam(composite: Update, *arguments: Any, **keywords: Any) -> InPlace:
-    """Adapt `torch.optim.Adam` without `foreach` and `fused`, which is its default for XLA
-    tensors."""
-    return _adam(composite, AdamCall(*arguments, **keywords), decoupled=False)
-
-
-def _adam(composite: Update, call: AdamCall, *, decoupled: bool) -> InPlace:
+def _adam(composite: Update, *arguments: Any, decoupled: bool, **keywords: Any) -> InPlace:
+    """Adapt `torch.optim.AdamW`, or `torch.optim.Adam`, without `foreach` and `fused`, which is the
+    default for XLA tensors."""
+    call = AdamCall(*arguments, **keywords)
     call.check(decoupled=decoupled)
     devices = {param.device.type for param in call.params} if call.capturable else {"cpu"}
     if {step.device.type for step in call.state_steps} != devices:
@@ -302,6 +294,9 @@ def _adam(composite: Update, call: AdamCall, *, decoupled: bool) -> InPlace:
     for state_step, step in zip(call.state_steps, steps, strict=True):
         state_step.copy_(step)
     return InPlace([*map(Written, zip(*call.states, strict=True), updates)], call.grads)
+
+
+adamw, adam = partial(_adam, decoupled=True), partial(_adam, decoupled=False)
 
 
 def sgd(

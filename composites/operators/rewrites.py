@@ -139,30 +139,28 @@ accumulate_dtype_out = _accumulation(addmm_dtype_out)
 # call is caught before the operator checks its list of operators, which lacks bmm and addmm.
 
 
-def out_dtype_of_mm(self: Any, op: Any, output_dtype: torch.dtype, *args: Any) -> Tensor:
-    if op == aten.linear.default and len(args) == 2:
-        input, weight = args
-        _check_wider(output_dtype, input, weight)
-        product = torch.mm(_rows(input), weight.mT, out_dtype=output_dtype)
-        return product.reshape(*input.shape[:-1], weight.shape[0])
-    return _redirected(torch.mm, aten.mm.default, op, output_dtype, args, operands=2)
+def _out_dtype(product: Product, caught: Any, count: int, *, of_linear: bool = False) -> Product:
+    """The operator for one product of `count` operands, or for a linear layer of as many."""
+
+    def redirect(self: Any, op: Any, output_dtype: torch.dtype, *args: Any) -> Tensor:
+        is_linear = of_linear and op == aten.linear.default
+        if len(args) != count or not (is_linear or op == caught):
+            raise UnsupportedCallError(f"{op} is not {caught}")
+        if not is_linear:
+            _check_wider(output_dtype, *args)
+            return product(*args, out_dtype=output_dtype)
+        input, weight, *bias = args
+        _check_wider(output_dtype, *bias, input, weight)
+        result = product(*bias, _rows(input), weight.mT, out_dtype=output_dtype)
+        return result.reshape(*input.shape[:-1], weight.shape[0])
+
+    return redirect
 
 
-def out_dtype_of_bmm(self: Any, op: Any, output_dtype: torch.dtype, *args: Any) -> Tensor:
-    return _redirected(torch.bmm, aten.bmm.default, op, output_dtype, args, operands=2)
-
-
-def out_dtype_of_addmm(self: Any, op: Any, output_dtype: torch.dtype, *args: Any) -> Tensor:
-    if op == aten.linear.default and len(args) == 3:
-        input, weight, bias = args
-        _check_wider(output_dtype, bias, input, weight)
-        product = torch.addmm(bias, _rows(input), weight.mT, output_dtype)
-        return product.reshape(*input.shape[:-1], weight.shape[0])
-    return _redirected(torch.addmm, aten.addmm.default, op, output_dtype, args, operands=3)
-
-
-def out_dtype_of_baddbmm(self: Any, op: Any, output_dtype: torch.dtype, *args: Any) -> Tensor:
-    return _redirected(torch.baddbmm, aten.baddbmm.default, op, output_dtype, args, operands=3)
+out_dtype_of_mm = _out_dtype(torch.mm, aten.mm.default, 2, of_linear=True)
+out_dtype_of_bmm = _out_dtype(torch.bmm, aten.bmm.default, 2)
+out_dtype_of_addmm = _out_dtype(torch.addmm, aten.addmm.default, 3, of_linear=True)
+out_dtype_of_baddbmm = _out_dtype(torch.baddbmm, aten.baddbmm.default, 3)
 
 
 def out_dtype_of_convolution(self: Any, op: Any, output_dtype: torch.dtype, *args: Any) -> Tensor:
@@ -182,22 +180,6 @@ def out_dtype_of_convolution(self: Any, op: Any, output_dtype: torch.dtype, *arg
         return result
     wide_bias: Tensor = bias.to(output_dtype)
     return result + wide_bias.reshape(-1, *[1] * (weight.dim() - 2))
-
-
-def _redirected(
-    target: Product,
-    caught: Any,
-    op: Any,
-    dtype: torch.dtype,
-    args: tuple[Any, ...],
-    *,
-    operands: int,
-) -> Tensor:
-    """Call `target` with the same arguments, if `op` and their number are as expected."""
-    if op != caught or len(args) != operands:
-        raise UnsupportedCallError(f"{op} is not {caught}")
-    _check_wider(dtype, *args)
-    return target(*args, out_dtype=dtype)
 
 
 def _rows(tensor: Tensor) -> Tensor:

@@ -3,10 +3,25 @@
 The function of an entry's name takes a dtype and yields calls that the entry catches. The first
 call is the entry's example too, unless it has a module. Modules of transformers are imported only
 when they are called.
+
+Calls are tables of words, one for each argument and `name=value` for keywords:
+
+| word | argument |
+|---|---|
+| `2x3`, `x3` | a tensor of these sizes, with random numbers of the dtype |
+| `2x3:i8` | a tensor of another kind of numbers, see `_KINDS` |
+| `#[1,2]`, `#[1,2]:int32` | a tensor of these numbers |
+| `@name` | a value of this name; a function is called with the dtype, and `@dtype` is the dtype |
+| `[x3,2x2]` | a list |
+| `1.0`, `torch.int8`, `silu` | a Python literal, a name of PyTorch, or text |
+| `a\\|b` | a call with each of them |
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+import ast
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count, product
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,159 +32,209 @@ from composites.functions import find_function
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Arguments and keywords."""
+Samples = Callable[[torch.dtype], Iterator[Call]]
+Made = Callable[[torch.dtype], Any]
+"""A function that makes an argument for a dtype."""
 
-_MODELS = "transformers.models"
+_SIZES = re.compile(r"(x\d+|\d+(?:x\d+)+)(?::(\w+))?")
+_KINDS: Mapping[str, Callable[[Tensor, torch.dtype], Tensor]] = {
+    "plain": lambda x, dtype: x.to(dtype),
+    "f32": lambda x, dtype: x.requires_grad_(),
+    "shifted": lambda x, dtype: (x + 3).to(dtype).requires_grad_(),
+    "far": lambda x, dtype: (x + 30).to(dtype).requires_grad_(),
+    "positive": lambda x, dtype: x.to(dtype).abs(),
+    "negative": lambda x, dtype: (-x.to(dtype).abs()).requires_grad_(),
+    "complex": lambda x, dtype: _complex(x, dtype),
+    "mask": lambda x, dtype: x > -1,
+    "i4": lambda x, dtype: (4 * x).round().clamp(-8, 7).to(torch.int8),
+    "i8": lambda x, dtype: (60 * x).round().clamp(-128, 127).to(torch.int8),
+    "ui8": lambda x, dtype: (70 * x + 128).clamp(0, 255).to(torch.uint8),
+    "whole": lambda x, dtype: (4 * x).round().clamp(-8, 7).to(dtype),
+    "e4m3": lambda x, dtype: x.to(torch.float8_e4m3fn),
+    "e5m2": lambda x, dtype: x.to(torch.float8_e5m2),
+    "scale": lambda x, dtype: x.abs() / 8 + 0.01,
+    "narrow_scale": lambda x, dtype: (x.abs() / 8).to(dtype),
+    "e4m3_scale": lambda x, dtype: (x.abs() / 8).to(torch.float8_e4m3fn),
+    "e8m0_scale": lambda x, dtype: (
+        (3 * x + 126).clamp(120, 131).to(torch.uint8).view(torch.float8_e8m0fnu)
+    ),
+}
+"""Tensors of random numbers. Kinds of the dtype have a gradient, but for `plain` and `positive`."""
 
 
-def _random(*shape: int, dtype: torch.dtype, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generator).to(dtype)
+def _complex(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Complex numbers of a floating-point type. Of bf16, whose complex numbers the CPU of PyTorch
+    2.14 cannot multiply, they are those of f32."""
+    x = x.to(torch.float32 if dtype == torch.bfloat16 else dtype)
+    return (x + 1j * x.flip(-1)).requires_grad_()
 
 
-def _leaf(*shape: int, dtype: torch.dtype, seed: int) -> Tensor:
-    return _random(*shape, dtype=dtype, seed=seed).requires_grad_()
+def table(*rows: str, gradients: bool = True, **values: Any) -> Samples:
+    """Samples from a table of calls.
 
-
-def module_samples(
-    target: str,
-    *settings: Any,
-    shapes: Sequence[Sequence[int]] = ((2, 3, 8), (4, 8)),
-    **named: Any,
-) -> Callable[[torch.dtype], Iterator[Call]]:
-    """Samples of the `forward` of a module, whose class and settings are given."""
+    Args:
+        gradients: whether tensors without a kind need a gradient.
+        values: the values of words such as `@name`.
+    """
 
     def samples(dtype: torch.dtype) -> Iterator[Call]:
-        module = find_function(target)(*settings, **named)
-        for parameter in module.parameters():
-            parameter.data = _random(*parameter.shape, dtype=dtype, seed=5)
-        for seed, shape in enumerate(shapes):
-            yield (module, _leaf(*shape, dtype=dtype, seed=seed)), {}
+        for words in _rows(rows):
+            seeds = count()
+
+            def made(word: str, seeds: Iterator[int] = seeds) -> Any:
+                if word == "@dtype":
+                    return dtype
+                if word.startswith("@"):
+                    value = values[word[1:]]
+                    return value(dtype) if inspect.isfunction(value) else value
+                if word.startswith("["):
+                    return [made(part) for part in word[1:-1].split(",") if part]
+                sizes = _SIZES.fullmatch(word)
+                if sizes is None:
+                    return _literal(word)
+                x = random(*(int(size) for size in sizes[1].split("x") if size), seed=next(seeds))
+                if sizes[2]:
+                    return _KINDS[sizes[2]](x, dtype)
+                return x.to(dtype).requires_grad_(gradients)
+
+            pairs = [word.rpartition("=")[::2] for word in words]
+            positional = tuple(made(word) for name, word in pairs if not name)
+            yield positional, {name: made(word) for name, word in pairs if name}
 
     return samples
 
 
-def _part(family: str, model: str, name: str, *settings: Any, **sizes: Any) -> Any:
+def _rows(rows: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The words of each call, with one of the alternatives of each word."""
+    for row in rows:
+        pairs = [word.rpartition("=") for word in row.split()]
+        yield from product(*([f"{n}{e}{one}" for one in v.split("|")] for n, e, v in pairs))
+
+
+def _literal(word: str) -> Any:
+    if word.startswith("#"):
+        numbers, _, dtype = word[1:].partition(":")
+        return torch.tensor(ast.literal_eval(numbers), dtype=getattr(torch, dtype, None))
+    if word.startswith("torch."):
+        return getattr(torch, word.removeprefix("torch."))
+    try:
+        return ast.literal_eval(word)
+    except ValueError:
+        return word
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    """Normally distributed numbers in f32."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def _module(target: str, *settings: Any, **named: Any) -> Made:
+    """A module of transformers with random parameters."""
+
+    def make(dtype: torch.dtype) -> torch.nn.Module:
+        made: torch.nn.Module = find_function(f"transformers.{target}")(*settings, **named)
+        for seed, parameter in enumerate(made.parameters(), 20):
+            parameter.data = random(*parameter.shape, seed=seed)
+        return made.to(dtype)
+
+    return make
+
+
+def _part(family: str, model: str, name: str, *settings: Any, **sizes: Any) -> Made:
     """A module of a model of transformers, by the name of its class without that of the model."""
-    place = f"{_MODELS}.{family}"
-    config = find_function(f"{place}.configuration_{family}:{model}Config")(**sizes)
-    config._experts_implementation = "batched_mm"
-    return find_function(f"{place}.modeling_{family}:{model}{name}")(config, *settings)
+
+    def make(dtype: torch.dtype) -> Any:
+        package = f"models.{family}"
+        make_config = f"transformers.{package}.configuration_{family}:{model}Config"
+        config = find_function(make_config)(**sizes)
+        config._experts_implementation = "batched_mm"
+        return _module(f"{package}.modeling_{family}:{model}{name}", config, *settings)(dtype)
+
+    return make
 
 
-new_gelu = module_samples("transformers.activations:NewGELUActivation")
-fast_gelu = module_samples("transformers.activations:FastGELUActivation")
-quick_gelu = module_samples("transformers.activations:QuickGELUActivation")
-relu_squared = module_samples("transformers.activations:ReLUSquaredActivation")
-xielu = module_samples("transformers.activations:XIELUActivation")
-bloom_gelu = module_samples(f"{_MODELS}.bloom.modeling_bloom:BloomGelu")
-llama_rms_norm = module_samples(f"{_MODELS}.llama.modeling_llama:LlamaRMSNorm", 8, eps=1e-5)
-t5_rms_norm = module_samples(f"{_MODELS}.t5.modeling_t5:T5LayerNorm", 8, eps=1e-5)
-olmo2_rms_norm = module_samples(f"{_MODELS}.olmo2.modeling_olmo2:Olmo2RMSNorm", 8, eps=1e-5)
-gemma_rms_norm = module_samples(f"{_MODELS}.gemma.modeling_gemma:GemmaRMSNorm", 8, eps=1e-5)
-weightless_rms_norm = module_samples(f"{_MODELS}.llama4.modeling_llama4:Llama4TextL2Norm", eps=1e-5)
-cohere_layer_norm = module_samples(f"{_MODELS}.cohere.modeling_cohere:CohereLayerNorm", 8, eps=1e-5)
-global_response_norm = module_samples(
-    f"{_MODELS}.convnextv2.modeling_convnextv2:ConvNextV2GRN", 8, shapes=((2, 3, 3, 8),)
+def of_module(target: str, *settings: Any, sizes: str = "2x3x8|4x8", **named: Any) -> Samples:
+    """Samples of the `forward` of a module of transformers with one operand."""
+    return table(f"@module {sizes}", module=_module(target, *settings, **named))
+
+
+new_gelu = of_module("activations:NewGELUActivation")
+fast_gelu = of_module("activations:FastGELUActivation")
+quick_gelu = of_module("activations:QuickGELUActivation")
+relu_squared = of_module("activations:ReLUSquaredActivation")
+xielu = of_module("activations:XIELUActivation")
+bloom_gelu = of_module("models.bloom.modeling_bloom:BloomGelu")
+llama_rms_norm = of_module("models.llama.modeling_llama:LlamaRMSNorm", 8, eps=1e-5)
+t5_rms_norm = of_module("models.t5.modeling_t5:T5LayerNorm", 8, eps=1e-5)
+olmo2_rms_norm = of_module("models.olmo2.modeling_olmo2:Olmo2RMSNorm", 8, eps=1e-5)
+gemma_rms_norm = of_module("models.gemma.modeling_gemma:GemmaRMSNorm", 8, eps=1e-5)
+weightless_rms_norm = of_module("models.llama4.modeling_llama4:Llama4TextL2Norm", eps=1e-5)
+cohere_layer_norm = of_module("models.cohere.modeling_cohere:CohereLayerNorm", 8, eps=1e-5)
+rms_norm_gated = table(
+    "@norm 2x3x8 None|2x3x8",
+    "@norm 4x8 None|4x8",
+    norm=_module("models.mamba2.modeling_mamba2:MambaRMSNormGated", 8, 4, eps=1e-5),
 )
-layer_scale = module_samples(
-    f"{_MODELS}.dinov2.modeling_dinov2:Dinov2LayerScale",
+global_response_norm = of_module(
+    "models.convnextv2.modeling_convnextv2:ConvNextV2GRN", 8, sizes="2x3x3x8"
+)
+layer_scale = of_module(
+    "models.dinov2.modeling_dinov2:Dinov2LayerScale",
     SimpleNamespace(hidden_size=8, layerscale_value=1.0),
 )
-drop_path = module_samples(f"{_MODELS}.swin.modeling_swin:SwinDropPath", 0.3)
-
-
-def rms_norm_gated(dtype: torch.dtype) -> Iterator[Call]:
-    calls = module_samples(f"{_MODELS}.mamba2.modeling_mamba2:MambaRMSNormGated", 8, 4, eps=1e-5)
-    for (norm, x), _ in calls(dtype):
-        yield (norm, x), {}
-        yield (norm, x, _leaf(*x.shape, dtype=dtype, seed=9)), {}
-
-
-def swiglu(dtype: torch.dtype, *activations: str) -> Iterator[Call]:
-    sizes = {"hidden_size": 8, "intermediate_size": 16, "num_attention_heads": 2}
-    for activation in activations or ("silu",):
-        for seed, shape in enumerate(((2, 3, 8), (4, 8))):
-            module = _part("llama", "Llama", "MLP", **sizes, hidden_act=activation).to(dtype)
-            yield (module, _leaf(*shape, dtype=dtype, seed=seed)), {}
-
-
-def geglu(dtype: torch.dtype) -> Iterator[Call]:
-    yield from swiglu(dtype, "gelu_pytorch_tanh", "gelu")
-
-
-def weight_norm(dtype: torch.dtype) -> Iterator[Call]:
-    for shape, dim, sizes in (
-        ((3, 4), 0, (3, 1)),
-        ((4, 3, 5), 1, (1, 3, 1)),
-        ((4, 3, 5), 2, (1, 1, 5)),
-    ):
-        yield (_leaf(*shape, dtype=dtype, seed=0), _leaf(*sizes, dtype=dtype, seed=1), dim), {}
-
-
-def eager_attention(dtype: torch.dtype) -> Iterator[Call]:
-    module = _attention()
-    for softcap in (None, 2.0):
-        for mask in (None, _causal_mask(dtype)):
-            yield (module, *_heads(dtype), mask), {"scaling": 0.3, "softcap": softcap}
-
-
-def attention_with_sinks(dtype: torch.dtype) -> Iterator[Call]:
-    module = _attention()
-    module.sinks = torch.nn.Parameter(_random(4, dtype=dtype, seed=4))
-    for mask in (None, _causal_mask(dtype)):
-        yield (module, *_heads(dtype), mask), {"scaling": 0.3}
-
-
-def scaled_attention(dtype: torch.dtype) -> Iterator[Call]:
-    module = _part("gptj", "GPTJ", "Attention", 0, n_embd=32, n_head=4, rotary_dim=4)
-    heads = [_leaf(2, 4, 3, 8, dtype=dtype, seed=n) for n in range(3)]
-    for mask in (None, _causal_mask(dtype)):
-        yield (module, *heads, mask), {}
-
-
-def relative_position_bias(dtype: torch.dtype) -> Iterator[Call]:
-    make = find_function(f"{_MODELS}.swin.modeling_swin:SwinRelativePositionBias")
-    bias = make(3, (2, 2))
-    table = bias.relative_position_bias_table
-    table.data = _random(*table.shape, dtype=dtype, seed=0)
-    yield (bias,), {}
-
-
-def patch_rotary_embedding(dtype: torch.dtype) -> Iterator[Call]:
-    q, k = (_leaf(2, 4, 5, 8, dtype=dtype, seed=n) for n in range(2))
-    for patches in (3, 5):
-        yield (q, k, *(_random(patches, 8, dtype=dtype, seed=n) for n in (2, 3))), {}
-
-
-def index(dtype: torch.dtype) -> Iterator[Call]:
-    x, numbers = _leaf(4, 3, 5, dtype=dtype, seed=0), torch.tensor([[0, 2], [2, -1]])
-    for indices in ([numbers], [None, numbers], [None, None, numbers[0]]):
-        yield (x, indices), {}
+drop_path = of_module("models.swin.modeling_swin:SwinDropPath", 0.3)
+relative_position_bias = of_module(
+    "models.swin.modeling_swin:SwinRelativePositionBias", 3, (2, 2), sizes=""
+)
 
 
 def frozen_batch_norm(dtype: torch.dtype) -> Iterator[Call]:
-    norm = find_function(f"{_MODELS}.detr.modeling_detr:DetrFrozenBatchNorm2d")(4)
+    norm = _module("models.detr.modeling_detr:DetrFrozenBatchNorm2d", 4)(dtype)
     for seed, buffer in enumerate(norm.buffers()):
-        buffer.data = _random(4, dtype=dtype, seed=seed).abs()
-    yield (norm.to(dtype), _leaf(2, 4, 3, 3, dtype=dtype, seed=9)), {}
+        buffer.data = random(4, seed=seed).abs().to(dtype)
+    return table("@norm 2x4x3x3", norm=norm)(dtype)
 
 
-def _attention() -> Any:
+_MLP = {"hidden_size": 8, "intermediate_size": 16, "num_attention_heads": 2}
+swiglu = table("@mlp 2x3x8|4x8", mlp=_part("llama", "Llama", "MLP", **_MLP, hidden_act="silu"))
+geglu = table(
+    "@tanh|@erf 2x3x8|4x8",
+    tanh=_part("llama", "Llama", "MLP", **_MLP, hidden_act="gelu_pytorch_tanh"),
+    erf=_part("llama", "Llama", "MLP", **_MLP, hidden_act="gelu"),
+)
+weight_norm = table("3x4 3x1 0", "4x3x5 1x3x1 1", "4x3x5 1x1x5 2")
+
+
+def _attention(dtype: torch.dtype) -> Any:
     """A stand-in for the module of attention functions, with the attributes that they read."""
-    module: Any = torch.nn.Module()
-    module.num_key_value_groups = 2
-    module.head_dim = 8
-    return module
+    stand_in: Any = torch.nn.Module()
+    stand_in.num_key_value_groups, stand_in.head_dim = 2, 8
+    return stand_in
 
 
-def _heads(dtype: torch.dtype) -> list[Tensor]:
-    """Query, key and value: four heads, and two."""
-    return [_leaf(2, heads, 3, 8, dtype=dtype, seed=n) for n, heads in enumerate((4, 2, 2))]
+def _with_sinks(dtype: torch.dtype) -> Any:
+    stand_in = _attention(dtype)
+    stand_in.sinks = torch.nn.Parameter(random(4, seed=4).to(dtype))
+    return stand_in
 
 
-def _causal_mask(dtype: torch.dtype) -> Tensor:
+def _causal(dtype: torch.dtype) -> Tensor:
     return torch.full((1, 1, 3, 3), torch.finfo(dtype).min, dtype=dtype).triu(1)
 
+
+_HEADS = "@module 2x4x3x8 2x2x3x8 2x2x3x8 None|@causal scaling=0.3"
+eager_attention = table(f"{_HEADS} softcap=None|2.0", module=_attention, causal=_causal)
+attention_with_sinks = table(_HEADS, module=_with_sinks, causal=_causal)
+scaled_attention = table(
+    "@module 2x4x3x8 2x4x3x8 2x4x3x8 None|@causal",
+    module=_part("gptj", "GPTJ", "Attention", 0, n_embd=32, n_head=4, rotary_dim=4),
+    causal=_causal,
+)
+patch_rotary_embedding = table(
+    *(f"2x4x5x8 2x4x5x8 {patches}x8:plain {patches}x8:plain" for patches in (3, 5))
+)
+_ROWS = torch.tensor([[0, 2], [2, -1]])
+index = table("4x3x5 [@all]|[None,@all]|[None,None,@first]", all=_ROWS, first=_ROWS[0])
 
 _EXPERTS = {"hidden_size": 8, "num_experts": 4, "moe_intermediate_size": 6}
 
@@ -177,152 +242,130 @@ _EXPERTS = {"hidden_size": 8, "num_experts": 4, "moe_intermediate_size": 6}
 def top_k_routing(dtype: torch.dtype) -> Iterator[Call]:
     for norm_topk_prob in (False, True):
         settings = {**_EXPERTS, "num_experts_per_tok": 2, "norm_topk_prob": norm_topk_prob}
-        router = _part("qwen3_moe", "Qwen3Moe", "TopKRouter", **settings)
+        router = _part("qwen3_moe", "Qwen3Moe", "TopKRouter", **settings)(dtype)
         # Numbers that are exact in every dtype, so that all dtypes choose the same experts.
         router.weight.data = (torch.arange(32).reshape(4, 8) % 7 - 3).to(dtype)
         hidden = (torch.arange(40).reshape(5, 8) % 11 - 5).to(dtype) / 8
         yield (router, hidden.requires_grad_()), {}
 
 
-def experts(dtype: torch.dtype) -> Iterator[Call]:
-    for activation in ("silu", "gelu", "gelu_pytorch_tanh"):
-        settings = {**_EXPERTS, "hidden_act": activation}
-        yield from _choices(_part("qwen3_moe", "Qwen3Moe", "Experts", **settings), dtype)
+# Five tokens, each with two of four experts.
+_CHOSEN = torch.tensor([[0, 1], [3, 2], [1, 3], [2, 0], [3, 1]])
+experts = table(
+    "@silu|@gelu|@tanh 5x8 @chosen 5x2",
+    silu=_part("qwen3_moe", "Qwen3Moe", "Experts", **_EXPERTS, hidden_act="silu"),
+    gelu=_part("qwen3_moe", "Qwen3Moe", "Experts", **_EXPERTS, hidden_act="gelu"),
+    tanh=_part("qwen3_moe", "Qwen3Moe", "Experts", **_EXPERTS, hidden_act="gelu_pytorch_tanh"),
+    chosen=_CHOSEN,
+)
+_GPT_OSS = {"hidden_size": 8, "intermediate_size": 6, "num_local_experts": 4}
+gpt_oss_experts = table(
+    "@module 5x8 @chosen 5x2",
+    module=_part("gpt_oss", "GptOss", "Experts", **_GPT_OSS),
+    chosen=_CHOSEN,
+)
+
+causal_conv1d = table("2x4x5 4x3 x4|None activation=silu|None")
+_SCAN = "2x4x3 2x4x3 4x5:negative 2x5x3 2x5x3"
+selective_scan = table(
+    f"{_SCAN} x4 2x4x3 x4 delta_softplus=True return_last_state=False|True", _SCAN
+)
+_CHUNKS = "2x6x4x3 2x6x4 x4:negative 2x6x2x5 2x6x2x5"
+chunk_scan = table(  # 4 does not divide the length
+    f"{_CHUNKS} 4|2 D=x4 dt_bias=x4 dt_softplus=True dt_limit=@limit",
+    f"{_CHUNKS} 3 return_final_states=True",
+    limit=(0.0, 1.0),
+)
+_LIGHTNING = {"hidden_size": 8, "num_attention_heads": 2, "head_dim": 4, "block_size": 2}
+lightning_attention = table(  # 2 does not divide 3
+    "@module 2x3x8 position_embeddings=None attention_mask=None",
+    "@module 2x4x8 position_embeddings=None attention_mask=@ones",
+    module=_part("minimax", "MiniMax", "LightningAttention", 0, **_LIGHTNING),
+    ones=torch.ones(2, 4),
+)
+_DELTA = "2x3x4x6 2x3x4:negative 2x3x4"
+gated_delta_rule = table(  # 4 value heads
+    f"2x3x2x5 2x3x2x5 {_DELTA} chunk_size=2 use_qk_l2norm_in_kernel=True",
+    f"2x3x4x5 2x3x4x5 {_DELTA} chunk_size=2",
+    f"2x3x4x5 2x3x4x5 {_DELTA} 4 2x4x5x6:f32 output_final_state=True",
+)
+_RGLRU = {"hidden_size": 4, "lru_width": 4, "num_attention_heads": 2}
+rnn_scan = table(
+    "@module 2x3x4 2x3x4 @reset None|2x4:f32",
+    module=_part("recurrent_gemma", "RecurrentGemma", "Rglru", **_RGLRU),
+    reset=torch.tensor([[[True], [False], [True]], [[False], [False], [False]]]),
+)
+wkv = table("x4 x4 2x3x4 2x3x4")
+
+lion = table("x3 x3 x3 0.01 0.0|0.1 0.9 0.99", gradients=False)
+_ADAM = "beta1=0.9 beta2=0.999 eps=1e-8"
+scale_by_adam = table(
+    f"x3 x3 x3:positive #0.1 #0.001 None {_ADAM} eps_root=0.0",
+    f"x3 x3 x3:positive #0.57 #0.008 None {_ADAM} eps_root=1e-6",
+    f"x3 x3 x3:positive #0.41 #0.004 #0.34 {_ADAM} eps_root=0.0",
+    f"x3 x3 x3:positive #[0.1,0.2,0.3] #0.1 None {_ADAM}",  # left alone, as is the next one
+    f"x3 x3 x3:positive #0.1 #0.2 #[0.1,0.2,0.3] {_ADAM}",
+    gradients=False,
+)
+scale_by_lion = table("x3 x3 beta1=0.9 beta2=0.99", "x3 x3 beta1=0.0 beta2=0.5", gradients=False)
+momentum_trace = table("x3 x3 decay=0.9 nesterov=False|True", gradients=False)
+sgd = table(
+    "[x3] [x3] [x3] None None lr=0.01 weight_decay=0.01 momentum=0.9 dampening=0.0"
+    " nesterov=False|True maximize=False has_sparse_grad=False",
+    gradients=False,
+)
+_ADAFACTOR = (
+    "[#3.0] None None d=1.0 lr=0.01 beta2_decay=-0.8 weight_decay=0.1 eps1=None eps2=1e-3"
+    " has_complex=False"
+)
+adafactor = table(
+    f"[3x4] [3x4] [3x1:positive] [1x4:positive] [None] {_ADAFACTOR} maximize=False",
+    f"[2x3x4] [2x3x4] [2x3x1:positive] [2x1x4:positive] [None] {_ADAFACTOR} maximize=True",
+    f"[x5] [x5] [None] [None] [x5:positive] {_ADAFACTOR} maximize=False",
+    gradients=False,
+)
+# The direction is rounded to bf16, also in f32.
+_NEWTON_SCHULZ = "ns_coefficients=@abc ns_steps=5 eps=1e-7"
+_ABC = (3.4445, -4.775, 2.0315)
+_MUON = f"lr=0.0003 weight_decay=0.1 momentum=0.95 has_complex=False {_NEWTON_SCHULZ}"
+muon = table(
+    f"[3x4] [3x4] [3x4] {_MUON} nesterov=True adjust_lr_fn=None",
+    f"[6x4] [6x4] [6x4] {_MUON} nesterov=False adjust_lr_fn=match_rms_adamw",
+    f"[4x4] [4x4] [4x4] {_MUON} nesterov=True adjust_lr_fn=original",
+    gradients=False,
+    abc=_ABC,
+)
+zeropower_via_newtonschulz = table(f"3x4|6x4|4x4 {_NEWTON_SCHULZ}", gradients=False, abc=_ABC)
 
 
-def gpt_oss_experts(dtype: torch.dtype) -> Iterator[Call]:
-    sizes = {"hidden_size": 8, "intermediate_size": 6, "num_local_experts": 4}
-    yield from _choices(_part("gpt_oss", "GptOss", "Experts", **sizes), dtype)
+def _trained(dtype: torch.dtype) -> list[torch.nn.Parameter]:
+    """Parameters with gradients."""
+    parameters = [torch.nn.Parameter(random(*shape).to(dtype)) for shape in ((3,), (2, 2))]
+    for seed, parameter in enumerate(parameters, 1):
+        parameter.grad = random(*parameter.shape, seed=seed).to(dtype)
+    return parameters
 
 
-def _choices(module: torch.nn.Module, dtype: torch.dtype) -> Iterator[Call]:
-    """Five tokens, each with two of four experts."""
-    for seed, parameter in enumerate(module.parameters()):
-        parameter.data = _random(*parameter.shape, dtype=dtype, seed=seed)
-    chosen = torch.tensor([[0, 1], [3, 2], [1, 3], [2, 0], [3, 1]])
-    hidden = _leaf(5, 8, dtype=dtype, seed=7)
-    yield (module, hidden, chosen, _leaf(5, 2, dtype=dtype, seed=8)), {}
+clip_grad_norm = table(
+    "@trained 1.0 2.0", "@trained 1e6 1.0", "@trained 0.5 torch.inf", trained=_trained
+)
+_SQUARES = "[x3:positive,2x2:positive]"
+_LISTS = f"[x3,2x2] [x3,2x2] [x3,2x2] {_SQUARES}"
+_FUSED = (
+    f"None None {_ADAM} lr=0.01 weight_decay=0.01 has_complex=False capturable=False"
+    " differentiable=False"
+)
+fused_adamw, fused_adam = (
+    table(
+        f"{_LISTS} [] [#3.0,#3.0] {_FUSED} amsgrad=False maximize=False {own}",
+        f"{_LISTS} {_SQUARES} [#3.0,#4.0] {_FUSED} amsgrad=True maximize=True {own}",
+        gradients=False,
+    )
+    for own in ("decoupled_weight_decay=True", "decoupled_weight_decay=False")
+)
 
-
-def causal_conv1d(dtype: torch.dtype) -> Iterator[Call]:
-    x, weight = _leaf(2, 4, 5, dtype=dtype, seed=0), _leaf(4, 3, dtype=dtype, seed=1)
-    bias = _leaf(4, dtype=dtype, seed=2)
-    for arguments in ((x, weight, bias), (x, weight)):
-        yield arguments, {"activation": "silu"}
-        yield arguments, {}
-
-
-def selective_scan(dtype: torch.dtype) -> Iterator[Call]:
-    leaf = partial(_leaf, dtype=dtype)
-    x, dt, z = (leaf(2, 4, 3, seed=n) for n in range(3))
-    decay = (-_random(4, 5, dtype=dtype, seed=3).abs()).requires_grad_()
-    arguments = (x, dt, decay, leaf(2, 5, 3, seed=4), leaf(2, 5, 3, seed=5))
-    for return_last_state in (False, True):
-        yield (
-            (*arguments, leaf(4, seed=6), z, leaf(4, seed=7)),
-            {"delta_softplus": True, "return_last_state": return_last_state},
-        )
-    yield arguments, {}
-
-
-def chunk_scan(dtype: torch.dtype) -> Iterator[Call]:
-    leaf = partial(_leaf, dtype=dtype)
-    x, dt = leaf(2, 6, 4, 3, seed=0), leaf(2, 6, 4, seed=1)
-    decay = (-_random(4, dtype=dtype, seed=2).abs()).requires_grad_()
-    arguments = (x, dt, decay, leaf(2, 6, 2, 5, seed=3), leaf(2, 6, 2, 5, seed=4))
-    named = {"D": leaf(4, seed=5), "dt_bias": leaf(4, seed=6), "dt_softplus": True}
-    for chunk_size in (4, 2):  # 4 does not divide the length
-        yield (*arguments, chunk_size), {**named, "dt_limit": (0.0, 1.0)}
-    yield (*arguments, 3), {"return_final_states": True}
-
-
-def lightning_attention(dtype: torch.dtype) -> Iterator[Call]:
-    sizes = {"hidden_size": 8, "num_attention_heads": 2, "head_dim": 4, "block_size": 2}
-    module = _part("minimax", "MiniMax", "LightningAttention", 0, **sizes).to(dtype)
-    for seed, length in enumerate((3, 4)):  # 2 does not divide 3
-        x, mask = _leaf(2, length, 8, dtype=dtype, seed=seed), torch.ones(2, length)
-        yield (module, x), {"position_embeddings": None, "attention_mask": mask if seed else None}
-
-
-def gated_delta_rule(dtype: torch.dtype) -> Iterator[Call]:
-    leaf = partial(_leaf, dtype=dtype)
-    gate = (-_random(2, 3, 4, dtype=dtype, seed=3).abs()).requires_grad_()
-    of_values = (leaf(2, 3, 4, 6, seed=2), gate, leaf(2, 3, 4, seed=4))
-    for groups, normalized in ((2, True), (4, False)):  # 4 value heads
-        query, key = (leaf(2, 3, groups, 5, seed=n) for n in range(2))
-        named = {"chunk_size": 2, "use_qk_l2norm_in_kernel": normalized}
-        yield (query, key, *of_values), named
-    state = _leaf(2, 4, 5, 6, dtype=torch.float32, seed=5)
-    yield (query, key, *of_values, 4, state), {"output_final_state": True}
-
-
-def rnn_scan(dtype: torch.dtype) -> Iterator[Call]:
-    sizes = {"hidden_size": 4, "lru_width": 4, "num_attention_heads": 2}
-    module = _part("recurrent_gemma", "RecurrentGemma", "Rglru", **sizes).to(dtype)
-    x, gate = (_leaf(2, 3, 4, dtype=dtype, seed=n) for n in range(2))
-    reset = torch.tensor([[[True], [False], [True]], [[False], [False], [False]]])
-    yield (module, x, gate, reset, None), {}
-    yield (module, x, gate, reset, _leaf(2, 4, dtype=torch.float32, seed=2)), {}
-
-
-def wkv(dtype: torch.dtype) -> Iterator[Call]:
-    decay, first = _leaf(4, dtype=dtype, seed=0), _leaf(4, dtype=dtype, seed=1)
-    key, value = (_leaf(2, 3, 4, dtype=dtype, seed=n) for n in (2, 3))
-    yield (decay, first, key, value), {}
-
-
-def lion(dtype: torch.dtype) -> Iterator[Call]:
-    for decay in (0.0, 0.1):
-        parameter, gradient, average = (_random(3, dtype=dtype, seed=n) for n in range(3))
-        yield (parameter, gradient, average, 0.01, decay, 0.9, 0.99), {}
-
-
-def scale_by_adam(dtype: torch.dtype) -> Iterator[Call]:
-    gradient, average, square = (_random(3, dtype=dtype, seed=n) for n in range(3))
-    operands, named = (gradient, average, square.square()), {"beta1": 0.9, "beta2": 0.999}
-    for step, eps_root, nesterov in ((1, 0.0, False), (8, 1e-6, False), (4, 0.0, True)):
-        first, second, third = (
-            torch.tensor(1 - beta**count)
-            for beta, count in ((0.9, step + nesterov), (0.999, step), (0.9, step))
-        )
-        divisors = (first, second, third if nesterov else None)
-        yield (*operands, *divisors), {**named, "eps": 1e-8, "eps_root": eps_root}
-    one, other = torch.tensor(0.1), torch.tensor(0.2)
-    each = torch.tensor([0.1, 0.2, 0.3])  # divisors with which a call is left alone
-    for divisors in ((each, each / 2, None), (one, other, each)):
-        yield (*operands, *divisors), {**named, "eps": 1e-8}
-
-
-def scale_by_lion(dtype: torch.dtype) -> Iterator[Call]:
-    for beta1, beta2 in ((0.9, 0.99), (0.0, 0.5)):
-        gradient, average = (_random(3, dtype=dtype, seed=n) for n in range(2))
-        yield (gradient, average), {"beta1": beta1, "beta2": beta2}
-
-
-def momentum_trace(dtype: torch.dtype) -> Iterator[Call]:
-    for nesterov in (False, True):
-        gradient, trace = (_random(3, dtype=dtype, seed=n) for n in range(2))
-        yield (gradient, trace), {"decay": 0.9, "nesterov": nesterov}
-
-
-def sgd(dtype: torch.dtype) -> Iterator[Call]:
-    numbers = {"lr": 0.01, "weight_decay": 0.01, "momentum": 0.9, "dampening": 0.0}
-    for nesterov in (False, True):
-        parameter, gradient, momentum = (_random(3, dtype=dtype, seed=n) for n in range(3))
-        flags = {"nesterov": nesterov, "maximize": False, "has_sparse_grad": False}
-        yield ([parameter], [gradient], [momentum], None, None), {**numbers, **flags}
-
-
-def lstm_cell(dtype: torch.dtype) -> Iterator[Call]:
-    for bias in (True, False):
-        x, *states = (_leaf(2, size, dtype=dtype, seed=n) for n, size in enumerate((3, 4, 4)))
-        yield (x, states, *torch.nn.LSTMCell(3, 4, bias).to(dtype).parameters()), {}
-
-
-def gru_cell(dtype: torch.dtype) -> Iterator[Call]:
-    for bias in (True, False):
-        x, state = (_leaf(2, size, dtype=dtype, seed=n) for n, size in enumerate((3, 4)))
-        yield (x, state, *torch.nn.GRUCell(3, 4, bias).to(dtype).parameters()), {}
+lstm_cell = table("2x3 [2x4,2x4] 16x3 16x4 x16 x16", "2x3 [2x4,2x4] 16x3 16x4")
+gru_cell = table("2x3 2x4 12x3 12x4 x12 x12", "2x3 2x4 12x3 12x4")
 
 
 def scanned_gru_cell(dtype: torch.dtype) -> Iterator[Call]:
@@ -331,357 +374,119 @@ def scanned_gru_cell(dtype: torch.dtype) -> Iterator[Call]:
         yield ({"h": h, "w_ih": w_ih, "w_hh": w_hh, **named}, x), {}
 
 
-def embedding_bag(dtype: torch.dtype) -> Iterator[Call]:
-    rows, offsets = torch.tensor([1, 2, 4, 1, 3, 0, 5, 2]), torch.tensor([0, 0, 3])
-    for mode in ("mean", "sum", "max"):
-        options = {"mode": mode}
-        weight = _leaf(6, 3, dtype=dtype, seed=0)
-        yield (rows.reshape(2, 4), weight), options
-        yield (rows.reshape(2, 4), weight), {**options, "padding_idx": 1}
-        yield (rows, weight, offsets), {**options, "padding_idx": -4}
-        ends = torch.tensor([0, 2, 2, 8])
-        yield (rows, weight, ends), {**options, "include_last_offset": True}
-    factors = _leaf(8, dtype=dtype, seed=1)
-    options = {"mode": "sum"}
-    yield (rows, weight, offsets), {**options, "per_sample_weights": factors}
-    yield (rows.reshape(4, 2), weight), {**options, "per_sample_weights": factors.reshape(4, 2)}
+def _layers(gates: int, states: Callable[[str], str]) -> Samples:
+    """One layer, both directions of one, and of two."""
+    rows, bias = 4 * gates, f"x{4 * gates},x{4 * gates}"
+    first, second = f"{rows}x3,{rows}x4", f"{rows}x8,{rows}x4"
+    return table(
+        f"5x2x3 {states('1x2x4')} [{first},{bias}] True 1 0.0 False False False",
+        f"2x5x3 {states('2x2x4')} [{first},{first}] False 1 0.0 False True True",
+        f"5x2x3 {states('4x2x4')} [{first},{bias},{first},{bias},{second},{bias},{second},{bias}]"
+        " True 2 0.0 False True False",
+    )
 
 
-def fft_r2c(dtype: torch.dtype) -> Iterator[Call]:
-    for dim, normalization, onesided in (([1], 0, True), ([0, 2], 1, True), ([2], 2, False)):
-        yield (_leaf(2, 5, 6, dtype=dtype, seed=0), dim, normalization, onesided), {}
+lstm = _layers(4, lambda sizes: f"[{sizes},{sizes}]")
+gru = _layers(3, lambda sizes: sizes)
 
+embedding_bag = table(
+    "#[[1,2,4,1],[3,0,5,2]] 6x3 mode=mean|sum|max padding_idx=None|1",
+    "#[1,2,4,1,3,0,5,2] 6x3 #[0,0,3] mode=mean|sum|max padding_idx=-4",
+    "#[1,2,4,1,3,0,5,2] 6x3 #[0,2,2,8] mode=mean|sum|max include_last_offset=True",
+    "#[1,2,4,1,3,0,5,2] 6x3 #[0,0,3] mode=sum per_sample_weights=x8",
+    "#[[1,2,4,1],[3,0,5,2]] 6x3 mode=sum per_sample_weights=2x4",
+)
 
-def fft_c2c(dtype: torch.dtype) -> Iterator[Call]:
-    for dim, normalization, forward in (([1], 0, True), ([0, 2], 1, False), ([0, 1, 2], 2, False)):
-        yield (_complex(2, 5, 6, dtype=dtype), dim, normalization, forward), {}
+fft_r2c = table("2x5x6 [1] 0 True", "2x5x6 [0,2] 1 True", "2x5x6 [2] 2 False")
+fft_c2c = table(
+    "2x5x6:complex [1] 0 True", "2x5x6:complex [0,2] 1 False", "2x5x6:complex [0,1,2] 2 False"
+)
+fft_c2r = table("2x5x6:complex [2] 0 10", "2x5x6:complex [0,2] 1 11", "2x5x6:complex [0,1,2] 2 10")
 
-
-def fft_c2r(dtype: torch.dtype) -> Iterator[Call]:
-    for dim, normalization, size in (([2], 0, 10), ([0, 2], 1, 11), ([0, 1, 2], 2, 10)):
-        yield (_complex(2, 5, 6, dtype=dtype), dim, normalization, size), {}
-
-
-def _complex(*shape: int, dtype: torch.dtype) -> Tensor:
-    """Complex numbers of a floating-point type. Of bf16, whose complex numbers the CPU of PyTorch
-    2.14 cannot multiply, they are those of f32."""
-    dtype = torch.float32 if dtype == torch.bfloat16 else dtype
-    imaginary = 1j * _random(*shape, dtype=dtype, seed=1)
-    return (_random(*shape, dtype=dtype) + imaginary).requires_grad_()
-
-
-def lstm(dtype: torch.dtype) -> Iterator[Call]:
-    for x, states, weights, options in _layers("LSTM", dtype):
-        yield (x, states, weights, *options), {}
-
-
-def gru(dtype: torch.dtype) -> Iterator[Call]:
-    for x, (state, _), weights, options in _layers("GRU", dtype):
-        yield (x, state, weights, *options), {}
-
-
-def _layers(
-    mode: str, dtype: torch.dtype
-) -> Iterator[tuple[Tensor, list[Tensor], list[Tensor], tuple[Any, ...]]]:
-    """Operands, states, weights, and other arguments of layers with a state of 4."""
-    for layers, bias, two_ways, batch_first in (
-        (1, True, False, False),
-        (1, False, True, True),
-        (2, True, True, False),
-    ):
-        x = _leaf(*((2, 5, 3) if batch_first else (5, 2, 3)), dtype=dtype, seed=0)
-        count = layers * (2 if two_ways else 1)
-        states = [_leaf(count, 2, 4, dtype=dtype, seed=20 + n) for n in range(2)]
-        layer = torch.nn.RNNBase(mode, 3, 4, layers, bias, bidirectional=two_ways).to(dtype)
-        yield x, states, list(layer.parameters()), (bias, layers, 0.0, False, two_ways, batch_first)
-
-
-def adafactor(dtype: torch.dtype) -> Iterator[Call]:
-    numbers = {"d": 1.0, "lr": 0.01, "beta2_decay": -0.8, "weight_decay": 0.1, "eps2": 1e-3}
-    for shape, maximize in (((3, 4), False), ((2, 3, 4), True), ((5,), False)):
-        param, grad = (_random(*shape, dtype=dtype, seed=n) for n in range(2))
-        square = _random(*shape, dtype=dtype, seed=2).abs()
-        if len(shape) > 1:
-            row, column, whole = square[..., :1].clone(), square[..., :1, :].clone(), None
-        else:
-            row, column, whole = None, None, square
-        states = ([row], [column], [whole], [torch.tensor(3.0)])
-        flags = {"eps1": None, "maximize": maximize, "has_complex": False}
-        yield ([param], [grad], *states, None, None), {**numbers, **flags}
-
-
-NEWTON_SCHULZ = {"ns_coefficients": (3.4445, -4.775, 2.0315), "ns_steps": 5, "eps": 1e-7}
-
-
-def muon(dtype: torch.dtype) -> Iterator[Call]:
-    # The direction is rounded to bf16, also in f32.
-    numbers = {"lr": 0.0003, "weight_decay": 0.1, "momentum": 0.95, **NEWTON_SCHULZ}
-    for shape, nesterov, adjust in (
-        ((3, 4), True, None),
-        ((6, 4), False, "match_rms_adamw"),
-        ((4, 4), True, "original"),
-    ):
-        param, grad, momentum = (_random(*shape, dtype=dtype, seed=n) for n in range(3))
-        options = {"nesterov": nesterov, "adjust_lr_fn": adjust, "has_complex": False}
-        yield ([param], [grad], [momentum]), {**numbers, **options}
-
-
-def zeropower_via_newtonschulz(dtype: torch.dtype) -> Iterator[Call]:
-    for shape in ((3, 4), (6, 4), (4, 4)):
-        yield (_random(*shape, dtype=dtype),), dict(NEWTON_SCHULZ)
-
-
-def clip_grad_norm(dtype: torch.dtype) -> Iterator[Call]:
-    for norm_type, max_norm in ((2.0, 1.0), (1.0, 1e6), (float("inf"), 0.5)):
-        parameters = [torch.nn.Parameter(_random(*shape, dtype=dtype)) for shape in ((3,), (2, 2))]
-        for number, parameter in enumerate(parameters):
-            parameter.grad = _random(*parameter.shape, dtype=dtype, seed=number + 1)
-        yield (parameters, max_norm, norm_type), {}
-
-
-def fused_adamw(dtype: torch.dtype) -> Iterator[Call]:
-    return _fused(dtype, decoupled_weight_decay=True)
-
-
-def fused_adam(dtype: torch.dtype) -> Iterator[Call]:
-    return _fused(dtype, decoupled_weight_decay=False)
-
-
-def _fused(dtype: torch.dtype, **flags: bool) -> Iterator[Call]:
-    numbers = {"lr": 0.01, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.01}
-    flags |= {"has_complex": False, "capturable": False, "differentiable": False}
-    for amsgrad, steps in ((False, (3.0, 3.0)), (True, (3.0, 4.0))):
-        params, grads, averages, squares, greatest = (
-            [_random(*shape, dtype=dtype, seed=seed) for shape in ((3,), (2, 2))]
-            for seed in range(5)
+linear_cross_entropy = table(
+    "2x3x8 5x8 #[[0,4,-100],[2,2,1]] None|x5 1|0 -100 0.0",
+    "2x3x8 5x8 #[[0,4,2],[2,2,1]] None|x5 2 2 0.1|0.0",
+)
+dot_product_attention = table(
+    *(
+        f"{batch}5x{heads}x8 {batch}3x2x8 {batch}3x2x6 {more}"
+        for batch, heads in (("2x", 4), ("", 2))
+        for more in (
+            *("", "is_causal=True scale=0.5", f"{heads}x5x3:mask None|{heads}x5x3"),
+            f"{heads}x5x3 is_causal=True",
         )
-        states = (averages, [s.abs() for s in squares], [g.abs() for g in greatest if amsgrad])
-        counts = [torch.tensor(step) for step in steps]
-        own = {"amsgrad": amsgrad, "maximize": amsgrad}
-        yield (params, grads, *states, counts, None, None), {**numbers, **flags, **own}
+    )
+)
 
+int8_weight_only_linear = table("2x3x8|4x8 5x8:i8 5x1:scale|1x1:scale x5|None")
+float8_weight_only_linear = table("2x3x8|4x8 5x8:e4m3 5x1:scale|1x1:scale x5|None")
+int8_dynamic_linear = table(
+    "2x3x8 5x8:i8 5x1:scale x5|None symmetric=True per_tensor=False|True",
+    "4x8 5x8:i8 5x1:scale x5|None symmetric=False per_tensor=False",
+)
+intx_weight_only_linear = table(
+    "2x3x8 5x8:i4 5x2:narrow_scale 5x2:i4 x5|None group_size=4",
+    "2x3x8 5x8:i4 5x2:narrow_scale 5x2:whole x5|None group_size=4 activation=int8_asymmetric",
+    "4x8 5x8:i8 5x2:narrow_scale @zeros x5|None group_size=4 bits=8",
+    zeros=torch.zeros(5, 2, dtype=torch.int8),
+)
+mx_linear = table(
+    "2x3x64 5x64:e4m3 5x2:e8m0_scale x5|None scaling=rceil",
+    "4x64 5x64:e5m2 5x2:e8m0_scale x5|None scaling=floor",
+    "2x3x64 5x32:ui8 5x2:e8m0_scale x5|None scaling=ceil|even",
+    gradients=False,
+)
+nvfp4_linear = table(
+    "2x3x64|4x64 5x32:ui8 5x4:e4m3_scale #0.5 #0.0005 x5|None activation=none|static|dynamic",
+    gradients=False,
+)
+weight_int8pack_mm = table("4x32:plain 16x32:i8 x16:narrow_scale")
+scaled_mm = table(
+    "16x32:e4m3 @b #0.1 #0.2 None|x48:plain out_dtype=@dtype",
+    "16x32:e4m3 @b 16x1:scale 1x48:scale None|x48:plain out_dtype=@dtype",
+    b=random(48, 32, seed=1).to(torch.float8_e4m3fn).t(),
+)
 
-def linear_cross_entropy(dtype: torch.dtype) -> Iterator[Call]:
-    rows = torch.tensor([[0, 4, 3], [2, 2, 1]])
-    for bias in (None, _leaf(5, dtype=dtype, seed=2)):
-        for reduction, ignored, smoothing in (
-            (1, -100, 0.0), (2, 2, 0.1), (2, 2, 0.0), (0, -100, 0.0),
-        ):  # fmt: skip
-            states, weight = _leaf(2, 3, 8, dtype=dtype, seed=0), _leaf(5, 8, dtype=dtype, seed=1)
-            target = torch.where(rows == 3, ignored, rows)
-            yield (states, weight, target, bias, reduction, ignored, smoothing), {}
+fake_quantize_per_tensor = table("4x6 0.1 3 -8 7", "4x6 0.37 0 -128 127", "4x6 0.05 9 0 15")
+fake_quantize_per_tensor_with_tensors = table("4x6 #[0.1] #[3]:int32 #[1]|#[0] -8 7")
+_WHOLE, _QUARTERS = "#[-3,-2,-1,0,1,2]", "#[-0.75,-0.5,-0.25,0,0.25,0.5]"
+fake_quantize_per_channel = table(
+    f"4x6 x6:scale {_WHOLE}:int32|{_QUARTERS} 1 -8 7",
+    f"6x4 x6:scale {_WHOLE}:int32|{_QUARTERS} 0 -8 7",
+)
+_I8 = "-128 127 torch.int8"
+quantize_per_tensor = table(f"4x6:plain 0.01 3 {_I8}", "4x6:plain 0.1 9 0 15 torch.uint8")
+quantize_per_tensor_with_tensors = table(f"4x6:plain #[0.02]:float64|#0.02 #[3] {_I8}")
+quantize_per_channel = table(
+    f"4x6:plain x6:scale {_WHOLE} 1 {_I8}", f"6x2x3:plain x6:scale {_WHOLE} 0 {_I8}"
+)
+dequantize_per_tensor = table(f"4x6:i8 0.1 3 {_I8} out_dtype=None|@dtype")
+dequantize_per_tensor_with_tensors = table(
+    f"4x6:i8 #[0.02]:float64|#0.02 #[3] {_I8} out_dtype=@dtype"
+)
+dequantize_per_channel = table(
+    f"4x6:i8 x6:scale {_WHOLE}|None 1 {_I8} out_dtype=@dtype",
+    f"6x2x3:i8 x6:scale {_WHOLE}|None 0 {_I8} out_dtype=@dtype",
+)
+choose_qparams = table("4x6:plain|4x6:positive -128 127 0.000244140625 torch.int8")
 
-
-def dot_product_attention(dtype: torch.dtype) -> Iterator[Call]:
-    for number, (batch, heads) in enumerate((((2,), 4), ((), 2))):
-        seed = 10 * number
-        query = _leaf(*batch, 5, heads, 8, dtype=dtype, seed=seed)
-        key = _leaf(*batch, 3, 2, 8, dtype=dtype, seed=seed + 1)
-        value = _leaf(*batch, 3, 2, 6, dtype=dtype, seed=seed + 2)
-        bias = _leaf(heads, 5, 3, dtype=dtype, seed=seed + 3)
-        mask = _random(heads, 5, 3, dtype=torch.float32, seed=seed + 4) > -1
-        yield (query, key, value), {}
-        yield (query, key, value), {"is_causal": True, "scale": 0.5}
-        yield (query, key, value, mask), {}
-        yield (query, key, value, bias), {"is_causal": True}
-        yield (query, key, value, mask, bias), {}
-
-
-def int8_weight_only_linear(dtype: torch.dtype) -> Iterator[Call]:
-    for x, bias in _with_bias(dtype):
-        for scales in ((5, 1), (1, 1)):
-            yield (x, _integers(5, 8), _scales(*scales), bias), {}
-
-
-def intx_weight_only_linear(dtype: torch.dtype) -> Iterator[Call]:
-    for x, bias in _with_bias(dtype):
-        scale, zeros = _scales(5, 2).to(dtype), _integers(5, 2, bits=4)
-        for zero_point, options in (
-            (zeros, {}),
-            (zeros.to(dtype), {"activation": "int8_asymmetric"}),
-            (torch.zeros_like(zeros), {"bits": 8}),
-        ):
-            weight = _integers(5, 8, bits=int(options.get("bits", 4)))
-            yield (x, weight, scale, zero_point, bias), {"group_size": 4, **options}
-
-
-def int8_dynamic_linear(dtype: torch.dtype) -> Iterator[Call]:
-    for x, bias in _with_bias(dtype):
-        for symmetric, per_tensor in ((True, False), (True, True), (False, False)):
-            options = {"symmetric": symmetric, "per_tensor": per_tensor}
-            yield (x, _integers(5, 8), _scales(5, 1), bias), options
-
-
-def float8_weight_only_linear(dtype: torch.dtype) -> Iterator[Call]:
-    for x, bias in _with_bias(dtype):
-        weight = _random(5, 8, dtype=torch.float8_e4m3fn, seed=3)
-        for scales in ((5, 1), (1, 1)):
-            yield (x, weight, _scales(*scales), bias), {}
-
-
-def mx_linear(dtype: torch.dtype) -> Iterator[Call]:
-    scale = _bytes(5, 2, least=120, most=132).view(torch.float8_e8m0fnu)
-    for x, bias in _with_bias(dtype, features=64):
-        for weight, scaling in (
-            (_random(5, 64, dtype=torch.float8_e4m3fn, seed=3), "rceil"),
-            (_random(5, 64, dtype=torch.float8_e5m2, seed=3), "floor"),
-            (_bytes(5, 32), "ceil"),
-            (_bytes(5, 32), "even"),
-        ):
-            operands = (x.detach(), weight, scale, None if bias is None else bias.detach())
-            yield operands, {"scaling": scaling}
-
-
-def nvfp4_linear(dtype: torch.dtype) -> Iterator[Call]:
-    scale, whole = _scales(5, 4).to(torch.float8_e4m3fn), torch.tensor(0.5)
-    for x, bias in _with_bias(dtype, features=64):
-        for activation in ("none", "static", "dynamic"):
-            required = (x.detach(), _bytes(5, 32), scale, whole, whole / 1000)
-            operands = (*required, None if bias is None else bias.detach())
-            yield operands, {"activation": activation}
-
-
-def _with_bias(dtype: torch.dtype, features: int = 8) -> Iterator[tuple[Tensor, Tensor | None]]:
-    """Inputs of linear layers with 5 results, with a bias and without."""
-    yield _leaf(2, 3, features, dtype=dtype, seed=0), _leaf(5, dtype=dtype, seed=1)
-    yield _leaf(4, features, dtype=dtype, seed=0), None
-
-
-def _bytes(*shape: int, least: int = 0, most: int = 256) -> Tensor:
-    generator = torch.Generator().manual_seed(3)
-    return torch.randint(least, most, shape, generator=generator, dtype=torch.uint8)
-
-
-def _integers(*shape: int, bits: int = 8) -> Tensor:
-    generator = torch.Generator().manual_seed(bits)
-    limit = 2 ** (bits - 1)
-    return torch.randint(-limit, limit, shape, generator=generator, dtype=torch.int8)
-
-
-def _scales(*shape: int) -> Tensor:
-    return _random(*shape, dtype=torch.float32, seed=2).abs() / 8
-
-
-def fake_quantize_per_tensor(dtype: torch.dtype) -> Iterator[Call]:
-    x = _leaf(4, 6, dtype=dtype, seed=0)
-    for scale, zero_point, limits in (
-        (0.1, 3, (-8, 7)),
-        (0.37, 0, (-128, 127)),
-        (0.05, 9, (0, 15)),
-    ):
-        yield (x, scale, zero_point, *limits), {}
-
-
-def fake_quantize_per_tensor_with_tensors(dtype: torch.dtype) -> Iterator[Call]:
-    x, zero_point = _leaf(4, 6, dtype=dtype, seed=0), torch.tensor([3], dtype=torch.int32)
-    for is_on in (1, 0):
-        yield (x, torch.tensor([0.1]), zero_point, torch.tensor([is_on]), -8, 7), {}
-
-
-def fake_quantize_per_channel(dtype: torch.dtype) -> Iterator[Call]:
-    x, scale = _leaf(4, 6, dtype=dtype, seed=0), _scales(6) + 0.05
-    zeros = torch.arange(6) - 3
-    for zero_point in (zeros.to(torch.int32), zeros / 4):
-        yield (x, scale, zero_point, 1, -8, 7), {}
-        yield (x.t(), scale, zero_point, 0, -8, 7), {}
-
-
-_I8 = (-128, 127, torch.int8)
-
-
-def quantize_per_tensor(dtype: torch.dtype) -> Iterator[Call]:
-    x = _random(4, 6, dtype=dtype)
-    yield (x, 0.01, 3, *_I8), {}
-    yield (x, 0.1, 9, 0, 15, torch.uint8), {}
-
-
-def quantize_per_tensor_with_tensors(dtype: torch.dtype) -> Iterator[Call]:
-    for scale in (torch.tensor([0.02], dtype=torch.float64), torch.tensor(0.02)):
-        yield (_random(4, 6, dtype=dtype), scale, torch.tensor([3]), *_I8), {}
-
-
-def quantize_per_channel(dtype: torch.dtype) -> Iterator[Call]:
-    zeros = torch.arange(6) - 3
-    for x, axis in ((_random(4, 6, dtype=dtype), 1), (_random(6, 2, 3, dtype=dtype), 0)):
-        yield (x, _scales(6) + 0.01, zeros, axis, *_I8), {}
-
-
-def dequantize_per_tensor(dtype: torch.dtype) -> Iterator[Call]:
-    for out_dtype in (None, dtype):
-        yield (_integers(4, 6), 0.1, 3, *_I8), {"out_dtype": out_dtype}
-
-
-def dequantize_per_tensor_with_tensors(dtype: torch.dtype) -> Iterator[Call]:
-    for scale in (torch.tensor([0.02], dtype=torch.float64), torch.tensor(0.02)):
-        yield (_integers(4, 6), scale, torch.tensor([3]), *_I8), {"out_dtype": dtype}
-
-
-def dequantize_per_channel(dtype: torch.dtype) -> Iterator[Call]:
-    for zeros in (torch.arange(6) - 3, None):
-        for x, axis in ((_integers(4, 6), 1), (_integers(6, 2, 3), 0)):
-            yield (x, _scales(6), zeros, axis, *_I8), {"out_dtype": dtype}
-
-
-def choose_qparams(dtype: torch.dtype) -> Iterator[Call]:
-    for x in (_random(4, 6, dtype=dtype), _random(4, 6, dtype=dtype).abs()):
-        yield (x, -128, 127, 2.0**-12, torch.int8), {}
-
-
-def weight_int8pack_mm(dtype: torch.dtype) -> Iterator[Call]:
-    yield (_random(4, 32, dtype=dtype), _integers(16, 32), _scales(16).to(dtype)), {}
-
-
-def scaled_mm(dtype: torch.dtype) -> Iterator[Call]:
-    a = _random(16, 32, dtype=torch.float8_e4m3fn)
-    b = _random(48, 32, dtype=torch.float8_e4m3fn, seed=1).t()
-    bias = _random(48, dtype=dtype, seed=2)
-    for scales in ((_scales(1)[0], _scales(2)[1]), (_scales(16, 1), _scales(1, 48))):
-        yield (a, b, *scales), {"out_dtype": dtype}
-        yield (a, b, *scales, bias), {"out_dtype": dtype}
-
-
-def attention(dtype: torch.dtype) -> Iterator[Call]:
-    query, key, value = _cached(dtype)
-    padding = torch.arange(6).reshape(1, 1, 1, 6) > torch.tensor([-1, 1]).reshape(2, 1, 1, 1)
-    bias = _leaf(1, 4, 2, 6, dtype=dtype, seed=4)
-    yield (query, key, value), {"scale": 0.3}
-    yield (query, key, value, padding), {"scale": 0.3, "is_causal": True, "window": 2}
-    yield (query, key, value, bias), {"scale": 0.5, "is_causal": True, "softcap": 2.0}
-
-
-def sink_attention(dtype: torch.dtype) -> Iterator[Call]:
-    sinks = _leaf(4, dtype=dtype, seed=3)
-    for (query, key, value, *mask), options in attention(dtype):
-        yield (query, key, value, sinks, *mask), options
-
-
-def cached_attention(dtype: torch.dtype) -> Iterator[Call]:
-    query, key, value = _cached(dtype)
-    sinks = _leaf(4, dtype=dtype, seed=3)
-    yield (query, key, value, torch.tensor([[2, 3]])), {"scale": 0.3}
-    positions = torch.tensor([[4, 5], [0, 1]])
-    options = {"scale": 0.3, "window": 3, "softcap": 2.0}
-    yield (query, key, value, positions, sinks), options
-
-
-def paged_attention(dtype: torch.dtype) -> Iterator[Call]:
-    query = _leaf(2, 4, 8, dtype=dtype, seed=0)
-    keys, values = (_leaf(2, 5, 4, 8, dtype=dtype, seed=n) for n in (1, 2))
-    sinks = _leaf(4, dtype=dtype, seed=3)
-    lengths, pages = torch.tensor([7, 3]), torch.tensor([[3, 0], [4, 1]])
-    yield (query, keys, values, lengths, pages), {"scale": 0.3}
-    options = {"scale": 0.3, "window": 4, "softcap": 2.0}
-    yield (query, keys, values, lengths.int(), pages.int(), sinks), options
-
-
-def update_kv_cache(dtype: torch.dtype) -> Iterator[Call]:
-    _, cache, _ = _cached(dtype)
-    rows = _leaf(2, 2, 2, 8, dtype=dtype, seed=3)
-    yield (cache, 2, torch.tensor([1, 4]), rows), {}
-    yield (cache[0], 2, torch.tensor([1, 4]), cache[0, :, :, :2]), {}
-
-
-def _cached(dtype: torch.dtype) -> list[Tensor]:
-    """Two queries of four heads, and a cache of two heads with six places."""
-    sizes = (4, 2), (2, 6), (2, 6)
-    return [_leaf(2, *size, 8, dtype=dtype, seed=n) for n, size in enumerate(sizes)]
+# Two queries of four heads, and a cache of two heads with six rows.
+_CACHED = "2x4x2x8 2x2x6x8 2x2x6x8"
+attention, sink_attention = (
+    table(
+        f"{_CACHED} {sinks} scale=0.3",
+        f"{_CACHED} {sinks} @padding scale=0.3 is_causal=True window=2",
+        f"{_CACHED} {sinks} 1x4x2x6 scale=0.5 is_causal=True softcap=2.0",
+        padding=torch.arange(6).reshape(1, 1, 1, 6) > torch.tensor([-1, 1]).reshape(2, 1, 1, 1),
+    )
+    for sinks in ("", "x4")
+)
+cached_attention = table(
+    f"{_CACHED} #[[2,3]] scale=0.3",
+    f"{_CACHED} #[[4,5],[0,1]] x4 scale=0.3 window=3 softcap=2.0",
+)
+paged_attention = table(
+    "2x4x8 2x5x4x8 2x5x4x8 #[7,3] #[[3,0],[4,1]] scale=0.3",
+    "2x4x8 2x5x4x8 2x5x4x8 #[7,3]:int32 #[[3,0],[4,1]]:int32 x4 scale=0.3 window=4 softcap=2.0",
+)
+update_kv_cache = table("2x2x6x8 2 #[1,4] 2x2x2x8", "2x6x8 2 #[1,4] 2x6x2")

@@ -193,9 +193,6 @@ BLOCK = 32
 NAMES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
 """JAX's names of the types that results can have."""
 
-_F4 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-"""The values of f4E2M1FN, without the sign."""
-
 
 def scaled_dot_of_mx(
     lhs: Tensor,
@@ -222,7 +219,7 @@ def of_mx(
     if cls.__name__ != "MXTensor":
         raise DeclinedError("not a weight in MX")
     input, weight, bias = block_scaled_linear.linear_operands(func, args)
-    scaling = block_scaled_linear.check_mx(weight)
+    scaling = block_scaled_linear.input_scaling(weight)
     if weight.qdata.dtype == torch.uint8 or weight.block_size != BLOCK:
         raise UnsupportedCallError(f"XLA takes 8-bit floats with a scale for {BLOCK} of them")
     rows = input.reshape(-1, input.shape[-1])
@@ -263,16 +260,8 @@ def mx_mm(
 
 
 def _scaled(elements: Tensor, scales: Tensor) -> Tensor:
-    if elements.dtype == torch.uint8:
-        elements = _unpacked(elements)
     factors = torch.exp2(scales.to(torch.float32) - 127)
-    return elements.to(torch.float32) * factors.repeat_interleave(BLOCK, 1)
-
-
-def _unpacked(pairs: Tensor) -> Tensor:
-    codes = torch.stack([pairs & 15, pairs >> 4], -1).flatten(1).to(torch.int64)
-    values = torch.tensor([*_F4, *(-value for value in _F4)], device=pairs.device)
-    return values[codes]
+    return block_scaled_linear.unscaled_numbers(elements) * factors.repeat_interleave(BLOCK, 1)
 
 
 def mx_mm_samples(dtype: torch.dtype) -> Iterator[Sample]:

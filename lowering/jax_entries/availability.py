@@ -13,7 +13,7 @@ from composites.torch_internals import pytree
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.entries import Entries
-from lowering.sample_calls import ExampleCall, NoCalls, adapted, example_calls
+from lowering.sample_calls import ExampleCall, NoCalls, adapted, example_calls, keyword_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ def examples_of(definition: Definition) -> tuple[ExampleCall, ...] | NoCalls:
         values = adapted(entry.adapt, definition.function, *examples[0].arguments())
     except CompositesError as error:
         return NoCalls(str(error))
-    keyword_only = frozenset(a.name for a in definition.signature.arguments if a.keyword_only)
-    call = replace(examples[0], values=values, keyword_only=keyword_only)
+    names = keyword_only(definition.signature)
+    call = replace(examples[0], values=values, keyword_only=names)
     return (replace(call, function=definition.function),)
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import torch
@@ -219,15 +219,9 @@ def _numbers(outcomes: Outcomes, ours: Values) -> GreatestErrors:
 
 def greatest(numbers: Sequence[GreatestErrors]) -> GreatestErrors:
     """The greatest errors of several samples."""
-
-    def most(values: list[float | None]) -> float | None:
-        return max((value for value in values if value is not None), default=None)
-
+    columns = zip(*map(astuple, numbers), strict=True)
     return GreatestErrors(
-        most([n.forward for n in numbers]),
-        most([n.forward_f64 for n in numbers]),
-        most([n.gradient for n in numbers]),
-        most([n.gradient_f64 for n in numbers]),
+        *(max((v for v in column if v is not None), default=None) for column in columns)
     )
 
 

@@ -3,7 +3,7 @@
 Results are on the CPU. An exception is a result too.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -45,23 +45,22 @@ class Values:
     """The tensors that were given, after the call."""
 
     @property
+    def parts(self) -> tuple[tuple[Any, ...], ...]:
+        return self.results, self.gradients, self.operands
+
+    @property
     def tensors(self) -> list[torch.Tensor]:
-        every = (*self.results, *self.gradients, *self.operands)
-        return [value for value in every if isinstance(value, torch.Tensor)]
+        return [v for part in self.parts for v in part if isinstance(v, torch.Tensor)]
 
     def mapped(self, function: Callable[[torch.Tensor], torch.Tensor]) -> "Values":
-        def each(values: Iterable[Any]) -> tuple[Any, ...]:
-            return tuple(function(v) if isinstance(v, torch.Tensor) else v for v in values)
-
-        return Values(each(self.results), each(self.gradients), each(self.operands))
+        return Values(*(
+            tuple(function(v) if isinstance(v, torch.Tensor) else v for v in part)
+            for part in self.parts
+        ))  # fmt: skip
 
     def agrees(self, other: "Values", same: Callable[[Any, Any], bool]) -> bool:
         """Return whether results, gradients and operands of two calls are the same, one by one."""
-        pairs = (
-            (self.results, other.results),
-            (self.gradients, other.gradients),
-            (self.operands, other.operands),
-        )
+        pairs = zip(self.parts, other.parts, strict=True)
         return all(len(a) == len(b) and all(map(same, a, b)) for a, b in pairs)
 
 
@@ -73,9 +72,7 @@ def equal_values(one: Values, other: Values) -> bool:
     return one.agrees(other, same_bits)
 
 
-def evaluate(
-    sample: Sample, convert: Convert, function: Callable[..., Any], *, differentiate: bool = True
-) -> Values:
+def evaluate(sample: Sample, convert: Convert, function: Callable[..., Any]) -> Values:
     """Call a function with a sample's arguments, and compute the gradients."""
     arguments, keywords = sample.converted(convert)
     tensors = list(_given((arguments, keywords)))
@@ -84,7 +81,7 @@ def evaluate(
     results = [r for r in returned if isinstance(r, torch.Tensor) and r.requires_grad]
     leaves = [tensor for tensor, wants in zip(tensors, before, strict=True) if wants]
     gradients: tuple[torch.Tensor | None, ...] = ()
-    if differentiate and results and leaves:
+    if results and leaves:
         directions = [_direction(result, convert) for result in results]
         gradients = torch.autograd.grad(results, leaves, directions, allow_unused=True)
     return Values(tuple(returned), gradients, tuple(tensors)).mapped(torch.Tensor.detach)
@@ -165,36 +162,24 @@ class Run:
     outcomes: list[Outcome] = field(default_factory=list)
     again: dict[int, Outcome] = field(default_factory=dict)
     """The outcomes of the second call of some samples, by the samples' numbers."""
-    reached: list[int] = field(default_factory=list)
-    """For each sample, how many calls the entry claimed."""
     module: Module | None = None
     """The graph, if it was requested."""
     failure: str | None = None
     """The reason why the graph cannot run. Then no outcome has numbers."""
 
 
-def on_device(
-    frontend: Frontend,
-    samples: Sequence[Sample],
-    *,
-    stock: bool,
-    claimed: Callable[[], int] = lambda: 0,
-    twice: int = 0,
-) -> Run:
+def on_device(frontend: Frontend, samples: Sequence[Sample], *, stock: bool, twice: int = 0) -> Run:
     """Run samples as one graph.
 
     Args:
         stock: call what the samples mean without composites.
-        claimed: counts the calls that the entry has claimed so far.
         twice: how many of the samples are called a second time.
     """
     done = Run()
     with torch.random.fork_rng(devices=()), frontend.running() as graph:
         for number, sample in enumerate(samples):
             function = (sample.reference or sample.function) if stock else sample.function
-            before = claimed()
             done.outcomes.append(_attempt(sample, graph, function))
-            done.reached.append(claimed() - before)
             if number < twice:
                 done.again[number] = _attempt(sample, graph, function)
         every = [*done.outcomes, *done.again.values()]

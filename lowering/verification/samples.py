@@ -21,6 +21,7 @@ from lowering.sample_calls import (
     calls_of,
     caught,
     example_calls,
+    is_adapted_function,
 )
 from lowering.verification import opinfo
 from lowering.verification.subjects import Subject
@@ -103,7 +104,7 @@ def _generated(
     entry = subject.entry
     if entry.op is None and entry.gradients and subject.forward is not None:
         entry = subject.forward
-    if entry.op is None and entry.adapt is not None:
+    if is_adapted_function(entry):
         return NoCalls("no samples; name some with `samples`")
     calls = example_calls(entry, subject.function)
     if isinstance(calls, NoCalls):

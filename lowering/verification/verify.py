@@ -2,7 +2,8 @@
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -17,7 +18,7 @@ from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Kernel
 from composites.registry.operators import find_operator
 from lowering import activation
-from lowering.dispatch.statistics import EntryStatistics, Statistics
+from lowering.dispatch.statistics import Statistics
 from lowering.frontends.protocols import Frontend
 from lowering.installation.install import import_alternative
 from lowering.sample_calls import NoCalls, Sample
@@ -127,36 +128,26 @@ class Prepared:
     is_random: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    """The counts of the outcomes of an entry's calls up to now."""
-
-    claimed: int
-    unclaimed: dict[str, int]
-
-    @classmethod
-    def from_statistics(cls, statistics: Statistics, identity: str) -> "_Counts":
-        counted = statistics.entries.get(identity)
-        return cls(0 if counted is None else counted.caught, _reasons(counted))
-
-    def since(self, before: "_Counts") -> "_Counts":
-        reasons = {r: n - before.unclaimed.get(r, 0) for r, n in self.unclaimed.items()}
-        return _Counts(self.claimed - before.claimed, {r: n for r, n in reasons.items() if n})
+_CLAIMED = ""
+"""Stands for the reason of calls that became composites."""
 
 
-def _reasons(statistics: EntryStatistics | None) -> dict[str, int]:
-    reasons: dict[str, int] = {}
-    for fallback in [] if statistics is None else list(statistics.fallbacks.values()):
-        if fallback.is_missed and fallback.calls:
-            reasons[fallback.reason] = reasons.get(fallback.reason, 0) + fallback.calls
-    return reasons
+def _counting(subject: Subject, statistics: Statistics) -> Callable[[], Counter[str]]:
+    """Count calls from now on, by the reasons why they did not become composites. Calls of a
+    backward without operator are those of its forward."""
+    entry = subject.entry
+    if entry.gradients and subject.forward is not None:
+        entry = subject.forward
 
+    def until_now() -> Counter[str]:
+        counted = statistics.for_entry(entry)
+        calls = Counter({_CLAIMED: counted.caught})
+        for fallback in list(counted.fallbacks.values()):
+            calls[fallback.reason] += fallback.calls if fallback.is_missed else 0
+        return calls
 
-def counted_entry(subject: Subject) -> Composite:
-    """The entry whose calls are counted: a backward without operator belongs to its forward."""
-    if subject.entry.gradients and subject.forward is not None:
-        return subject.forward
-    return subject.entry
+    before = until_now()
+    return lambda: until_now() - before
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,18 +179,11 @@ class _Verifier:
             return replace(bare, findings=(_unverified(f"the CPU refuses all samples: {refusal}"),))
         samples = [item.sample for item in prepared]
         stock = self._stock(samples)
-        identity = counted_entry(self.subject).identity
         with turned_on(self.subject, self.catalog) as statistics:
-            before = _Counts.from_statistics(statistics, identity)
-            ours = runs.on_device(
-                self.frontend,
-                samples,
-                stock=False,
-                claimed=lambda: _Counts.from_statistics(statistics, identity).claimed,
-                twice=_TWICE,
-            )
-            counts = _Counts.from_statistics(statistics, identity).since(before)
-        return self._judged(bare, prepared, stock, ours, counts)
+            calls = _counting(self.subject, statistics)
+            ours = runs.on_device(self.frontend, samples, stock=False, twice=_TWICE)
+            counted = calls()
+        return self._judged(bare, prepared, stock, ours, counted)
 
     def _stock(self, samples: Sequence[Sample]) -> Run:
         for operator in [find_operator(entry.op) for entry in self.subject.entries if entry.op]:
@@ -209,20 +193,20 @@ class _Verifier:
         return runs.on_device(self.frontend, samples, stock=True)
 
     def _judged(
-        self, bare: Row, prepared: Sequence[Prepared], stock: Run, ours: Run, counts: _Counts
+        self, bare: Row, prepared: Sequence[Prepared], stock: Run, ours: Run, calls: Counter[str]
     ) -> Row:
         judged = [self._one(number, item, stock, ours) for number, item in enumerate(prepared)]
         bits = [each.same_bits for each in judged if each.same_bits is not None]
         findings = [finding for each in judged for finding in each.findings]
-        if not counts.claimed and not counts.unclaimed and not findings:
+        if not calls and not findings:
             findings.append(_unverified("no sample calls what the entry catches"))
         if stock.failure and ours.failure:  # nobody has compared numbers
             findings.append(_unverified(f"without the entry too, {ours.failure}"))
         findings += self._indistinguishable(ours)
         return replace(
             bare,
-            claimed=counts.claimed,
-            unclaimed=tuple(Unclaimed(*item) for item in counts.unclaimed.items()),
+            claimed=calls.pop(_CLAIMED, 0),
+            unclaimed=tuple(Unclaimed(*item) for item in calls.items()),
             numbers=greatest([each.numbers for each in judged]),
             same_bits=all(bits) if bits else None,
             findings=tuple(findings),
@@ -282,17 +266,15 @@ def select(
     """
     if subject.alternative is not None:
         return _taken(subject, subject.alternative, catalog, frontend, dtype, count)
-    identity = counted_entry(subject).identity
     last: Samples | NoCalls = NoCalls("no samples")
     for offered in sources(subject, dtype, count):
         if isinstance(offered, NoCalls):
             return last if isinstance(last, Samples) else offered
         last = offered
         with turned_on(subject, catalog) as statistics:
-            before = _Counts.from_statistics(statistics, identity)
-            failed = _fails(frontend, offered.samples)
-            reached = _Counts.from_statistics(statistics, identity).since(before)
-        if failed or reached.claimed or reached.unclaimed:
+            calls = _counting(subject, statistics)
+            reached = _fails(frontend, offered.samples) or calls()
+        if reached:
             break
     return last
 

@@ -294,7 +294,7 @@ CASES = {
 def test_the_form_is_that_of_the_pytorch_decorator(case: Both) -> None:
     theirs = composites.composite("acme.both", **case.options)(case.torch)
     ours = composites.jax.composite("acme.both", **case.options)(case.jax)
-    example = ExampleCall(theirs, case.arguments, frozenset(case.keyword_only), False)
+    example = ExampleCall(theirs, case.arguments, frozenset(case.keyword_only))
     frontend = activation.backend().frontend
     for leaves in case.leaves:
         expected = signatures(recorded(frontend, example, leaves).text)

@@ -127,7 +127,6 @@ def test_the_first_sample_is_the_example() -> None:
     assert shown(example(gelu)) == {"self": [5], "approximate": "tanh"}
     assert shown(example(own)) == {"self": [2, 3], "approximate": "none"}  # guessed
     assert shown(example(smooth)) == {"x": [2, 4], "beta": 2.0}
-    assert example(smooth).of_decomposition
     tensors = [v for v in example(gelu).values.values() if isinstance(v, torch.Tensor)]
     assert not any(tensor.requires_grad for tensor in tensors)
     assert torch.equal(torch.get_rng_state(), state)

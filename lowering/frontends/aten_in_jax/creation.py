@@ -8,34 +8,26 @@ import jax.numpy as jnp
 from lowering.frontends.aten_in_jax.table import Rule, rule
 
 
-@rule("aten::full", "aten::new_full")
-def _full(dtype: Any, /, first: Any, *further: Any, **_: Any) -> Any:
-    if hasattr(first, "ndim"):  # aten::new_full
-        return jnp.full(further[0], further[1], dtype)
-    return jnp.full(first, further[0], dtype)
+@rule("aten::full", "aten::full_like", "aten::new_full")
+def _full(dtype: Any, /, *shapes_and_value: Any, **_: Any) -> Any:
+    *shapes, value = shapes_and_value
+    return jnp.full(_shape(*shapes), value, dtype)
 
 
-@rule("aten::full_like")
-def _full_like(dtype: Any, /, x: Any, value: Any, **_: Any) -> Any:
-    return jnp.full(x.shape, value, dtype)
+def _shape(first: Any, *shape: Any) -> Any:
+    """The shape that is given, or else that of an array."""
+    return shape[0] if shape else getattr(first, "shape", first)
 
 
-def _of_shape(function: Callable[..., Any]) -> Rule:
-    return lambda dtype, /, shape, **_: function(shape, dtype)
+def _filled(function: Callable[..., Any]) -> Rule:
+    return lambda dtype, /, *shapes, **_: function(_shape(*shapes), dtype)
 
 
-rule("aten::zeros", "aten::empty.memory_format", "aten::_efficientzerotensor")(_of_shape(jnp.zeros))
-rule("aten::ones")(_of_shape(jnp.ones))
-
-
-def _like(function: Callable[..., Any]) -> Rule:
-    """An array of the shape of another one, unless a shape is given."""
-    return lambda dtype, /, x, *shape, **_: function(shape[0] if shape else x.shape, dtype)
-
-
-rule("aten::zeros_like", "aten::empty_like")(_like(jnp.zeros))
-rule("aten::new_zeros", "aten::new_empty", "aten::new_empty_strided")(_like(jnp.zeros))
-rule("aten::ones_like", "aten::new_ones")(_like(jnp.ones))
+rule(
+    "aten::zeros", "aten::empty.memory_format", "aten::_efficientzerotensor", "aten::zeros_like",
+    "aten::empty_like", "aten::new_zeros", "aten::new_empty", "aten::new_empty_strided",
+)(_filled(jnp.zeros))  # fmt: skip
+rule("aten::ones", "aten::ones_like", "aten::new_ones")(_filled(jnp.ones))
 
 
 @rule("aten::scalar_tensor")

@@ -11,7 +11,7 @@ from jax import lax
 from jax.export import is_symbolic_dim
 
 from lowering.frontends.aten_in_jax.dtypes import common_dtype, jax_dtype, opmath_dtype
-from lowering.frontends.aten_in_jax.table import RULES, overload, rule, rule_without_dtype
+from lowering.frontends.aten_in_jax.table import rule, rule_without_dtype
 
 
 def as_type(value: Any, dtype: Any) -> Any:
@@ -24,9 +24,9 @@ def as_type(value: Any, dtype: Any) -> Any:
     return np.asarray(value).astype(dtype)[()]
 
 
-def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
+def _in_type(function: Callable[..., Any]) -> Callable[..., Any]:
     """A rule in the dtype of the result, a float for integers where the operator says so."""
-    return lambda dtype, x: function(as_type(x, dtype))
+    return lambda dtype, *operands: function(*(as_type(x, dtype) for x in operands))
 
 
 def _sign(x: Any) -> Any:
@@ -46,7 +46,7 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "conj_physical": jnp.conj, "sgn": _sign,
 }  # fmt: skip
 for _name, _function in _UNARY.items():
-    RULES[overload(f"aten::{_name}")] = _unary(_function)
+    rule(f"aten::{_name}")(_in_type(_function))
 
 _OF_OPERAND: dict[str, Callable[[Any], Any]] = {
     "abs": jnp.abs, "angle": jnp.angle, "isinf": jnp.isinf, "isnan": jnp.isnan,
@@ -61,13 +61,6 @@ def _conj(dtype: Any, /, x: Any) -> Any:
     return x if dtype == x.dtype and not jnp.iscomplexobj(x) else jnp.conj(x)
 
 
-def _binary(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    def run(dtype: Any, a: Any, b: Any) -> Any:
-        return function(as_type(a, dtype), as_type(b, dtype))
-
-    return run
-
-
 def _compared(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def run(dtype: Any, a: Any, b: Any) -> Any:
         common = common_dtype(a, b)
@@ -77,36 +70,32 @@ def _compared(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "mul.Tensor": jnp.multiply, "mul.Scalar": jnp.multiply, "maximum": jnp.maximum,
-    "minimum": jnp.minimum, "atan2": jnp.arctan2, "bitwise_and.Tensor": jnp.bitwise_and,
-    "bitwise_and.Scalar": jnp.bitwise_and, "bitwise_or.Tensor": jnp.bitwise_or,
-    "bitwise_or.Scalar": jnp.bitwise_or, "bitwise_xor.Tensor": jnp.bitwise_xor,
-    "bitwise_xor.Scalar": jnp.bitwise_xor, "fmod.Tensor": jnp.fmod, "fmod.Scalar": jnp.fmod,
-    "remainder.Tensor": jnp.remainder, "remainder.Scalar": jnp.remainder, "fmax": jnp.fmax,
+    "maximum": jnp.maximum, "minimum": jnp.minimum, "atan2": jnp.arctan2, "fmax": jnp.fmax,
     "fmin": jnp.fmin, "floor_divide": jnp.floor_divide, "copysign.Tensor": jnp.copysign,
-    "logaddexp": jnp.logaddexp, "hypot": jnp.hypot,
+    "logaddexp": jnp.logaddexp, "hypot": jnp.hypot, "true_divide.Tensor": jnp.true_divide,
 }  # fmt: skip
-for _name, _both in _BINARY.items():
-    RULES[overload(f"aten::{_name}")] = _binary(_both)
-# PyTorch decomposes `bitwise_left_shift` and its relative into the last ones.
-for _name, _both in {
-    "aten::__lshift__.Scalar": jnp.left_shift, "aten::__rshift__.Scalar": jnp.right_shift,
-    "aten::__lshift__.Tensor": jnp.left_shift, "aten::__rshift__.Tensor": jnp.right_shift,
-    "prims::shift_left": jnp.left_shift, "prims::shift_right_arithmetic": jnp.right_shift,
-}.items():  # fmt: skip
-    RULES[overload(_name)] = _binary(_both)
-
+_WITH_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
+    "mul": jnp.multiply, "div": jnp.true_divide, "bitwise_and": jnp.bitwise_and,
+    "bitwise_or": jnp.bitwise_or, "bitwise_xor": jnp.bitwise_xor, "fmod": jnp.fmod,
+    "remainder": jnp.remainder, "__lshift__": jnp.left_shift, "__rshift__": jnp.right_shift,
+}  # fmt: skip
 _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     "eq": jnp.equal, "ge": jnp.greater_equal, "gt": jnp.greater, "le": jnp.less_equal,
     "lt": jnp.less, "ne": jnp.not_equal,
 }  # fmt: skip
+for _name, _both in _BINARY.items():
+    rule(f"aten::{_name}")(_in_type(_both))
+for _name, _both in _WITH_NUMBERS.items():
+    rule(f"aten::{_name}.Tensor", f"aten::{_name}.Scalar")(_in_type(_both))
 for _name, _both in _COMPARED.items():
-    for _kind in ("Tensor", "Scalar"):
-        RULES[overload(f"aten::{_name}.{_kind}")] = _compared(_both)
-for _name, _both in {
-    "logical_and": jnp.logical_and, "logical_or": jnp.logical_or, "logical_xor": jnp.logical_xor
-}.items():  # fmt: skip
-    rule_without_dtype(_both, f"aten::{_name}")
+    rule(f"aten::{_name}.Tensor", f"aten::{_name}.Scalar")(_compared(_both))
+# PyTorch decomposes `bitwise_left_shift` and its relative into these.
+rule("prims::shift_left")(_in_type(jnp.left_shift))
+rule("prims::shift_right_arithmetic")(_in_type(jnp.right_shift))
+rule("aten::pow.Tensor_Tensor", "aten::pow.Scalar")(_in_type(jnp.power))
+rule_without_dtype(jnp.logical_and, "aten::logical_and")
+rule_without_dtype(jnp.logical_or, "aten::logical_or")
+rule_without_dtype(jnp.logical_xor, "aten::logical_xor")
 
 
 def _scaled(b: Any, alpha: Any, dtype: Any) -> Any:
@@ -127,11 +116,6 @@ def _sub(dtype: Any, /, a: Any, b: Any, alpha: Any = 1) -> Any:
 @rule("aten::rsub.Scalar", "aten::rsub.Tensor")
 def _rsub(dtype: Any, /, a: Any, b: Any, alpha: Any = 1) -> Any:
     return jnp.subtract(as_type(b, dtype), _scaled(a, alpha, dtype))
-
-
-@rule("aten::div.Tensor", "aten::div.Scalar", "aten::true_divide.Tensor")
-def _div(dtype: Any, /, a: Any, b: Any) -> Any:
-    return jnp.true_divide(as_type(a, dtype), as_type(b, dtype))
 
 
 @rule("aten::div.Tensor_mode", "aten::div.Scalar_mode")
@@ -159,11 +143,6 @@ def _pow_scalar(dtype: Any, /, x: Any, exponent: Any) -> Any:
     if exponent == 0.5:
         return jnp.sqrt(x)
     return jnp.power(x, as_type(exponent, dtype))
-
-
-@rule("aten::pow.Tensor_Tensor", "aten::pow.Scalar")
-def _pow(dtype: Any, /, x: Any, exponent: Any) -> Any:
-    return jnp.power(as_type(x, dtype), as_type(exponent, dtype))
 
 
 @rule("aten::where.self", "aten::where.ScalarOther", "aten::where.ScalarSelf", "aten::where.Scalar")

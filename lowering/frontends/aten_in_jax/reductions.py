@@ -31,30 +31,22 @@ def _sum(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False, **_: An
     return jnp.sum(as_type(x, dtype), _axes(x, dims), dtype=dtype, keepdims=keepdim)
 
 
-def _in_type(function: Callable[..., Any]) -> Rule:
-    """A reduction in the type of its result."""
+def _reduction(
+    function: Callable[..., Any], axes: Callable[[Any, Any], Any] = _axes, *, wide: bool = False
+) -> Rule:
+    """A reduction over the axes that dimensions name, in the type of the operand; if `wide`, in the
+    type of the result."""
 
     def run(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False, **_: Any) -> Any:
-        return function(as_type(x, dtype), _axes(x, dims), keepdims=keepdim)
+        return function(as_type(x, dtype) if wide else x, axes(x, dims), keepdims=keepdim)
 
     return run
 
 
-rule("aten::mean", "aten::mean.dim")(_in_type(jnp.mean))
-rule("aten::prod", "aten::prod.dim_int")(_in_type(jnp.prod))
-
-
-def _reduction(function: Callable[..., Any], axes: Callable[[Any, Any], Any]) -> Rule:
-    """A reduction in the type of the operand, over the axes that dimensions name."""
-
-    def run(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False) -> Any:
-        return function(x, axes(x, dims), keepdims=keepdim)
-
-    return run
-
-
-rule("aten::amax", "aten::max")(_reduction(jnp.max, _axes))
-rule("aten::amin", "aten::min")(_reduction(jnp.min, _axes))
+rule("aten::mean", "aten::mean.dim")(_reduction(jnp.mean, wide=True))
+rule("aten::prod", "aten::prod.dim_int")(_reduction(jnp.prod, wide=True))
+rule("aten::amax", "aten::max")(_reduction(jnp.max))
+rule("aten::amin", "aten::min")(_reduction(jnp.min))
 rule("aten::any", "aten::any.dim", "aten::any.dims")(_reduction(jnp.any, _axes_of_logic))
 rule("aten::all", "aten::all.dim", "aten::all.dims")(_reduction(jnp.all, _axes_of_logic))
 rule("aten::argmax")(_reduction(jnp.argmax, lambda x, dim: dim))
@@ -96,14 +88,10 @@ def _moments(
     return jnp.squeeze(variance, axes), jnp.squeeze(mean, axes)
 
 
-@rule("aten::var.correction")
-def _var(dtype: Any, /, *arguments: Any, **keywords: Any) -> Any:
-    return _moments(None, *arguments, **keywords)[0]
-
-
-@rule("aten::std.correction")
-def _std(dtype: Any, /, *arguments: Any, **keywords: Any) -> Any:
-    return jnp.sqrt(_moments(None, *arguments, **keywords)[0])
+rule("aten::var.correction")(lambda dtype, *call, **named: _moments(None, *call, **named)[0])
+rule("aten::std.correction")(
+    lambda dtype, *call, **named: jnp.sqrt(_moments(None, *call, **named)[0])
+)
 
 
 def _scan(function: Callable[..., Any], whole: Callable[..., Any], neutral: int) -> Rule:
@@ -152,9 +140,7 @@ rule("aten::cummax")(partial(_running, lax.cummax))
 rule("aten::cummin")(partial(_running, lax.cummin))
 
 
-@rule("aten::logcumsumexp")
-def _logcumsumexp(dtype: Any, /, x: Any, dim: int) -> Any:
-    return lax.cumlogsumexp(x, axis=dim % x.ndim)
+rule("aten::logcumsumexp")(lambda dtype, x, dim: lax.cumlogsumexp(x, axis=dim % x.ndim))
 
 
 @rule("aten::sort", "aten::sort.stable")

@@ -44,6 +44,7 @@ rule_without_dtype(jnp.squeeze, "aten::squeeze", "aten::squeeze_copy")
 rule_without_dtype(jnp.diagonal, "aten::diagonal", "aten::diagonal_copy")
 rule_without_dtype(jnp.tril, "aten::tril")
 rule_without_dtype(jnp.triu, "aten::triu")
+rule_without_dtype(jnp.tile, "aten::repeat")
 
 
 @rule("aten::squeeze.dim", "aten::squeeze.dims", "aten::squeeze_copy.dims")
@@ -135,11 +136,6 @@ def _roll(dtype: Any, /, x: Any, shifts: Any, dims: Any = ()) -> Any:
     if not dims:
         return jnp.roll(x, shifts[0] if isinstance(shifts, list | tuple) else shifts)
     return jnp.roll(x, tuple(shifts), tuple(dims))
-
-
-@rule("aten::repeat")
-def _repeat(dtype: Any, /, x: Any, repeats: Any) -> Any:
-    return jnp.tile(x, tuple(repeats))
 
 
 @rule("aten::constant_pad_nd")

@@ -10,23 +10,14 @@ from jax import lax
 
 from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
 from lowering.frontends.aten_in_jax.elementwise import as_type
-from lowering.frontends.aten_in_jax.table import (
-    RULES,
-    NoRuleError,
-    overload,
-    rule,
-    rule_without_dtype,
-)
+from lowering.frontends.aten_in_jax.table import NoRuleError, rule, rule_without_dtype
 
-_ONE: dict[str, Callable[[Any], Any]] = {
+_IN_F32: dict[str, Callable[..., Any]] = {
     "aten::i0": jsp.i0, "aten::special_i0e": jsp.i0e, "aten::special_i1": jsp.i1,
     "aten::special_i1e": jsp.i1e, "aten::special_ndtri": jsp.ndtri,
     "aten::special_log_ndtr": jsp.log_ndtr, "prims::bessel_i0": jsp.i0,
     "prims::bessel_i0e": jsp.i0e, "prims::bessel_i1": jsp.i1, "prims::bessel_i1e": jsp.i1e,
-    "prims::ndtri": jsp.ndtri,
-}  # fmt: skip
-_TWO: dict[str, Callable[[Any, Any], Any]] = {
-    "aten::igamma": lax.igamma, "aten::igammac": lax.igammac,
+    "prims::ndtri": jsp.ndtri, "aten::igamma": lax.igamma, "aten::igammac": lax.igammac,
     "aten::special_zeta": jsp.zeta, "prims::zeta": jsp.zeta, "aten::gcd": jnp.gcd,
     "aten::lcm": jnp.lcm,
 }  # fmt: skip
@@ -42,9 +33,8 @@ def _in_f32(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-_BOTH: dict[str, Callable[..., Any]] = {**_ONE, **_TWO}
-for _name, _function in _BOTH.items():
-    RULES[overload(_name)] = _in_f32(_function)
+for _name, _function in _IN_F32.items():
+    rule(_name)(_in_f32(_function))
 rule_without_dtype(jnp.nextafter, "aten::nextafter")
 
 
