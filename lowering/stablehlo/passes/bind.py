@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 from composites.errors import UnsupportedCallError
-from composites.functions import load_function
 from composites.user_code import described
 
 from ..bindings import IrModule, IrOperation, attributes, building, copy_into, ir
@@ -28,10 +27,8 @@ from ..composites import (
     signature,
 )
 from ..dtypes import static_tensor
-from ..errors import BindError, OptionError, StableHLOError
+from ..errors import BindError, StableHLOError
 from ..module import Module
-from ..options import Option, PassOptions, listed, pairs
-from ..pipeline import Pass
 from ..run import enable_x64, function_types, import_jax
 from ..symbols import Namer, function_name, functions, make_private, retarget
 from .drop_unused_functions import drop_unused_functions
@@ -258,28 +255,3 @@ def callable_name(fn: Callable[..., Any]) -> str:
     if isinstance(fn, partial):
         return callable_name(fn.func)
     return getattr(fn, "__name__", None) or type(fn).__name__
-
-
-def _bound(texts: list[str] | None, ignored: list[str] | None) -> list[Pass]:
-    if not texts:
-        raise OptionError("--ignore-attribute: no composite is named with --bind")
-    functions = {name: load_function(path) for name, path in pairs("--bind", texts).items()}
-    attributes = listed("--ignore-attribute", ignored or [])
-    return [partial(bind, bindings=functions, ignored=attributes)]
-
-
-OPTIONS = PassOptions(
-    (
-        Option(
-            "--bind",
-            "Use a JAX function as the decomposition of this composite (NAME or NAME@VERSION).",
-            metavar="NAME=MODULE:FUNCTION",
-        ),
-        Option(
-            "--ignore-attribute",
-            "Bind a function that has no parameter for these attributes.",
-            metavar="NAME=ATTRIBUTE,…",
-        ),
-    ),
-    _bound,
-)

@@ -7,7 +7,6 @@ stablehlo.custom_call @acme_gelu(%0) {api_version = 4 : i32,
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from functools import partial
 
 from ..attributes import to_ffi
 from ..bindings import IrAttribute, IrOperation, IrType, attributes, building, dictionary_items, ir
@@ -20,11 +19,9 @@ from ..composites import (
     name_and_version,
     signature,
 )
-from ..errors import OptionError, StableHLOError
+from ..errors import StableHLOError
 from ..insertion import replace_operation
 from ..module import Module
-from ..options import Option, PassOptions, listed, pairs
-from ..pipeline import Pass
 from ..symbols import CUSTOM_CALL
 from .drop_unused_functions import drop_unused_functions
 
@@ -117,28 +114,3 @@ def _row_major(types: Iterable[IrType]) -> IrAttribute:
 def _row_major_layout(rank: int) -> IrAttribute:
     order = ", ".join(str(axis) for axis in reversed(range(rank)))
     return ir().Attribute.parse(f"dense<[{order}]> : tensor<{rank}xindex>")
-
-
-def _called(texts: list[str] | None, dropped: list[str] | None) -> list[Pass]:
-    if not texts:
-        raise OptionError("--drop-attribute: no composite is named with --custom-call")
-    targets = pairs("--custom-call", texts)
-    ignored = listed("--drop-attribute", dropped or [])
-    return [partial(to_custom_call, targets=targets, ignored=ignored)]
-
-
-OPTIONS = PassOptions(
-    (
-        Option(
-            "--custom-call",
-            "Turn this composite (NAME or NAME@VERSION) into a typed-FFI custom call.",
-            metavar="NAME=TARGET",
-        ),
-        Option(
-            "--drop-attribute",
-            "Leave these attributes of the composite out of its custom call.",
-            metavar="NAME=ATTRIBUTE,…",
-        ),
-    ),
-    _called,
-)
