@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from composites.registry.selection import Selection
 
-from .bindings import find_operations, string_value
-from .composites import Signature, by_version, ignored_attributes, name_and_version, signature
+from .bindings import IrOperation, find_operations, string_value
+from .composites import Signature, call_counts, chosen, signature
 from .dtypes import static_tensor
 from .errors import StableHLOError
 from .module import Module
@@ -17,15 +17,7 @@ from .passes.decompose import decompose
 from .passes.to_custom_call import replace_calls
 from .run import compile_module
 from .single_calls import call_module
-from .symbols import (
-    COMPOSITE,
-    CUSTOM_CALL,
-    callees_first,
-    functions,
-    is_private,
-    target,
-    walk_uses,
-)
+from .symbols import COMPOSITE, CUSTOM_CALL, executions
 
 Kernel: TypeAlias = Callable[..., Any] | str
 """A JAX function, as `bind` takes it, or a target of XLA's typed FFI, as `to_custom_call` does."""
@@ -152,15 +144,8 @@ def given_kernels(
                 f"the kernel of {name} must be a JAX function or the name of an FFI target, not"
                 f" {kernel!r}"
             )
-    calls = distinct(module)
-    chosen = by_version(calls, kernels)
-    left_out = ignored_attributes(calls, ignored or {})
-
-    def candidates(call: Signature) -> Sequence[Candidate]:
-        key = name_and_version(call)
-        return [Candidate(chosen[key], left_out.get(key, ()))] if key in chosen else []
-
-    return candidates
+    by_call = chosen(distinct(module), kernels, ignored)
+    return lambda call: [Candidate(*by_call[call])] if call in by_call else []
 
 
 def place_kernels(
@@ -217,7 +202,7 @@ def _selection(queue: Sequence[Candidate], reasons: list[str]) -> Selection[Cand
 
 def put(
     module: Module,
-    chosen: Mapping[Signature, Candidate],
+    candidates: Mapping[Signature, Candidate],
     *,
     platform: str,
     declined: Callable[[Signature, str], None] | None = None,
@@ -225,7 +210,7 @@ def put(
     """A module with these kernels in place of these calls."""
     targets = {
         call: (each.kernel, each.ignored)
-        for call, each in chosen.items()
+        for call, each in candidates.items()
         if isinstance(each.kernel, str)
     }
     functions_of = {
@@ -235,7 +220,7 @@ def put(
             returns_saved=each.listed_as is not None,
             enables_x64=each.is_alternative,  # as where an export lowers it
         )
-        for call, each in chosen.items()
+        for call, each in candidates.items()
         if not isinstance(each.kernel, str)
     }
     # Targets first, so that what a function's code brings is not searched.
@@ -315,17 +300,10 @@ def outer_calls(
         taken: calls whose decompositions are not looked into. By default no decomposition is, so
             that calls inside decompositions are not counted.
     """
-    by_name = functions(module.ir)
-    times = {name: int(not is_private(function)) for name, function in by_name.items()}
-    counts: dict[tuple[Signature, str], int] = {}
-    for name in reversed(callees_first(module.ir)):
-        for operation in walk_uses(by_name[name]) if times[name] else ():
-            callee = target(operation)
-            if operation.name == COMPOSITE:
-                call = signature(operation)
-                counts[call, callee] = counts.get((call, callee), 0) + times[name]
-                if taken is None or call in taken:
-                    continue
-            if callee in times:
-                times[callee] += times[name]
-    return counts
+
+    def follows(operation: IrOperation) -> bool:
+        if operation.name != COMPOSITE:
+            return True
+        return taken is not None and not (taken and signature(operation) in taken)
+
+    return call_counts(module.ir, executions(module.ir, follows))

@@ -18,14 +18,7 @@ from composites.errors import UnsupportedCallError
 from composites.user_code import described
 
 from ..bindings import IrModule, IrOperation, attributes, building, copy_into, ir
-from ..composites import (
-    Signature,
-    by_version,
-    composites_of,
-    ignored_attributes,
-    name_and_version,
-    signature,
-)
+from ..composites import Signature, chosen, composites_of, signature
 from ..dtypes import static_tensor
 from ..errors import BindError, StableHLOError
 from ..module import Module
@@ -73,14 +66,8 @@ def bind(
         BindError: the function lacks a parameter for an attribute, fails for a call, or returns
             other types; the message names the call.
     """
-    calls = list(dict.fromkeys(signature(composite) for composite in composites_of(module.ir)))
-    chosen = by_version(calls, bindings)
-    left_out = ignored_attributes(calls, ignored or {})
-    functions_of = {
-        call: Binding(chosen[key], left_out.get(key, frozenset()))
-        for call in calls
-        if (key := name_and_version(call)) in chosen
-    }
+    named = chosen(dict.fromkeys(map(signature, composites_of(module.ir))), bindings, ignored)
+    functions_of = {call: Binding(*each) for call, each in named.items()}
     return bind_calls(module, functions_of, platform=platform, declined=declined)
 
 
@@ -115,9 +102,8 @@ def bind_calls(
     for call, users in calls.items():
         if call not in bindings:
             continue
-        chosen = bindings[call]
         try:
-            lowered = _lower(chosen, call, platform)
+            lowered = _lower(bindings[call], call, platform)
         except BindError as error:
             if declined is None or not isinstance(error.__cause__, UnsupportedCallError):
                 raise

@@ -12,11 +12,9 @@ from ..attributes import to_ffi
 from ..bindings import IrAttribute, IrOperation, IrType, attributes, building, dictionary_items, ir
 from ..composites import (
     Signature,
-    by_version,
+    chosen,
     composite_name,
     composites_of,
-    ignored_attributes,
-    name_and_version,
     signature,
 )
 from ..errors import StableHLOError
@@ -58,15 +56,8 @@ def to_custom_call(
     """
     for name, target in targets.items():
         _check_target(name, target)
-    calls = list(dict.fromkeys(signature(composite) for composite in composites_of(module.ir)))
-    chosen = by_version(calls, targets)
-    left_out = ignored_attributes(calls, ignored or {})
-    target_of = {
-        call: (chosen[key], left_out.get(key, frozenset()))
-        for call in calls
-        if (key := name_and_version(call)) in chosen
-    }
-    return replace_calls(module, target_of)
+    calls = dict.fromkeys(map(signature, composites_of(module.ir)))
+    return replace_calls(module, chosen(calls, targets, ignored))
 
 
 def replace_calls(
