@@ -20,7 +20,6 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
 )
-from pydantic_core import from_json
 
 from composites.errors import ExportError, ProgramError
 from lowering.export.dimensions import UNKNOWN, Dimension, is_expression, names_in
@@ -175,9 +174,10 @@ def parse(content: bytes, source: str) -> Manifest:
         ProgramError: it is not JSON, or not a manifest. The message names `source`.
     """
     try:
-        document = from_json(content)
-    except ValueError as error:
-        raise ProgramError(f"{source} is not JSON: {error}") from error
+        document = TypeAdapter(Any).validate_json(content)
+    except ValidationError as error:
+        reason = error.errors(include_url=False)[0]["ctx"]["error"]
+        raise ProgramError(f"{source} is not JSON: {reason}") from None
     number = document.get("format") if isinstance(document, dict) else None
     if type(number) is not int or number not in (FORMAT, DYNAMIC_FORMAT):  # 2.0 is equal to 2
         raise ProgramError(

@@ -67,8 +67,8 @@ def record(request: ExportRequest, *, located: bool = False) -> RecordedProgram:
         _check_unmarked(lowered.module)
     else:
         cleaning.append(annotation(inputs, outputs, request.mesh, request.sharding_form))
-    module = run_passes(lowered.module, cleaning, verify=False)
-    return RecordedProgram(module, inputs, outputs, is_clean=True)
+    cleaned = run_passes(lowered.module, cleaning, verify=False)
+    return RecordedProgram(cleaned, inputs, outputs, is_clean=True)
 
 
 def _traced(request: ExportRequest, module: torch.nn.Module) -> Traced:

@@ -33,11 +33,11 @@ from lowering.export.state import (
     small_values,
 )
 from lowering.stablehlo import Module, RunError, jax_function
+from lowering.stablehlo.candidates import Kernel
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.kernels import (
     NOT_LISTED,
     Candidates,
-    Kernel,
     KernelUse,
     PlacedKernels,
     failing_calls,

@@ -8,19 +8,17 @@ from typing import Any, TypeAlias
 from composites.registry.selection import Selection
 
 from .bindings import IrOperation, find_operations, string_value
+from .candidates import Candidate, Kernel
 from .composites import Signature, call_counts, chosen, signature
 from .dtypes import static_tensor
 from .errors import StableHLOError
 from .module import Module
-from .passes.bind import Binding, bind_calls, callable_name
+from .passes.bind import bind_calls
 from .passes.decompose import decompose
 from .passes.to_custom_call import replace_calls
 from .run import compile_module
 from .single_calls import call_module
 from .symbols import COMPOSITE, CUSTOM_CALL, executions
-
-Kernel: TypeAlias = Callable[..., Any] | str
-"""A JAX function, as `bind` takes it, or a target of XLA's typed FFI, as `to_custom_call` does."""
 
 NOT_LISTED = "no kernel is listed"
 
@@ -48,30 +46,6 @@ class KernelUse:
         text = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
         types = f"({', '.join(self.operands)}) -> ({', '.join(self.results)})"
         return f"{self.composite}@{self.version}{types}" + (f" with {text}" if text else "")
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A kernel that may take a call."""
-
-    kernel: Kernel
-    ignored: Collection[str] = ()
-    """Attributes of the call that it ignores."""
-    refusal: str | None = None
-    """The reason why it does not take the call, if known before it is called."""
-    listed_as: str | None = None
-    """Its name where a registry lists it."""
-    priority: int = 0
-    """The priority of the kernel in the registry."""
-    is_alternative: bool = False
-    """True if this is another decomposition, and not a kernel."""
-
-    @property
-    def name(self) -> str:
-        """Its name for messages."""
-        if self.listed_as is not None:
-            return self.listed_as
-        return self.kernel if isinstance(self.kernel, str) else callable_name(self.kernel)
 
 
 Candidates: TypeAlias = Callable[[Signature], Sequence[Candidate]]
@@ -208,26 +182,12 @@ def put(
     declined: Callable[[Signature, str], None] | None = None,
 ) -> Module:
     """A module with these kernels in place of these calls."""
-    targets = {
-        call: (each.kernel, each.ignored)
-        for call, each in candidates.items()
-        if isinstance(each.kernel, str)
-    }
-    functions_of = {
-        call: Binding(
-            each.kernel,
-            each.ignored,
-            returns_saved=each.listed_as is not None,
-            enables_x64=each.is_alternative,  # as where an export lowers it
-        )
-        for call, each in candidates.items()
-        if not isinstance(each.kernel, str)
-    }
+    are_targets = {isinstance(each.kernel, str) for each in candidates.values()}
     # Targets first, so that what a function's code brings is not searched.
-    called = replace_calls(module, targets) if targets else module
-    if not functions_of:
+    called = replace_calls(module, candidates) if True in are_targets else module
+    if False not in are_targets:
         return called
-    return bind_calls(called, functions_of, platform=platform, declined=declined)
+    return bind_calls(called, candidates, platform=platform, declined=declined)
 
 
 def put_alone(placed: PlacedKernels, call: Signature, platform: str) -> Module:

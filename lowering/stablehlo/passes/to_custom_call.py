@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from ..attributes import to_ffi
 from ..bindings import IrAttribute, IrOperation, IrType, attributes, building, dictionary_items, ir
+from ..candidates import Candidate
 from ..composites import (
     Signature,
     chosen,
@@ -57,19 +58,18 @@ def to_custom_call(
     for name, target in targets.items():
         _check_target(name, target)
     calls = dict.fromkeys(map(signature, composites_of(module.ir)))
-    return replace_calls(module, chosen(calls, targets, ignored))
+    named = chosen(calls, targets, ignored)
+    return replace_calls(module, {call: Candidate(*each) for call, each in named.items()})
 
 
-def replace_calls(
-    module: Module, targets: Mapping[Signature, tuple[str, Collection[str]]]
-) -> Module:
-    """`to_custom_call` with a target, and the attributes that it ignores, for each call."""
+def replace_calls(module: Module, candidates: Mapping[Signature, Candidate]) -> Module:
+    """`to_custom_call` with a target for each call. Functions are left out."""
     result = module.copy_ir()
     for composite in composites_of(result):
-        replacement = targets.get(signature(composite))
-        if replacement is not None:
-            _check_target(composite_name(composite), replacement[0])
-            _replace(composite, *replacement)
+        candidate = candidates.get(signature(composite))
+        if candidate is not None and isinstance(candidate.kernel, str):
+            _check_target(composite_name(composite), candidate.kernel)
+            _replace(composite, candidate.kernel, candidate.ignored)
     return drop_unused_functions(Module(result))
 
 
