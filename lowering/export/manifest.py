@@ -174,7 +174,7 @@ def parse(content: bytes, source: str) -> Manifest:
         ProgramError: it is not JSON, or not a manifest. The message names `source`.
     """
     try:
-        document = TypeAdapter(Any).validate_json(content)
+        document: Any = TypeAdapter(Any).validate_json(content)
     except ValidationError as error:
         reason = error.errors(include_url=False)[0]["ctx"]["error"]
         raise ProgramError(f"{source} is not JSON: {reason}") from None
