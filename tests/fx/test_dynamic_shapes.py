@@ -391,7 +391,6 @@ def test_what_has_fixed_sizes() -> None:
     fixed: dict[str, dict[str, Any]] = {
         "a program for several devices": {"mesh": {"data": 2}},
         "a program for target='iree'": {"target": "iree"},
-        "a program for target='portable'": {"portable": True},
     }
     for what, options in fixed.items():
         with pytest.raises(ExportError, match=f"^{what} cannot have dynamic shapes; "):
