@@ -92,11 +92,12 @@ from composites.functions import find_function
 from composites.registry.listed_kernels import all_listed
 from lowering.export.arrays import array
 from lowering.stablehlo import Module, compile_module
+from lowering.stablehlo.candidates import Candidate
 from lowering.stablehlo.comparison.difference import error
 from lowering.stablehlo.comparison.inputs import real_inputs
 from lowering.stablehlo.comparison.timing import machine, median_times
 from lowering.stablehlo.composites import Signature
-from lowering.stablehlo.kernels import Candidate, outer_calls, place_kernels, put_alone
+from lowering.stablehlo.kernels import outer_calls, place_kernels, put_alone
 from lowering.stablehlo.single_calls import decomposition_module
 
 PACKAGE = Path(__file__).parents[1] / "examples" / "cpu_kernels" / "src"

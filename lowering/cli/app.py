@@ -54,7 +54,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "export": export.export,
     "run": run.run,
     "inspect": stablehlo.inspect,
-    "lower": stablehlo.lower_command(),
+    "lower": stablehlo.lower,
     "compare": compare.compare_kernels,
     "diagnose": diagnose.diagnose_program,
     "doctor": doctor.doctor,

@@ -15,7 +15,7 @@ from lowering.cli.output import (
     print_table,
     write_node_data,
 )
-from lowering.cli.stablehlo import bytes_of
+from lowering.cli.stablehlo import bytes_of, listed, pairs
 from lowering.stablehlo import (
     Limits,
     Module,
@@ -25,7 +25,6 @@ from lowering.stablehlo import (
     register_targets,
 )
 from lowering.stablehlo.dtypes import static_tensor
-from lowering.stablehlo.options import listed, pairs
 from lowering.stablehlo.run import main_types
 
 _MODULE = "program.mlir"

@@ -20,7 +20,7 @@ from lowering.stablehlo.diagnosis.bisection import Steps
 from lowering.stablehlo.diagnosis.bisection import bisect as bisect_kernels
 from lowering.stablehlo.diagnosis.clock import Clock
 from lowering.stablehlo.diagnosis.devices import BACKENDS, Device, on_platform, with_kernels
-from lowering.stablehlo.diagnosis.diagnose import ReplayPart, diagnose
+from lowering.stablehlo.diagnosis.diagnose import Diagnoser, ReplayPart
 from lowering.stablehlo.kernels import PlacedKernels, distinct, place_kernels
 from lowering.stablehlo.run import local_devices, main_types
 
@@ -132,9 +132,10 @@ def diagnose_program(
             return
         device, names = _device(module, named, backend, kernels)
         clock = Clock.create(module, device, named) if time else None
-        diagnosis, replays = diagnose(
-            module, loaded.arrays, device, f64=f64, tolerance=tolerance, kernels=names, clock=clock
+        diagnoser = Diagnoser(
+            module, device, f64=f64, tolerance=tolerance, kernels=names, clock=clock
         )
+        diagnosis, replays = diagnoser.run(loaded.arrays)
         print_table(diagnosis.table())
         if json is not None:
             write_atomic(json, diagnosis.to_json())

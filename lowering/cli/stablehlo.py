@@ -3,14 +3,15 @@
 Another process reads the file first, which a damaged file may crash.
 """
 
-import inspect as signatures
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from composites.functions import load_function
 from lowering.cli.errors import clear_errors, fail, fail_usage
 from lowering.cli.output import (
     AsJson,
@@ -21,19 +22,28 @@ from lowering.cli.output import (
     write_node_data,
 )
 from lowering.stablehlo import (
-    COMMAND_LINE,
     TARGETS,
     Limits,
     Module,
+    OptionError,
     Pass,
     cast_table,
     casts,
+    clean_passes,
     composite_table,
+    decompose,
+    drop_cast_roundtrips,
+    from_quantized_types,
+    legalize_chlo,
     run_passes,
     target_passes,
+    to_custom_call,
+    to_quantized_types,
+    unmerge_batch_dimensions,
+    widen_dots,
 )
+from lowering.stablehlo import bind as bind_functions
 from lowering.stablehlo import inspect as inspect_module
-from lowering.stablehlo.options import Option
 
 StableHLOFile = Annotated[
     Path, typer.Argument(help="StableHLO text, bytecode or portable artifact; - for stdin.")
@@ -119,35 +129,148 @@ def _against(module: Module, path: Path, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def lower_command() -> Callable[..., None]:
-    """Make `composites lower` with the options that the passes declare."""
+def lower(
+    file: StableHLOFile,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", help="The file to write: text, or bytecode if it ends in .mlirbc."
+        ),
+    ],
+    clean: Annotated[bool, typer.Option(help="First flatten calls and share functions.")] = True,
+    bind: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=MODULE:FUNCTION",
+            help="Use a JAX function as the decomposition of this composite (NAME or"
+            " NAME@VERSION).",
+        ),
+    ] = None,
+    ignore_attribute: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=ATTRIBUTE,…",
+            help="Bind a function that has no parameter for these attributes.",
+        ),
+    ] = None,
+    custom_call: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=TARGET",
+            help="Turn this composite (NAME or NAME@VERSION) into a typed-FFI custom call.",
+        ),
+    ] = None,
+    drop_attribute: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=ATTRIBUTE,…",
+            help="Leave these attributes of the composite out of its custom call.",
+        ),
+    ] = None,
+    to_quantized: Annotated[
+        bool,
+        typer.Option(
+            "--to-quantized-types",
+            help="Quantize and dequantize with StableHLO's quantized types.",
+        ),
+    ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--decompose", metavar="GLOB", help="Inline the composites that match."),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GLOB",
+            help="Keep the composites that match. Without --decompose, all others are inlined.",
+        ),
+    ] = None,
+    from_quantized: Annotated[
+        bool,
+        typer.Option(
+            "--from-quantized-types",
+            help="Replace quantized types by integers, and their operations by arithmetic.",
+        ),
+    ] = False,
+    chlo: Annotated[
+        bool, typer.Option("--legalize-chlo", help="Expand CHLO operations to StableHLO.")
+    ] = False,
+    drop_casts: Annotated[
+        bool,
+        typer.Option(
+            "--drop-cast-roundtrips",
+            help="Drop casts to a wider type and back around data movement.",
+        ),
+    ] = False,
+    widen: Annotated[
+        bool,
+        typer.Option(
+            "--widen-dots", help="Let products return the f32 (or i32) that they are cast to."
+        ),
+    ] = False,
+    unmerge: Annotated[
+        bool,
+        typer.Option(
+            "--unmerge-batch-dimensions",
+            help="Keep the batch dimensions of products separate, for partitioners.",
+        ),
+    ] = False,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(TARGETS),
+            help="Finally, replace the operations that this consumer lacks.",
+        ),
+    ] = None,
+    portable: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VERSION",
+            help="Write a portable artifact for this StableHLO version; for .mlirbc, the default is"
+            " 1.13.0.",
+        ),
+    ] = None,
+    seconds: Seconds = _DEFAULT.seconds,
+    memory: Memory = _DEFAULT.memory / 2**30,
+) -> None:
+    """Lower the composites of a module, by passes in the order of their options."""
 
-    def lower(
-        *,
-        file: Path,
-        output: Path,
-        seconds: float,
-        memory: float,
-        target: str | None = None,
-        portable: str | None = None,
-        **values: Any,
-    ) -> None:
-        def work(module: Module) -> None:
-            passes: list[Pass] = []
-            for declared in COMMAND_LINE:
-                passes += declared.passes([values[option.name] for option in declared.options])
-            if target is not None:
-                passes += target_passes(target)
-            run_passes(module, passes).write(output, portable=portable)
+    def work(module: Module) -> None:
+        passes: list[Pass] = [*clean_passes()] if clean else []
+        if _is_named(bind, ignore_attribute, "--bind", "--ignore-attribute"):
+            functions = {n: load_function(f) for n, f in pairs("--bind", bind or []).items()}
+            ignored = listed("--ignore-attribute", ignore_attribute or [])
+            passes.append(partial(bind_functions, bindings=functions, ignored=ignored))
+        if _is_named(custom_call, drop_attribute, "--custom-call", "--drop-attribute"):
+            targets = pairs("--custom-call", custom_call or [])
+            ignored = listed("--drop-attribute", drop_attribute or [])
+            passes.append(partial(to_custom_call, targets=targets, ignored=ignored))
+        inlined = partial(decompose, only=only or None, keep=keep or None)
+        for is_asked, each in (
+            (to_quantized, to_quantized_types),
+            (only or keep, inlined),
+            (from_quantized, from_quantized_types),
+            (chlo, legalize_chlo),
+            # Before widen_dots, which would widen products for these casts.
+            (drop_casts, drop_cast_roundtrips),
+            (widen, widen_dots),
+            (unmerge, unmerge_batch_dimensions),
+        ):
+            passes += [each] if is_asked else []
+        passes += [] if target is None else target_passes(target)
+        run_passes(module, passes).write(output, portable=portable)
 
-        check_folders(output)
-        _on_file(work, file, seconds, memory)
+    check_folders(output)
+    _on_file(work, file, seconds, memory)
 
-    lower.__doc__ = "Lower the composites of a module, by passes in the order of their options."
-    command: Any = lower
-    command.__signature__ = signatures.Signature(list(_parameters()))
-    command.__annotations__ = {p.name: p.annotation for p in _parameters()}
-    return lower
+
+def _is_named(
+    kernels: list[str] | None, attributes: list[str] | None, flag: str, flag_of_attributes: str
+) -> bool:
+    """Return whether kernels are given. Attributes alone are a mistake."""
+    if attributes and not kernels:
+        raise OptionError(f"{flag_of_attributes}: no composite is named with {flag}")
+    return bool(kernels)
 
 
 def _on_file(work: Callable[[Module], None], file: Path, seconds: float, memory: float) -> None:
@@ -170,40 +293,31 @@ def bytes_of(file: Path) -> bytes:
     return file.read_bytes()
 
 
-def _parameters() -> Iterator[signatures.Parameter]:
-    yield _parameter("file", StableHLOFile)
-    about_output = typer.Option(
-        "-o", "--output", help="The file to write: text, or bytecode if it ends in .mlirbc."
-    )
-    yield _parameter("output", Annotated[Path, about_output])
-    for declared in COMMAND_LINE:
-        for option in declared.options:
-            yield _of_pass(option)
-    about_target = typer.Option(
-        metavar="|".join(TARGETS),
-        help="Finally, replace the operations that this consumer lacks.",
-    )
-    yield _parameter("target", Annotated[str | None, about_target], None)
-    about_portable = typer.Option(
-        metavar="VERSION",
-        help="Write a portable artifact for this StableHLO version; for .mlirbc, the default is"
-        " 1.13.0.",
-    )
-    yield _parameter("portable", Annotated[str | None, about_portable], None)
-    yield _parameter("seconds", Seconds, _DEFAULT.seconds)
-    yield _parameter("memory", Memory, _DEFAULT.memory / 2**30)
+def pairs(flag: str, texts: Sequence[str]) -> dict[str, str]:
+    """`NAME=VALUE` options as a dictionary.
+
+    Raises:
+        OptionError: an item is not a pair, or a name appears twice.
+    """
+    values: dict[str, str] = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not (name and separator and value):
+            raise OptionError(f"{flag} {text!r}: write it as NAME=VALUE")
+        if name in values:
+            raise OptionError(f"{flag} names {name!r} twice")
+        values[name] = value
+    return values
 
 
-def _of_pass(option: Option) -> signatures.Parameter:
-    if option.metavar is None:
-        about = typer.Option(option.flag, help=option.help)
-        return _parameter(option.name, Annotated[bool, about], option.default)
-    about = typer.Option(option.flag, metavar=option.metavar, help=option.help)
-    return _parameter(option.name, Annotated[list[str] | None, about], None)
+def listed(flag: str, texts: Sequence[str]) -> dict[str, frozenset[str]]:
+    """`NAME=VALUE,VALUE` options as sets of values by name.
 
-
-def _parameter(
-    name: str, annotation: Any, default: Any = signatures.Parameter.empty
-) -> signatures.Parameter:
-    kind = signatures.Parameter.KEYWORD_ONLY
-    return signatures.Parameter(name, kind, annotation=annotation, default=default)
+    Raises:
+        OptionError: as `pairs`, or a value is empty.
+    """
+    lists = {name: values.split(",") for name, values in pairs(flag, texts).items()}
+    for name, values in lists.items():
+        if not all(values):
+            raise OptionError(f"{flag} {name}: write it as NAME=VALUE,VALUE")
+    return {name: frozenset(values) for name, values in lists.items()}

@@ -16,7 +16,7 @@ from composites.element_types import NAME_OF_SAFETENSORS
 from composites.errors import MissingPackageError, ProgramError
 from lowering.export.folders import folder_path, write_folder
 from lowering.export.manifest import Value
-from lowering.export.state import State, Weights, first_weights
+from lowering.export.state import State, first_weights
 from lowering.stablehlo.dtypes import numpy_dtype
 
 MODEL = "model.safetensors"
@@ -37,22 +37,21 @@ def write(state: State, values: Mapping[str, Any], folder: str | os.PathLike[str
     Raises:
         ProgramError: the folder holds something else, or cannot be written.
     """
-    numpy = _safetensors("numpy")
     model = {name: values[key] for name, key in state.saved_as.items()} | dict(state.others)
     in_model = set(state.saved_as.values())
     training = {name: value for name, value in values.items() if name not in in_model}
     header = {"format": "pt", _TIED: json.dumps(dict(state.saved_as))}
     try:
         files = {
-            MODEL: bytes(numpy.save(_contiguous(model), header)),
-            TRAINING: bytes(numpy.save(_contiguous(training), {"format": "pt"})),
+            MODEL: safetensors_file(model, header),
+            TRAINING: safetensors_file(training, {"format": "pt"}),
         }
         write_folder(folder, files, "a checkpoint", allowed=files)
     except (TypeError, ValueError) as error:
         raise ProgramError(f"the state cannot be written to {folder!r}: {error}") from error
 
 
-def read(inputs: Sequence[Value], folder: str | os.PathLike[str]) -> Weights:
+def read(inputs: Sequence[Value], folder: str | os.PathLike[str]) -> State:
     """Read what `write` wrote.
 
     Raises:
@@ -74,7 +73,7 @@ def read(inputs: Sequence[Value], folder: str | os.PathLike[str]) -> Weights:
         )
     weights = first_weights(inputs, values)
     others = {name: value for name, value in model.items() if name not in saved_as}
-    return Weights(weights.values, saved_as, others)
+    return State(weights.values, saved_as, others)
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
@@ -108,13 +107,18 @@ def _safetensors(part: str = "") -> Any:
         return importlib.import_module(f"safetensors.{part}" if part else "safetensors")
     except ModuleNotFoundError as error:
         raise MissingPackageError(
-            "checkpoints are written with safetensors, which is not installed;"
-            " pip install safetensors"
+            "arrays are written with safetensors, which is not installed; pip install safetensors"
         ) from error
 
 
-def _contiguous(tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays as safetensors takes them. np.ascontiguousarray would give scalars a dimension."""
+def safetensors_file(tensors: Mapping[str, Any], header: Mapping[str, str] | None = None) -> bytes:
+    """The content of a file of safetensors with these arrays.
+
+    Raises:
+        MissingPackageError: safetensors is not installed.
+    """
     import numpy as np
 
-    return {name: np.asarray(value, order="C") for name, value in tensors.items()}
+    # np.ascontiguousarray would give scalars a dimension.
+    contiguous = {name: np.asarray(value, order="C") for name, value in tensors.items()}
+    return bytes(_safetensors("numpy").save(contiguous, None if header is None else dict(header)))

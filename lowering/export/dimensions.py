@@ -30,6 +30,12 @@ class Dimension:
     max: int | None
     """The largest size; None if there is no largest one."""
 
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise ValueError(f"{self.name!r} is not the name of a dimension")
+        if self.min < 1 or (self.max is not None and self.max < self.min):
+            raise ValueError(f"{self.name} has no sizes: min {self.min}, max {self.max}")
+
     @property
     def range(self) -> str:
         """The sizes that it can have, for messages."""

@@ -19,9 +19,10 @@ from composites.registry.conditions import parse_condition
 from composites.registry.listed_kernels import ListedKernel, fast_kernels
 from composites.registry.model import Decomposition, derived_backward
 from composites.registry.selection import DescribedCall, DescribedOperand
+from lowering.stablehlo.candidates import Candidate
 from lowering.stablehlo.composites import Signature
 from lowering.stablehlo.dtypes import shape_and_element_type, static_tensor
-from lowering.stablehlo.kernels import Candidate, Candidates
+from lowering.stablehlo.kernels import Candidates
 
 CPU = "cpu"
 """The platform that alternatives were made for, except those with `only_for`."""

@@ -12,8 +12,9 @@ from composites.registry.listed_kernels import all_listed, listed_in
 from composites.registry.selection import DescribedCall
 from lowering.export.listed_alternatives import listed_alternatives, operands_of
 from lowering.stablehlo import Module, register_targets
+from lowering.stablehlo.candidates import Candidate, Kernel
 from lowering.stablehlo.composites import Signature
-from lowering.stablehlo.kernels import NOT_LISTED, Candidate, Candidates, Kernel, distinct
+from lowering.stablehlo.kernels import NOT_LISTED, Candidates, distinct
 
 
 def listed_kernels(

@@ -4,7 +4,6 @@ XLA's partitioner divides the program, and jax's runtime runs it.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -40,10 +39,14 @@ def annotation(
     )
 
 
-def check_mesh(mesh: Any, described: DeviceMesh) -> None:
+def check_mesh(mesh: Any, described: DeviceMesh | None) -> None:
     """Raise if this is not a `jax.sharding.Mesh` with the axes of the program's mesh."""
     from jax.sharding import Mesh
 
+    if described is None:
+        raise ProgramError(
+            "the program has no shardings for several devices; export it with mesh= and shardings="
+        )
     if not isinstance(mesh, Mesh):
         raise ProgramError(
             "mesh must be a jax.sharding.Mesh, such as"
@@ -102,61 +105,39 @@ def placed(value: Value, array: Any, sharding: Any) -> Any:
     return jax.make_array_from_callback(shape, sharding, lambda part: whole[part])
 
 
-@dataclass(frozen=True, slots=True)
-class DividedProgram:
-    """A program for one mesh. It is compiled at the first call."""
+def divided(
+    module: Module,
+    described: DeviceMesh,
+    inputs: tuple[Value, ...],
+    outputs: tuple[Value, ...],
+    mesh: Any,
+) -> Callable[..., list[Any]]:
+    """A program for one mesh, as a function of whole arrays, or jax arrays, in the order of the
+    inputs. It is compiled at the first call.
 
-    inputs: tuple[Value, ...]
-    step: Callable[..., Sequence[Any]]
-    shardings: tuple[Any, ...]
-    """jax's, of the inputs."""
+    Args:
+        described: the mesh that the shardings of inputs and outputs refer to.
+        mesh: a `jax.sharding.Mesh` with its axes; see `check_mesh`. A value without a sharding is
+            whole on every device.
+    """
+    import jax
 
-    @classmethod
-    def prepare(
-        cls,
-        module: Module,
-        described: DeviceMesh,
-        inputs: tuple[Value, ...],
-        outputs: tuple[Value, ...],
-        mesh: Any,
-    ) -> "DividedProgram":
-        """Prepare a module for a mesh.
+    shardings = tuple(sharding_on(mesh, value) for value in inputs)
+    step = jax.jit(
+        jax_function(
+            without_shardings(module, inputs, outputs, described),
+            platform=platform_of(mesh.devices.flat[0]),
+        ),
+        in_shardings=shardings,
+        out_shardings=tuple(sharding_on(mesh, value) for value in outputs),
+    )
 
-        Args:
-            described: the mesh that the shardings of inputs and outputs refer to.
-            mesh: a `jax.sharding.Mesh` with its axes; see `check_mesh`. A value without a sharding
-                is whole on every device.
-        """
-        import jax
-
-        shardings = tuple(sharding_on(mesh, value) for value in inputs)
-        step = jax.jit(
-            jax_function(
-                without_shardings(module, inputs, outputs, described),
-                platform=platform_of(mesh.devices.flat[0]),
-            ),
-            in_shardings=shardings,
-            out_shardings=tuple(sharding_on(mesh, value) for value in outputs),
-        )
-        return cls(inputs, step, shardings)
-
-    def __call__(self, *arrays: Any) -> list[Any]:
-        """Run once.
-
-        Args:
-            arrays: whole arrays, or jax arrays, in the order of the inputs.
-
-        Raises:
-            RunError: an array has another shape or dtype, or the platform fails.
-        """
-        import jax
-
+    def run(*arrays: Any) -> list[Any]:
         with enable_x64():
-            on_devices = [
-                placed(value, array, sharding)
-                for value, array, sharding in zip(self.inputs, arrays, self.shardings, strict=True)
-            ]
+            on_devices = list(map(placed, inputs, arrays, shardings))
             try:
-                return list(jax.block_until_ready(self.step(*on_devices)))
+                return list(jax.block_until_ready(step(*on_devices)))
             except (RuntimeError, ValueError) as error:
                 raise RunError(f"the program failed on the mesh: {error}") from error
+
+    return run

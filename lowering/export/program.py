@@ -12,22 +12,21 @@ On disk a program is a folder:
 
 import hashlib
 import os
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from composites.errors import MissingPackageError, ProgramError, did_you_mean
+from composites.errors import ProgramError, did_you_mean
 from composites.registry.model import KERNEL_PLATFORMS
 from lowering.export import manifest
 from lowering.export.arrays import array, check_type, dtype_name, kept_arrays
+from lowering.export.checkpoint import safetensors_file
 from lowering.export.dimensions import Dimension, checked_sizes, evaluated, sizes_of
 from lowering.export.folders import folder_path, read_file, write_folder
 from lowering.export.manifest import Manifest, Value
-from lowering.export.partitioning import DividedProgram, annotation, check_mesh
+from lowering.export.partitioning import annotation, check_mesh, divided
 from lowering.export.shardings import DeviceMesh
 from lowering.export.state import values_of
 from lowering.export.step import Kernels, Step, candidates_of
@@ -117,10 +116,7 @@ class Program:
                 other axes than the program's.
             RunError: an array of another shape or dtype, no such platform, or a failure of XLA.
         """
-        if not isinstance(platform, str) or not platform:
-            raise ProgramError(
-                f"the platform must be a name such as 'cpu' or 'cuda', not {platform!r}"
-            )
+        _check_platform(platform)
         if len(arrays) == 1 and isinstance(arrays[0], Mapping):
             arrays = tuple(self._ordered(arrays[0]))
         if len(arrays) != len(self.inputs):
@@ -171,17 +167,10 @@ class Program:
             UnknownCompositeError: the program has no composite of a given name.
             RunError: no such platform, or XLA rejects the program.
         """
-        if platform is not None and (not isinstance(platform, str) or not platform):
-            raise ProgramError(
-                f"the platform must be a name such as 'cpu' or 'cuda', not {platform!r}"
-            )
+        _check_platform("cpu" if platform is None else platform)
         self._check_static("compile")
         return Step.compile(
-            self.module,
-            self.inputs,
-            self.outputs,
-            self.mesh,
-            keeps_decompositions=self.keeps_decompositions,
+            self,
             platform=platform,
             kernels=kernels,
             ignored=ignored,
@@ -370,18 +359,12 @@ class Program:
             return self.module
         return annotation(self.inputs, self.outputs, self.mesh, "gspmd")(self.module)
 
-    def _divided(self, mesh: Any) -> DividedProgram:
-        if self.mesh is None:
-            raise ProgramError(
-                "the program has no shardings for several devices; export it with mesh= and"
-                " shardings="
-            )
+    def _divided(self, mesh: Any) -> Callable[..., list[Any]]:
         check_mesh(mesh, self.mesh)  # before it is a key: another object may not be hashable
-        cache: dict[Any, DividedProgram] = self.__dict__.setdefault("_divided_programs", {})
+        assert self.mesh is not None
+        cache: dict[Any, Callable[..., list[Any]]] = self.__dict__.setdefault("_on_meshes", {})
         if mesh not in cache:
-            cache[mesh] = DividedProgram.prepare(
-                self.module, self.mesh, self.inputs, self.outputs, mesh
-            )
+            cache[mesh] = divided(self.module, self.mesh, self.inputs, self.outputs, mesh)
         return cache[mesh]
 
     def _ordered(self, named: Mapping[str, Any]) -> Sequence[Any]:
@@ -405,17 +388,13 @@ class Program:
                 "weights must be a mapping from names of inputs to tensors, not"
                 f" {type(weights).__name__}; program.module_weights(module) makes one"
             )
-        if find_spec("safetensors") is None:
-            raise MissingPackageError(
-                "weights are written with safetensors, which is not installed;"
-                " pip install safetensors"
-            )
         self._check_names(weights)
         for value in self.inputs:
             if value.name in weights:
                 _check_weight(value, weights[value.name])
         try:
-            return _safetensors(weights)
+            arrays = {name: array(name, value) for name, value in weights.items()}
+            return safetensors_file(arrays)
         except ProgramError:
             raise
         # Tensors may be of any subclass, and what safetensors raises differs between versions.
@@ -445,6 +424,11 @@ class ProgramWithKernels:
     why those that were tried first do not."""
 
 
+def _check_platform(platform: object) -> None:
+    if not isinstance(platform, str) or not platform:
+        raise ProgramError(f"the platform must be a name such as 'cpu' or 'cuda', not {platform!r}")
+
+
 def _result_shapes(module: Module) -> list[tuple[int, ...]]:
     """The shapes of the results of `@main`, if all sizes are fixed."""
     types = function_types(functions(module.ir)["main"])[1]
@@ -471,23 +455,3 @@ def _check_weight(value: Value, weight: Any) -> None:
             f"{value.name} cannot be written: safetensors has no complex128; leave it out of the"
             " weights, and keep its value in another file"
         )
-
-
-def _safetensors(weights: Mapping[str, Any]) -> bytes:
-    if not all(hasattr(value, "detach") for value in weights.values()):
-        import numpy as np
-        from safetensors.numpy import save as save_arrays
-
-        # asarray: safetensors cannot read jax arrays.
-        arrays = {name: np.asarray(array(name, value)) for name, value in weights.items()}
-        return bytes(save_arrays(arrays))
-    from safetensors.torch import save as save_tensors
-
-    tensors = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
-    storages = Counter(tensor.untyped_storage().data_ptr() for tensor in tensors.values())
-    # safetensors refuses tensors that share memory; each input gets a value of its own.
-    separate = {
-        name: tensor.clone() if storages[tensor.untyped_storage().data_ptr()] > 1 else tensor
-        for name, tensor in tensors.items()
-    }
-    return bytes(save_tensors(separate))

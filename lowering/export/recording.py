@@ -2,12 +2,12 @@
 
 an `ExportRequest`
     -> `Traced`: which tensors are inputs and outputs
-    -> `LoweredStep`: the StableHLO of the outputs
-    -> `RecordedProgram`: clean, with the shardings of inputs and outputs
+    -> `RecordedProgram`: the StableHLO of the outputs; then clean, with the shardings of inputs and
+       outputs
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from glob import escape
 from typing import Any
@@ -20,7 +20,7 @@ from lowering.export.partitioning import annotation
 from lowering.export.request import ExportRequest
 from lowering.export.shardings import DeviceMesh, input_specs, output_spec
 from lowering.export.tracing import (
-    LoweredStep,
+    RecordedProgram,
     Traced,
     graph_of,
     model_name,
@@ -38,15 +38,6 @@ from lowering.stablehlo import (
     unshare_decompositions,
 )
 from lowering.stablehlo.passes.annotate_shardings import marks
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedProgram:
-    """A clean program, which is not verified yet."""
-
-    module: Module
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
 
 
 def record(request: ExportRequest, *, located: bool = False) -> RecordedProgram:
@@ -68,7 +59,7 @@ def record(request: ExportRequest, *, located: bool = False) -> RecordedProgram:
         lowered = traced.lower(request.frontend.recording, located=located)
     request.progress("cleaning")
     inputs, outputs = _sharded(
-        lowered.inputs, _outputs(lowered), traced.marks, request.mesh, request.shardings
+        lowered.inputs, lowered.outputs, traced.marks, request.mesh, request.shardings
     )
     name = model_name(request.module)  # the class of an exported program's graph is one of torch.fx
     cleaning = _cleaning(lowered, request.share_decompositions, name)
@@ -76,7 +67,8 @@ def record(request: ExportRequest, *, located: bool = False) -> RecordedProgram:
         _check_unmarked(lowered.module)
     else:
         cleaning.append(annotation(inputs, outputs, request.mesh, request.sharding_form))
-    return RecordedProgram(run_passes(lowered.module, cleaning, verify=False), inputs, outputs)
+    cleaned = run_passes(lowered.module, cleaning, verify=False)
+    return RecordedProgram(cleaned, inputs, outputs, is_clean=True)
 
 
 def _traced(request: ExportRequest, module: torch.nn.Module) -> Traced:
@@ -87,9 +79,9 @@ def _traced(request: ExportRequest, module: torch.nn.Module) -> Traced:
     return trace_inference(*call, shared=shared)
 
 
-def _cleaning(recorded: LoweredStep, share: bool, name: str) -> list[Pass]:
+def _cleaning(recorded: RecordedProgram, share: bool, name: str) -> list[Pass]:
     """The passes that make a recorded graph readable."""
-    if recorded.clean:
+    if recorded.is_clean:
         sharing = [] if share else [unshare_decompositions]
         return [*sharing, rename_decompositions, partial(rename_module, name=name)]
     return [*clean_passes(share=share), partial(rename_module, name=name)]
@@ -133,19 +125,4 @@ def _sharded(
             replace(value, sharding=output_spec(value.name, value.updates, specs))
             for value in outputs
         ),
-    )
-
-
-def _outputs(recorded: LoweredStep) -> tuple[Value, ...]:
-    """The outputs of `@main`.
-
-    Where the module writes to a tensor that it does not read, there is no input to update. Where it
-    puts a tensor of another type in the place of one, this is not the input's next value.
-    """
-    of_inputs = {value.name: value.type for value in recorded.inputs}
-    return tuple(
-        value
-        if value.updates is not None and of_inputs.get(value.updates) == value.type
-        else replace(value, updates=None)
-        for value in recorded.outputs
     )

@@ -44,7 +44,7 @@ class State:
     """The state that a step keeps from call to call. The step that it belongs to makes it."""
 
     values: Mapping[str, Any]
-    """jax arrays on the device, by the name of the input."""
+    """jax arrays on the device, by the name of the input; before, arrays of numpy or jax."""
     saved_as: Mapping[str, str]
     """Inputs by the names under which the module's `state_dict` has them. A parameter that a module
     has twice has two."""
@@ -55,15 +55,6 @@ class State:
         return f"State({len(self.values)} tensors)"
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """Values for a state, before they are on the device."""
-
-    values: Mapping[str, Any]
-    saved_as: Mapping[str, str]
-    others: Mapping[str, Any]
-
-
 def is_state(value: Value) -> bool:
     """Return whether an input belongs to the state, and not to the batch."""
     return value.name.startswith(("param:", "buffer:", "cache:", "state:")) or value.name == SEED
@@ -71,7 +62,7 @@ def is_state(value: Value) -> bool:
 
 def first_weights(
     inputs: Sequence[Value], weights: Any, optimizer: Any = None, seed: int = 0
-) -> Weights:
+) -> State:
     """The values that a state starts with.
 
     Args:
@@ -113,7 +104,7 @@ def first_weights(
     _check_complete(inputs, values, arrays)
     saved_as = {name: key for name, key in names.items() if key in known}
     others = {name: _host(name, arrays[key]) for name, key in names.items() if key not in known}
-    return Weights(values, saved_as, others)
+    return State(values, saved_as, others)
 
 
 def small_values(inputs: Iterable[Value]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ module, with kernels in place of composites
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
 
 from composites.errors import ProgramError, did_you_mean
 from lowering.export import checkpoint
@@ -24,22 +24,20 @@ from lowering.export.partitioning import (
     without_shardings,
 )
 from lowering.export.profiling import Profile, profile_calls, seconds_of
-from lowering.export.shardings import DeviceMesh
 from lowering.export.state import (
     SEED,
     State,
-    Weights,
     first_weights,
     flattened,
     is_state,
     small_values,
 )
 from lowering.stablehlo import Module, RunError, jax_function
+from lowering.stablehlo.candidates import Kernel
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.kernels import (
     NOT_LISTED,
     Candidates,
-    Kernel,
     KernelUse,
     PlacedKernels,
     failing_calls,
@@ -48,6 +46,9 @@ from lowering.stablehlo.kernels import (
 )
 from lowering.stablehlo.run import enable_x64, import_jax, local_devices
 from lowering.stablehlo.seeds import next_seed
+
+if TYPE_CHECKING:
+    from lowering.export.program import Program
 
 Kernels: TypeAlias = Mapping[str, Kernel] | Collection[str] | Literal["auto"] | None
 """Functions or targets by composite; names of listed kernels; all listed ones; or none."""
@@ -254,12 +255,8 @@ class Step:
     @classmethod
     def compile(
         cls,
-        module: Module,
-        inputs: tuple[Value, ...],
-        outputs: tuple[Value, ...],
-        described: DeviceMesh | None,
+        program: "Program",
         *,
-        keeps_decompositions: bool,
         platform: str | None,
         kernels: Kernels,
         ignored: Mapping[str, Collection[str]] | None,
@@ -269,6 +266,7 @@ class Step:
     ) -> "Step":
         """Compile a program; see `Program.compile`."""
         jax = import_jax()
+        inputs, outputs, described = program.inputs, program.outputs, program.mesh
         roles = _Roles.from_values(inputs, outputs)
         if mesh is None:
             device = local_devices(platform)[0]
@@ -276,23 +274,22 @@ class Step:
             one = jax.sharding.SingleDeviceSharding(device)
             shardings = dict.fromkeys((value.name for value in (*inputs, *outputs)), one)
         else:
-            if described is None:
-                raise ProgramError(
-                    "the program has no shardings for several devices; export it with mesh= and"
-                    " shardings="
-                )
             check_mesh(mesh, described)
             named = platform_of(mesh.devices.flat[0])
             shardings = {value.name: sharding_on(mesh, value) for value in (*outputs, *inputs)}
-        plain = module
+        plain = program.module
         if described is not None:
-            plain = without_shardings(module, inputs, outputs, described)
+            plain = without_shardings(plain, inputs, outputs, described)
         # With several devices, no alternative was measured.
         candidates, unlisted = candidates_of(
-            kernels, plain, ignored, named, alternatives=not keeps_decompositions and mesh is None
+            kernels,
+            plain,
+            ignored,
+            named,
+            alternatives=not program.keeps_decompositions and mesh is None,
         )
         kernels_placed = place_kernels(plain, candidates, platform=named, unlisted=unlisted)
-        function = _function(jax_function(kernels_placed.module, platform=named), inputs, outputs)
+        run = jax_function(kernels_placed.module, platform=named)
 
         def of_values(values: Sequence[Value]) -> tuple[Any, ...]:
             return tuple(shardings[value.name] for value in values)
@@ -305,7 +302,7 @@ class Step:
         parts = roles.changing, roles.fixed, roles.batch
         with enable_x64(), cached_in(cache):
             jitted = jax.jit(
-                function,
+                _function(run, roles, inputs, outputs),
                 in_shardings=tuple(map(of_values, parts)),
                 out_shardings=(of_values(roles.changing), of_values(roles.results)),
                 donate_argnums=(0,) if donate else (),
@@ -320,7 +317,7 @@ class Step:
 
     # ---- state and batch ----
 
-    def _on_device(self, weights: Weights) -> State:
+    def _on_device(self, weights: State) -> State:
         import numpy as np
 
         by_name = {value.name: value for value in self._roles.state}
@@ -396,7 +393,7 @@ class Step:
                 )
 
     def _random_state(self) -> State:
-        return self._on_device(Weights(small_values(self._roles.state), {}, {}))
+        return self._on_device(State(small_values(self._roles.state), {}, {}))
 
     def _failure(self, error: Exception) -> RunError:
         text = f"the program failed on {self.platform}: {error}"
@@ -404,10 +401,12 @@ class Step:
 
 
 def _function(
-    run: Callable[..., tuple[Any, ...]], inputs: Sequence[Value], outputs: Sequence[Value]
+    run: Callable[..., tuple[Any, ...]],
+    roles: _Roles,
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
 ) -> Callable[..., Any]:
     """The program as a function of changing state, other state and batch."""
-    roles = _Roles.from_values(inputs, outputs)
 
     def step(changing: Any, fixed: Any, batch: Any) -> Any:
         values = dict(zip((v.name for v in roles.changing), changing, strict=True))

@@ -47,14 +47,14 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class LoweredStep:
-    """The StableHLO of a step."""
+class RecordedProgram:
+    """The StableHLO of a step, which is not verified yet."""
 
     module: Module
-    clean: bool
-    """True if the module is already clean except for names."""
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
+    is_clean: bool
+    """True if the module is clean except for names."""
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class Traced:
     kept: dict[str, torch.Tensor] = field(default_factory=dict)
     """The caller's buffers that a `state_dict` leaves out, by the name of their input."""
 
-    def lower(self, recording: Recording, *, located: bool = False) -> LoweredStep:
+    def lower(self, recording: Recording, *, located: bool = False) -> RecordedProgram:
         """The StableHLO of the outputs, and the inputs that it reads, in the order of
         recording; see `Recording.lower_graph`."""
         outputs = [output.tensor for output in self.outputs]
@@ -86,11 +86,17 @@ class Traced:
             name = names[places[index]]
             kept = _bytes(name, self.kept[name]) if name in self.kept else None
             values.append(Value(name, shape_of(type_.shape), type_.element_type, kept=kept))
-        results = tuple(
-            Value(output.name, shape_of(type_.shape), type_.element_type, output.updates)
-            for output, type_ in zip(self.outputs, graph.results, strict=True)
-        )
-        return LoweredStep(order_inputs(graph.module, order), graph.clean, tuple(values), results)
+        # Where the module writes to a tensor that it does not read, there is no input to update.
+        # Where it puts a tensor of another type in the place of one, this is not the next value.
+        of_inputs = {(value.name, value.shape, value.dtype) for value in values}
+        results = []
+        for output, type_ in zip(self.outputs, graph.results, strict=True):
+            shape, dtype = shape_of(type_.shape), type_.element_type
+            is_next = (output.updates, shape, dtype) in of_inputs
+            updates = output.updates if is_next else None
+            results.append(Value(output.name, shape, dtype, updates))
+        module = order_inputs(graph.module, order)
+        return RecordedProgram(module, tuple(values), tuple(results), graph.clean)
 
 
 def _bytes(name: str, tensor: torch.Tensor) -> bytes | None:

@@ -10,8 +10,9 @@ from dataclasses import replace
 from composites.errors import CompositesError, ExportError
 from lowering.export.dimensions import Dimension
 from lowering.export.dynamic_shapes import DynamicArguments
-from lowering.export.recording import RecordedProgram, record
+from lowering.export.recording import record
 from lowering.export.request import ExportRequest
+from lowering.export.tracing import RecordedProgram
 from lowering.stablehlo import DynamicSizeError, Module, RunError, program_difference, refine
 from lowering.stablehlo.bindings import find_operations, string_value
 

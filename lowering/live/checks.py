@@ -49,7 +49,7 @@ class GraphChecks:
             return None
         names = {call: candidate.name for call, candidate in placed.taken.items()}
         device = with_kernels(placed, platform)
-        return cls(every, Diagnoser.create(placed.original, device, kernels=names))
+        return cls(every, Diagnoser(placed.original, device, kernels=names))
 
     def count(self, arrays: Sequence[Any]) -> None:
         """Count a call with these operands, and check it if it is time for one.

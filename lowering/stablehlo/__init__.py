@@ -64,79 +64,34 @@ from .isolation import Limits
 from .jax_function import jax_function
 from .module import Module
 from .passes.annotate_shardings import annotate_shardings
-from .passes.bind import OPTIONS as BIND_OPTIONS
 from .passes.bind import bind
 from .passes.canonicalize import canonicalize
-from .passes.clean import OPTIONS as CLEAN_OPTIONS
 from .passes.clean import clean, clean_passes
 from .passes.compute_in_f64 import compute_in_f64
 from .passes.constant_inputs import constant_inputs
-from .passes.decompose import OPTIONS as DECOMPOSE_OPTIONS
 from .passes.decompose import decompose
-from .passes.drop_cast_roundtrips import OPTIONS as DROP_CAST_ROUNDTRIPS_OPTIONS
 from .passes.drop_cast_roundtrips import drop_cast_roundtrips
 from .passes.drop_unused_functions import drop_unused_functions
-from .passes.expand_batch_norm_grad import expand_batch_norm_grad
-from .passes.expand_scatter_additions import expand_scatter_additions
-from .passes.expand_select_and_scatter import expand_select_and_scatter
-from .passes.expand_sorts import expand_sorts
-from .passes.expand_tuples import expand_tuples
 from .passes.flatten_calls import flatten_calls
-from .passes.flatten_scatter_indices import flatten_scatter_indices
 from .passes.fold_data_movement import fold_data_movement
-from .passes.fold_transposes import fold_transposes
-from .passes.from_quantized_types import OPTIONS as FROM_QUANTIZED_TYPES_OPTIONS
 from .passes.from_quantized_types import from_quantized_types
 from .passes.join_inputs import Linear, join_inputs
-from .passes.legalize_batch_groups import legalize_batch_groups
-from .passes.legalize_chlo import OPTIONS as LEGALIZE_CHLO_OPTIONS
 from .passes.legalize_chlo import legalize_chlo
-from .passes.legalize_mhlo_custom_calls import legalize_mhlo_custom_calls
-from .passes.legalize_reduce_inits import legalize_reduce_inits
-from .passes.legalize_remainders import legalize_remainders
-from .passes.narrow_comparisons import narrow_comparisons
-from .passes.narrow_scatter_indices import narrow_scatter_indices
-from .passes.order_contractions import order_contractions
 from .passes.order_inputs import order_inputs
-from .passes.pad_dilated_inputs import pad_dilated_inputs
-from .passes.reduce_booleans_as_i32 import reduce_booleans_as_i32
 from .passes.rename_decompositions import rename_decompositions
 from .passes.rename_module import rename_module
 from .passes.share_decompositions import share_decompositions
-from .passes.strip_leftovers import strip_leftovers
-from .passes.to_custom_call import OPTIONS as TO_CUSTOM_CALL_OPTIONS
 from .passes.to_custom_call import to_custom_call
-from .passes.to_quantized_types import OPTIONS as TO_QUANTIZED_TYPES_OPTIONS
 from .passes.to_quantized_types import to_quantized_types
-from .passes.unmerge_batch_dimensions import OPTIONS as UNMERGE_BATCH_DIMENSIONS_OPTIONS
 from .passes.unmerge_batch_dimensions import unmerge_batch_dimensions
 from .passes.unshare_decompositions import unshare_decompositions
-from .passes.use_booleans import use_booleans
-from .passes.widen_byte_sums import widen_byte_sums
-from .passes.widen_dots import OPTIONS as WIDEN_DOTS_OPTIONS
 from .passes.widen_dots import widen_dots
-from .passes.widen_unsigned_comparisons import widen_unsigned_comparisons
 from .pipeline import Pass, run_passes
 from .refinement import refine
 from .run import Executable, compile_module, run
 from .targets import TARGETS, Target, target_passes
 
-COMMAND_LINE = (
-    CLEAN_OPTIONS,
-    BIND_OPTIONS,
-    TO_CUSTOM_CALL_OPTIONS,
-    TO_QUANTIZED_TYPES_OPTIONS,
-    DECOMPOSE_OPTIONS,
-    FROM_QUANTIZED_TYPES_OPTIONS,
-    LEGALIZE_CHLO_OPTIONS,
-    DROP_CAST_ROUNDTRIPS_OPTIONS,  # before widen_dots, which would widen products for these casts
-    WIDEN_DOTS_OPTIONS,
-    UNMERGE_BATCH_DIMENSIONS_OPTIONS,
-)
-"""The passes that `composites lower` offers, in the order in which it runs them."""
-
 __all__ = [
-    "COMMAND_LINE",
     "TARGETS",
     "AttributeConversionError",
     "BindError",
@@ -184,31 +139,15 @@ __all__ = [
     "decompose",
     "drop_cast_roundtrips",
     "drop_unused_functions",
-    "expand_batch_norm_grad",
-    "expand_scatter_additions",
-    "expand_select_and_scatter",
-    "expand_sorts",
-    "expand_tuples",
     "flatten_calls",
-    "flatten_scatter_indices",
     "fold_data_movement",
-    "fold_transposes",
     "from_quantized_types",
     "inspect",
     "jax_function",
     "join_inputs",
-    "legalize_batch_groups",
     "legalize_chlo",
-    "legalize_mhlo_custom_calls",
-    "legalize_reduce_inits",
-    "legalize_remainders",
-    "narrow_comparisons",
-    "narrow_scatter_indices",
-    "order_contractions",
     "order_inputs",
-    "pad_dilated_inputs",
     "program_difference",
-    "reduce_booleans_as_i32",
     "refine",
     "register_targets",
     "rename_decompositions",
@@ -216,14 +155,10 @@ __all__ = [
     "run",
     "run_passes",
     "share_decompositions",
-    "strip_leftovers",
     "target_passes",
     "to_custom_call",
     "to_quantized_types",
     "unmerge_batch_dimensions",
     "unshare_decompositions",
-    "use_booleans",
-    "widen_byte_sums",
     "widen_dots",
-    "widen_unsigned_comparisons",
 ]

@@ -507,6 +507,18 @@ def defining_operation(value: IrValue) -> IrOperation | None:
     return None if isinstance(owner, ir().Block) else owner.operation
 
 
+def number_of(value: IrValue) -> Any:
+    """The number that all elements of a constant are; None for another value."""
+    owner = defining_operation(value)
+    is_constant = owner is not None and owner.name == "stablehlo.constant"
+    return splat_value(owner) if is_constant else None
+
+
+def direction_of(compare: IrOperation) -> str:
+    """The direction of a `stablehlo.compare`, such as `LT`."""
+    return str(attributes(compare)["comparison_direction"]).split()[-1].strip(">")
+
+
 def users(value: IrValue) -> list[IrOperation]:
     """The operations that read a value, once for each use."""
     return [use.owner.operation for use in value.uses]

@@ -17,7 +17,7 @@ from .bindings import (
     string_value,
 )
 from .errors import AttributeConversionError, CompositeVersionError, UnknownCompositeError
-from .symbols import COMPOSITE
+from .symbols import COMPOSITE, callees_first, functions, target
 
 T = TypeVar("T")
 
@@ -72,6 +72,18 @@ def composite_name(composite: IrOperation) -> str:
     return string_value(composite.attributes["name"])
 
 
+def call_counts(module: IrModule, times: Mapping[str, int]) -> dict[tuple[Signature, str], int]:
+    """The calls of composites by signature and decomposition, and how many there are if each
+    function's body occurs so many times."""
+    by_name = functions(module)
+    counts: dict[tuple[Signature, str], int] = {}
+    for name in reversed(callees_first(module)):
+        for operation in find_operations(by_name[name], COMPOSITE) if times[name] else ():
+            key = signature(operation), target(operation)
+            counts[key] = counts.get(key, 0) + times[name]
+    return counts
+
+
 def select(existing: Collection[str], patterns: str | Iterable[str]) -> set[str]:
     """The existing names that match any of the given names or globs (`*`, `?`, `[..]`).
 
@@ -87,9 +99,20 @@ def select(existing: Collection[str], patterns: str | Iterable[str]) -> set[str]
     return chosen
 
 
-def name_and_version(call: Signature) -> NameAndVersion:
-    """The name and the version of a call, as `acme.gelu@2` writes them."""
-    return call.name, call.version
+def chosen(
+    calls: Iterable[Signature],
+    by_key: Mapping[str, T],
+    ignored: Mapping[str, Collection[str]] | None,
+) -> dict[Signature, tuple[T, Collection[str]]]:
+    """The value for each call that a key of `by_version` names, and the attributes that are listed
+    as ignored. Errors are those of `by_version` and `ignored_attributes`."""
+    calls = list(calls)
+    values, left_out = by_version(calls, by_key), ignored_attributes(calls, ignored or {})
+    return {
+        call: (values[key], left_out.get(key, ()))
+        for call in calls
+        if (key := (call.name, call.version)) in values
+    }
 
 
 def by_version(

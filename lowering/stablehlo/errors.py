@@ -108,11 +108,6 @@ class RefusedOperationError(UnsupportedOperationError):
 class DynamicSizeError(StableHLOError):
     """A program cannot have a dimension of varying size, or not the size that was passed."""
 
-    def __init__(self, message: str, composite: str | None = None) -> None:
-        self.composite = composite
-        """The composite that it is about, by its attributes or its decomposition; or None."""
-        super().__init__(message)
-
 
 class SizeError(StableHLOError):
     """The result would be too large, because functions use each other many times over."""

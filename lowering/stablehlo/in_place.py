@@ -4,8 +4,9 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Concatenate, Generic, ParamSpec
 
-from .bindings import IrModule
+from .bindings import IrModule, IrOperation, find_operations
 from .module import Module
+from .sharding_attributes import is_sharded
 
 P = ParamSpec("P")
 
@@ -28,3 +29,25 @@ class InPlacePass(Generic[P]):
 
 in_place = InPlacePass
 """`InPlacePass` under its name as a decorator."""
+
+
+def rewrites(
+    *names: str, sharded: bool = False
+) -> Callable[[Callable[[IrOperation], None]], InPlacePass[[]]]:
+    """A decorator that makes a pass of a function that rewrites one operation, or leaves it.
+
+    Args:
+        names: the operations that it is called for.
+        sharded: whether it is called for operations with shardings, for which their replacements
+            have no place.
+    """
+
+    def decorated(rewrite: Callable[[IrOperation], None]) -> InPlacePass[[]]:
+        def change(module: IrModule) -> None:
+            for operation in find_operations(module.operation, *names):
+                if sharded or not is_sharded(operation):
+                    rewrite(operation)
+
+        return InPlacePass(update_wrapper(change, rewrite))
+
+    return decorated

@@ -7,28 +7,18 @@ from typing import Any, TypeAlias
 
 from composites.registry.selection import Selection
 
-from .bindings import find_operations, string_value
-from .composites import Signature, by_version, ignored_attributes, name_and_version, signature
+from .bindings import IrOperation, find_operations, string_value
+from .candidates import Candidate, Kernel
+from .composites import Signature, call_counts, chosen, signature
 from .dtypes import static_tensor
 from .errors import StableHLOError
 from .module import Module
-from .passes.bind import Binding, bind_calls, callable_name
+from .passes.bind import bind_calls
 from .passes.decompose import decompose
 from .passes.to_custom_call import replace_calls
 from .run import compile_module
 from .single_calls import call_module
-from .symbols import (
-    COMPOSITE,
-    CUSTOM_CALL,
-    callees_first,
-    functions,
-    is_private,
-    target,
-    walk_uses,
-)
-
-Kernel: TypeAlias = Callable[..., Any] | str
-"""A JAX function, as `bind` takes it, or a target of XLA's typed FFI, as `to_custom_call` does."""
+from .symbols import COMPOSITE, CUSTOM_CALL, executions
 
 NOT_LISTED = "no kernel is listed"
 
@@ -56,30 +46,6 @@ class KernelUse:
         text = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
         types = f"({', '.join(self.operands)}) -> ({', '.join(self.results)})"
         return f"{self.composite}@{self.version}{types}" + (f" with {text}" if text else "")
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A kernel that may take a call."""
-
-    kernel: Kernel
-    ignored: Collection[str] = ()
-    """Attributes of the call that it ignores."""
-    refusal: str | None = None
-    """The reason why it does not take the call, if known before it is called."""
-    listed_as: str | None = None
-    """Its name where a registry lists it."""
-    priority: int = 0
-    """The priority of the kernel in the registry."""
-    is_alternative: bool = False
-    """True if this is another decomposition, and not a kernel."""
-
-    @property
-    def name(self) -> str:
-        """Its name for messages."""
-        if self.listed_as is not None:
-            return self.listed_as
-        return self.kernel if isinstance(self.kernel, str) else callable_name(self.kernel)
 
 
 Candidates: TypeAlias = Callable[[Signature], Sequence[Candidate]]
@@ -152,15 +118,8 @@ def given_kernels(
                 f"the kernel of {name} must be a JAX function or the name of an FFI target, not"
                 f" {kernel!r}"
             )
-    calls = distinct(module)
-    chosen = by_version(calls, kernels)
-    left_out = ignored_attributes(calls, ignored or {})
-
-    def candidates(call: Signature) -> Sequence[Candidate]:
-        key = name_and_version(call)
-        return [Candidate(chosen[key], left_out.get(key, ()))] if key in chosen else []
-
-    return candidates
+    by_call = chosen(distinct(module), kernels, ignored)
+    return lambda call: [Candidate(*by_call[call])] if call in by_call else []
 
 
 def place_kernels(
@@ -217,32 +176,18 @@ def _selection(queue: Sequence[Candidate], reasons: list[str]) -> Selection[Cand
 
 def put(
     module: Module,
-    chosen: Mapping[Signature, Candidate],
+    candidates: Mapping[Signature, Candidate],
     *,
     platform: str,
     declined: Callable[[Signature, str], None] | None = None,
 ) -> Module:
     """A module with these kernels in place of these calls."""
-    targets = {
-        call: (each.kernel, each.ignored)
-        for call, each in chosen.items()
-        if isinstance(each.kernel, str)
-    }
-    functions_of = {
-        call: Binding(
-            each.kernel,
-            each.ignored,
-            returns_saved=each.listed_as is not None,
-            enables_x64=each.is_alternative,  # as where an export lowers it
-        )
-        for call, each in chosen.items()
-        if not isinstance(each.kernel, str)
-    }
+    are_targets = {isinstance(each.kernel, str) for each in candidates.values()}
     # Targets first, so that what a function's code brings is not searched.
-    called = replace_calls(module, targets) if targets else module
-    if not functions_of:
+    called = replace_calls(module, candidates) if True in are_targets else module
+    if False not in are_targets:
         return called
-    return bind_calls(called, functions_of, platform=platform, declined=declined)
+    return bind_calls(called, candidates, platform=platform, declined=declined)
 
 
 def put_alone(placed: PlacedKernels, call: Signature, platform: str) -> Module:
@@ -315,17 +260,10 @@ def outer_calls(
         taken: calls whose decompositions are not looked into. By default no decomposition is, so
             that calls inside decompositions are not counted.
     """
-    by_name = functions(module.ir)
-    times = {name: int(not is_private(function)) for name, function in by_name.items()}
-    counts: dict[tuple[Signature, str], int] = {}
-    for name in reversed(callees_first(module.ir)):
-        for operation in walk_uses(by_name[name]) if times[name] else ():
-            callee = target(operation)
-            if operation.name == COMPOSITE:
-                call = signature(operation)
-                counts[call, callee] = counts.get((call, callee), 0) + times[name]
-                if taken is None or call in taken:
-                    continue
-            if callee in times:
-                times[callee] += times[name]
-    return counts
+
+    def follows(operation: IrOperation) -> bool:
+        if operation.name != COMPOSITE:
+            return True
+        return taken is not None and not (taken and signature(operation) in taken)
+
+    return call_counts(module.ir, executions(module.ir, follows))

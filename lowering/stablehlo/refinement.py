@@ -10,7 +10,6 @@ between, each of a function of its own.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from . import bindings
@@ -69,20 +68,12 @@ def refine(module: Module, inputs: Sequence[str]) -> Module:
     return cleaned
 
 
-@dataclass(frozen=True)
-class _Composite:
-    """The attributes of a composite that the call in its place does not have."""
-
-    attributes: Mapping[str, Any]
-    operands: int
-
-
-def _as_calls(module: IrModule) -> dict[str, _Composite]:
-    """Composites, by the function that is called instead."""
-    kept: dict[str, _Composite] = {}
+def _as_calls(module: IrModule) -> dict[str, Mapping[str, Any]]:
+    """The attributes of composites, by the function that is called instead."""
+    kept: dict[str, Mapping[str, Any]] = {}
     for composite in find_operations(module.operation, COMPOSITE):
         name = target(composite)
-        kept[name] = _Composite(attributes(composite), len(composite.operands))
+        kept[name] = attributes(composite)
         with building(composite.context):
             callee = ir().FlatSymbolRefAttr.get(name)
         operands = [_guarded(value, composite) for value in composite.operands]
@@ -98,16 +89,14 @@ def _guarded(value: Any, before: IrOperation) -> Any:
     return inserted(before, _BARRIER, value.type, value)
 
 
-def _as_composites(module: IrModule, kept: Mapping[str, _Composite]) -> None:
+def _as_composites(module: IrModule, kept: Mapping[str, Mapping[str, Any]]) -> None:
     for call in find_operations(module.operation, CALL):
-        composite = kept[target(call)]
-        assert len(call.operands) == composite.operands
         operands = []
         for value in call.operands:
             owner = defining_operation(value)
             guarded = owner is not None and owner.name == _BARRIER and not value.type.rank
             operands.append(owner.operands[0] if owner is not None and guarded else value)
-        replace_operation(call, COMPOSITE, composite.attributes, operands)
+        replace_operation(call, COMPOSITE, kept[target(call)], operands)
     for barrier in find_operations(module.operation, _BARRIER):
         if not any(list(result.uses) for result in barrier.results):
             barrier.erase()

@@ -1,6 +1,6 @@
 """The comparison of a `stablehlo.sort`, for a pass and a refusal."""
 
-from .bindings import IrOperation, IrValue, attributes, defining_operation
+from .bindings import IrOperation, IrValue, attributes, defining_operation, direction_of
 
 OPERATION = "stablehlo.sort"
 
@@ -13,9 +13,9 @@ def comparison(sort: IrOperation) -> tuple[int, str, bool] | None:
     compare, *rest = (operation.operation for operation in block.operations)
     if compare.name != "stablehlo.compare" or len(rest) != 1:
         return None
-    named, arguments, read = attributes(compare), list(block.arguments), list(compare.operands)
-    direction = str(named["comparison_direction"]).split()[-1].strip(">")
-    is_total = "TOTALORDER" in str(named.get("compare_type"))
+    arguments, read = list(block.arguments), list(compare.operands)
+    direction = direction_of(compare)
+    is_total = "TOTALORDER" in str(attributes(compare).get("compare_type"))
     for number in range(len(sort.operands)):
         pair = arguments[2 * number : 2 * number + 2]
         if read == pair:
@@ -37,7 +37,7 @@ def is_top_k(sort: IrOperation) -> bool:
     if compared is None or compared[:2] != (0, "GT") or len(sort.operands) != 2:
         return False
     first = sort.regions[0].blocks[0].operations[0].operation
-    if "GT" not in str(attributes(first)["comparison_direction"]):  # LT of the other order
+    if direction_of(first) != "GT":  # LT of the other order
         return False
     numbers, places = sort.operands
     last = len(numbers.type.shape) - 1

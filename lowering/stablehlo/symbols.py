@@ -1,6 +1,6 @@
 """The functions of a module and their uses, for passes that move or rename functions."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from .bindings import (
@@ -141,21 +141,30 @@ LARGEST_COUNT = 2**63
 """More occurrences of a function's body than this are not counted."""
 
 
-def executions(module: IrModule, *, through: Container[str] = (COMPOSITE, CALL)) -> dict[str, int]:
-    """The number of times that each function's body occurs, after inlining into public functions.
+def executions(
+    module: IrModule,
+    follows: Callable[[IrOperation], bool] = lambda _: True,
+    roots: Container[str] | None = None,
+) -> dict[str, int]:
+    """The number of times that each function's body occurs, after inlining into other functions.
 
-    `through` are the operations that are followed.
+    Args:
+        follows: returns whether the function that a composite or call refers to is inlined there.
+        roots: the functions that occur by themselves; by default public ones.
 
     Raises:
         SizeError: a body occurs more often than any program can run it.
         UnsupportedOperationError: functions refer to each other in a cycle.
     """
     by_name = functions(module)
-    times = {name: int(not is_private(function)) for name, function in by_name.items()}
+    times = {
+        name: int(not is_private(function) if roots is None else name in roots)
+        for name, function in by_name.items()
+    }
     for name in reversed(callees_first(module)):
         for operation in walk_uses(by_name[name]) if times[name] else ():
             callee = target(operation)
-            if callee in times and operation.name in through:
+            if callee in times and follows(operation):
                 times[callee] += times[name]
                 if times[callee] > LARGEST_COUNT:
                     raise SizeError(

@@ -103,7 +103,7 @@ CUSTOM = ("update_kv_cache", "quantize_and_dequantize")
 
 def found(name: str) -> dict[str, Any]:
     function, tensors = CALLS[name]
-    program = composites.export(Call(function), tuple(tensors), portable=True)
+    program = composites.export(Call(function), tuple(tensors), target="portable")
     interpreter = Interpreter(model_content=convert(program))
     answer: dict[str, Any] = {
         "composites": program.composites,
@@ -140,7 +140,9 @@ NORMS: dict[str, tuple[Callable[..., Any], list[torch.Tensor]]] = {
 
 def save(folder: Path) -> None:
     for name, (function, tensors) in NORMS.items():
-        program = composites.export(Call(function), tuple(tensors), ops=["odml.*"], portable=True)
+        program = composites.export(
+            Call(function), tuple(tensors), ops=["odml.*"], target="portable"
+        )
         (folder / f"{name}.tflite").write_bytes(convert(program))
         given = {f"arg:{number}": tensor for number, tensor in enumerate(tensors)}
         inputs: Any = {f"input{n}": given[v.name].numpy() for n, v in enumerate(program.inputs)}

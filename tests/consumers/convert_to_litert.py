@@ -106,7 +106,7 @@ def computed(module: torch.nn.Module, args: Any, kwargs: Any, train: bool) -> di
 def found(name: str, train: bool) -> dict[str, Any]:
     module, args, kwargs = example(name, train)
     passes = [without_unknown] if train else []
-    program = composites.export(module, args, kwargs, train=train, portable=True, passes=passes)
+    program = composites.export(module, args, kwargs, train=train, target="portable", passes=passes)
     interpreter = Interpreter(model_content=convert(program))
     interpreter.allocate_tensors()
     operators = Counter(op["op_name"] for op in interpreter._get_ops_details())

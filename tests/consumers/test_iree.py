@@ -47,7 +47,7 @@ def test_inference_compiles_runs_and_agrees(tmp_path: Path) -> None:
 def test_a_step_with_its_optimizer_compiles_runs_and_agrees(name: str, tmp_path: Path) -> None:
     """As text, and as the artifact for an older StableHLO."""
     model = replace(load_example(name), optimizer=ADAMW)
-    program = model.export(optimizer=ADAMW, portable=True)
+    program = model.export(optimizer=ADAMW, target="portable")
     assert program.composites["ptxla.adamw"] >= 8
     program.save(tmp_path, portable="1.9.0")
     values = model.values(program)

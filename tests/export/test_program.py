@@ -173,8 +173,8 @@ def test_a_manifest_that_cannot_be_read(folder: Path) -> None:
             for found in (4, True, 1.0, "2", None)
         ),
         (json.dumps({"format": 2, "outputs": []}), "is damaged: inputs is missing"),
-        ('{"format"', "is not JSON: Expecting ':' delimiter: line 1 column 10 (char 9)"),
-        ("[" * 100_000, "is not a manifest: it is nested too deeply"),
+        ('{"format"', "is not JSON: EOF while parsing an object at line 1 column 9"),
+        ("[" * 100_000, "is not JSON: recursion limit exceeded"),
     ):
         manifest.write_text(text)
         with pytest.raises(ProgramError, match=re.escape(f"{manifest} {message}")):
@@ -258,28 +258,6 @@ def test_a_file_that_was_changed(small: Any, tmp_path: Path) -> None:
         missing = f"{changed} cannot be read: No such file or directory"
         refused(partial(Program.load, tmp_path), missing)
         changed.touch()
-
-
-def as_format_1(manifest: Any) -> None:
-    manifest["format"] = 1
-    del manifest["sha256"]
-
-
-def test_a_program_of_format_1_is_read(small: Any, folder: Path) -> None:
-    _, program = small
-    change(folder, as_format_1)
-    loaded = Program.load(folder)
-    assert loaded.mlir == program.mlir
-    assert (loaded.inputs, loaded.outputs) == (program.inputs, program.outputs)
-    # It wrote updates for what the module writes and does not read.
-    change(folder, lambda m: m["outputs"][0].update(name="buffer:b", updates="buffer:b"))
-    assert [(v.name, v.updates) for v in Program.load(folder).outputs] == [("buffer:b", None)]
-    (folder / "program.mlir").write_text("func.func")
-    with pytest.raises(ProgramError, match=re.escape(f"{folder} is damaged: ")):
-        Program.load(folder)
-    (folder / "program.mlir").write_text("module {}")
-    with pytest.raises(ProgramError, match="the program has no function @main"):
-        Program.load(folder)
 
 
 class Writes(torch.nn.Module):
@@ -494,7 +472,7 @@ def test_what_cannot_be_saved(small: Any, tmp_path: Path) -> None:
             "weights must be a mapping from names of inputs to tensors, not"
             f" {type(weights).__name__}; program.module_weights(module) makes one",
         )
-    with pytest.raises(ProgramError, match="the weights cannot be written: Cannot copy"):
+    with pytest.raises(ProgramError, match="the value of arg:0 cannot be read: Cannot copy"):
         program.save(tmp_path / "program", weights={"arg:0": torch.ones(2, 4, device="meta")})
     with pytest.raises(ProgramError, match=f"{NOT_AN_ARRAY} list"):
         program.save(tmp_path / "program", weights={"arg:0": [1.0]})

@@ -151,7 +151,7 @@ def test_a_folder(form: Form, tmp_path: Path) -> None:
     for key, value, message in (
         ("mesh", {"data": 2}, "names the axis 'model'"),
         ("mesh", {"data": 0}, "the size of data must be a number"),
-        ("mesh", 4, "mesh must be an object"),
+        ("mesh", 4, "mesh: write names and sizes of its axes"),
     ):
         file.write_text(json.dumps(document | {key: value}))
         with pytest.raises(ProgramError, match=message):

@@ -21,7 +21,7 @@ from lowering.stablehlo.comparison.inputs import typical_inputs
 from lowering.stablehlo.diagnosis.bisection import Steps, minimal
 from lowering.stablehlo.diagnosis.clock import Clock
 from lowering.stablehlo.diagnosis.devices import Device, Run
-from lowering.stablehlo.diagnosis.diagnose import diagnose
+from lowering.stablehlo.diagnosis.diagnose import Diagnoser
 from lowering.stablehlo.diagnosis.parts import parts_of
 from lowering.stablehlo.symbols import functions
 
@@ -66,7 +66,7 @@ def changed(change: Any) -> Device:
 def test_one_call_of_many_is_off_by_a_percent() -> None:
     """Later calls have the error too, but none of their own."""
     device = changed(lambda number, result: result * np.float32(1.01 if number == 16 else 1))
-    diagnosis, replays = diagnose(chain(), [ROWS], device)
+    diagnosis, replays = Diagnoser(chain(), device).run([ROWS])
     shrink, outside = diagnosis.composites
     assert (shrink.call.name, shrink.call.count, shrink.worst.number) == ("acme.shrink", CALLS, 17)
     wrong = [call for call in shrink.calls if call.problem is not None]
@@ -92,7 +92,7 @@ def test_a_kernel_that_races(size: float) -> None:
     differ by more than the tolerance: sums on a GPU can have another order in each run."""
     factors = cycle(map(np.float32, (1, 1 + size)))
     device = changed(lambda number, result: result * next(factors) if number == 16 else result)
-    diagnosis, _ = diagnose(chain(), [ROWS], device)
+    diagnosis, _ = Diagnoser(chain(), device).run([ROWS])
     start = "acme.shrink, call 17 of the program: it gives other results for the same operands"
     assert [problem.startswith(start) for problem in diagnosis.problems] == [True] * (size > 1e-5)
     calls = json.loads(diagnosis.to_json())["composites"][0]["calls"]
@@ -106,7 +106,7 @@ def test_not_finite_results_and_failures_are_counted() -> None:
             raise RunError("the device is on fire")
         return np.where(np.arange(8) < 2, np.float32(np.nan if number == 3 else np.inf), result)
 
-    diagnosis, _ = diagnose(chain(), [ROWS], changed(odd))
+    diagnosis, _ = Diagnoser(chain(), changed(odd)).run([ROWS])
     shrink = next(row for row in diagnosis.composites if row.call.name == "acme.shrink")
     counts = [call.own and (call.own.nans, call.own.infinities) for call in shrink.calls]
     assert counts[0] == (0, 8)
@@ -133,7 +133,7 @@ def test_values_are_released_once_they_are_used_up() -> None:
 
         return run
 
-    diagnose(chain(), [ROWS], device)
+    Diagnoser(chain(), device).run([ROWS])
     assert len(alive) >= 4 * CALLS
     assert most < 10
 
@@ -150,12 +150,16 @@ def test_rounding_that_the_cpu_has_too_is_no_fault() -> None:
     module = composite_module("acme.cancel", type_, body)
     for f64, factor, wrong in ((True, 1, 0), (False, 1.005, 0), (False, 1.2, 1)):
         device = changed(lambda _, result, by=factor: result * np.float32(by))
-        assert len(diagnose(module, [ROWS], device, f64=f64)[0].problems) == wrong, (f64, factor)
+        assert len(Diagnoser(module, device, f64=f64).run([ROWS])[0].problems) == wrong, (
+            f64,
+            factor,
+        )
     body = f"%y = stablehlo.multiply %x, %x : {type_}\n%r = stablehlo.divide %y, %x : {type_}"
     overflow = np.where(np.eye(4, 8) > 0, np.float32(1e30), ROWS)
     for f64, factor, wrong in ((True, 1, 1), (False, 1, 0), (False, 1.2, 1)):
         device = changed(lambda _, result, by=factor: result * np.float32(by))
-        found, _ = diagnose(composite_module("acme.own", type_, body), [overflow], device, f64=f64)
+        own = composite_module("acme.own", type_, body)
+        found, _ = Diagnoser(own, device, f64=f64).run([overflow])
         assert len(found.problems) == wrong, (f64, factor)
 
 
@@ -174,7 +178,7 @@ def test_a_slow_kernel_could_win_most_of_the_step() -> None:
         return slow if "composite" in part.text else run
 
     values = [np.ones((64, 64), np.float32)]
-    diagnosis, _ = diagnose(module, values, device, clock=Clock.create(module, device, "cpu"))
+    diagnosis, _ = Diagnoser(module, device, clock=Clock.create(module, device, "cpu")).run(values)
     (row,) = (each for each in diagnosis.composites if each.call.name == "acme.square")
     assert row.time is not None
     assert (row.time.bytes, row.time.flops) == (2 * 64 * 64 * 4, 2 * 64**3)
@@ -185,7 +189,7 @@ def test_a_slow_kernel_could_win_most_of_the_step() -> None:
     errors, seconds = diagnosis.node_data()
     assert (errors.name, seconds.values[0]) == ("error", row.time.seconds)
     assert "could win" in printed(diagnosis.table(), 400)
-    assert "gain" not in diagnose(module, values, device)[0].to_json()
+    assert "gain" not in Diagnoser(module, device).run(values)[0].to_json()
 
 
 def test_parts_give_what_the_whole_gives() -> None:

@@ -8,7 +8,7 @@ import pytest
 from composites_testing.passes import stay
 from composites_testing.scatters import FORMS, arguments, not_sums, scatter
 
-from lowering.stablehlo import Module, expand_scatter_additions, run
+from lowering.stablehlo import Module, run
 from lowering.stablehlo.passes import expand_scatter_additions as sizes
 
 
@@ -21,7 +21,7 @@ def form_of_sums(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 def check(module: Module, given: list[Any], tolerance: float) -> str:
     """The text of the expanded module, whose numbers agree."""
-    expanded = expand_scatter_additions(module)
+    expanded = sizes.expand_scatter_additions(module)
     expanded.verify()
     (want,), (found,) = run(module, *given), run(expanded, *given)
     assert found.dtype == want.dtype
@@ -62,6 +62,6 @@ def test_integers_are_selected() -> None:
 
 
 def test_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    stay(expand_scatter_additions, [*not_sums("subtract"), scatter("rows", "")])
+    stay(sizes.expand_scatter_additions, [*not_sums("subtract"), scatter("rows", "")])
     monkeypatch.setattr(sizes, "FEW", 0)
-    stay(expand_scatter_additions, [scatter("rows", "add", "i32")])  # they are too many
+    stay(sizes.expand_scatter_additions, [scatter("rows", "add", "i32")])  # they are too many

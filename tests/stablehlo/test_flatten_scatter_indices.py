@@ -10,7 +10,8 @@ import pytest
 from composites_testing.passes import stay
 from composites_testing.scatters import FORMS, arguments, not_sums, scatter
 
-from lowering.stablehlo import Module, flatten_scatter_indices, run
+from lowering.stablehlo import Module, run
+from lowering.stablehlo.passes.flatten_scatter_indices import flatten_scatter_indices
 
 
 def is_same(module: Module, given: list[Any]) -> str:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from composites_testing.passes import stay
 
-from lowering.stablehlo import Module, narrow_comparisons, run
+from lowering.stablehlo import Module, run
+from lowering.stablehlo.passes.narrow_comparisons import narrow_comparisons
 
 DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 

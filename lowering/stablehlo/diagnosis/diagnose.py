@@ -11,7 +11,7 @@ from ..errors import RunError, StableHLOError
 from ..inspection.report import CompositeReport, distinct_calls
 from ..module import Module
 from ..passes.clean import clean
-from ..run import Executable, check_arrays, main_types
+from ..run import check_arrays, main_types
 from ..symbols import body, functions
 from .clock import Clock, Time
 from .devices import Device, in_f64, on_platform
@@ -32,17 +32,24 @@ class ReplayPart:
     arrays: tuple[Any, ...]
 
 
-def diagnose(
-    module: Module,
-    inputs: Sequence[Any],
-    device: Device,
-    *,
-    f64: bool = False,
-    tolerance: float | None = None,
-    kernels: Mapping[Signature, str] | None = None,
-    clock: Clock | None = None,
-) -> tuple[Diagnosis, Mapping[int, ReplayPart]]:
-    """Run a program part by part on a device and on a reference, the CPU.
+@dataclass(frozen=True)
+class _Outcome:
+    """The numbers of a part."""
+
+    expected: Sequence[Any]
+    following: Sequence[Any]
+    """The results of the device on what it has itself; the expected ones if it fails."""
+    limit: float
+    own: Difference | None = None
+    added: Difference | None = None
+    repeats: bool = True
+    problem: str | None = None
+    time: Time | None = None
+
+
+class Diagnoser:
+    """Runs a program part by part on a device and on a reference, the CPU, for one set of inputs
+    after the other. Compiled parts are kept.
 
     A part is a composite of `@main`, or the operations between two composites. The device runs it
     twice on values that the reference has computed, which has to give the same bits, and once on
@@ -51,42 +58,10 @@ def diagnose(
     A part whose error is larger than the tolerance is also computed in f64. If the CPU has as large
     an error in the program's own types, as for a gradient that is zero but for rounding, the part
     is right.
-
-    Args:
-        module: the program. It is cleaned first.
-        inputs: one array for each input of `@main`.
-        device: the device to diagnose, of `devices`.
-        f64: whether the reference computes in f64, and not in the program's types.
-        tolerance: the largest error that counts as equal; by default as in `compare`.
-        kernels: the names of kernels by call, for the report.
-        clock: times each part on the device too.
-
-    Returns:
-        The diagnosis, and the worst call of each composite that has wrong ones, by its number.
-
-    Raises:
-        RunError: there is no `@main` with one block, the inputs do not fit, or the CPU fails.
-        StableHLOError: `@main` calls no composites.
     """
-    return Diagnoser.create(
-        module, device, f64=f64, tolerance=tolerance, kernels=kernels, clock=clock
-    ).run(inputs)
 
-
-@dataclass(frozen=True)
-class Diagnoser:
-    """A program, a device and a reference, for one set of inputs after the other. Compiled parts
-    are kept."""
-
-    module: Module
-    """The program, cleaned."""
-    trial: "_Trial"
-    kernels: Mapping[Signature, str]
-    """The names of kernels by call, for the report."""
-
-    @classmethod
-    def create(
-        cls,
+    def __init__(
+        self,
         module: Module,
         device: Device,
         *,
@@ -94,14 +69,39 @@ class Diagnoser:
         tolerance: float | None = None,
         kernels: Mapping[Signature, str] | None = None,
         clock: Clock | None = None,
-    ) -> "Diagnoser":
-        """The arguments are those of `diagnose`."""
-        plain = _once(on_platform("cpu"))
-        trial = _Trial(_once(device), plain, _once(in_f64), f64, tolerance, clock)
-        return cls(clean(module), trial, kernels or {})
+    ) -> None:
+        """Prepare a program.
+
+        Args:
+            module: the program. It is cleaned first.
+            device: the device to diagnose, of `devices`.
+            f64: whether the reference computes in f64, and not in the program's types.
+            tolerance: the largest error that counts as equal; by default as in `compare`.
+            kernels: the names of kernels by call, for the report.
+            clock: times each part on the device too.
+        """
+        self.module = clean(module)
+        self.device = _once(device)
+        self.plain = _once(on_platform("cpu"))
+        self.exact = _once(in_f64)
+        self.f64 = f64
+        self.tolerance = tolerance
+        self.kernels = kernels or {}
+        self.clock = clock
 
     def run(self, inputs: Sequence[Any]) -> tuple[Diagnosis, Mapping[int, ReplayPart]]:
-        """Run the program part by part. Arguments, results and errors are those of `diagnose`."""
+        """Run the program part by part.
+
+        Args:
+            inputs: one array for each input of `@main`.
+
+        Returns:
+            The diagnosis, and the worst call of each composite that has wrong ones, by its number.
+
+        Raises:
+            RunError: there is no `@main` with one block, the inputs do not fit, or the CPU fails.
+            StableHLOError: `@main` calls no composites.
+        """
         module = self.module
         check_arrays(main_types(module)[0], inputs)
         main = functions(module.ir)["main"]
@@ -120,7 +120,7 @@ class Diagnoser:
             call = None if part.composite is None else signature(part.composite)
             number += call is not None
             replay = ReplayPart(part.module(module), tuple(right[value] for value in part.inputs))
-            outcome = self.trial.run(replay, [computed[value] for value in part.inputs])
+            outcome = self._outcome(replay, [computed[value] for value in part.inputs])
             where = f"{reports[call].name}, {'behind ' if call is None else ''}call {number}"
             problem = outcome.problem and f"{where} of the program: {outcome.problem}"
             row = DiagnosedCall(
@@ -148,37 +148,10 @@ class Diagnoser:
             for call, calls in rows.items()
         ]
         composites.sort(key=lambda each: each.rank, reverse=True)
-        peaks = None if self.trial.clock is None else self.trial.clock.peaks
+        peaks = None if self.clock is None else self.clock.peaks
         return Diagnosis(module.name, tuple(composites), peaks), dict(replays.values())
 
-
-@dataclass(frozen=True)
-class _Outcome:
-    """The numbers of a part."""
-
-    expected: Sequence[Any]
-    following: Sequence[Any]
-    """The results of the device on what it has itself; the expected ones if it fails."""
-    limit: float
-    own: Difference | None = None
-    added: Difference | None = None
-    repeats: bool = True
-    problem: str | None = None
-    time: Time | None = None
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """The device, and the CPU in the program's types and in f64."""
-
-    device: Device
-    plain: Callable[[Module], Executable]
-    exact: Device
-    f64: bool
-    tolerance: float | None
-    clock: Clock | None
-
-    def run(self, replay: ReplayPart, others: Sequence[Any]) -> _Outcome:
+    def _outcome(self, replay: ReplayPart, others: Sequence[Any]) -> _Outcome:
         """Run a part. `others` are the operands that the device has computed."""
         part, arrays = replay.part, replay.arrays
         expected = (self.exact if self.f64 else self.plain)(part)(*arrays)

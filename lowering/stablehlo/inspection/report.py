@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..bindings import IrModule, IrOperation, walk
-from ..composites import Signature, signature
+from ..composites import Signature, call_counts
 from ..dtypes import byte_size
 from ..module import Module
 from ..symbols import CALL, COMPOSITE, callees_first, executions, functions, is_private, target
@@ -85,20 +85,19 @@ class _Body:
     plain_operations: int
     operations: int
     bytes: int
-    uses: tuple[tuple[str, Signature | None], ...]
-    """Each function that it refers to, with the composite's signature (None for a plain call)."""
 
 
 def inspect(module: Module) -> Report:
     """Count the composites, operations and bytes of a module. `Report` says what is counted."""
     bodies = _measure(module.ir)
-    counts, plain = _occurrences(module.ir, bodies)
-    public = [bodies[name] for name in _public(module.ir)]
-    rows = list(_rows(module.ir, bodies, counts).values())
+    public = _public(module.ir, bodies)
+    # Functions that are reached through plain calls only are not part of a composite.
+    outside = executions(module.ir, lambda used: used.name == CALL)
+    rows = list(_rows(module.ir, bodies).values())
     return Report(
         module=module.name,
         operations=sum(body.operations for body in public),
-        plain_operations=plain,
+        plain_operations=sum(outside[name] * bodies[name].plain_operations for name in bodies),
         bytes=sum(body.bytes for body in public),
         composites=tuple(sorted(_merged(rows), key=lambda row: -row.share)),
     )
@@ -106,19 +105,18 @@ def inspect(module: Module) -> Report:
 
 def distinct_calls(module: Module) -> dict[tuple[Signature, str], CompositeReport]:
     """The composites of a module by signature and decomposition, the largest share first."""
-    bodies = _measure(module.ir)
-    counts, _ = _occurrences(module.ir, bodies)
-    rows = _rows(module.ir, bodies, counts)
+    rows = _rows(module.ir, _measure(module.ir))
     return dict(sorted(rows.items(), key=lambda item: -item[1].share))
 
 
 def _rows(
-    module: IrModule, bodies: dict[str, _Body], counts: dict[tuple[Signature, str], int]
+    module: IrModule, bodies: dict[str, _Body]
 ) -> dict[tuple[Signature, str], CompositeReport]:
-    total = sum(bodies[name].operations for name in _public(module))
+    total = sum(body.operations for body in _public(module, bodies))
     return {
         (call, decomposition): _row(call, count, bodies[decomposition], total)
-        for (call, decomposition), count in counts.items()
+        for (call, decomposition), count in call_counts(module, executions(module)).items()
+        if decomposition in bodies
     }
 
 
@@ -158,7 +156,7 @@ def _measure(module: IrModule) -> dict[str, _Body]:
 
 
 def _measure_function(function: IrOperation, known: dict[str, _Body]) -> _Body:
-    uses: list[tuple[str, Signature | None]] = []
+    uses: list[str] = []
     plain = 0
     size = 0
     sizes: dict[Any, int] = {}
@@ -166,10 +164,8 @@ def _measure_function(function: IrOperation, known: dict[str, _Body]) -> _Body:
     def visit(operation: IrOperation) -> None:
         nonlocal plain, size
         name = operation.name
-        if name == COMPOSITE:
-            uses.append((target(operation), signature(operation)))
-        elif name == CALL:
-            uses.append((target(operation), None))
+        if name in (COMPOSITE, CALL):
+            uses.append(target(operation))
         elif name not in _NOT_COUNTED:
             plain += 1
             for result in operation.results:
@@ -179,34 +175,16 @@ def _measure_function(function: IrOperation, known: dict[str, _Body]) -> _Body:
                 size += sizes[type_]
 
     walk(function, visit)
-    inner = [known[name] for name, _ in uses if name in known]
+    inner = [known[name] for name in uses if name in known]
     return _Body(
         plain_operations=plain,
         operations=plain + sum(body.operations for body in inner),
         bytes=size + sum(body.bytes for body in inner),
-        uses=tuple(uses),
     )
 
 
-def _occurrences(
-    module: IrModule, bodies: dict[str, _Body]
-) -> tuple[dict[tuple[Signature, str], int], int]:
-    """The number of each composite's calls once everything is inlined, and the number of operations
-    outside composites."""
-    times = executions(module)
-    # Functions that are reached through plain calls only are not part of a composite.
-    outside = executions(module, through=(CALL,))
-    counts: dict[tuple[Signature, str], int] = {}
-    for name in reversed(callees_first(module)):
-        for used, call in bodies[name].uses:
-            if used in bodies and call is not None and times[name]:
-                counts[call, used] = counts.get((call, used), 0) + times[name]
-    plain = sum(outside[name] * body.plain_operations for name, body in bodies.items())
-    return counts, plain
-
-
-def _public(module: IrModule) -> list[str]:
-    return [name for name, function in functions(module).items() if not is_private(function)]
+def _public(module: IrModule, bodies: dict[str, _Body]) -> list[_Body]:
+    return [bodies[name] for name, each in functions(module).items() if not is_private(each)]
 
 
 def finite(value: Any) -> Any:

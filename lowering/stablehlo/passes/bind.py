@@ -10,28 +10,18 @@ The composites stay. A consumer that does not know their names runs the new code
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from composites.errors import UnsupportedCallError
-from composites.functions import load_function
 from composites.user_code import described
 
 from ..bindings import IrModule, IrOperation, attributes, building, copy_into, ir
-from ..composites import (
-    Signature,
-    by_version,
-    composites_of,
-    ignored_attributes,
-    name_and_version,
-    signature,
-)
+from ..candidates import Candidate, callable_name
+from ..composites import Signature, chosen, composites_of, signature
 from ..dtypes import static_tensor
-from ..errors import BindError, OptionError, StableHLOError
+from ..errors import BindError, StableHLOError
 from ..module import Module
-from ..options import Option, PassOptions, listed, pairs
-from ..pipeline import Pass
 from ..run import enable_x64, function_types, import_jax
 from ..symbols import Namer, function_name, functions, make_private, retarget
 from .drop_unused_functions import drop_unused_functions
@@ -76,39 +66,21 @@ def bind(
         BindError: the function lacks a parameter for an attribute, fails for a call, or returns
             other types; the message names the call.
     """
-    calls = list(dict.fromkeys(signature(composite) for composite in composites_of(module.ir)))
-    chosen = by_version(calls, bindings)
-    left_out = ignored_attributes(calls, ignored or {})
-    functions_of = {
-        call: Binding(chosen[key], left_out.get(key, frozenset()))
-        for call in calls
-        if (key := name_and_version(call)) in chosen
-    }
-    return bind_calls(module, functions_of, platform=platform, declined=declined)
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """A function for one call, and the attributes of the call that it ignores."""
-
-    function: Callable[..., Any]
-    ignored: Collection[str] = ()
-    returns_saved: bool = False
-    """True if values for a backward may follow the results. Calls without gradients lack these."""
-    enables_x64: bool = False
-    """True if the function is lowered with 64-bit types, also where the call has none."""
+    named = chosen(dict.fromkeys(map(signature, composites_of(module.ir))), bindings, ignored)
+    candidates = {call: Candidate(*each) for call, each in named.items()}
+    return bind_calls(module, candidates, platform=platform, declined=declined)
 
 
 def bind_calls(
     module: Module,
-    bindings: Mapping[Signature, Binding],
+    candidates: Mapping[Signature, Candidate],
     *,
     platform: str | None = None,
     declined: Callable[[Signature, str], None] | None = None,
 ) -> Module:
     """`bind` with a function for each call, in place of one for each composite.
 
-    Calls that the module does not have are left out.
+    Calls that the module does not have are left out, and so are targets of the typed FFI.
     """
     result = module.copy_ir()
     calls: dict[Signature, list[IrOperation]] = {}
@@ -116,11 +88,11 @@ def bind_calls(
         calls.setdefault(signature(composite), []).append(composite)
     fresh = Namer(functions(result))
     for call, users in calls.items():
-        if call not in bindings:
+        candidate = candidates.get(call)
+        if candidate is None or isinstance(candidate.kernel, str):
             continue
-        chosen = bindings[call]
         try:
-            lowered = _lower(chosen, call, platform)
+            lowered = _lower(candidate, candidate.kernel, call, platform)
         except BindError as error:
             if declined is None or not isinstance(error.__cause__, UnsupportedCallError):
                 raise
@@ -168,17 +140,18 @@ def _keywords(fn: Callable[..., Any], operands: int) -> set[str] | None:
     } - filled
 
 
-def _lower(binding: Binding, call: Signature, platform: str | None) -> IrModule:
+def _lower(
+    candidate: Candidate, fn: Callable[..., Any], call: Signature, platform: str | None
+) -> IrModule:
     """The module that jax makes from a function for one composite signature, checked against it."""
     jax = import_jax()
-    fn = binding.function
-    keywords = keyword_attributes(fn, call, binding.ignored)
+    keywords = keyword_attributes(fn, call, candidate.ignored)
     try:
-        with enable_x64(binding.enables_x64 or _has_64_bit_types(call)):
+        with enable_x64(candidate.is_alternative or _has_64_bit_types(call)):
             operands = [_shape_dtype_struct(jax, type_) for type_ in call.operands]
             # Attributes are bound beforehand, because jit would trace them as arrays.
             bound = partial(fn, **keywords)
-            if binding.returns_saved:
+            if candidate.listed_as is not None:
                 bound = partial(_leading_results, bound, len(call.results))
             traced = jax.jit(bound, keep_unused=True).trace(*operands)
             platforms = None if platform is None else (platform,)
@@ -251,35 +224,3 @@ def _shown(keywords: dict[str, Any]) -> str:
 
 def _listed(keywords: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in keywords.items())
-
-
-def callable_name(fn: Callable[..., Any]) -> str:
-    """The name of a function for messages."""
-    if isinstance(fn, partial):
-        return callable_name(fn.func)
-    return getattr(fn, "__name__", None) or type(fn).__name__
-
-
-def _bound(texts: list[str] | None, ignored: list[str] | None) -> list[Pass]:
-    if not texts:
-        raise OptionError("--ignore-attribute: no composite is named with --bind")
-    functions = {name: load_function(path) for name, path in pairs("--bind", texts).items()}
-    attributes = listed("--ignore-attribute", ignored or [])
-    return [partial(bind, bindings=functions, ignored=attributes)]
-
-
-OPTIONS = PassOptions(
-    (
-        Option(
-            "--bind",
-            "Use a JAX function as the decomposition of this composite (NAME or NAME@VERSION).",
-            metavar="NAME=MODULE:FUNCTION",
-        ),
-        Option(
-            "--ignore-attribute",
-            "Bind a function that has no parameter for these attributes.",
-            metavar="NAME=ATTRIBUTE,…",
-        ),
-    ),
-    _bound,
-)

@@ -1,7 +1,6 @@
 """clean: turn torch_xla's output into text that people and consumers can read."""
 
 from ..module import Module
-from ..options import Option, PassOptions
 from ..pipeline import Pass, run_passes
 from .drop_unused_functions import drop_unused_functions
 from .expand_tuples import expand_tuples
@@ -33,9 +32,3 @@ def clean(module: Module, *, share: bool = True) -> Module:
     byte-identical text, and a clean module does not change.
     """
     return run_passes(module, clean_passes(share=share))
-
-
-OPTIONS = PassOptions(
-    (Option("--clean/--no-clean", "First flatten calls and share functions.", default=True),),
-    lambda _: clean_passes(),
-)

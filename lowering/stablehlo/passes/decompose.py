@@ -5,13 +5,11 @@
 """
 
 from collections.abc import Iterable
-from functools import partial
 
 from .. import bindings
 from ..composites import composite_name, composites_of, select
 from ..errors import UnsupportedOperationError
 from ..module import Module
-from ..options import Option, PassOptions
 from ..symbols import functions, target
 from .drop_unused_functions import drop_unused_functions
 from .flatten_calls import flatten_calls
@@ -56,16 +54,3 @@ def decompose(
         result, f"builtin.module(func.func(stablehlo-legalize-composite-to-call{options}))"
     )
     return drop_unused_functions(flatten_calls(Module(result), only=inlined))
-
-
-OPTIONS = PassOptions(
-    (
-        Option("--decompose", "Inline the composites that match.", metavar="GLOB"),
-        Option(
-            "--keep",
-            "Keep the composites that match. Without --decompose, all others are inlined.",
-            metavar="GLOB",
-        ),
-    ),
-    lambda only, keep: [partial(decompose, only=only or None, keep=keep or None)],
-)

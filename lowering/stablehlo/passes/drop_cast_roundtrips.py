@@ -32,7 +32,6 @@ from ..dtypes import holds, numpy_dtype
 from ..erasing import erase_unread
 from ..in_place import in_place
 from ..insertion import inserted
-from ..options import switch
 
 _CONSTANT = "stablehlo.constant"
 
@@ -190,10 +189,3 @@ def _splat(type_: IrType, number: Any, before: IrOperation) -> IrValue:
             one = kinds.FloatAttr.get(element, float(number))
         value = kinds.DenseElementsAttr.get_splat(type_, one)
     return inserted(before, _CONSTANT, type_, value=value)
-
-
-OPTIONS = switch(
-    "--drop-cast-roundtrips",
-    drop_cast_roundtrips,
-    "Drop casts to a wider type and back around data movement.",
-)

@@ -11,28 +11,27 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from ..bindings import IrModule, attributes, find_operations
+from ..bindings import IrOperation, attributes
 from ..errors import UnsupportedOperationError
-from ..in_place import in_place
+from ..in_place import rewrites
 from .expansion import expand
 
 OPERATION = "stablehlo.batch_norm_grad"
 
 
-@in_place
-def expand_batch_norm_grad(module: IrModule) -> None:
+@rewrites(OPERATION, sharded=True)
+def expand_batch_norm_grad(call: IrOperation) -> None:
     """Expand every `stablehlo.batch_norm_grad`.
 
     Raises:
       UnsupportedOperationError: one has a dynamic shape.
     """
-    for call in find_operations(module.operation, OPERATION):
-        full = call.operands[0].type
-        if not full.has_static_shape:
-            raise UnsupportedOperationError(f"{OPERATION} of {full}: refine its shape first")
-        named = attributes(call)
-        axis, epsilon = named["feature_index"].value, named["epsilon"].value
-        expand(call, partial(gradients, axis, epsilon))
+    full = call.operands[0].type
+    if not full.has_static_shape:
+        raise UnsupportedOperationError(f"{OPERATION} of {full}: refine its shape first")
+    named = attributes(call)
+    axis, epsilon = named["feature_index"].value, named["epsilon"].value
+    expand(call, partial(gradients, axis, epsilon))
 
 
 def over_features(x: Any, axis: int) -> tuple[Callable[[Any], Any], Callable[[Any], Any], float]:

@@ -21,13 +21,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ..bindings import IrModule, find_operations
+from ..bindings import IrOperation
 from ..dtypes import numpy_dtype
-from ..in_place import in_place
 from ..neutral_elements import neutral_element
 from ..scatters import OPERATION, RowScatter
-from ..sharding_attributes import is_sharded
-from .expansion import expand
+from .expansion import expands
 
 FEW = 2**16
 """Rows times updates times width, up to which updates are selected and reduced."""
@@ -42,17 +40,17 @@ _IN_JAX = {
 """Combinations as JAX calls them."""
 
 
-@in_place
-def expand_scatter_additions(module: IrModule) -> None:
+@expands(OPERATION)
+def expand_scatter_additions(scatter: IrOperation) -> Callable[..., Any] | None:
     """Expand every scatter of whole rows that adds, or combines numbers in another way.
 
     Scatters with several operands, dynamic shapes, ui64 indices or shardings stay, and so do
     scatters that are too large for every form.
     """
-    for scatter in find_operations(module.operation, OPERATION):
-        rows = None if is_sharded(scatter) else RowScatter.parse(scatter)
-        if rows is not None and (form := _form(rows)) is not None:
-            expand(scatter, partial(_expanded, rows, form))
+    rows = RowScatter.parse(scatter)
+    if rows is None or (form := _form(rows)) is None:
+        return None
+    return partial(_expanded, rows, form)
 
 
 Form = Callable[[RowScatter, Any, Any, Any], Any]

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ..bindings import IrModule, IrOperation, attributes, find_operations
+from ..bindings import IrOperation, attributes, direction_of
 from ..errors import UnsupportedOperationError
-from ..in_place import in_place
+from ..in_place import rewrites
 from .expansion import expand
 
 OPERATION = "stablehlo.select_and_scatter"
@@ -23,18 +23,17 @@ _COMPARISONS = {"EQ": "eq", "NE": "ne", "GE": "ge", "GT": "gt", "LE": "le", "LT"
 """The names that JAX has for them."""
 
 
-@in_place
-def expand_select_and_scatter(module: IrModule) -> None:
+@rewrites(OPERATION, sharded=True)
+def expand_select_and_scatter(call: IrOperation) -> None:
     """Expand every `stablehlo.select_and_scatter` that selects by a comparison and adds up.
     Operations that compare floats in total order stay.
 
     Raises:
         UnsupportedOperationError: one has a dynamic shape.
     """
-    for call in find_operations(module.operation, OPERATION):
-        windows = _windows(call)
-        if windows is not None:
-            expand(call, windows.gradient)
+    windows = _windows(call)
+    if windows is not None:
+        expand(call, windows.gradient)
 
 
 @dataclass(frozen=True)
@@ -116,8 +115,8 @@ def _windows(call: IrOperation) -> _Windows | None:
     comparison, add = (_only_operation(region) for region in call.regions)
     if comparison is None or comparison.name != "stablehlo.compare":
         return None
-    compared = attributes(comparison)
-    if add is None or add.name != "stablehlo.add" or "TOTALORDER" in str(compared):
+    is_total = "TOTALORDER" in str(attributes(comparison).get("compare_type"))
+    if add is None or add.name != "stablehlo.add" or is_total:
         return None
     named, rank = attributes(call), full.rank
     padding = named.get("padding")
@@ -127,7 +126,7 @@ def _windows(call: IrOperation) -> _Windows | None:
         strides=_numbers(named.get("window_strides"), rank),
         low=around[::2],
         high=around[1::2],
-        comparison=str(compared["comparison_direction"]).split()[-1].strip(">"),
+        comparison=direction_of(comparison),
     )
 
 

@@ -10,16 +10,15 @@ Sorts of that form (`is_top_k`) stay. Other sorts take as many comparisons as th
 elements in a row. Results are bitwise identical to a stable sort.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ..bindings import IrModule, IrOperation, find_operations
-from ..in_place import in_place
+from ..bindings import IrOperation
 from ..neutral_elements import neutral_element
-from ..sharding_attributes import is_sharded
 from ..sorts import OPERATION, comparison, dimension, is_top_k
-from .expansion import expand
+from .expansion import expands
 
 MANY = 2**24
 """Comparisons that are too many."""
@@ -27,17 +26,15 @@ _FLOATS = ("f32", "f16", "bf16")
 _KEYS = (*_FLOATS, "i32", "i64", "i16", "i8", "i1")
 
 
-@in_place
-def expand_sorts(module: IrModule) -> None:
+@expands(OPERATION)
+def expand_sorts(sort: IrOperation) -> Callable[..., Any] | None:
     """Expand every sort that compares one of its operands by LT or GT.
 
     Sorts that LiteRT has an operator for stay, and so do sorts with other comparisons, of other
     types (f64, unsigned), with more than `MANY` comparisons, with dynamic shapes or with shardings.
     """
-    for sort in find_operations(module.operation, OPERATION):
-        parsed = None if is_top_k(sort) else _Sort.parse(sort)
-        if parsed is not None:
-            expand(sort, parsed.results)
+    parsed = None if is_top_k(sort) else _Sort.parse(sort)
+    return None if parsed is None else parsed.results
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ class _Sort:
     def parse(cls, sort: IrOperation) -> "_Sort | None":
         types = [operand.type for operand in sort.operands]
         compared = comparison(sort)
-        if compared is None or is_sharded(sort) or not types[0].has_static_shape:
+        if compared is None:
             return None
         key, direction, is_total = compared
         elements, sizes = [str(type_.element_type) for type_ in types], list(types[0].shape)

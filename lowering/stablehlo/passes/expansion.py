@@ -4,10 +4,12 @@ JAX lowers such a function to StableHLO, so that a pass is as short as its formu
 """
 
 from collections.abc import Callable
+from functools import update_wrapper
 from typing import Any
 
 from ..bindings import IrOperation, IrValue, parse_text
 from ..dtypes import static_tensor
+from ..in_place import InPlacePass, rewrites
 from ..inlining import inlined
 from ..run import enable_x64, import_jax
 from ..symbols import functions
@@ -44,3 +46,23 @@ def expand(operation: IrOperation, function: Callable[..., Any]) -> None:
     for before, after in zip(operation.results, results, strict=True):
         before.replace_all_uses_with(after)
     operation.erase()
+
+
+def expands(
+    name: str,
+) -> Callable[[Callable[[IrOperation], Callable[..., Any] | None]], InPlacePass[[]]]:
+    """A decorator that makes a pass of a function from an operation to the function of JAX arrays
+    in its place; None leaves the operation. Operations with dynamic shapes or with shardings
+    stay."""
+
+    def decorated(choose: Callable[[IrOperation], Callable[..., Any] | None]) -> InPlacePass[[]]:
+        def rewrite(operation: IrOperation) -> None:
+            values = (*operation.operands, *operation.results)
+            if all(value.type.has_static_shape for value in values):
+                function = choose(operation)
+                if function is not None:
+                    expand(operation, function)
+
+        return rewrites(name)(update_wrapper(rewrite, choose))
+
+    return decorated

@@ -17,8 +17,8 @@ from collections.abc import Container
 from ..bindings import IrModule
 from ..in_place import in_place
 from ..inlining import inline_call
-from ..sizes import check_inlining
-from ..symbols import body, callees_first, functions, is_private, uses
+from ..sizes import check_copies
+from ..symbols import CALL, body, callees_first, functions, is_private, target, uses
 
 _REMEDY = (
     "leave the calls (--no-clean), and keep the composites whose decompositions have composites"
@@ -49,7 +49,12 @@ def flatten_calls(module: IrModule, *, only: Container[str] | None = None) -> No
     }
     removed = {name for name in inlined if is_private(by_name[name]) and name not in kept}
     if any(len(used.calls[name]) > 1 for name in inlined):
-        check_inlining(module, inlined, removed, _REMEDY)
+        check_copies(
+            module,
+            lambda used: used.name == CALL and target(used) in inlined,
+            by_name.keys() - removed,
+            remedy=_REMEDY,
+        )
     for name in callees_first(module):
         if name in inlined:
             *calls, last = used.calls[name]

@@ -16,26 +16,21 @@ that is added and cut off. The result has the same bits.
 from functools import partial
 from typing import Any
 
-from ..bindings import IrModule, IrOperation, building, find_operations, ir
-from ..in_place import in_place
+from ..bindings import IrOperation, building, ir
+from ..in_place import rewrites
 from ..insertion import attribute
 from ..neutral_elements import neutral_element
 from ..scatters import OPERATION, ROWS, RowScatter
-from ..sharding_attributes import is_sharded
 from .expansion import computed
 
 
-@in_place
-def flatten_scatter_indices(module: IrModule) -> None:
+@rewrites(OPERATION)
+def flatten_scatter_indices(scatter: IrOperation) -> None:
     """Flatten every scatter of whole rows. Scatters with several operands, dynamic shapes, ui64
     indices or shardings stay, and so do scatters whose updates are parts of rows."""
-    for scatter in find_operations(module.operation, OPERATION):
-        rows = None if is_sharded(scatter) else RowScatter.parse(scatter)
-        if rows is not None:
-            _flatten(scatter, rows)
-
-
-def _flatten(scatter: IrOperation, rows: RowScatter) -> None:
+    rows = RowScatter.parse(scatter)
+    if rows is None:
+        return
     operands = computed(scatter, partial(_flat, rows), *scatter.operands)
     numbers, not_unique = attribute(scatter, ROWS), attribute(scatter, "false")
     with building(scatter.context):

@@ -22,7 +22,7 @@ from ..bindings import (
     defining_operation,
     find_operations,
     ir,
-    splat_value,
+    number_of,
 )
 from ..data_movement import CONVERT
 from ..erasing import erase_unread
@@ -125,8 +125,7 @@ def _convert(operation: IrOperation) -> IrValue | None:
 
 def _multiply(operation: IrOperation) -> IrValue | None:
     for one, other in (operation.operands, reversed(list(operation.operands))):
-        constant = defining_operation(one)
-        if constant is not None and constant.name == _CONSTANT and splat_value(constant) == 1:
+        if number_of(one) == 1:
             return other
     return None
 

@@ -8,7 +8,6 @@
 from .. import bindings
 from ..bindings import IrModule, find_operations
 from ..in_place import in_place
-from ..options import switch
 
 # The first pass broadcasts with CHLO, which jaxlib 0.7.1 expands as if sizes varied.
 _PASSES = (
@@ -29,10 +28,3 @@ def from_quantized_types(module: IrModule) -> None:
         if bitcast.operands[0].type == bitcast.results[0].type:
             bitcast.results[0].replace_all_uses_with(bitcast.operands[0])
             bitcast.erase()
-
-
-OPTIONS = switch(
-    "--from-quantized-types",
-    from_quantized_types,
-    "Replace quantized types by integers, and their operations by arithmetic.",
-)

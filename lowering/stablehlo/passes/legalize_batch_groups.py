@@ -8,27 +8,21 @@ These are gradients of the weights of convolutions in groups, such as depthwise 
 computes them wrongly, without an error, or does not convert them.
 """
 
-from ..bindings import IrModule, IrOperation, find_operations
+from ..bindings import IrOperation
 from ..convolutions import OPERATION, Convolution
-from ..in_place import in_place
+from ..in_place import rewrites
 from ..insertion import attribute
-from ..sharding_attributes import is_sharded
 from .expansion import computed
 
 
-@in_place
-def legalize_batch_groups(module: IrModule) -> None:
+@rewrites(OPERATION)
+def legalize_batch_groups(operation: IrOperation) -> None:
     """Change every convolution with several groups of batches. Convolutions with dynamic shapes or
     shardings stay."""
-    for convolution in find_operations(module.operation, OPERATION):
-        parsed = Convolution.parse(convolution)
-        is_static = convolution.operands[0].type.has_static_shape
-        if is_static and parsed.batch_groups > 1 and not is_sharded(convolution):
-            _regroup(convolution, parsed)
-
-
-def _regroup(operation: IrOperation, parsed: Convolution) -> None:
+    parsed = Convolution.parse(operation)
     operand, groups = operation.operands[0], parsed.batch_groups
+    if groups == 1 or not operand.type.has_static_shape:
+        return
     batch, feature = parsed.numbers.input_batch_dimension, parsed.numbers.input_feature_dimension
     sizes = [*operand.type.shape]
     split = [*sizes[:batch], groups, sizes[batch] // groups, *sizes[batch + 1 :]]

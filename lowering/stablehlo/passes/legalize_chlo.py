@@ -6,7 +6,6 @@ from .. import bindings
 from ..bindings import IrModule, find_operations, ir
 from ..in_place import in_place
 from ..insertion import replace_operation
-from ..options import switch
 from ..symbols import CUSTOM_CALL
 
 
@@ -34,6 +33,3 @@ def restore_operations(module: IrModule, names: Sequence[str]) -> None:
         name = call.attributes["call_target_name"].value
         if name in names:
             replace_operation(call, name, {})
-
-
-OPTIONS = switch("--legalize-chlo", legalize_chlo, "Expand CHLO operations to StableHLO.")

@@ -11,43 +11,25 @@ infinities and of NaN.
 from collections.abc import Callable
 from typing import Any
 
-from ..bindings import (
-    IrModule,
-    IrOperation,
-    attributes,
-    defining_operation,
-    find_operations,
-    splat_value,
-)
-from ..dtypes import shape_and_element_type
-from ..in_place import in_place
+from ..bindings import IrOperation, attributes, number_of
 from ..neutral_elements import neutral_element
-from ..sharding_attributes import is_sharded
-from .expansion import expand
+from .expansion import expands
 
 OPERATION = "stablehlo.reduce"
 _OPERATIONS = {"stablehlo.maximum": "max", "stablehlo.minimum": "min"}
 """The operations of reductions that change, as JAX calls them."""
 
 
-@in_place
-def legalize_reduce_inits(module: IrModule) -> None:
+@expands(OPERATION)
+def legalize_reduce_inits(reduction: IrOperation) -> Callable[..., Any] | None:
     """Change every maximum and minimum that starts from another number than the neutral one.
     Reductions of booleans, from NaN, with a dynamic shape or with a sharding stay."""
-    for reduction in find_operations(module.operation, OPERATION):
-        legal = _legal(reduction)
-        if legal is not None:
-            expand(reduction, legal)
-
-
-def _legal(reduction: IrOperation) -> Callable[..., Any] | None:
-    """The function that takes the place of a reduction; None if that stays."""
     first, *rest = (o.operation for o in reduction.regions[0].blocks[0].operations)
+    element = str(reduction.operands[0].type.element_type)
     is_known = len(reduction.results) == 1 and first.name in _OPERATIONS and len(rest) == 1
-    full = shape_and_element_type(str(reduction.operands[0].type))
-    if not is_known or full is None or full[1] == "i1" or is_sharded(reduction):
+    if not is_known or element == "i1":
         return None
-    neutral = neutral_element(first.name.removeprefix("stablehlo."), full[1])
+    neutral = neutral_element(first.name.removeprefix("stablehlo."), element)
     if neutral is None or _starts_from(reduction, neutral):
         return None
     dimensions = [*attributes(reduction)["dimensions"]]
@@ -66,9 +48,8 @@ def _starts_from(reduction: IrOperation, neutral: Any) -> bool:
     """Return whether a reduction starts from a constant with the bits of a number, or from NaN."""
     import numpy as np
 
-    owner = defining_operation(reduction.operands[1])
-    if owner is None or owner.name != "stablehlo.constant":
+    start = number_of(reduction.operands[1])
+    if start is None:
         return False
-    start = splat_value(owner)
     bits = np.full((), start, neutral.dtype).tobytes()
     return bool(start != start) or bits == neutral.tobytes()

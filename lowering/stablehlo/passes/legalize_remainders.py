@@ -10,28 +10,19 @@ the least integer by -1. The result has the same bits, except for the sign of ze
 -0.0.
 """
 
+from collections.abc import Callable
 from typing import Any
 
-from ..bindings import IrModule, IrValue, defining_operation, find_operations
-from ..dtypes import shape_and_element_type
-from ..in_place import in_place
-from ..sharding_attributes import is_sharded
-from .expansion import expand
-
-OPERATION = "stablehlo.remainder"
+from ..bindings import IrOperation, IrValue, defining_operation
+from .expansion import expands
 
 
-@in_place
-def legalize_remainders(module: IrModule) -> None:
+@expands("stablehlo.remainder")
+def legalize_remainders(remainder: IrOperation) -> Callable[..., Any] | None:
     """Change every remainder of numbers that may be positive. Remainders with dynamic shapes or
     shardings stay."""
-    for remainder in find_operations(module.operation, OPERATION):
-        tensor = shape_and_element_type(str(remainder.results[0].type))
-        is_signed = tensor is not None and not tensor[1].startswith("ui")
-        if is_sharded(remainder) or not is_signed:
-            continue
-        if not all(map(_is_opposite, remainder.operands)):
-            expand(remainder, _legal)
+    is_unsigned = str(remainder.results[0].type.element_type).startswith("ui")
+    return None if is_unsigned or all(map(_is_opposite, remainder.operands)) else _legal
 
 
 def _legal(x: Any, y: Any) -> Any:

@@ -12,23 +12,20 @@ from math import ceil, floor, isfinite, nan
 from typing import Any
 
 from ..bindings import (
-    IrModule,
     IrOperation,
     IrType,
     IrValue,
     attributes,
     building,
     defining_operation,
-    find_operations,
+    direction_of,
     ir,
-    splat_value,
+    number_of,
 )
 from ..erasing import erase_unread
-from ..in_place import in_place
+from ..in_place import rewrites
 from ..insertion import attribute, constant, converted
-from ..sharding_attributes import is_sharded
 
-OPERATION = "stablehlo.compare"
 _TOTAL = "#stablehlo<comparison_type TOTALORDER>"
 _SWAPPED = {"GT": "LT", "LT": "GT", "GE": "LE", "LE": "GE", "EQ": "EQ", "NE": "NE"}
 _DOWN, _UP = ("GT", "LE"), ("LT", "GE")
@@ -37,23 +34,18 @@ _EXACT = 2**53
 """Integers up to this one are numbers of f64, and conversion keeps the order of others."""
 
 
-@in_place
-def narrow_comparisons(module: IrModule) -> None:
+@rewrites("stablehlo.compare")
+def narrow_comparisons(comparison: IrOperation) -> None:
     """Narrow every comparison in f64 of a converted value with a constant. Integers that are
     compared for equality with a number that is not one stay, as do shardings."""
-    for comparison in find_operations(module.operation, OPERATION):
-        if not is_sharded(comparison) and str(attributes(comparison).get("compare_type")) != _TOTAL:
-            _narrow(comparison)
-
-
-def _narrow(comparison: IrOperation) -> None:
+    if str(attributes(comparison).get("compare_type")) == _TOTAL:
+        return
     values = [_before_conversion(operand) for operand in comparison.operands]
     numbers = [_number(operand) for operand in comparison.operands]
     for place, (value, number) in enumerate(zip(values, reversed(numbers), strict=True)):
         if value is None or number is None:
             continue
-        written = str(attributes(comparison)["comparison_direction"])
-        direction = written.removesuffix(">").rpartition(" ")[2]
+        direction = direction_of(comparison)
         element = str(value.type.element_type)
         bound = _bound(_SWAPPED[direction] if place else direction, number, element)
         if bound is None:
@@ -87,9 +79,8 @@ def _number(value: IrValue) -> float | None:
     """The number of f64 that all elements of a value are."""
     owner = defining_operation(value)
     if owner is not None and owner.name == "stablehlo.broadcast_in_dim":
-        owner = defining_operation(owner.operands[0])
-    is_constant = owner is not None and owner.name == "stablehlo.constant"
-    return splat_value(owner) if is_constant and _is_wide(value.type) else None
+        value = owner.operands[0]
+    return number_of(value) if _is_wide(value.type) else None
 
 
 def _is_wide(type_: IrType) -> bool:

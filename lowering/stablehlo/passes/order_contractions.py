@@ -14,32 +14,26 @@ from dataclasses import replace
 
 from ..bindings import (
     DotDimensions,
-    IrModule,
     IrOperation,
     building,
     dot_dimensions,
     dot_dimensions_attribute,
-    find_operations,
 )
-from ..in_place import in_place
+from ..in_place import rewrites
 from ..insertion import inserted, integers, resized
-from ..sharding_attributes import is_sharded
-
-OPERATION = "stablehlo.dot_general"
 
 
-@in_place
-def order_contractions(module: IrModule) -> None:
+@rewrites("stablehlo.dot_general")
+def order_contractions(product: IrOperation) -> None:
     """Transpose the second operand of each product that pairs dimensions in another order than
     both operands have. Products with shardings stay."""
-    for product in find_operations(module.operation, OPERATION):
-        numbers = _by_first_operand(dot_dimensions(product))
-        in_order = tuple(sorted(numbers.right_contracting))
-        if numbers.right_contracting != in_order and not is_sharded(product):
-            _transpose(product, numbers.right_contracting, in_order)
-            with building(product.context):
-                attribute = dot_dimensions_attribute(replace(numbers, right_contracting=in_order))
-                product.attributes["dot_dimension_numbers"] = attribute
+    numbers = _by_first_operand(dot_dimensions(product))
+    in_order = tuple(sorted(numbers.right_contracting))
+    if numbers.right_contracting != in_order:
+        _transpose(product, numbers.right_contracting, in_order)
+        with building(product.context):
+            attribute = dot_dimensions_attribute(replace(numbers, right_contracting=in_order))
+            product.attributes["dot_dimension_numbers"] = attribute
 
 
 def _by_first_operand(numbers: DotDimensions) -> DotDimensions:

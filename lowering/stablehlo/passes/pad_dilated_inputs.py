@@ -12,27 +12,22 @@ They stay. Elements are the sums of the same products.
 
 from typing import Any
 
-from ..bindings import IrModule, IrOperation, attributes, find_operations
+from ..bindings import IrOperation, attributes
 from ..convolutions import OPERATION, Convolution
-from ..in_place import in_place
+from ..in_place import rewrites
 from ..insertion import attribute
-from ..sharding_attributes import is_sharded
 from .expansion import computed
 
 
-@in_place
-def pad_dilated_inputs(module: IrModule) -> None:
+@rewrites(OPERATION)
+def pad_dilated_inputs(operation: IrOperation) -> None:
     """Pad the inputs of convolutions with `lhs_dilation`. Whole transposed convolutions stay, and
     those with dynamic shapes or shardings."""
-    for convolution in find_operations(module.operation, OPERATION):
-        parsed = Convolution.parse(convolution)
-        is_dilated = any(dilation > 1 for dilation in parsed.lhs_dilation)
-        is_static = convolution.operands[0].type.has_static_shape
-        if is_dilated and is_static and not (parsed.is_transposed or is_sharded(convolution)):
-            _pad(convolution, parsed)
+    parsed = Convolution.parse(operation)
+    is_dilated = any(dilation > 1 for dilation in parsed.lhs_dilation)
+    if not is_dilated or parsed.is_transposed or not operation.operands[0].type.has_static_shape:
+        return
 
-
-def _pad(operation: IrOperation, parsed: Convolution) -> None:
     def padded(x: Any) -> Any:
         from jax import lax
 

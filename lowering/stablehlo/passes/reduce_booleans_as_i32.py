@@ -11,20 +11,9 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
 
-from ..bindings import (
-    IrModule,
-    IrOperation,
-    IrValue,
-    attributes,
-    defining_operation,
-    find_operations,
-    splat_value,
-)
-from ..in_place import in_place
-from ..sharding_attributes import is_sharded
-from .expansion import expand
+from ..bindings import IrOperation, IrValue, attributes, number_of
+from .expansion import expands
 
-OPERATION = "stablehlo.reduce"
 _TRUTH_TABLES: Mapping[tuple[bool, ...], tuple[str, int]] = {
     (False, False, False, True): ("min", 2**31 - 1),
     (False, True, True, True): ("max", -(2**31)),
@@ -44,22 +33,13 @@ _OPERATIONS: Mapping[str, Callable[..., bool]] = {
 }
 
 
-@in_place
-def reduce_booleans_as_i32(module: IrModule) -> None:
+@expands("stablehlo.reduce")
+def reduce_booleans_as_i32(reduction: IrOperation) -> Callable[..., Any] | None:
     """Change every reduction of booleans that says whether all or any are true. Reductions
     of several operands, with dynamic shapes or with shardings stay."""
-    for reduction in find_operations(module.operation, OPERATION):
-        as_numbers = _as_numbers(reduction)
-        if as_numbers is not None:
-            expand(reduction, as_numbers)
-
-
-def _as_numbers(reduction: IrOperation) -> Callable[..., Any] | None:
-    full = reduction.operands[0].type
-    is_boolean = len(reduction.results) == 1 and str(full.element_type) == "i1"
-    if not is_boolean or not full.has_static_shape or is_sharded(reduction):
-        return None
-    row = _TRUTH_TABLES.get(truth_table(reduction) or ())
+    element = str(reduction.operands[0].type.element_type)
+    is_boolean = len(reduction.results) == 1 and element == "i1"
+    row = _TRUTH_TABLES.get(truth_table(reduction) or ()) if is_boolean else None
     if row is None:
         return None
     name, start = row
@@ -99,8 +79,5 @@ def truth_table(reduction: IrOperation) -> tuple[bool, ...] | None:
 def _value(value: IrValue, known: Mapping[IrValue, bool]) -> bool | None:
     if value in known:
         return known[value]
-    owner = defining_operation(value)
-    if owner is None or owner.name != "stablehlo.constant":
-        return None
-    splat = splat_value(owner)
-    return None if splat is None else bool(splat)
+    number = number_of(value)
+    return None if number is None else bool(number)

@@ -7,24 +7,20 @@ stablehlo.custom_call @acme_gelu(%0) {api_version = 4 : i32,
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from functools import partial
 
 from ..attributes import to_ffi
 from ..bindings import IrAttribute, IrOperation, IrType, attributes, building, dictionary_items, ir
+from ..candidates import Candidate
 from ..composites import (
     Signature,
-    by_version,
+    chosen,
     composite_name,
     composites_of,
-    ignored_attributes,
-    name_and_version,
     signature,
 )
-from ..errors import OptionError, StableHLOError
+from ..errors import StableHLOError
 from ..insertion import replace_operation
 from ..module import Module
-from ..options import Option, PassOptions, listed, pairs
-from ..pipeline import Pass
 from ..symbols import CUSTOM_CALL
 from .drop_unused_functions import drop_unused_functions
 
@@ -61,27 +57,19 @@ def to_custom_call(
     """
     for name, target in targets.items():
         _check_target(name, target)
-    calls = list(dict.fromkeys(signature(composite) for composite in composites_of(module.ir)))
-    chosen = by_version(calls, targets)
-    left_out = ignored_attributes(calls, ignored or {})
-    target_of = {
-        call: (chosen[key], left_out.get(key, frozenset()))
-        for call in calls
-        if (key := name_and_version(call)) in chosen
-    }
-    return replace_calls(module, target_of)
+    calls = dict.fromkeys(map(signature, composites_of(module.ir)))
+    named = chosen(calls, targets, ignored)
+    return replace_calls(module, {call: Candidate(*each) for call, each in named.items()})
 
 
-def replace_calls(
-    module: Module, targets: Mapping[Signature, tuple[str, Collection[str]]]
-) -> Module:
-    """`to_custom_call` with a target, and the attributes that it ignores, for each call."""
+def replace_calls(module: Module, candidates: Mapping[Signature, Candidate]) -> Module:
+    """`to_custom_call` with a target for each call. Functions are left out."""
     result = module.copy_ir()
     for composite in composites_of(result):
-        replacement = targets.get(signature(composite))
-        if replacement is not None:
-            _check_target(composite_name(composite), replacement[0])
-            _replace(composite, *replacement)
+        candidate = candidates.get(signature(composite))
+        if candidate is not None and isinstance(candidate.kernel, str):
+            _check_target(composite_name(composite), candidate.kernel)
+            _replace(composite, candidate.kernel, candidate.ignored)
     return drop_unused_functions(Module(result))
 
 
@@ -117,28 +105,3 @@ def _row_major(types: Iterable[IrType]) -> IrAttribute:
 def _row_major_layout(rank: int) -> IrAttribute:
     order = ", ".join(str(axis) for axis in reversed(range(rank)))
     return ir().Attribute.parse(f"dense<[{order}]> : tensor<{rank}xindex>")
-
-
-def _called(texts: list[str] | None, dropped: list[str] | None) -> list[Pass]:
-    if not texts:
-        raise OptionError("--drop-attribute: no composite is named with --custom-call")
-    targets = pairs("--custom-call", texts)
-    ignored = listed("--drop-attribute", dropped or [])
-    return [partial(to_custom_call, targets=targets, ignored=ignored)]
-
-
-OPTIONS = PassOptions(
-    (
-        Option(
-            "--custom-call",
-            "Turn this composite (NAME or NAME@VERSION) into a typed-FFI custom call.",
-            metavar="NAME=TARGET",
-        ),
-        Option(
-            "--drop-attribute",
-            "Leave these attributes of the composite out of its custom call.",
-            metavar="NAME=ATTRIBUTE,…",
-        ),
-    ),
-    _called,
-)

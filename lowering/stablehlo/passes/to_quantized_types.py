@@ -24,7 +24,6 @@ from ..composites import composite_name, composites_of, signature
 from ..errors import UnsupportedOperationError
 from ..insertion import inserted, resized
 from ..module import Module
-from ..options import switch
 from .drop_unused_functions import drop_unused_functions
 
 QUANTIZE, DEQUANTIZE = "ptxla.quantize_per_tensor", "ptxla.dequantize_per_tensor"
@@ -95,10 +94,3 @@ def _skip_integers(bitcast: IrOperation) -> None:
         return
     if made.operands[0].type == bitcast.results[0].type:
         bitcast.results[0].replace_all_uses_with(made.operands[0])
-
-
-OPTIONS = switch(
-    "--to-quantized-types",
-    to_quantized_types,
-    "Quantize and dequantize with StableHLO's quantized types.",
-)

@@ -33,7 +33,6 @@ from ..data_movement import CONVERT
 from ..erasing import erase_unread
 from ..in_place import in_place
 from ..insertion import inserted, integers
-from ..options import switch
 
 _RESHAPE, _TRANSPOSE, _DOT = "stablehlo.reshape", "stablehlo.transpose", "stablehlo.dot_general"
 _FOLLOWED = (_RESHAPE, _TRANSPOSE, CONVERT, _DOT)
@@ -165,10 +164,3 @@ def _keeps_first_dimension(operation: IrOperation) -> bool:
     if operation.name == CONVERT:
         return True
     return int(attributes(operation)["permutation"][0]) == 0
-
-
-OPTIONS = switch(
-    "--unmerge-batch-dimensions",
-    unmerge_batch_dimensions,
-    "Keep the batch dimensions of products separate, for partitioners.",
-)

@@ -20,7 +20,11 @@ def unshare_decompositions(module: IrModule) -> None:
         SizeError: the decompositions use each other so often that too many would be made.
         UnsupportedOperationError: functions refer to each other in a cycle.
     """
-    check_copies(module, through=(COMPOSITE,), remedy="let composites share their decompositions")
+    check_copies(
+        module,
+        lambda used: used.name == COMPOSITE,
+        remedy="let composites share their decompositions",
+    )
     by_name = functions(module)
     fresh = Namer(by_name)
     used: set[str] = set()

@@ -16,7 +16,9 @@ from ..bindings import (
     IrValue,
     attributes,
     defining_operation,
+    direction_of,
     find_operations,
+    number_of,
     splat_value,
 )
 from ..data_movement import DATA_MOVEMENT, data_operands
@@ -41,7 +43,7 @@ def use_booleans(module: IrModule) -> None:
         left, right = comparison.operands
         if str(left.type.element_type) not in _BYTES or is_sharded(comparison):
             continue
-        direction = str(attributes(comparison)["comparison_direction"]).split()[-1].strip(">")
+        direction = direction_of(comparison)
         if direction not in ("EQ", "NE") or not (_is_boolean(left) and _is_boolean(right)):
             continue
         first, second = (_boolean(each, known) for each in (left, right))
@@ -52,10 +54,8 @@ def use_booleans(module: IrModule) -> None:
 
 def _compare(comparison: IrOperation, direction: str, left: IrValue, right: IrValue) -> None:
     """Put a comparison of booleans in the place of one of bytes; none where one is `NE false`."""
-    owner = defining_operation(right)
-    is_false = owner is not None and owner.name == "stablehlo.constant" and not splat_value(owner)
-    result = left
-    if direction != "NE" or not is_false:
+    number, result = number_of(right), left
+    if direction != "NE" or number is None or number:
         result = inserted(
             comparison,
             COMPARISON,

@@ -8,31 +8,21 @@ These are sums of booleans and of small integers in their own type, such as `cum
 LiteRT 2.3 and IREE 3.13 refuse those of ui8. The result has the same bits: both wrap around.
 """
 
-from ..bindings import IrModule, IrOperation, attributes, building, find_operations, ir
-from ..in_place import in_place
+from ..bindings import IrOperation, attributes, building, ir
+from ..in_place import rewrites
 from ..insertion import converted, integer_type, resized
-from ..sharding_attributes import is_sharded
 
-OPERATIONS = ("stablehlo.reduce", "stablehlo.reduce_window")
 _BYTES = ("ui8", "i8")
 
 
-@in_place
-def widen_byte_sums(module: IrModule) -> None:
+@rewrites("stablehlo.reduce", "stablehlo.reduce_window")
+def widen_byte_sums(reduction: IrOperation) -> None:
     """Widen every sum of ui8 or i8. Sums of several operands, or with shardings, stay."""
-    for reduction in find_operations(module.operation, *OPERATIONS):
-        is_one = len(reduction.results) == 1 and not is_sharded(reduction)
-        if is_one and str(reduction.results[0].type.element_type) in _BYTES and _adds(reduction):
-            _widen(reduction)
-
-
-def _adds(reduction: IrOperation) -> bool:
-    """Return whether the region is one addition of its arguments."""
+    element = str(reduction.results[0].type.element_type)
     add, *rest = (operation.operation for operation in reduction.regions[0].blocks[0].operations)
-    return add.name == "stablehlo.add" and len(rest) == 1
-
-
-def _widen(reduction: IrOperation) -> None:
+    is_sum = add.name == "stablehlo.add" and len(rest) == 1
+    if len(reduction.results) > 1 or element not in _BYTES or not is_sum:
+        return
     wide, narrow = integer_type(reduction, 32), reduction.results[0].type
     operands = [converted(reduction, operand, wide) for operand in reduction.operands]
     with building(reduction.context):

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from ..bindings import IrModule, IrOperation, IrValue, attributes, find_operations, users
 from ..data_movement import CONVERT, DATA_MOVEMENT, data_operands, element_type, retype
 from ..in_place import in_place
-from ..options import switch
 
 _PRODUCTS = ("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution")
 _BETWEEN = frozenset({"stablehlo.transpose", "stablehlo.reshape", "stablehlo.broadcast_in_dim"})
@@ -105,8 +104,3 @@ def _cast_to(module: IrModule) -> dict[IrValue, set[str]]:
             for index in data_operands(operation):
                 types.setdefault(operation.operands[index], set()).update(types[result])
     return types
-
-
-OPTIONS = switch(
-    "--widen-dots", widen_dots, "Let products return the f32 (or i32) that they are cast to."
-)

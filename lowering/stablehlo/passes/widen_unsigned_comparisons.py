@@ -5,25 +5,23 @@
 LiteRT 2.3 has no comparisons of unsigned integers. ui64 has no wider type, and stays.
 """
 
-from ..bindings import IrModule, attributes, find_operations
-from ..in_place import in_place
+from ..bindings import IrOperation, attributes
+from ..in_place import rewrites
 from ..insertion import attribute, converted, integer_type
 
-OPERATION = "stablehlo.compare"
 _WIDER = {"ui8": 32, "ui16": 32, "ui32": 64}
 
 
-@in_place
-def widen_unsigned_comparisons(module: IrModule) -> None:
+@rewrites("stablehlo.compare", sharded=True)
+def widen_unsigned_comparisons(comparison: IrOperation) -> None:
     """Widen every comparison of ui8, ui16 and ui32."""
-    for comparison in find_operations(module.operation, OPERATION):
-        width = _WIDER.get(str(comparison.operands[0].type.element_type))
-        if width is None:
-            continue
-        wide = integer_type(comparison, width)
-        for place, operand in enumerate(comparison.operands):
-            comparison.operands[place] = converted(comparison, operand, wide)
-        if "compare_type" in attributes(comparison):
-            comparison.attributes["compare_type"] = attribute(
-                comparison, "#stablehlo<comparison_type SIGNED>"
-            )
+    width = _WIDER.get(str(comparison.operands[0].type.element_type))
+    if width is None:
+        return
+    wide = integer_type(comparison, width)
+    for place, operand in enumerate(comparison.operands):
+        comparison.operands[place] = converted(comparison, operand, wide)
+    if "compare_type" in attributes(comparison):
+        comparison.attributes["compare_type"] = attribute(
+            comparison, "#stablehlo<comparison_type SIGNED>"
+        )
