@@ -34,7 +34,6 @@ from composites.registry.model import (
     KERNEL_PLATFORMS,
     VERSION,
 )
-from composites.registry.old_keys import OLD as OLD_KEY
 from composites.registry.saves import INTERMEDIATE
 from composites.registry.short_forms import FORWARD
 
@@ -427,15 +426,4 @@ def json_schema() -> dict[str, Any]:
     kernels = schema["properties"]["kernels"]
     mapping = {key: kernels.pop(key) for key in ("type", "additionalProperties")}
     kernels["anyOf"] = [mapping, {"type": "string", "pattern": f"^{KERNELS_FILE.pattern}$"}]
-    named = {
-        "type": "object",
-        "additionalProperties": {"$ref": "#/$defs/AlternativeDocument"},
-        "deprecated": True,
-    }
-    schema["$defs"]["CompositeDocument"]["properties"][OLD_KEY] = named
-    schema["properties"][OLD_KEY] = {
-        "type": "object",
-        "additionalProperties": named,
-        "deprecated": True,
-    }
     return schema

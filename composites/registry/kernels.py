@@ -83,11 +83,6 @@ class KernelsOfFile:
     rows: CheckedDocument
     """The file that has the kernels under the key of this one; see `rows_of_file`."""
 
-    @property
-    def outdated(self) -> tuple[Problem, ...]:
-        """Old keys, which `composites format` replaces."""
-        return tuple(dict.fromkeys([*self.document.outdated, *self.rows.outdated]))
-
     def entry_kernels(self, name: str) -> tuple[Kernel, ...]:
         """The kernels for an entry of the file: those under the entry, then the decompositions to
         choose under the key of the file."""

@@ -19,7 +19,6 @@ from composites.registry.document import (
     RegistryDocument,
 )
 from composites.registry.model import KERNEL_PLATFORMS, split_version
-from composites.registry.old_keys import old_keys, read_new_keys
 from composites.registry.pairs import with_attributes_of_forwards, with_default_backwards
 from composites.registry.short_forms import LongForms
 from composites.registry.yaml_text import Path, YamlText, read_yaml
@@ -48,8 +47,6 @@ class CheckedDocument:
     text: YamlText
     """The text of the file, with lines for the keys that short forms stand for."""
     problems: list[Problem]
-    outdated: list[Problem]
-    """Old keys, which `composites format` replaces."""
 
     def default_samples(self, entry: str) -> str | None:
         """The samples of an entry that names none: the function of its name in the module that the
@@ -65,9 +62,6 @@ def read_document(written: str, file: str) -> CheckedDocument:
         RegistryError: the text cannot be read as YAML; see `read_yaml`.
     """
     text = read_yaml(written, file)
-    outdated = old_keys(text)
-    if outdated:
-        text = read_new_keys(text)
     data = text.data
     kernels_file = data.get("kernels") if isinstance(data, dict) else None
     if isinstance(kernels_file, str) and KERNELS_FILE.fullmatch(kernels_file):
@@ -109,7 +103,6 @@ def read_document(written: str, file: str) -> CheckedDocument:
         kernels_file=kernels_file,
         text=text,
         problems=problems,
-        outdated=outdated,
     )
 
 

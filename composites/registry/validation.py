@@ -123,7 +123,6 @@ def parse_registry(
             if document.samples is None
             else (document.samples, document.text.location("samples"))
         ),
-        outdated=file.outdated,
     )
 
 
