@@ -170,13 +170,13 @@ class _Editor:
             return None
         listed = [written] if isinstance(written, dict) else written
         mappings = ({item: item} if isinstance(item, str) else item for item in listed)
-        items = [_attribute(*pair) for mapping in mappings for pair in mapping.items()]
-        has_names = any(isinstance(item, str) for item in items)
+        rests = {n: _rest(n, value) for mapping in mappings for n, value in mapping.items()}
+        items = [n if rest is None else {n: rest} for n, rest in rests.items()]
+        has_names = None in rests.values()
         text = _written(list(map(_item, items)), "[]" if has_names else "{}", key)
         if len(FORWARD) < len(text) and self.are_those_of_forward(name):
             return FORWARD
-        short = items if has_names else {n: v for item in items for n, v in dict(item).items()}
-        return None if written == short else text
+        return None if written == (items if has_names else rests) else text
 
     def are_those_of_forward(self, name: str) -> bool:
         entries = self.document.entries
@@ -234,11 +234,11 @@ class _Editor:
         return True
 
 
-def _attribute(name: str, value: Any) -> str | dict[str, Any]:
-    """An attribute as an item of a list: its name, and more if it needs more."""
+def _rest(name: str, value: Any) -> Any:
+    """An attribute of a list beside its name; None if it needs no more."""
     if isinstance(value, dict):
         value = {key: part for key, part in value.items() if (key, part) != ("from", name)}
-    return name if value in (name, {}) else {name: value}
+    return None if value in (name, {}) else value
 
 
 def _item(item: str | Mapping[str, Any]) -> str:
