@@ -215,7 +215,7 @@ def entry_of_function(
         version=version,
         operands=taken,
         attributes=tuple(
-            AttributeSpec(n, None, source, optional=True) for n, source in sources.items()
+            AttributeSpec(n, optional=True, argument=source) for n, source in sources.items()
         ),
         when=When(),
         decomposition=Decomposition("jax", target) if is_jax else Decomposition(),

@@ -1,16 +1,9 @@
 """The contents of a lock, as frozen values."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
-Scalar = bool | int | float | str
-_List = tuple[Scalar, ...]
-_Lists = tuple[Scalar | _List, ...]
-Constant = Scalar | tuple[Scalar | tuple[Scalar | _Lists, ...], ...]
-"""A number, text, or a list, in which lists can be three deep (`attribute_types.DEEPEST`)."""
-
-STRICT: dict[str, Any] = {"extra": "forbid", "strict": True}
-"""The pydantic settings with which `lock` checks these values: no other fields, no conversions."""
+from composites.registry.model import STRICT, AttributeSpec, Scalar
 
 GRADIENTS = "gradients"
 """The first operand of a derived backward: the gradients of the forward's results, as many as there
@@ -33,23 +26,6 @@ class Operand:
     optional: bool = False
     variadic: bool = False
     """True if the operand is a list of tensors, which can have any length."""
-
-
-@dataclass(frozen=True, slots=True)
-class Attribute:
-    """An attribute of a composite."""
-
-    __pydantic_config__: ClassVar = STRICT
-
-    name: str
-    type: str | None = None
-    """A name from `composites.attribute_types`; None if the value determines it."""
-    optional: bool = False
-    normalize: bool = False
-    """True if dimensions are counted from the front."""
-    argument: str | None = None
-    """The argument that it comes from; None for a constant."""
-    value: Constant | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +72,7 @@ class Contract:
     operands: tuple[Operand, ...]
     operator: str | None = None
     functions: tuple[str, ...] = ()
-    attributes: tuple[Attribute, ...] = ()
+    attributes: tuple[AttributeSpec, ...] = ()
     results: tuple[str, ...] | None = None
     """The results; None if only a call tells them: those of a Python function, or a list."""
     saved: tuple[str, ...] = ()
@@ -135,8 +111,3 @@ class Lock:
     retired: tuple[Retired, ...] = ()
     source: str = field(default="", compare=False)
     """The file, for messages."""
-
-
-def plain(value: Any) -> Any:
-    """A constant of a registry, as a lock holds it."""
-    return tuple(map(plain, value)) if isinstance(value, list | tuple) else value

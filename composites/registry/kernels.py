@@ -107,10 +107,10 @@ class RegistryFile:
                 AttributeSpec(
                     key,
                     attribute.type,
+                    attribute.optional,
+                    bool(attribute.normalize),
                     attribute.from_,
                     frozen(attribute.value),
-                    normalize=bool(attribute.normalize),
-                    optional=attribute.optional,
                 )
                 for key, attribute in entry.attributes.items()
             ),
