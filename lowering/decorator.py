@@ -11,6 +11,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from composites.attribute_types import SEGMENT_SIZES
+from composites.contracts.model import AttributeSpec
 from composites.errors import (
     CompositesWarning,
     Problem,
@@ -20,7 +21,6 @@ from composites.errors import (
 from composites.registry.document import ATTRIBUTE_NAME, NAME, NAMESPACE
 from composites.registry.model import (
     DERIVE,
-    AttributeSpec,
     Composite,
     Decomposition,
     Location,

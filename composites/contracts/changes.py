@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from composites.contracts.model import (
+    AttributeSpec,
     Call,
     Contract,
     Lock,
     Operand,
     Retired,
 )
-from composites.registry.model import AttributeSpec
 
 
 class Effect(StrEnum):

@@ -11,10 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from composites.contracts.model import Contract, Lock, Retired
+from composites.contracts.model import STRICT, Contract, Lock, Retired
 from composites.errors import LockError
 from composites.files import write_atomic
-from composites.registry.model import STRICT
 
 FORMAT = 1
 _SHOWN = 3

@@ -1,9 +1,16 @@
 """The contents of a lock, as frozen values."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from composites.registry.model import STRICT, AttributeSpec, Scalar
+Scalar = bool | int | float | str
+_List = tuple[Scalar, ...]
+_Lists = tuple[Scalar | _List, ...]
+Constant = Scalar | tuple[Scalar | tuple[Scalar | _Lists, ...], ...]
+"""A number, text, or a list, in which lists can be three deep (`attribute_types.DEEPEST`)."""
+
+STRICT: dict[str, Any] = {"extra": "forbid", "strict": True}
+"""The pydantic settings with which locks check these values: no other fields, no conversions."""
 
 GRADIENTS = "gradients"
 """The first operand of a derived backward: the gradients of the forward's results, as many as there
@@ -26,6 +33,28 @@ class Operand:
     optional: bool = False
     variadic: bool = False
     """True if the operand is a list of tensors, which can have any length."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeSpec:
+    """One attribute of a composite: its type, and the argument or constant it comes from. Entries
+    and locks have it in this form."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    name: str
+    type: str | None = None
+    """A name from `composites.attribute_types`. If it is None, the value itself determines the
+    type: bool, int (i64), float (f32), str, or a list."""
+    optional: bool = False
+    """True if the attribute is left out when its value is None."""
+    normalize: bool = False
+    """True if a negative dimension is counted from the front, using the rank of the first
+    operand."""
+    argument: str | None = None
+    """The operator's argument; None for a constant."""
+    value: Constant | None = None
+    """The constant, if `argument` is None."""
 
 
 @dataclass(frozen=True, slots=True)

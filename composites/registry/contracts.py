@@ -6,12 +6,13 @@ from composites.attribute_types import SEGMENT_SIZES
 from composites.contracts.model import (
     GRADIENTS,
     OUTPUT_MASK,
+    AttributeSpec,
     Conditions,
     Contract,
     Operand,
 )
 from composites.errors import UnusableFunctionError
-from composites.registry.model import AttributeSpec, Composite, Registry
+from composites.registry.model import Composite, Registry
 from composites.registry.operand_lists import has_segment_sizes, is_list
 from composites.registry.operators import Operator
 from composites.registry.signatures import callee_of, describe_target

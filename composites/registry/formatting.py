@@ -16,6 +16,7 @@ import yaml
 
 from composites.errors import Problem, RegistryError
 from composites.functions import has_function
+from composites.registry.document import FORWARD
 from composites.registry.model import split_version
 from composites.registry.packages import announced
 from composites.registry.pairs import (
@@ -26,7 +27,6 @@ from composites.registry.pairs import (
     versions_of,
 )
 from composites.registry.reading import CheckedDocument, read_document
-from composites.registry.short_forms import FORWARD
 from composites.registry.validation import parse_registry
 from composites.registry.yaml_text import registry_text
 

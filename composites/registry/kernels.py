@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
+from composites.contracts.model import AttributeSpec
 from composites.element_types import REGISTRY_TYPES
 from composites.errors import Problem, RegistryError, did_you_mean
 from composites.frozen import frozen
@@ -15,7 +16,6 @@ from composites.registry.conditions import ConditionError, compile_condition, pa
 from composites.registry.document import Kernels
 from composites.registry.model import (
     DERIVE,
-    AttributeSpec,
     Composite,
     Decomposition,
     Kernel,

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
+from composites.contracts.model import AttributeSpec
 from composites.errors import Problem
 
 DecompositionKind = Literal["native", "torch", "jax", "ffi"]
@@ -32,38 +33,6 @@ class Location:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
-
-
-Scalar = bool | int | float | str
-_List = tuple[Scalar, ...]
-_Lists = tuple[Scalar | _List, ...]
-Constant = Scalar | tuple[Scalar | tuple[Scalar | _Lists, ...], ...]
-"""A number, text, or a list, in which lists can be three deep (`attribute_types.DEEPEST`)."""
-
-STRICT: dict[str, Any] = {"extra": "forbid", "strict": True}
-"""The pydantic settings with which locks check these values: no other fields, no conversions."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttributeSpec:
-    """One attribute of a composite: its type, and the argument or constant it comes from. Locks
-    have it in this form."""
-
-    __pydantic_config__: ClassVar = STRICT
-
-    name: str
-    type: str | None = None
-    """A name from `composites.attribute_types`. If it is None, the value itself determines the
-    type: bool, int (i64), float (f32), str, or a list."""
-    optional: bool = False
-    """True if the attribute is left out when its value is None."""
-    normalize: bool = False
-    """True if a negative dimension is counted from the front, using the rank of the first
-    operand."""
-    argument: str | None = None
-    """The operator's argument; None for a constant."""
-    value: Constant | None = None
-    """The constant, if `argument` is None."""
 
 
 @dataclass(frozen=True, slots=True)

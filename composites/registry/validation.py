@@ -19,6 +19,7 @@ from composites.attribute_types import (
     types_of_argument,
     types_of_constant,
 )
+from composites.contracts.model import AttributeSpec
 from composites.element_types import PYTORCH_NAMES
 from composites.errors import Problem, RegistryError, UnusableFunctionError, did_you_mean
 from composites.frozen import frozen
@@ -28,7 +29,6 @@ from composites.registry.document import MAX_VERSION, CompositeDocument
 from composites.registry.kernels import RegistryFile, kernel_problems, rows_of_file
 from composites.registry.model import (
     DERIVE,
-    AttributeSpec,
     Composite,
     Decomposition,
     Kernel,

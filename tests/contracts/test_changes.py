@@ -11,8 +11,7 @@ from composites_testing.golden import check_cases
 
 from composites.contracts.changes import Effect, broken, changes, following
 from composites.contracts.lock import lock_text, parse_lock
-from composites.contracts.model import Call, Conditions, Contract, Lock, Operand
-from composites.registry.model import AttributeSpec
+from composites.contracts.model import AttributeSpec, Call, Conditions, Contract, Lock, Operand
 
 WITH = {"torch": "2.9.0", "jaxlib": "0.10.2"}
 CALL = Call(("tensor<2xf32>", "tensor<2xf32>"), "{}", ("tensor<2xf32>",), "sha256:a")

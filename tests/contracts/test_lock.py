@@ -8,9 +8,16 @@ import pytest
 from composites_testing.json_schema import accepts
 
 from composites.contracts.lock import lock_schema, lock_text, parse_lock, read_lock, write_lock
-from composites.contracts.model import Call, Conditions, Contract, Lock, Operand, Retired
+from composites.contracts.model import (
+    AttributeSpec,
+    Call,
+    Conditions,
+    Contract,
+    Lock,
+    Operand,
+    Retired,
+)
 from composites.errors import LockError
-from composites.registry.model import AttributeSpec
 
 ROOT = Path(__file__).parents[2]
 LOCK = Lock(

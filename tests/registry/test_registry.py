@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from composites.contracts.model import AttributeSpec
 from composites.registry.catalog import builtin_registry
-from composites.registry.model import AttributeSpec, Decomposition, When
+from composites.registry.model import Decomposition, When
 from composites.registry.validation import load_registry
 
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from composites.attribute_types import SEGMENT_SIZES
-from composites.contracts.model import GRADIENTS, OUTPUT_MASK, SEED, Contract, Lock
+from composites.contracts.model import GRADIENTS, OUTPUT_MASK, SEED, AttributeSpec, Contract, Lock
 from composites.errors import did_you_mean
-from composites.registry.model import AttributeSpec
 
 from .report import CompositeReport, Report
 from .table import report_table
