@@ -49,6 +49,7 @@ class CallForm:
 
     @cached_property
     def optional_in_order(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of optional operands, of which the second is there only if the first is."""
         return optional_in_order(self.entry, self.operator)
 
     @cached_property
@@ -151,15 +152,16 @@ class CallSpec(NamedTuple):
             LoweringError: one cannot be evaluated for the call.
         """
         form, entry = self.form, self.form.entry
-        if not (entry.when or form.other_tensors or form.optional_in_order):
+        if form.other_tensors or form.optional_in_order:
+            values = self.named()
+            for name in form.other_tensors:
+                if values[name] is not None:
+                    return f"{name} is given, and is not an operand"
+            for first, second in form.optional_in_order:
+                if values[first] is None and values[second] is not None:
+                    return f"the operand {second} is given, and {first} is not"
+        if not entry.when:
             return None
-        values = self.named()
-        for name in form.other_tensors:
-            if values[name] is not None:
-                return f"{name} is given, and is not an operand"
-        for first, second in form.optional_in_order:
-            if values[first] is None and values[second] is not None:
-                return f"the operand {second} is given, and {first} is not"
         return self.described().unmet(entry.when, f"{entry.location}: {entry.qualified}")
 
     def described(self) -> DescribedCall:
