@@ -38,6 +38,8 @@ class Catalog:
     def warnings(self) -> Iterator[str]:
         """Warnings that the user should read before turning entries on."""
         yield from map(str, self.left_out)
+        for registry in self.registries:
+            yield from map(str, registry.outdated)
         packages: dict[str, dict[str, str]] = {}
         for registry in self.registries:
             if registry.package is not None:

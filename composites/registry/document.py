@@ -38,6 +38,7 @@ from composites.registry.model import (
     KERNEL_PLATFORMS,
     VERSION,
 )
+from composites.registry.old_keys import OLD as OLD_KEY
 from composites.registry.saves import INTERMEDIATE
 
 # A composite's whole name must match ^[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+$ (StableHLO's
@@ -483,4 +484,15 @@ def json_schema() -> dict[str, Any]:
     kernels = schema["properties"]["kernels"]
     mapping = {key: kernels.pop(key) for key in ("type", "additionalProperties")}
     kernels["anyOf"] = [mapping, {"type": "string", "pattern": f"^{KERNELS_FILE.pattern}$"}]
+    named = {
+        "type": "object",
+        "additionalProperties": {"$ref": "#/$defs/AlternativeDocument"},
+        "deprecated": True,
+    }
+    schema["$defs"]["CompositeDocument"]["properties"][OLD_KEY] = named
+    schema["properties"][OLD_KEY] = {
+        "type": "object",
+        "additionalProperties": named,
+        "deprecated": True,
+    }
     return schema

@@ -18,6 +18,7 @@ from composites.errors import Problem, RegistryError
 from composites.functions import has_function
 from composites.registry.document import FORWARD
 from composites.registry.model import split_version
+from composites.registry.old_keys import with_new_keys
 from composites.registry.packages import announced
 from composites.registry.pairs import (
     Versions,
@@ -55,7 +56,7 @@ def formatted(text: str, source: str) -> str:
     registry = parse_registry(text, source)
     document = read_document(text, source)
     newline = "\r\n" if "\r\n" in text else "\n"
-    text = text.replace("\r\n", "\n")
+    text = with_new_keys(text.replace("\r\n", "\n"), source)
     editor = _Editor(text, _comments(text), document, versions_of(document.entries))
     editor.file(yaml.compose(text, yaml.SafeLoader))
     short = editor.edited().replace("\n", newline)

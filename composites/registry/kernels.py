@@ -87,6 +87,11 @@ class RegistryFile:
     rows: CheckedDocument
     """The file that has the kernels under the key of this one; see `rows_of_file`."""
 
+    @property
+    def outdated(self) -> tuple[Problem, ...]:
+        """Old keys, which `composites format` replaces."""
+        return tuple(dict.fromkeys([*self.document.outdated, *self.rows.outdated]))
+
     def entry(self, name: str) -> Composite:
         """An entry, not yet checked against its operator. Operands that it does not list are not
         known, nor are types of attributes."""

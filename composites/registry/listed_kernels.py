@@ -4,10 +4,11 @@ Nothing here imports torch or the functions that kernels name. Signatures of ope
 available, so operands that an entry does not list follow from the functions later.
 """
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from composites.errors import RegistryError
+from composites.errors import CompositesWarning, RegistryError
 from composites.registry.builtin import builtin_registry_path
 from composites.registry.kernels import (
     RegistryFile,
@@ -99,6 +100,8 @@ def _read(path: Path) -> RegistryFile:
     if document.problems:
         raise RegistryError(document.problems)
     file = RegistryFile(document, rows_of_file(document))
+    for problem in file.outdated:
+        warnings.warn(str(problem), CompositesWarning, stacklevel=2)
     problems = [
         p for kernel in _of_platforms(file) for p in kernel_problems(kernel, kernel.composite)
     ]

@@ -378,6 +378,8 @@ class Registry:
     """The file that lists these kernels; None if it is `source`."""
     samples: tuple[str, Location] | None = field(default=None, compare=False)
     """The module that has samples of entries, and where the file names it."""
+    outdated: tuple[Problem, ...] = field(default=(), compare=False)
+    """The places where the file has an old key, which the next version does not read."""
 
     def get(self, name: str) -> Composite | None:
         """The entry of a name, in its highest version."""

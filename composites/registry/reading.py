@@ -21,6 +21,7 @@ from composites.registry.document import (
     long_entry,
 )
 from composites.registry.model import KERNEL_PLATFORMS, split_version
+from composites.registry.old_keys import old_keys, read_new_keys
 from composites.registry.pairs import with_attributes_of_forwards, with_default_backwards
 from composites.registry.yaml_text import Path, YamlText, read_yaml
 
@@ -48,6 +49,8 @@ class CheckedDocument:
     text: YamlText
     """The text of the file, with lines for the keys that short forms stand for."""
     problems: list[Problem]
+    outdated: list[Problem]
+    """Old keys, which `composites format` replaces."""
 
     def default_samples(self, entry: str) -> str | None:
         """The samples of an entry that names none: the function of its name in the module that the
@@ -63,6 +66,9 @@ def read_document(written: str, file: str) -> CheckedDocument:
         RegistryError: the text cannot be read as YAML; see `read_yaml`.
     """
     text = read_yaml(written, file)
+    outdated = old_keys(text)
+    if outdated:
+        text = read_new_keys(text)
     data = text.data
     kernels_file = data.get("kernels") if isinstance(data, dict) else None
     if isinstance(kernels_file, str) and KERNELS_FILE.fullmatch(kernels_file):
@@ -108,6 +114,7 @@ def read_document(written: str, file: str) -> CheckedDocument:
         kernels_file=kernels_file,
         text=text,
         problems=problems,
+        outdated=outdated,
     )
 
 

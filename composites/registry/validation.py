@@ -114,6 +114,7 @@ def parse_registry(
             if document.samples is None
             else (document.samples, document.text.location("samples"))
         ),
+        outdated=file.outdated,
     )
 
 
