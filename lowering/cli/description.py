@@ -3,8 +3,9 @@
 It is made of an entry and the catalog that the entry is part of. Nothing is printed here.
 """
 
+import inspect
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from composites.allowlist import resolve
 from composites.contracts.model import Contract
 from composites.errors import (
+    AllowlistError,
     CompositesError,
     MissingPackageError,
     UnusableFunctionError,
@@ -20,10 +22,13 @@ from composites.functions import find_function
 from composites.registry.catalog import Catalog
 from composites.registry.contracts import forward_contract
 from composites.registry.model import Composite, Registry, split_version
+from composites.registry.operators import Operator
 from composites.registry.reference import facts
 from composites.registry.samples import samples_of
+from composites.registry.signatures import describe_function
 from composites.settings import ALLOWLIST, REGISTRIES
 from lowering.cli.listing import PrintedKernel, listed_kernels
+from lowering.codegen.loader import hooks_source, load_function_hook
 from lowering.sample_calls import NoCalls
 from lowering.verification.tolerances import TOLERANCES
 
@@ -66,6 +71,8 @@ class Description:
     """Kernels that registries list for it and for its backward, with their platforms."""
     not_found: Sequence[str]
     """Functions that it catches and that are not installed."""
+    hook: str
+    """The generated source; empty if it cannot be made here."""
     stablehlo: str | None
     """The StableHLO of an example call, or for a backward of the gradients of one."""
     stablehlo_of_backward: str | None
@@ -102,6 +109,7 @@ def described(entry: Composite, catalog: Catalog, *, tried: bool = True) -> Desc
     """
     registry = next(r for r in catalog.registries if any(e is entry for e in r.composites))
     example = _example(entry, catalog)
+    installed = [target for target, _ in _functions(entry)]
     backward = _backward(entry, registry)
     not_in_jax = _not_in_jax(entry, catalog) if tried else None
     return Description(
@@ -134,7 +142,8 @@ def described(entry: Composite, catalog: Catalog, *, tried: bool = True) -> Desc
             if kernel.composite in (entry.composite_name, backward)
             and kernel.version in (None, entry.version)
         ),
-        not_found=tuple(filter(_is_missing, entry.functions)),
+        not_found=tuple(target for target in entry.functions if target not in installed),
+        hook=_hook(entry, registry),
         stablehlo=example.call,
         stablehlo_of_backward=example.gradients,
         no_stablehlo=example.why_not,
@@ -178,12 +187,27 @@ def _turn_on(label: str, registry: Registry) -> str:
     return f"{REGISTRIES.name}={shlex.quote(registry.source)} {written}"
 
 
-def _is_missing(target: str) -> bool:
-    try:
-        find_function(target)
-    except UnusableFunctionError:  # such as those of a transformers that is not installed
-        return True
-    return False
+def _functions(entry: Composite) -> Iterator[tuple[str, Operator]]:
+    """The functions that an entry catches and that can be described here."""
+    for target in entry.functions:
+        try:
+            yield target, describe_function(find_function(target), target)
+        except UnusableFunctionError:  # such as those of a transformers that is not installed
+            continue
+
+
+def _hook(entry: Composite, registry: Registry) -> str:
+    parts = [hooks_source(entry, registry)]
+    if entry.adapt is None:
+        for target, _ in _functions(entry):
+            try:
+                hook = load_function_hook(entry, find_function(target), target, registry)
+                parts.append(inspect.getsource(hook))
+            except UnusableFunctionError as error:
+                parts.append(f"# {target}: {error}\n")
+            except AllowlistError as error:  # the function does not fit
+                parts.append(f"# {target}: {error.__cause__}\n")
+    return "\n".join(part for part in parts if part)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ def show(
         list[Path] | None,
         typer.Option("--registry", help="Registry files, instead of XLA_COMPOSITE_REGISTRY."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    hook: Annotated[bool, typer.Option("--hook", help="Also print the generated hook.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the hook.")] = False,
 ) -> None:
     """Show what an entry catches, its operands and attributes, and the StableHLO of an example
     call.
@@ -47,18 +48,20 @@ def show(
         if as_json:
             print_json(asdict(Shown([described(entry, catalog) for entry in entries])))
         elif len(entries) == 1:
-            _print(described(entries[0], catalog, tried=False))
+            _print(described(entries[0], catalog, tried=False), with_hook=hook)
         else:
             labels = {catalog.label(entry) for entry in entries}
             print_table(listing_table(e for e in listed(catalog, ()) if e.name in labels))
             typer.echo(f"{name} selects these entries; name one of them for its full description")
 
 
-def _print(entry: Description) -> None:
+def _print(entry: Description, *, with_hook: bool) -> None:
     source = f" (package {entry.package})" if entry.package else " (built-in)" * entry.builtin
     typer.echo(f"{entry.contract.composite}, version {entry.contract.version}")
     for line in (f"entry: {entry.name}, {entry.file}:{entry.line}{source}", *_lines(entry)):
         typer.echo(f"- {line}")
+    if with_hook and entry.hook:
+        typer.echo(f"\n{entry.hook}")
     if entry.stablehlo is None:
         typer.echo(f"\nno StableHLO of an example call: {entry.no_stablehlo}")
     else:
@@ -73,3 +76,5 @@ def _lines(entry: Description) -> Iterator[str]:
     yield f"turn on: {entry.turn_on} python train.py"
     yield from (fact.replace("`", "") for fact in entry.facts)
     yield from (f"not found here: {target}" for target in entry.not_found)
+    if entry.hook:
+        yield f"hook: {len(entry.hook.splitlines())} lines of Python; --hook prints them"

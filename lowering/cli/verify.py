@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, astuple
@@ -16,6 +17,7 @@ from rich.text import Text
 
 from composites.element_types import REGISTRY_TYPES
 from composites.errors import AllowlistError, did_you_mean
+from composites.files import write_atomic
 from composites.settings import ALLOWLIST
 from lowering.cli.errors import clear_errors, fail_usage
 from lowering.cli.output import numbers, print_json, print_table
@@ -50,6 +52,7 @@ def verify(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    junit: Annotated[Path | None, typer.Option(help="Also write a JUnit XML file.")] = None,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Also fail if an entry could not be verified."),
@@ -66,6 +69,8 @@ def verify(
         types = _element_types(dtypes)
         catalog, subjects = _subjects(names or [], registry, samples)
         report = _report(subjects, catalog, types, count, quiet=as_json)
+        if junit is not None:
+            write_atomic(junit, junit_text(report))
         if as_json:
             print_json([row_data(row) for row in report.rows])
         else:
@@ -74,6 +79,30 @@ def verify(
         unsure = [row for row in report.rows if row.findings or not row.claimed] if strict else []
     if failed or unsure:
         raise typer.Exit(1)
+
+
+def junit_text(report: VerificationReport) -> str:
+    """All rows as test cases of JUnit's XML."""
+    from lowering.verification.results import Verdict
+
+    suite = ElementTree.Element(
+        "testsuite",
+        name="composites verify",
+        tests=str(len(report.rows)),
+        failures=str(len(report.with_verdict(Verdict.FAILED))),
+        skipped=str(len(report.with_verdict(Verdict.NOT_VERIFIED))),
+    )
+    for row in report.rows:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=row.entry, name=row.dtype, time=f"{row.seconds:.3f}"
+        )
+        if row.verdict is not Verdict.VERIFIED:
+            tag = "failure" if row.verdict is Verdict.FAILED else "skipped"
+            about = [f for f in row.findings if f.is_failure or tag == "skipped"]
+            lines = [_line(finding) for finding in about]
+            element = ElementTree.SubElement(case, tag, message=lines[0] if lines else tag)
+            element.text = "\n".join(lines)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def _element_types(text: str) -> tuple[str, ...]:

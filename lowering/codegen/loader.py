@@ -1,5 +1,6 @@
 """Hooks in memory: modules made from generated source, whose lines appear in tracebacks."""
 
+import inspect
 import linecache
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,6 +34,13 @@ def load_function_hook(
         text = function_hook_source(entry, function, target, registry)
     module = _module(f"lowering.generated.<{entry.identity} for {target}>", text)
     return module.FUNCTION_HOOKS[registry.key(entry)]  # type: ignore[no-any-return]
+
+
+def hooks_source(entry: Composite, registry: Registry) -> str:
+    """The source of an entry's hooks; empty if it has none before a function is replaced."""
+    module, key = load_hooks(registry), registry.key(entry)
+    tables = (module.BACKEND_HOOKS, module.AUTOGRAD_HOOKS, module.FUNCTION_HOOKS)
+    return "\n".join(inspect.getsource(table[key]) for table in tables if key in table)
 
 
 def load_condition(

@@ -17,6 +17,7 @@ import composites
 from composites.registry.builtin import builtin_registry_path
 from lowering.cli.app import app
 from lowering.frontends.chosen import is_installed
+from lowering.generated import ptxla
 
 pytestmark = pytest.mark.usefixtures("nothing_on")
 
@@ -99,6 +100,19 @@ def test_targets_are_those_that_take_the_example_call() -> None:
     assert shown("fft_r2c")["targets"] == ["xla", "cuda", "portable"]
 
 
+@pytest.mark.slow
+def test_the_hook_is_the_one_that_is_installed() -> None:
+    entry = shown("rms_norm")
+    source = Path(str(ptxla.__file__)).read_text()
+    first, second = re.split(r"\n+(?=def )", entry["hook"])
+    assert first.startswith("def rms_norm(_lowering")
+    assert second.startswith("def rms_norm_at_autograd(_composite")
+    assert first in source
+    assert second.rstrip() in source
+    assert entry["hook"] in invoke("rms_norm", "--hook").stdout
+    assert "def rms_norm" not in invoke("rms_norm").stdout
+
+
 @variants("way", ["option", "variable", "package"])
 def test_a_vendors_entry(way: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if way == "package":
@@ -158,5 +172,6 @@ def test_without_a_working_torch_xla(
     entry = shown("gelu")
     operator = 'operator: `aten::gelu(Tensor self, *, str approximate="none") -> Tensor`'
     assert operator in entry["facts"]
+    assert entry["hook"].startswith("def gelu(")
     assert entry["stablehlo"] is None
     assert message in entry["no_stablehlo"]

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from composites_testing.golden import Parts, check_cases
@@ -76,13 +77,18 @@ def test_builtin_entries() -> None:
     assert rows["ptxla.hardswish", "f32"]["same_bits"]
 
 
-def test_a_table(folder: Path) -> None:
+def test_a_table_and_a_file(folder: Path) -> None:
     file = write(folder, f"{GELU}, decomposition: 'verify_ops:relu'}}\n")
-    result = verify("--registry", file, "--dtypes", "f32")
+    result = verify("--registry", file, "--junit", folder / "report.xml", "--dtypes", "f32")
     assert result.exit_code == 1
     assert "umbra.gelu" in result.stdout
     assert "failed: umbra.gelu f32: forward: result 0: " in result.stdout
     assert result.stdout.endswith("0 verified, 1 failed, 0 not verified\n")
+    suite = ElementTree.parse(folder / "report.xml").getroot()
+    assert suite.attrib | {"failures": "1", "tests": "1", "skipped": "0"} == suite.attrib
+    (case,) = suite
+    assert (case.attrib["classname"], case.attrib["name"]) == ("umbra.gelu", "f32")
+    assert "forward: result 0: " in str(case[0].text)
 
 
 @pytest.mark.process
