@@ -21,8 +21,8 @@ import argparse
 import copy
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -39,7 +39,7 @@ from torch.nn import functional
 import composites
 from benchmarks.harness.pages import markdown_table, publish, rendered
 from benchmarks.training_steps import model_of
-from lowering.activation import exactly
+from lowering.activation import all_off, enabled
 from lowering.stablehlo import Module, casts
 
 BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float64
@@ -76,8 +76,10 @@ class Way:
         with self.composites():
             return self.product(a.to(self.device), b.to(self.device)).cpu()
 
-    def composites(self) -> AbstractContextManager[None]:
-        return exactly("matmul_out_dtype") if self.who == OURS else exactly()
+    @contextmanager
+    def composites(self) -> Iterator[None]:
+        with all_off(), enabled(*(["matmul_out_dtype"] if self.who == OURS else [])):
+            yield
 
 
 EAGER, STOCK, OURS, REFERENCE = "eager CPU", "stock XLA", "this project", "reference"
@@ -348,11 +350,11 @@ def accumulated(name: str, batches: Sequence[int]) -> list[Accumulated]:
     exact = copy.deepcopy(module).to(F64)
     stock, ours = copy.deepcopy(module).to("xla"), copy.deepcopy(module).to("xla")
     rows = []
-    with exactly():  # the helper turns on what it needs
+    with all_off():  # the helper turns on what it needs
         main = composites.nn.accumulate_gradients_in_fp32(ours)
         for batch in range(1, max(batches) + 1):
             loss(exact, batch).backward()
-            with exactly():
+            with all_off():
                 loss(stock, batch).backward()
                 torch_xla.sync()
             loss(ours, batch).backward()

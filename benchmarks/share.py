@@ -39,7 +39,7 @@ from benchmarks.harness.pages import markdown_table, page, publish, versions_of
 from benchmarks.harness.processes import each_in_processes
 from benchmarks.harness.runs import chosen, parser_of
 from benchmarks.training_models import ARCHITECTURES, MODELS, Model
-from lowering.activation import exactly
+from lowering.activation import all_off, enabled
 from lowering.emission import hlo_proto
 from lowering.frontends.torch_xla.graph import hlo_of
 from lowering.hlo.work import count
@@ -69,9 +69,9 @@ def measure(name: str) -> tuple[str, ...]:
     """A row of the table: a model, trained with composites and without."""
     torch.manual_seed(SEED)
     made = MODELS[name]()
-    with exactly():
+    with all_off():
         stock = train(made)
-    with exactly("all"):
+    with all_off(), enabled("all"):
         ours = train(made)
     share = 1 - ours.outside / stock.outside
     bar = BARS[ARCHITECTURES[name].kind] if name in ARCHITECTURES else 0.8

@@ -9,7 +9,7 @@ several threads.
 import logging
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -201,15 +201,6 @@ def enabled(*names: str, decompositions: str | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def exactly(*names: str) -> Iterator[None]:
-    """Have only these composites on for a `with` block. The previous state is restored
-    afterwards."""
-    entries = resolve(names, catalog())
-    with _only(lambda: entries):
-        yield
-
-
-@contextmanager
 def all_off() -> Iterator[None]:
     """Have no composites on for a `with` block. The previous state is restored afterwards."""
     with _ONE_SCOPE, _active.inside(Block(only=True, exporting=_active.exporting)):
@@ -228,28 +219,12 @@ def for_export(
     """
     chosen = None if names is None else resolve(names, catalog())
     import_package()
-
-    def entries() -> Sequence[Composite]:
-        return (_active.entries or resolve(("all",), catalog())) if chosen is None else chosen
-
-    with _only(entries, exporting=True, decompositions=decompositions, target=target):
-        yield
-
-
-@contextmanager
-def _only(
-    entries: Callable[[], Sequence[Composite]],
-    exporting: bool | None = None,
-    decompositions: str | None = None,
-    target: str | None = None,
-) -> Iterator[None]:
     with _ONE_SCOPE:
         before = {entry.identity: STOCK for entry in _active.entries}
         before |= {identity: without_target(word) for identity, word in _active.words}
-        names, words = _prepared(entries(), decompositions, before)
-        if exporting is None:  # as around it
-            exporting, target = _active.exporting, _active.requests.target
-        block = Block(names=names, only=True, exporting=exporting, target=target, words=words)
+        entries = (_active.entries or resolve(("all",), catalog())) if chosen is None else chosen
+        requested, words = _prepared(entries, decompositions, before)
+        block = Block(names=requested, only=True, exporting=True, target=target, words=words)
         with _active.inside(block):
             yield
 

@@ -11,6 +11,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from composites.attribute_types import SEGMENT_SIZES
+from composites.contracts.model import AttributeSpec
 from composites.errors import (
     CompositesWarning,
     Problem,
@@ -20,7 +21,6 @@ from composites.errors import (
 from composites.registry.document import ATTRIBUTE_NAME, NAME, NAMESPACE
 from composites.registry.model import (
     DERIVE,
-    AttributeSpec,
     Composite,
     Decomposition,
     Location,
@@ -215,7 +215,7 @@ def entry_of_function(
         version=version,
         operands=taken,
         attributes=tuple(
-            AttributeSpec(n, None, source, optional=True) for n, source in sources.items()
+            AttributeSpec(n, optional=True, argument=source) for n, source in sources.items()
         ),
         when=When(),
         decomposition=Decomposition("jax", target) if is_jax else Decomposition(),

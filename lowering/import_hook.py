@@ -4,7 +4,6 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import sys
-from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from types import ModuleType
 from typing import Any
@@ -20,7 +19,13 @@ def after_import(module: str, action: Callable[[], None]) -> Callable[[], object
     """
     if module in sys.modules:
         return _at_end_of_import(module, action)
-    watcher = _ModuleWatcher(module, action)
+    watcher = _Watcher(lambda name: name == module, lambda _: once())
+
+    def once() -> None:
+        # It waits until here, as an import can fail, or a program may only look for the module.
+        if watcher.stop():
+            action()
+
     try:
         sys.meta_path.insert(0, watcher)
         if module in sys.modules and watcher.stop():  # another thread has begun to import it
@@ -40,7 +45,8 @@ def after_imports(packages: Collection[str], action: Callable[[str], None]) -> C
     Returns:
         A function that stops this.
     """
-    watcher = _PackageWatcher(packages, action)
+    beginnings = tuple(f"{package}." for package in packages)
+    watcher = _Watcher(lambda name: f"{name}.".startswith(beginnings), action)
     try:
         sys.meta_path.insert(0, watcher)
         return watcher.stop
@@ -101,13 +107,9 @@ class _SpecUnderWay(importlib.machinery.ModuleSpec):
 class _Watcher(importlib.abc.MetaPathFinder):
     """Finds modules as the other finders do, with a loader that runs an action after the import."""
 
-    @abstractmethod
-    def watches(self, name: str) -> bool:
-        """Return whether the action runs after the import of this module."""
-
-    @abstractmethod
-    def imported(self, name: str) -> None:
-        """Run the action after the import of a module that it watches."""
+    def __init__(self, watches: Callable[[str], bool], action: Callable[[str], None]) -> None:
+        self.watches = watches
+        self.action = action
 
     def stop(self) -> bool:
         """Stop waiting. Returns whether it was waiting until now."""
@@ -124,7 +126,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
             return None
         spec = self._found_by_others(name, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _LoaderWithAction(spec.loader, lambda: self.imported(name))
+            spec.loader = _LoaderWithAction(spec.loader, lambda: self.action(name))
         return spec
 
     def _found_by_others(
@@ -140,33 +142,6 @@ class _Watcher(importlib.abc.MetaPathFinder):
             if spec is not None:
                 return spec
         return None
-
-
-class _ModuleWatcher(_Watcher):
-    def __init__(self, module: str, action: Callable[[], None]) -> None:
-        self.module = module
-        self.action = action
-
-    def watches(self, name: str) -> bool:
-        return name == self.module
-
-    def imported(self, name: str) -> None:
-        # It waits until here, as an import can fail, or a program may only look for the module.
-        if self.stop():
-            self.action()
-
-
-class _PackageWatcher(_Watcher):
-    def __init__(self, packages: Collection[str], action: Callable[[str], None]) -> None:
-        self.packages = frozenset(packages)
-        self.beginnings = tuple(f"{package}." for package in packages)
-        self.action = action
-
-    def watches(self, name: str) -> bool:
-        return name.startswith(self.beginnings) or name in self.packages
-
-    def imported(self, name: str) -> None:
-        self.action(name)
 
 
 class _LoaderWithAction(importlib.abc.Loader):

@@ -1,7 +1,8 @@
 """Locks: the contracts of a registry, with hashes of the decompositions of canonical calls.
 
-`composites lock` and `composites diff` call this. Canonical calls are recorded as an export records
-a program, so nothing is computed, and the text does not depend on the process.
+`composites lock` and `composites diff` call this, and `composites show` for one call. Canonical
+calls are recorded as an export records a program, so nothing is computed, and the text does not
+depend on the process.
 """
 
 import warnings
@@ -30,7 +31,13 @@ from lowering.sample_calls import (
     first_line,
     is_adapted_function,
 )
-from lowering.stablehlo import Module, clean_passes, rename_decompositions, run_passes
+from lowering.stablehlo import (
+    Module,
+    clean_passes,
+    rename_decompositions,
+    rename_module,
+    run_passes,
+)
 from lowering.stablehlo.bindings import IrOperation
 from lowering.stablehlo.composites import composites_of, signature
 from lowering.stablehlo.fingerprint import fingerprint
@@ -53,8 +60,7 @@ def lock_of(registry: Registry, catalog: Catalog) -> Lock:
     except MissingPackageError as error:
         bare = (replace(c, no_call=f"nothing was lowered: {error}") for c in contracts(registry))
         return Lock(registry.namespace, {}, tuple(bare), source=registry.source)
-    with activation.all_off(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PyTorch's, about examples that do not fit a backward
+    with _alone():
         locked = tuple(_Locker(registry, catalog, frontend).contracts())
     return Lock(registry.namespace, _made_with(frontend), locked, source=registry.source)
 
@@ -83,11 +89,8 @@ class _Locker:
 
     def _with_calls(self, contract: Contract, entry: Composite) -> Contract:
         """The contract with its canonical calls, or with the reason why it has none."""
-        called = self.catalog.forward_of(entry) if entry.gradients else entry
         backward = bool(entry.gradients) or contract.composite != entry.composite_name
-        if called is None:
-            return replace(contract, no_call="no entry of the registry names it as its backward")
-        examples = example_calls(called)
+        called, examples = _called(entry, self.catalog)
         if isinstance(examples, NoCalls):
             return replace(contract, no_call=examples.reason)
         calls: list[Call] = []
@@ -118,6 +121,46 @@ class _Locker:
             if (call := signature(composite)).name == contract.composite
             and call.version == contract.version
         ]
+
+
+def _called(
+    entry: Composite, catalog: Catalog
+) -> tuple[Composite, tuple[ExampleCall, ...] | NoCalls]:
+    """The entry that catches the canonical calls of an entry, which is its forward if it has no
+    operator, and the calls."""
+    called = catalog.forward_of(entry) if entry.gradients else entry
+    if called is None:
+        return entry, NoCalls("no entry of the registry names it as its backward")
+    return called, example_calls(called)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    with activation.all_off(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's, about examples that do not fit a backward
+        yield
+
+
+def example_text(entry: Composite, catalog: Catalog, *, gradients: bool = False) -> str | NoCalls:
+    """The StableHLO of a call that the entry catches, with only the entry and its backward turned
+    on. The call is recorded and not run.
+
+    Args:
+        gradients: the gradients of the call instead, for an entry without an operator, which is a
+            backward.
+
+    Raises:
+        CompositesError: the entry cannot be turned on, or its decomposition fails.
+        MissingPackageError: torch_xla is not installed.
+    """
+    frontend = activation.backend().frontend
+    called, examples = _called(entry, catalog)
+    if isinstance(examples, NoCalls):
+        return examples
+    leaves = None if gradients or entry.gradients else 0
+    with _alone():
+        module = recorded_example(frontend, called, catalog, examples[0], leaves)
+        return rename_module(module, name=entry.name).text
 
 
 def _call(module: Module, composite: IrOperation) -> Call:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from composites.contracts.model import (
-    Attribute,
+    AttributeSpec,
     Call,
     Contract,
     Lock,
@@ -199,7 +199,7 @@ def _attributes(before: Contract, after: Contract) -> Iterator[Change]:
                 yield _change(after, f"attribute {name} {what}", verdict)
 
 
-def _attribute(was: Attribute, now: Attribute) -> Iterator[tuple[str, bool]]:
+def _attribute(was: AttributeSpec, now: AttributeSpec) -> Iterator[tuple[str, bool]]:
     """The changes of an attribute, each with whether all values are among those of before."""
     if was.type != now.type:
         yield f"was of type {was.type or 'any'}, is of type {now.type or 'any'}", False
@@ -218,7 +218,7 @@ def _attribute(was: Attribute, now: Attribute) -> Iterator[tuple[str, bool]]:
         yield f"was {_source(was)}, is {_source(now)}", False
 
 
-def _source(attribute: Attribute) -> str:
+def _source(attribute: AttributeSpec) -> str:
     if attribute.argument is None:
         return f"the constant {attribute.value!r}"
     return f"the argument {attribute.argument}"

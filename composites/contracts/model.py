@@ -10,7 +10,7 @@ Constant = Scalar | tuple[Scalar | tuple[Scalar | _Lists, ...], ...]
 """A number, text, or a list, in which lists can be three deep (`attribute_types.DEEPEST`)."""
 
 STRICT: dict[str, Any] = {"extra": "forbid", "strict": True}
-"""The pydantic settings with which `lock` checks these values: no other fields, no conversions."""
+"""The pydantic settings with which locks check these values: no other fields, no conversions."""
 
 GRADIENTS = "gradients"
 """The first operand of a derived backward: the gradients of the forward's results, as many as there
@@ -36,20 +36,25 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
-    """An attribute of a composite."""
+class AttributeSpec:
+    """One attribute of a composite: its type, and the argument or constant it comes from. Entries
+    and locks have it in this form."""
 
     __pydantic_config__: ClassVar = STRICT
 
     name: str
     type: str | None = None
-    """A name from `composites.attribute_types`; None if the value determines it."""
+    """A name from `composites.attribute_types`. If it is None, the value itself determines the
+    type: bool, int (i64), float (f32), str, or a list."""
     optional: bool = False
+    """True if the attribute is left out when its value is None."""
     normalize: bool = False
-    """True if dimensions are counted from the front."""
+    """True if a negative dimension is counted from the front, using the rank of the first
+    operand."""
     argument: str | None = None
-    """The argument that it comes from; None for a constant."""
+    """The operator's argument; None for a constant."""
     value: Constant | None = None
+    """The constant, if `argument` is None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ class Contract:
     operands: tuple[Operand, ...]
     operator: str | None = None
     functions: tuple[str, ...] = ()
-    attributes: tuple[Attribute, ...] = ()
+    attributes: tuple[AttributeSpec, ...] = ()
     results: tuple[str, ...] | None = None
     """The results; None if only a call tells them: those of a Python function, or a list."""
     saved: tuple[str, ...] = ()
@@ -135,8 +140,3 @@ class Lock:
     retired: tuple[Retired, ...] = ()
     source: str = field(default="", compare=False)
     """The file, for messages."""
-
-
-def plain(value: Any) -> Any:
-    """A constant of a registry, as a lock holds it."""
-    return tuple(map(plain, value)) if isinstance(value, list | tuple) else value

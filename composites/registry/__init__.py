@@ -1,5 +1,5 @@
 """The registry: from YAML text to frozen entries that have been checked against their operators.
 
-yaml_text -> short_forms, document, pairs (reading) -> validation (with operators, signatures,
+yaml_text -> document, pairs (reading) -> validation (with operators, signatures,
 conditions) -> model -> catalog
 """

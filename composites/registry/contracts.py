@@ -6,14 +6,12 @@ from composites.attribute_types import SEGMENT_SIZES
 from composites.contracts.model import (
     GRADIENTS,
     OUTPUT_MASK,
-    Attribute,
+    AttributeSpec,
     Conditions,
     Contract,
     Operand,
-    plain,
 )
 from composites.errors import UnusableFunctionError
-from composites.registry import model
 from composites.registry.model import Composite, Registry
 from composites.registry.operand_lists import has_segment_sizes, is_list
 from composites.registry.operators import Operator
@@ -51,7 +49,7 @@ def backward_contract(entry: Composite) -> Contract:
     """The contract of the backward that is derived from an entry."""
     saved = entry.operands if entry.saves is None else entry.saves
     known = {o.name: o for o in forward_contract(entry).operands}
-    mask = Attribute(OUTPUT_MASK, "bool[]", argument=OUTPUT_MASK)
+    mask = AttributeSpec(OUTPUT_MASK, "bool[]", argument=OUTPUT_MASK)
     return Contract(
         entry=entry.qualified,
         composite=entry.backward_name,
@@ -87,21 +85,10 @@ def _operand(name: str, callee: Operator | None, annotated: Operator | None) -> 
     return Operand(name, optional, variadic=is_list(name, annotated))
 
 
-def _attributes(entry: Composite, callee: Operator | None) -> Iterator[Attribute]:
-    yield from map(_attribute, entry.attributes)
+def _attributes(entry: Composite, callee: Operator | None) -> Iterator[AttributeSpec]:
+    yield from entry.attributes
     if has_segment_sizes(entry, callee):
-        yield Attribute(SEGMENT_SIZES, "i64[]", argument=SEGMENT_SIZES)
-
-
-def _attribute(attribute: model.AttributeSpec) -> Attribute:
-    return Attribute(
-        name=attribute.name,
-        type=attribute.type,
-        optional=attribute.optional,
-        normalize=attribute.normalize,
-        argument=attribute.argument,
-        value=None if attribute.argument is not None else plain(attribute.value),
-    )
+        yield AttributeSpec(SEGMENT_SIZES, "i64[]", argument=SEGMENT_SIZES)
 
 
 def _results(entry: Composite, callee: Operator | None) -> tuple[str, ...] | None:

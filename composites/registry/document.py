@@ -1,8 +1,10 @@
 """The structure of a registry file as pydantic models: keys and types.
 
-`short_forms` spells entries out before they are checked, and `reading` puts both together.
-Checks that need the operator's schema (does the argument exist, does the type fit) come later, in
-`validation`. Editors use `json_schema()` to complete and check vendor files.
+Short forms are spelled out before they are checked. `silu: aten::silu` is an entry with `op` alone,
+and `attributes: [eps, dim: {normalize: dim}]` lists names of arguments, and mappings for those that
+need more than a name. Checks that need the operator's schema (does the argument exist, does the
+type fit) come later, in `validation`. Editors use `json_schema()` to complete and check vendor
+files.
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ from pydantic import (
     Field,
     GetJsonSchemaHandler,
     Tag,
+    ValidationError,
     WithJsonSchema,
     model_validator,
 )
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from composites import attribute_types
 from composites.element_types import BY_NAME, REGISTRY_TYPES
@@ -36,7 +40,6 @@ from composites.registry.model import (
 )
 from composites.registry.old_keys import OLD as OLD_KEY
 from composites.registry.saves import INTERMEDIATE
-from composites.registry.short_forms import FORWARD
 
 # A composite's whole name must match ^[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+$ (StableHLO's
 # verifier, stablehlo/dialect/TypeInference.cpp). This project adds the dot between namespace and
@@ -69,6 +72,9 @@ if TYPE_CHECKING:
 else:  # pydantic and the JSON Schema need the names themselves
     Goal = Literal[(*GOALS, *AUTOMATIC)]
     Consumer = Literal[CONSUMERS]
+
+FORWARD = "forward"
+"""`attributes: forward` of a backward means those of its forward."""
 
 NO_ATTRIBUTE_TYPE = "is not an attribute type"
 
@@ -225,8 +231,47 @@ def _listed(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
 
 
+def long_entry(value: Any) -> Any:
+    """An entry as a mapping, where it is an operator alone."""
+    return {"op": value} if isinstance(value, str) else value
+
+
 def _spelled_out(value: Any) -> Any:
     return {"from": value} if isinstance(value, str) else value
+
+
+def _named(value: Any) -> Any:
+    """Attributes as a mapping. One without `from` and `value` is the argument of its name."""
+    if value == FORWARD:
+        return {}
+    if not isinstance(value, list | dict):
+        raise ValueError(
+            f"attributes: must be a list such as [dim, keepdim], a mapping, or {FORWARD}, not"
+            f" {value!r}"
+        )
+    named: dict[str, Any] = {}
+    for number, item in enumerate(value if isinstance(value, list) else [value]):
+        if not isinstance(item, str | dict):
+            raise _at(
+                (number,),
+                f"{item!r} is not an attribute; write the name of an argument such as dim, or a"
+                " name with more, such as dim: {from: dim, normalize: dim}",
+            )
+        for name, attribute in ({item: item} if isinstance(item, str) else item).items():
+            if name in named:
+                place = (number,) if isinstance(item, str) else (number, name)
+                raise _at(place, f"{name!r} appears twice")
+            if isinstance(attribute, dict) and not {"from", "value"} & set(attribute):
+                attribute = {"from": name, **attribute}
+            named[name] = attribute
+    return named
+
+
+def _at(place: tuple[int | str, ...], message: str) -> ValidationError:
+    """A mistake at a place inside of a value."""
+    error = PydanticCustomError("value_error", "{message}", {"message": message})
+    details = InitErrorDetails(type=error, loc=place, input=None)
+    return ValidationError.from_exception_data("attributes", [details])
 
 
 _Item = TypeVar("_Item")
@@ -265,6 +310,15 @@ class AttributeDocument(_Strict):
         if self.value is not None and (self.normalize or self.optional):
             raise ValueError("a constant cannot have `normalize` or `optional`")
         return self
+
+
+_Attributes = dict[
+    AttributeName,
+    Annotated[
+        AttributeDocument,
+        BeforeValidator(_spelled_out, json_schema_input_type=str | AttributeDocument),
+    ],
+]
 
 
 class AlternativeDocument(_Strict):
@@ -352,12 +406,12 @@ class CompositeDocument(_Strict):
     composite: Name | None = None
     version: Version = 1
     operands: list[str] | None = None
-    attributes: dict[
-        AttributeName,
-        Annotated[
-            AttributeDocument,
-            BeforeValidator(_spelled_out, json_schema_input_type=str | AttributeDocument),
-        ],
+    attributes: Annotated[
+        _Attributes,
+        BeforeValidator(
+            _named,
+            json_schema_input_type=list[str | _Attributes] | _Attributes | Literal["forward"],
+        ),
     ] = _no_keys()
     when: Conditions = _no_keys()
     adapt: FunctionName | None = None
@@ -398,12 +452,22 @@ class CompositeDocument(_Strict):
         return self
 
 
+_Row = Annotated[str, Field(pattern=f"^{OPERATOR.pattern}$")]
+"""The operator of an entry that needs nothing else."""
+
+
 class RegistryDocument(_Strict):
     """A whole file."""
 
     schema_: Annotated[Literal[1, 2], BeforeValidator(_schema)] = Field(alias="schema")
     namespace: Namespace
-    composites: dict[EntryName, CompositeDocument]
+    composites: dict[
+        EntryName,
+        Annotated[
+            CompositeDocument,
+            BeforeValidator(long_entry, json_schema_input_type=_Row | CompositeDocument),
+        ],
+    ]
     extends: dict[str, list[str]] = _no_keys()
     """Files in the same folder, by name, and the entries of them that this file includes."""
     samples: (
@@ -417,13 +481,6 @@ class RegistryDocument(_Strict):
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a registry file, for editors. It has short and long forms."""
     schema = RegistryDocument.model_json_schema(by_alias=True)
-    entries = schema["properties"]["composites"]
-    row = {"type": "string", "pattern": f"^{OPERATOR.pattern}$"}
-    entries["additionalProperties"] = {"anyOf": [row, entries["additionalProperties"]]}
-    attributes = schema["$defs"]["CompositeDocument"]["properties"]["attributes"]
-    mapping = {key: attributes.pop(key) for key in ("type", "additionalProperties")}
-    listed = {"type": "array", "items": {"anyOf": [{"type": "string"}, mapping]}}
-    attributes["anyOf"] = [listed, mapping, {"const": FORWARD}]
     kernels = schema["properties"]["kernels"]
     mapping = {key: kernels.pop(key) for key in ("type", "additionalProperties")}
     kernels["anyOf"] = [mapping, {"type": "string", "pattern": f"^{KERNELS_FILE.pattern}$"}]

@@ -7,7 +7,7 @@ are. A part with comments inside stays as it is.
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import yaml
 
 from composites.errors import Problem, RegistryError
 from composites.functions import has_function
-from composites.registry.document import CompositeDocument
+from composites.registry.document import FORWARD
 from composites.registry.model import split_version
 from composites.registry.old_keys import with_new_keys
 from composites.registry.packages import announced
@@ -28,7 +28,6 @@ from composites.registry.pairs import (
     versions_of,
 )
 from composites.registry.reading import CheckedDocument, read_document
-from composites.registry.short_forms import FORWARD
 from composites.registry.validation import parse_registry
 from composites.registry.yaml_text import registry_text
 
@@ -58,7 +57,7 @@ def formatted(text: str, source: str) -> str:
     document = read_document(text, source)
     newline = "\r\n" if "\r\n" in text else "\n"
     text = with_new_keys(text.replace("\r\n", "\n"), source)
-    editor = _Editor(text, _comments(text), document)
+    editor = _Editor(text, _comments(text), document, versions_of(document.entries))
     editor.file(yaml.compose(text, yaml.SafeLoader))
     short = editor.edited().replace("\n", newline)
     if parse_registry(short, source) != registry:
@@ -94,6 +93,7 @@ class _Editor:
     text: str
     comments: Sequence[int]
     document: CheckedDocument
+    versions: Versions
     edits: list[_Edit] = field(default_factory=list)
 
     def edited(self) -> str:
@@ -103,14 +103,87 @@ class _Editor:
         return text
 
     def file(self, root: Any) -> None:
-        versions = versions_of(self.document.entries)
         for key, value in root.value:
-            match key.value:
-                case "schema":
-                    self.put(key, value, "2")
-                case "composites":
-                    for name, entry in value.value:
-                        _Entry(self, name, entry, versions).edit()
+            if key.value == "schema" and self.has_default_backwards:
+                self.put(key, value, "2")
+            elif key.value == "composites":
+                for name, entry in value.value:
+                    if isinstance(entry, yaml.MappingNode):
+                        self.entry(name, entry)
+
+    @property
+    def has_default_backwards(self) -> bool:
+        """True if no entry of the file gets another backward by schema 2."""
+        return not any(
+            "backward" not in entry.model_fields_set and default_backward(key, self.versions)
+            for key, entry in self.document.entries.items()
+        )
+
+    def entry(self, name: yaml.Node, node: yaml.MappingNode) -> None:
+        if node.flow_style:
+            if not self.is_commented(node.start_mark.index, node.end_mark.index):
+                self.row(name, node)
+            return
+        for key, value in node.value:
+            if self.is_default(name.value, key, value) and self.remove_line(key, value):
+                continue
+            if key.value == "attributes" and not self.has_comment(key, value):
+                text = self.attributes(name.value, key)
+                if text is not None:
+                    self.put(key, value, text)
+
+    def row(self, name: yaml.Node, node: yaml.MappingNode) -> None:
+        """Shorten an entry in a row."""
+        parts: dict[str, str] = {}
+        for key, value in node.value:
+            if not self.is_default(name.value, key, value):
+                is_list = key.value == "attributes"
+                short = self.attributes(name.value, key) if is_list else None
+                parts[key.value] = self.source(value) if short is None else short
+        if list(parts) == ["op"]:
+            self.put(name, node, parts["op"])
+        elif parts != {key.value: self.source(value) for key, value in node.value}:
+            self.put(name, node, _written([f"{k}: {v}" for k, v in parts.items()], "{}", name))
+
+    def is_default(self, name: str, key: yaml.Node, value: yaml.Node) -> bool:
+        """Return whether leaving a key of an entry out means the same."""
+        entry = self.document.entries[name]
+        match key.value:
+            case "version":
+                named = split_version(name)[1]
+                return version_of(name, entry) == (1 if named is None else named)
+            case "decomposition":
+                return bool(value.value == "native")
+            case "backward":
+                is_default = entry.backward == default_backward(name, self.versions)
+                return is_default and self.has_default_backwards
+            case "samples":
+                default = self.document.default_samples(name)
+                return bool(value.value == default) and has_function(value.value)
+        return False
+
+    def attributes(self, name: str, key: yaml.Node) -> str | None:
+        """The attributes of an entry in short form, as text after their key: as a list, as a
+        mapping if none is a name alone, or as those of the forward if this is shorter. None if they
+        have their short form."""
+        written = self.document.text.data["composites"][name]["attributes"]
+        if isinstance(written, str):
+            return None
+        listed = [written] if isinstance(written, dict) else written
+        mappings = ({item: item} if isinstance(item, str) else item for item in listed)
+        rests = {n: _rest(n, value) for mapping in mappings for n, value in mapping.items()}
+        items = [n if rest is None else {n: rest} for n, rest in rests.items()]
+        has_names = None in rests.values()
+        text = _written(list(map(_item, items)), "[]" if has_names else "{}", key)
+        if len(FORWARD) < len(text) and self.are_those_of_forward(name):
+            return FORWARD
+        return None if written == (items if has_names else rests) else text
+
+    def are_those_of_forward(self, name: str) -> bool:
+        entries = self.document.entries
+        own = list(entries[name].attributes.items())
+        forwards = forwards_of(name, entries, self.versions)
+        return bool(forwards) and all(list(entries[f].attributes.items()) == own for f in forwards)
 
     def put(self, key: yaml.Node, value: yaml.Node, text: str) -> None:
         self.edits.append(_Edit(key.end_mark.index, self.end(value), f": {text}"))
@@ -137,32 +210,13 @@ class _Editor:
     def end(self, node: yaml.Node) -> int:
         """The position after a node. PyYAML puts the end of a block after the comments and the
         blank lines that follow."""
-        if not _is_block(node) or not node.value:
+        if not isinstance(node, yaml.CollectionNode) or node.flow_style or not node.value:
             return int(node.end_mark.index)
         last = node.value[-1]
         return self.end(last[1] if isinstance(last, tuple) else last)
 
     def source(self, node: yaml.Node) -> str:
         return self.text[node.start_mark.index : self.end(node)]
-
-    def in_line(self, node: yaml.Node, *, is_item: bool = False) -> str | None:
-        """A node in one line, as it is written inside of `[…]`; None if it cannot be. An item of a
-        list that is a mapping with one key needs no braces."""
-        if not _is_block(node):
-            text = self.source(node)
-            is_plain = isinstance(node, yaml.ScalarNode) and node.style is None
-            return None if "\n" in text or (is_plain and set("[]{},") & set(text)) else text
-        if isinstance(node, yaml.SequenceNode):
-            items = [self.in_line(item, is_item=True) for item in node.value]
-            return None if None in items else f"[{', '.join(filter(None, items))}]"
-        pairs = self.pairs(node)
-        if pairs is None:
-            return None
-        return pairs[0] if is_item and len(pairs) == 1 else f"{{{', '.join(pairs)}}}"
-
-    def pairs(self, node: yaml.Node) -> list[str] | None:
-        pairs = [(self.in_line(key), self.in_line(value)) for key, value in node.value]
-        return None if any(None in pair for pair in pairs) else [f"{k}: {v}" for k, v in pairs]
 
     def remove_line(self, key: yaml.Node, value: yaml.Node) -> bool:
         """Remove a key in a line of its own, unless a comment is beside or above it."""
@@ -181,164 +235,20 @@ class _Editor:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """Collects the edits of one entry."""
-
-    editor: _Editor
-    name: yaml.ScalarNode
-    node: yaml.Node
-    versions: Versions
-
-    def edit(self) -> None:
-        editor, node = self.editor, self.node
-        if isinstance(node, yaml.ScalarNode):
-            if self._needs_null():
-                editor.put(self.name, node, f"{{op: {editor.source(node)}, backward: null}}")
-        elif not _is_block(node):
-            self._edit_flow(node)
-        else:
-            self._edit_block(node)
-
-    def _edit_flow(self, node: yaml.Node) -> None:
-        editor = self.editor
-        if not editor.is_commented(node.start_mark.index, node.end_mark.index):
-            before = [f"{editor.source(key)}: {editor.source(value)}" for key, value in node.value]
-            row, parts = self._row(node)
-            if parts != before or not row.startswith("{"):
-                editor.put(self.name, node, row)
-        elif self._needs_null():
-            start = node.start_mark.index + 1
-            editor.edits.append(_Edit(start, start, "backward: null, "))
-
-    def _row(self, node: yaml.Node) -> tuple[str, list[str]]:
-        """The keys of an entry in a row, and each of them with its value."""
-        source = self.editor.source
-        kept = [(key, value) for key, value in node.value if not self._is_default(key, value)]
-        parts = [f"{source(key)}: {self._value(key, value)}" for key, value in kept]
-        if self._needs_null():
-            parts.append("backward: null")
-        if len(parts) == 1 and kept[0][0].value == "op":
-            return source(kept[0][1]), parts
-        return _written(parts, "{}", self.name), parts
-
-    def _value(self, key: yaml.Node, value: yaml.Node) -> str:
-        """The value of a key of an entry in a row."""
-        if key.value == "attributes" and isinstance(value, yaml.CollectionNode):
-            items = self._items(value)
-            if items is not None:
-                return self._attributes(items, key)
-        return self.editor.source(value)
-
-    def _edit_block(self, node: yaml.Node) -> None:
-        editor = self.editor
-        for key, value in node.value:
-            if self._is_default(key, value) and editor.remove_line(key, value):
-                continue
-            if key.value == "attributes":
-                self._edit_attributes(key, value)
-        if self._needs_null():
-            after = editor.line_end(editor.end(node))
-            indent = " " * node.value[0][0].start_mark.column
-            line = f"{indent}backward: null\n"
-            ended = editor.text[after - 1] == "\n"
-            editor.edits.append(_Edit(after, after, line if ended else f"\n{line}"))
-
-    def _is_default(self, key: yaml.Node, value: yaml.Node) -> bool:
-        """Return whether leaving a key out means the same."""
-        match key.value:
-            case "version":
-                named = split_version(self.name.value)[1]
-                return version_of(self.name.value, self._entry) == (1 if named is None else named)
-            case "decomposition":
-                return bool(value.value == "native")
-            case "backward":
-                return self._entry.backward == default_backward(self.name.value, self.versions)
-            case "samples":
-                default = self.editor.document.default_samples(self.name.value)
-                return bool(value.value == default) and has_function(value.value)
-        return False
-
-    @property
-    def _entry(self) -> CompositeDocument:
-        return self.editor.document.entries[self.name.value]
-
-    def _needs_null(self) -> bool:
-        """Return whether the entry has no backward, and would have one by its name."""
-        if isinstance(self.node, yaml.MappingNode) and any(
-            key.value == "backward" for key, _ in self.node.value
-        ):
-            return False
-        has_default = default_backward(self.name.value, self.versions) is not None
-        return self._entry.backward is None and has_default
-
-    def _edit_attributes(self, key: yaml.Node, value: yaml.Node) -> None:
-        """Write attributes after their key. Attributes with comments stay as they are."""
-        editor = self.editor
-        if isinstance(value, yaml.ScalarNode) or editor.has_comment(key, value):
-            return
-        items = self._items(value)
-        text = None if items is None else self._attributes(items, key)
-        if text is None or (text != FORWARD and items == self._lines(value)):
-            return
-        if text != editor.source(value):
-            editor.put(key, value, text)
-
-    def _lines(self, value: yaml.Node) -> list[str] | None:
-        """The attributes of a mapping as they are written, which may be on lines of their own."""
-        source = self.editor.source
-        if not isinstance(value, yaml.MappingNode):
-            return None
-        return [f"{source(key)}: {source(item)}" for key, item in value.value]
-
-    def _attributes(self, items: Sequence[str], key: yaml.Node) -> str:
-        """Attributes after `key`: as a list, as a mapping if none is a name alone, or as those of
-        the forward if this is shorter."""
-        text = _written(items, "[]" if any(map(_is_name, items)) else "{}", key)
-        return FORWARD if len(FORWARD) < len(text) and self._are_those_of_forward() else text
-
-    def _items(self, value: yaml.Node) -> list[str] | None:
-        """Each attribute as an item of a list; None if one of them needs several lines."""
-        items: list[str | None] = []
-        for item in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-            if isinstance(item, yaml.ScalarNode):
-                items.append(self.editor.source(item))
-            else:
-                items += [self._attribute(*pair) for pair in item.value]
-        return None if None in items else [item for item in items if item is not None]
-
-    def _attribute(self, key: yaml.Node, value: yaml.Node) -> str | None:
-        """An attribute as an item of a list: its name, and more if it needs more."""
-        editor = self.editor
-        name = editor.source(key)
-        if isinstance(value, yaml.ScalarNode):
-            return name if value.value == key.value else f"{name}: {editor.source(value)}"
-        pairs = editor.pairs(value)
-        if pairs is None:
-            return None
-        kept = [
-            pair
-            for pair, (part, argument) in zip(pairs, value.value, strict=True)
-            if (part.value, argument.value) != ("from", key.value)
-        ]
-        return f"{name}: {{{', '.join(kept)}}}" if kept else name
-
-    def _are_those_of_forward(self) -> bool:
-        entries, own = self.editor.document.entries, list(self._entry.attributes.items())
-        forwards = forwards_of(self.name.value, entries, self.versions)
-        return bool(forwards) and all(
-            list(entries[forward].attributes.items()) == own for forward in forwards
-        )
+def _rest(name: str, value: Any) -> Any:
+    """An attribute of a list beside its name; None if it needs no more."""
+    if isinstance(value, dict):
+        value = {key: part for key, part in value.items() if (key, part) != ("from", name)}
+    return None if value in (name, {}) else value
 
 
-def _is_block(node: yaml.Node) -> bool:
-    """Return whether a node is a mapping or a list with a line for each item."""
-    return isinstance(node, yaml.CollectionNode) and not node.flow_style
-
-
-def _is_name(item: str) -> bool:
-    """Return whether an attribute in a list is a name alone."""
-    return ":" not in item
+def _item(item: str | Mapping[str, Any]) -> str:
+    """An item of a list as text. A mapping with one key needs no braces."""
+    text: str = yaml.safe_dump(
+        item, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10_000
+    )
+    text = text.removesuffix("\n").removesuffix("\n...")
+    return text if isinstance(item, str) else text[1:-1]
 
 
 def _written(parts: Sequence[str], brackets: str, key: yaml.Node) -> str:

@@ -1,4 +1,5 @@
-"""The kernels that registry files list. Nothing here imports torch, and no kernel is imported."""
+"""The entries and kernels of registry files, as they list them. Nothing here imports torch, and no
+kernel is imported."""
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
@@ -7,12 +8,15 @@ from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
+from composites.contracts.model import AttributeSpec
 from composites.element_types import REGISTRY_TYPES
 from composites.errors import Problem, RegistryError, did_you_mean
+from composites.frozen import frozen
 from composites.registry.conditions import ConditionError, compile_condition, parse_condition
 from composites.registry.document import Kernels
 from composites.registry.model import (
     DERIVE,
+    Composite,
     Decomposition,
     Kernel,
     Location,
@@ -76,8 +80,8 @@ def _checked(text: str, source: str) -> CheckedDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelsOfFile:
-    """The kernels of a file, not yet checked against its entries."""
+class RegistryFile:
+    """The entries and kernels of a file, as it has them."""
 
     document: CheckedDocument
     rows: CheckedDocument
@@ -88,7 +92,53 @@ class KernelsOfFile:
         """Old keys, which `composites format` replaces."""
         return tuple(dict.fromkeys([*self.document.outdated, *self.rows.outdated]))
 
-    def entry_kernels(self, name: str) -> tuple[Kernel, ...]:
+    def entry(self, name: str) -> Composite:
+        """An entry, not yet checked against its operator. Operands that it does not list are not
+        known, nor are types of attributes."""
+        document = self.document
+        entry, plain = document.entries[name], split_version(name)[0]
+        items = entry.saves or ()
+        saved = [pair for item in items if isinstance(item, dict) for pair in item.items()]
+        names = [name for item in items for name in (item if isinstance(item, dict) else (item,))]
+        return Composite(
+            namespace=document.namespace,
+            name=plain,
+            composite=entry.composite or plain,
+            op=entry.op,
+            functions=tuple(entry.function),
+            version=version_of(name, entry),
+            operands=tuple(entry.operands or ()),
+            attributes=tuple(
+                AttributeSpec(
+                    key,
+                    attribute.type,
+                    attribute.optional,
+                    bool(attribute.normalize),
+                    attribute.from_,
+                    frozen(attribute.value),
+                )
+                for key, attribute in entry.attributes.items()
+            ),
+            when=When.parse(entry.when),
+            decomposition=Decomposition.parse(entry.decomposition),
+            backward=entry.backward,
+            location=document.text.location("composites", name),
+            results=tuple(entry.results),
+            adapt=entry.adapt,
+            saves=None if entry.saves is None else (*names, *entry.intermediates),
+            saved=(*saved, *((name, None) for name in entry.intermediates)),
+            gradients=tuple(entry.gradients),
+            group=entry.group,
+            fuses=entry.fuses,
+            rewrites=tuple(entry.rewrites.items()),
+            jax=tuple(entry.jax.items()),
+            samples=entry.samples or document.default_samples(name),
+            samples_by_name=entry.samples is None and document.samples is not None,
+            copies=tuple(dict.fromkeys(entry.copies)),
+            kernels=self._entry_kernels(name),
+        )
+
+    def _entry_kernels(self, name: str) -> tuple[Kernel, ...]:
         """The kernels for an entry of the file: those under the entry, then the decompositions to
         choose under the key of the file."""
         document, rows = self.document, self.rows

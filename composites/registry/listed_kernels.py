@@ -5,21 +5,19 @@ available, so operands that an entry does not list follow from the functions lat
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from composites.errors import CompositesWarning, RegistryError
 from composites.registry.builtin import builtin_registry_path
 from composites.registry.kernels import (
-    KernelsOfFile,
+    RegistryFile,
     checked_document,
     kernel_problems,
     rows_of_file,
 )
-from composites.registry.model import DERIVE, Kernel, split_version
+from composites.registry.model import Composite, Kernel
 from composites.registry.packages import LeftOut, announced
-from composites.registry.pairs import version_of
 from composites.settings import registry_files
 
 FAST = "fast"
@@ -27,31 +25,23 @@ FAST = "fast"
 
 @dataclass(frozen=True, slots=True)
 class ListedKernel:
-    """A decomposition to choose, and the parts of its entry that describe its calls."""
+    """A decomposition to choose, and its entry, as its file has it. Operands that the entry does
+    not list are those arguments of the decomposition that no attribute holds."""
 
-    entry: str
-    """The name of the entry, with its namespace."""
-    composite: str
-    """The composite's name in StableHLO."""
-    version: int
-    operands: tuple[str, ...] | None
-    """The operands. None: those arguments of the decomposition that no attribute holds."""
-    arguments: tuple[tuple[str, str], ...]
-    """Pairs of an argument and the attribute that holds it."""
-    results: tuple[int, ...]
-    """Numbers of the function's results that the composite returns; empty for all."""
-    derives: bool
-    """True if the entry has a derived backward, a composite of its own."""
-    saves: tuple[str, ...] | None
-    """Operands and results that this takes; None for all operands."""
-    saved: tuple[str, ...]
-    """Further results that it takes."""
+    entry: Composite
     kernel: Kernel
 
     @property
     def name(self) -> str:
         """The name by which XLA_COMPOSITE_DECOMPOSITION chooses the kernel."""
-        return f"{self.entry}={self.kernel.name}"
+        return f"{self.entry.qualified}={self.kernel.name}"
+
+    @property
+    def saves(self) -> tuple[str, ...] | None:
+        """Operands and results that a derived backward takes; None for all operands."""
+        further = dict(self.entry.saved)
+        saves = self.entry.saves
+        return None if saves is None else tuple(name for name in saves if name not in further)
 
 
 def all_listed() -> tuple[Kernel, ...]:
@@ -80,18 +70,21 @@ def fast_kernels() -> tuple[ListedKernel, ...]:
         RegistryError: with the problems of a file that the user has named.
     """
     files = _all_files()
-    added = [listed for file in files for listed in _added(file, files)]
-    own = [
-        listed
-        for file in files
-        for name in file.document.entries
-        for listed in _listed(file, name, file.entry_kernels(name))
+    of_files = [[file.entry(name) for name in file.document.entries] for file in files]
+    own = [(entry, kernel) for entries in of_files for entry in entries for kernel in entry.kernels]
+    added = [
+        (entry, kernel)
+        for file, own_entries in zip(files, of_files, strict=True)
+        for kernel in file.for_others
+        for entries in of_files
+        for entry in (entries if entries is not own_entries else ())
+        if entry.qualified == kernel.composite and kernel.version in (None, entry.version)
     ]
     # A kernel of a file is tried before those of the entry.
-    return (*added, *own)
+    return tuple(ListedKernel(*pair) for pair in (*added, *own) if FAST in pair[1].goals)
 
 
-def _all_files() -> list[KernelsOfFile]:
+def _all_files() -> list[RegistryFile]:
     files = [_read(Path(file)) for file in registry_files()]
     for package in announced():
         if not isinstance(package, LeftOut):
@@ -102,11 +95,11 @@ def _all_files() -> list[KernelsOfFile]:
     return [*files, _read(builtin_registry_path())]
 
 
-def _read(path: Path) -> KernelsOfFile:
+def _read(path: Path) -> RegistryFile:
     document = checked_document(path)
     if document.problems:
         raise RegistryError(document.problems)
-    file = KernelsOfFile(document, rows_of_file(document))
+    file = RegistryFile(document, rows_of_file(document))
     for problem in file.outdated:
         warnings.warn(str(problem), CompositesWarning, stacklevel=2)
     problems = [
@@ -117,45 +110,6 @@ def _read(path: Path) -> KernelsOfFile:
     return file
 
 
-def _of_platforms(file: KernelsOfFile) -> tuple[Kernel, ...]:
-    own = [kernel for name in file.document.entries for kernel in file.entry_kernels(name)]
+def _of_platforms(file: RegistryFile) -> tuple[Kernel, ...]:
+    own = [kernel for name in file.document.entries for kernel in file.entry(name).kernels]
     return tuple(kernel for kernel in (*own, *file.for_others) if kernel.platform is not None)
-
-
-def _listed(file: KernelsOfFile, name: str, kernels: Sequence[Kernel]) -> Iterator[ListedKernel]:
-    """The kernels of an entry that are fast decompositions to choose."""
-    plain = split_version(name)[0]
-    entry, namespace = file.document.entries[name], file.document.namespace
-    saves = entry.saves
-    for kernel in kernels:
-        if FAST in kernel.goals:
-            yield ListedKernel(
-                entry=f"{namespace}.{plain}",
-                composite=f"{namespace}.{entry.composite or plain}",
-                version=version_of(name, entry),
-                operands=None if entry.operands is None else tuple(entry.operands),
-                arguments=tuple(
-                    (attribute.from_, key)
-                    for key, attribute in entry.attributes.items()
-                    if attribute.from_ is not None
-                ),
-                results=tuple(entry.results),
-                derives=entry.backward == DERIVE,
-                saves=None if saves is None else tuple(n for n in saves if isinstance(n, str)),
-                saved=(
-                    *(key for item in saves or () if isinstance(item, dict) for key in item),
-                    *entry.intermediates,
-                ),
-                kernel=kernel,
-            )
-
-
-def _added(file: KernelsOfFile, files: Sequence[KernelsOfFile]) -> Iterator[ListedKernel]:
-    """The kernels that a file adds to entries of others."""
-    for kernel in file.for_others:
-        for other in files:
-            namespace, entries = other.document.namespace, other.document.entries
-            for name, entry in entries.items() if other is not file else ():
-                is_named = f"{namespace}.{split_version(name)[0]}" == kernel.composite
-                if is_named and kernel.version in (None, version_of(name, entry)):
-                    yield from _listed(other, name, [kernel])

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from composites.contracts.model import AttributeSpec
 from composites.errors import Problem
 
 DecompositionKind = Literal["native", "torch", "jax", "ffi"]
@@ -32,25 +33,6 @@ class Location:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
-
-
-@dataclass(frozen=True, slots=True)
-class AttributeSpec:
-    """One attribute of a composite: its type, and the argument or constant it comes from."""
-
-    name: str
-    type: str | None
-    """A name from `composites.attribute_types`. If it is None, the value itself determines the
-    type: bool, int (i64), float (f32), str, or a list."""
-    argument: str | None = None
-    """The operator's argument; None for a constant."""
-    value: Any = None
-    """The constant, if `argument` is None."""
-    normalize: bool = False
-    """True if a negative dimension is counted from the front, using the rank of the first
-    operand."""
-    optional: bool = False
-    """True if the attribute is left out when its value is None."""
 
 
 @dataclass(frozen=True, slots=True)

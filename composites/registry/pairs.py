@@ -3,9 +3,8 @@ from this and are not written."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from composites.registry.document import CompositeDocument
+from composites.registry.document import FORWARD, CompositeDocument
 from composites.registry.model import DERIVE, derived_backward, split_version
-from composites.registry.short_forms import FORWARD
 
 Entries = Mapping[str, CompositeDocument]
 Versions = Mapping[str, Mapping[int, str]]

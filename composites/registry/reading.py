@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from composites import attribute_types
 from composites.errors import Problem, did_you_mean
 from composites.registry.document import (
+    FORWARD,
     KERNELS_FILE,
     NO_ATTRIBUTE_TYPE,
     AlternativeDocument,
@@ -17,11 +18,11 @@ from composites.registry.document import (
     KernelDocument,
     Kernels,
     RegistryDocument,
+    long_entry,
 )
 from composites.registry.model import KERNEL_PLATFORMS, split_version
 from composites.registry.old_keys import old_keys, read_new_keys
 from composites.registry.pairs import with_attributes_of_forwards, with_default_backwards
-from composites.registry.short_forms import LongForms
 from composites.registry.yaml_text import Path, YamlText, read_yaml
 
 HINTS = 20
@@ -79,24 +80,28 @@ def read_document(written: str, file: str) -> CheckedDocument:
         data = {**data, "composites": {name: {"op": "aten::relu"} for name in composites}}
     else:
         composites = {}
-    forms = LongForms(text)
-    long = {name: forms.entry(name, entry) for name, entry in composites.items()}
-    problems = forms.problems
+    problems: list[Problem] = []
     try:
         checked = RegistryDocument.model_validate(data)
     except ValidationError as error:
         checked = None
         problems += _problems(error, (), text, len(problems))
     entries: dict[str, CompositeDocument] = {}
-    for name, entry in long.items():
+    like_forward: list[str] = []
+    for name, entry in composites.items():
+        attributes = entry.get("attributes") if isinstance(entry, dict) else None
+        if attributes == FORWARD:
+            like_forward.append(name)
+        elif isinstance(attributes, list):
+            _add_lines(attributes, ("composites", name, "attributes"), text)
         try:
-            entries[name] = CompositeDocument.model_validate(entry)
+            entries[name] = CompositeDocument.model_validate(long_entry(entry))
         except ValidationError as error:
             problems += _problems(error, ("composites", name), text, len(problems))
     if checked is not None and checked.schema_ > 1:
         entries = with_default_backwards(entries)
     if not problems:  # a forward with a problem is not among the entries
-        entries, mistakes = with_attributes_of_forwards(entries, forms.like_forward)
+        entries, mistakes = with_attributes_of_forwards(entries, like_forward)
         for name, message in mistakes.items():
             problems.append(text.problem(message, "composites", name, "attributes"))
     return CheckedDocument(
@@ -111,6 +116,17 @@ def read_document(written: str, file: str) -> CheckedDocument:
         problems=problems,
         outdated=outdated,
     )
+
+
+def _add_lines(items: list[Any], place: Path, text: YamlText) -> None:
+    """Let the attributes of a list have lines by their names, as those of a mapping."""
+    for number, item in enumerate(items):
+        if isinstance(item, str):
+            text.lines.setdefault((*place, item), text.line((*place, number)))
+        for name, value in item.items() if isinstance(item, dict) else ():
+            keys = value if isinstance(value, dict) else ()
+            for path in ((name,), *((name, key) for key in keys)):
+                text.lines.setdefault((*place, *path), text.line((*place, number, *path)))
 
 
 def _problems(error: ValidationError, place: Path, text: YamlText, before: int) -> list[Problem]:

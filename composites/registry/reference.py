@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from composites.contracts.model import AttributeSpec
 from composites.registry.model import (
-    AttributeSpec,
     Composite,
     Kernel,
     Registry,

@@ -11,6 +11,7 @@ import ctypes
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
@@ -56,8 +57,8 @@ class DescribedOperand:
 class DescribedCall:
     """A call, as conditions of kernels see it."""
 
-    operands: Sequence[DescribedOperand]
-    """The operands that the call has, in the composite's order."""
+    operands: Sequence[DescribedOperand | Sequence[DescribedOperand]]
+    """The operands that the call has, in the composite's order; one may be a list."""
     values: Mapping[str, Any]
     """Arguments or attributes, and operands, by the names that conditions have for them, which may
     be paths such as `self.weight`. An operand that the call does not have is None, and a dtype is
@@ -77,10 +78,11 @@ class DescribedCall:
             value = self._evaluated(name, owner, self._named)
             if not any(_same(value, other) for other in allowed):
                 return f"takes {name} = {_either(allowed)}, not {value!r}"
-        for operand in self.operands:
+        operands = [_listed(operand) for operand in self.operands]
+        for operand in chain(*operands):
             if when.dtypes and operand.element_type not in when.dtypes:
                 return f"takes operands of {_either(when.dtypes)}, not {operand.element_type}"
-        if when.ranks and (not self.operands or self.operands[0].ndim not in when.ranks):
+        if when.ranks and not (operands and all(o.ndim in when.ranks for o in operands[0])):
             return f"takes rank {_either(when.ranks)}"
         for text in when.where:
             if not self._evaluated(text, owner, self._holds):
@@ -93,10 +95,11 @@ class DescribedCall:
         except UnsupportedCallError:  # of a size that varies
             raise
         except Exception as error:  # also a condition that does not fit a Python function
-            types = ", ".join(map(str, self.operands))
+            types = ", ".join(map(str, chain(*map(_listed, self.operands))))
             raise LoweringError(
-                f"{owner}: when: {condition!r} cannot be evaluated for {types}:"
-                f" {type(error).__name__}: {error}"
+                f"{owner}: when: {condition!r} cannot be evaluated for {types}"
+                f" ({type(error).__name__}: {error}); begin it with a condition under which it can"
+                " be, as in `self.dim() == 2 and …`"
             ) from error
 
     def _named(self, path: str) -> Any:
@@ -153,10 +156,14 @@ class Selection(Generic[K]):
 
 
 def _same(value: Any, allowed: Any) -> bool:
-    """Return whether a value equals one of the file. Floats are attributes of 32 bits."""
+    """Return whether a value equals one of the file. Floats of attributes have 32 bits."""
     if isinstance(value, float) and isinstance(allowed, int | float):
-        return ctypes.c_float(value).value == ctypes.c_float(allowed).value
+        return value in (allowed, ctypes.c_float(allowed).value)
     return bool(value == allowed) and isinstance(value, bool) == isinstance(allowed, bool)
+
+
+def _listed(operand: DescribedOperand | Sequence[DescribedOperand]) -> Sequence[DescribedOperand]:
+    return (operand,) if isinstance(operand, DescribedOperand) else operand
 
 
 def _either(values: Sequence[Any]) -> str:

@@ -8,7 +8,7 @@ all.
 import keyword
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,31 +19,22 @@ from composites.attribute_types import (
     types_of_argument,
     types_of_constant,
 )
+from composites.contracts.model import AttributeSpec
 from composites.element_types import PYTORCH_NAMES
 from composites.errors import Problem, RegistryError, UnusableFunctionError, did_you_mean
 from composites.frozen import frozen
 from composites.functions import find_function
 from composites.registry.alternatives import mistakes_in
-from composites.registry.document import (
-    MAX_VERSION,
-    AttributeDocument,
-    CompositeDocument,
-)
-from composites.registry.kernels import (
-    KernelsOfFile,
-    kernel_problems,
-    rows_of_file,
-)
+from composites.registry.document import MAX_VERSION, CompositeDocument
+from composites.registry.kernels import RegistryFile, kernel_problems, rows_of_file
 from composites.registry.model import (
     DERIVE,
-    AttributeSpec,
     Composite,
     Decomposition,
     Kernel,
     Location,
     Registry,
     Tensor,
-    When,
     split_version,
 )
 from composites.registry.operators import (
@@ -79,9 +70,9 @@ def parse_registry(
     extends are beside it."""
     document = read_document(text, source)
     problems = document.problems
-    file = KernelsOfFile(document, document)
+    file = RegistryFile(document, document)
     try:
-        file = KernelsOfFile(document, rows_of_file(document))
+        file = RegistryFile(document, rows_of_file(document))
     except RegistryError as error:
         problems.extend(error.problems)
     composites: dict[str, Composite] = {}
@@ -253,7 +244,7 @@ class _EntryReader:
 
     name: str
     entry: CompositeDocument
-    file: KernelsOfFile
+    file: RegistryFile
     problems: list[Problem]
 
     @property
@@ -262,7 +253,7 @@ class _EntryReader:
 
     def read(self) -> Composite | None:
         found_before = len(self.problems)
-        entry, (name, version) = self.entry, split_version(self.name)
+        version = split_version(self.name)[1]
         if version is not None and not self._fits_version(version):
             return None
         operator = self._operator()
@@ -272,40 +263,27 @@ class _EntryReader:
         if operator is not None and callee is operator:
             self._check_operator(operator)
         operands = self._path_operands() if callee is None else self._operands(callee)
-        saves = self._saves(operands)
-        composite = Composite(
-            namespace=self.document.namespace,
-            name=name,
-            composite=entry.composite or name,
+        composite = self.file.entry(self.name)
+        saves = composite.saves
+        if saves is None and composite.intermediates:
+            saves = (*operands, *composite.intermediates)
+        composite = replace(
+            composite,
             op=None if operator is None else operator.qualified,
-            functions=tuple(entry.function),
-            version=version_of(self.name, entry),
             operands=operands,
-            attributes=tuple(self._attributes(callee)),
-            when=self._when(callee),
-            decomposition=self._decomposition(operator, callee),
-            backward=entry.backward,
-            location=self.document.text.location("composites", self.name),
-            results=self._results(operator, callee),
-            adapt=entry.adapt,
-            saves=saves,
-            saved=self._saved(),
-            gradients=tuple(entry.gradients),
-            group=entry.group,
-            fuses=entry.fuses,
+            attributes=tuple(self._attributes(composite, callee)),
             rewrites=tuple(self._rewrites()),
-            jax=tuple(self._jax()),
             example=tuple(self._example(operator)),
-            samples=entry.samples or self.document.default_samples(name),
-            samples_by_name=entry.samples is None and self.document.samples is not None,
-            copies=tuple(dict.fromkeys(entry.copies)),
-            kernels=self.file.entry_kernels(self.name),
+            saves=saves,
         )
-        named = [name for name in entry.saves or () if isinstance(name, str)]
-        for problem in problems_of_saves(named, operands):
-            self._problem(problem, "saves")
-        self._check_twice("gradients", entry.gradients, "an operand")
-        self._check_intermediates(composite)
+        for mistake in mistakes_of_when(composite.when, callee, self._hint):
+            self._problem(mistake.message, *mistake.keys)
+        self._check_decomposition(composite.decomposition, operator, callee)
+        self._check_results(composite.results, operator, callee)
+        self._check_saved(composite)
+        for caught, target in composite.jax:  # JAX functions are looked for when they are caught
+            self._check_function(target, "jax", "jax", caught)
+        self._check_twice("gradients", composite.gradients, "an operand")
         if len(self.problems) == found_before:
             self._check_kernels(composite)
         return composite if len(self.problems) == found_before else None
@@ -378,8 +356,9 @@ class _EntryReader:
         self._check_twice("operands", local, "an argument or path")
         return tuple(listed)
 
-    def _results(self, operator: Operator | None, callee: Operator | None) -> tuple[int, ...]:
-        results = tuple(self.entry.results)
+    def _check_results(
+        self, results: Sequence[int], operator: Operator | None, callee: Operator | None
+    ) -> None:
         if results and (operator is None or callee is not operator):
             self._wrong(
                 "results", "only an entry with `op`, and without `adapt`, can select results"
@@ -398,16 +377,16 @@ class _EntryReader:
             )
         else:
             self._check_twice("results", results, "a number")
-        return results
 
-    def _saves(self, operands: Sequence[str]) -> tuple[str, ...] | None:
-        if self.entry.saves is None and not self.entry.intermediates:
-            return None
-        listed = operands if self.entry.saves is None else self.entry.saves
-        names = [name for item in listed for name in (item if isinstance(item, dict) else (item,))]
-        return (*names, *self.entry.intermediates)
-
-    def _check_intermediates(self, composite: Composite) -> None:
+    def _check_saved(self, composite: Composite) -> None:
+        named = [name for name in self.entry.saves or () if isinstance(name, str)]
+        for problem in problems_of_saves(named, composite.operands):
+            self._problem(problem, "saves")
+        for name, target in composite.saved:
+            if target is not None and not INTERMEDIATE.fullmatch(name):
+                self._wrong("saves", f"{name!r} is not the name of a value, such as inverse_rms")
+            if target is not None:
+                self._check_function(target, f"saves: {name}", "saves")
         if not composite.intermediates:
             return
         if not composite.derives:
@@ -421,15 +400,6 @@ class _EntryReader:
         for problem in problems_of_intermediates(composite.intermediates, composite):
             self._problem(problem, "intermediates")
 
-    def _saved(self) -> tuple[tuple[str, str | None], ...]:
-        items = [item for item in self.entry.saves or () if isinstance(item, dict)]
-        saved = [pair for item in items for pair in item.items()]
-        for name, target in saved:
-            if not INTERMEDIATE.fullmatch(name):
-                self._wrong("saves", f"{name!r} is not the name of a value, such as inverse_rms")
-            self._check_function(target, f"saves: {name}", "saves")
-        return (*saved, *((name, None) for name in self.entry.intermediates))
-
     def _rewrites(self) -> Iterator[tuple[str, str]]:
         for caught, target in self.entry.rewrites.items():
             exists = self._check_function(target, "rewrites", "rewrites", caught)
@@ -438,12 +408,6 @@ class _EntryReader:
                     caught = find_operator(caught).qualified
             except UnknownOperatorError as error:
                 self._problem(f"rewrites: {error}{self._hint(error)}", "rewrites", caught)
-            yield caught, target
-
-    def _jax(self) -> Iterator[tuple[str, str]]:
-        """The JAX functions are looked for when they are caught: JAX is imported then."""
-        for caught, target in self.entry.jax.items():
-            self._check_function(target, "jax", "jax", caught)
             yield caught, target
 
     def _example(self, operator: Operator | None) -> Iterator[tuple[str, Any]]:
@@ -571,35 +535,29 @@ class _EntryReader:
             )
         return tuple(listed)
 
-    def _attributes(self, callee: Operator | None) -> Iterator[AttributeSpec]:
-        if SEGMENT_SIZES in self.entry.attributes:
-            self._wrong_attribute(
-                SEGMENT_SIZES,
-                "the name is reserved for the attribute with the number of tensors of each list;"
-                " choose another",
-            )
-        for name, document in self.entry.attributes.items():
-            source, type_ = document.from_, document.type
+    def _attributes(self, composite: Composite, callee: Operator | None) -> Iterator[AttributeSpec]:
+        for attribute in composite.attributes:
+            name, source, type_ = attribute.name, attribute.argument, attribute.type
+            if name == SEGMENT_SIZES:
+                self._wrong_attribute(
+                    name,
+                    "the name is reserved for the attribute with the number of tensors of each"
+                    " list; choose another",
+                )
             if source is None:
-                type_ = self._type_of_constant(name, document)
+                type_ = self._type_of_constant(attribute)
             elif callee is not None:
-                type_ = self._type_of_argument(name, document, source, callee)
+                type_ = self._type_of_argument(attribute, source, callee)
             elif not PATH.fullmatch(source):
                 self._wrong_attribute(
                     name, f"{source!r} is neither an argument nor a path such as self.eps"
                 )
-            yield AttributeSpec(
-                name,
-                type_,
-                source,
-                frozen(document.value),
-                normalize=bool(document.normalize),
-                optional=document.optional,
-            )
+            yield replace(attribute, type=type_)
 
-    def _type_of_constant(self, name: str, document: AttributeDocument) -> str | None:
-        value = document.value
-        named = None if document.type is None else attribute_type(document.type)
+    def _type_of_constant(self, attribute: AttributeSpec) -> str | None:
+        name = attribute.name
+        value = self.entry.attributes[name].value  # a list, where the attribute has a tuple
+        named = None if attribute.type is None else attribute_type(attribute.type)
         types = types_of_constant(value)
         if not types and named is None:
             self._wrong_attribute(
@@ -609,7 +567,7 @@ class _EntryReader:
             )
             return None
         fits = named is not None and named.takes_constant(value)
-        type_ = self._type(name, document, types, f"constant {value!r}", fits=fits)
+        type_ = self._type(attribute, types, f"constant {value!r}", fits=fits)
         writer = None if type_ is None else attribute_type(type_)
         try:
             if writer is not None:
@@ -619,9 +577,9 @@ class _EntryReader:
         return type_
 
     def _type_of_argument(
-        self, name: str, document: AttributeDocument, source: str, operator: Operator
+        self, attribute: AttributeSpec, source: str, operator: Operator
     ) -> str | None:
-        argument = operator.argument(source)
+        name, argument = attribute.name, operator.argument(source)
         if argument is None:
             candidates = [a.name for a in operator.arguments if types_of_argument(a.kind)]
             has = (
@@ -636,10 +594,10 @@ class _EntryReader:
             )
             return None
         kind = argument.kind
-        if kind == "other" and document.type is None and not operator.results:
+        if kind == "other" and attribute.type is None and not operator.results:
             return None
         types = types_of_argument(kind)
-        named = None if document.type is None else attribute_type(document.type)
+        named = None if attribute.type is None else attribute_type(attribute.type)
         fits = named is not None and named.takes_argument(kind)
         if not types and not fits:
             what = f"of kind {kind}"
@@ -650,50 +608,38 @@ class _EntryReader:
                 name, f"argument {source} cannot be an attribute because it is {what}"
             )
             return None
-        if argument.optional and not document.optional:
+        if argument.optional and not attribute.optional:
             self._wrong_attribute(
                 name,
                 f"argument {source} can be None; write `optional: true` to leave"
                 " the attribute out in that case",
             )
-        if document.normalize and kind not in ("int", "ints"):
+        if attribute.normalize and kind not in ("int", "ints"):
             self._wrong_attribute(
                 name,
                 f"`normalize: dim` needs a dimension, but {source} is of kind {kind}",
                 "normalize",
             )
-        if document.normalize and operator.adds_a_dimension:
+        if attribute.normalize and operator.adds_a_dimension:
             self._wrong_attribute(
                 name,
                 f"{source} of {operator.qualified} counts the dimensions of its"
                 " result, which has one more than its operands; leave `normalize` out",
                 "normalize",
             )
-        return self._type(name, document, types, f"argument {source} ({kind})", fits=fits)
+        return self._type(attribute, types, f"argument {source} ({kind})", fits=fits)
 
     def _type(
-        self,
-        name: str,
-        document: AttributeDocument,
-        types: Sequence[str],
-        described: str,
-        *,
-        fits: bool,
+        self, attribute: AttributeSpec, types: Sequence[str], described: str, *, fits: bool
     ) -> str | None:
-        if document.type is None:
+        if attribute.type is None:
             return types[0]
         if not fits:
             others = f"; it can be {', '.join(types)}" if types else ""
-            message = f"{described} cannot be of type {document.type}{others}"
-            self._wrong_attribute(name, message, "type")
+            message = f"{described} cannot be of type {attribute.type}{others}"
+            self._wrong_attribute(attribute.name, message, "type")
             return None
-        return document.type
-
-    def _when(self, operator: Operator | None) -> When:
-        when = When.parse(self.entry.when)
-        for mistake in mistakes_of_when(when, operator, self._hint):
-            self._problem(mistake.message, *mistake.keys)
-        return when
+        return attribute.type
 
     def _check_kernels(self, entry: Composite) -> None:
         attributes = [attribute.name for attribute in entry.attributes]
@@ -713,16 +659,17 @@ class _EntryReader:
                 self.problems.append(Problem(location.file, line, self.name, message))
             before.append(kernel)
 
-    def _decomposition(self, operator: Operator | None, callee: Operator | None) -> Decomposition:
-        decomposition = Decomposition.parse(self.entry.decomposition)
-        if decomposition.target is not None:
-            try:
-                function = find_function(decomposition.target)
-                if callee is operator and operator is not None:
-                    check_signature(function, decomposition.target, operator)
-            except UnusableFunctionError as error:
-                self._wrong("decomposition", str(error))
-        return decomposition
+    def _check_decomposition(
+        self, decomposition: Decomposition, operator: Operator | None, callee: Operator | None
+    ) -> None:
+        if decomposition.target is None:
+            return
+        try:
+            function = find_function(decomposition.target)
+            if callee is operator and operator is not None:
+                check_signature(function, decomposition.target, operator)
+        except UnusableFunctionError as error:
+            self._wrong("decomposition", str(error))
 
 
 def _tensor(value: Any) -> Tensor | None:

@@ -45,18 +45,21 @@ def lock(
     rewrite of a decomposition, name the composites with --same-meaning.
     """
     with clear_errors():
-        from composites.contracts.changes import changes, following
+        from composites.contracts.changes import Effect, changes, following
         from composites.contracts.lock import lock_text, read_lock, write_lock
 
         new = _lock_of(registry)
         old = read_lock(output) if output.is_file() else None
+        differences = () if old is None else changes(old, new)
+        unknown = [change for change in differences if change.verdict is Effect.UNKNOWN]
+        for change in unknown:
+            warn(f"{change.subject}: {change.what}")
         if old is not None:
-            _report_unknown(changes(old, new))
-            _refuse(old, new, registry, output, same_meaning or [])
+            _refuse(differences, new, registry, output, same_meaning or [])
             new = following(old, new)
         if check:
             known = old is not None and old.made_with == new.made_with
-            same = old is not None and _up_to_date(old, new)
+            same = old is not None and len(unknown) == len(differences)
             if not same or (known and output.read_text(encoding="utf-8") != lock_text(new)):
                 fail(f"{output} is stale; run: composites lock {registry} -o {output}")
             return
@@ -111,12 +114,16 @@ def _lock_of(path: Path) -> Lock:
 
 
 def _refuse(
-    old: Lock, new: Lock, registry: Path, output: Path, same_meaning: Sequence[str]
+    differences: Sequence[Change],
+    new: Lock,
+    registry: Path,
+    output: Path,
+    same_meaning: Sequence[str],
 ) -> None:
     """Fail if the newer lock breaks the older one, but for the composites that the user names."""
-    from composites.contracts.changes import broken, changes
+    from composites.contracts.changes import broken
 
-    needed = broken(changes(old, new))
+    needed = broken(differences)
     names = {contract.composite for contract in new.contracts}
     for name in same_meaning:
         if name not in names:
@@ -133,17 +140,3 @@ def _refuse(
 def _needs(needed: Sequence[Change]) -> str:
     subjects = ", ".join(dict.fromkeys(f"{c.subject} (now {c.version})" for c in needed))
     return f"the meaning changed and `version` was not raised; raise it for {subjects}"
-
-
-def _report_unknown(changes: Sequence[Change]) -> None:
-    from composites.contracts.changes import Effect
-
-    for change in changes:
-        if change.verdict is Effect.UNKNOWN:
-            warn(f"{change.subject}: {change.what}")
-
-
-def _up_to_date(old: Lock, new: Lock) -> bool:
-    from composites.contracts.changes import Effect, changes
-
-    return all(change.verdict is Effect.UNKNOWN for change in changes(old, new))

@@ -222,7 +222,7 @@ def _example(entry: Composite, catalog: Catalog) -> _Example:
     on = f"{ALLOWLIST.name}={catalog.label(entry)}"
     real = f"`{on} composites run SCRIPT` shows the calls of a real program"
     try:
-        from lowering.preview import example_text
+        from lowering.locking import example_text
 
         text = example_text(entry, catalog)
         if isinstance(text, NoCalls):

@@ -72,11 +72,6 @@ OUTPUTS: Mapping[str, Any] = {
 `module:NAME` if the module needs torch."""
 _NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf", "nan"]}]}
 """JSON has no infinities and no NaN, which are text."""
-_COMPUTED: Mapping[str, tuple[str, str, Any]] = {
-    "verify": ("Row", "verdict", {"enum": [*Verdict]}),
-    "suggest": ("SuggestionReport", "inside", {"anyOf": [_NUMBER, {"type": "null"}]}),
-}
-"""The property of a dataclass that a command adds: the names of both, and the schema."""
 
 
 def output_schema(command: str) -> dict[str, Any]:
@@ -86,11 +81,10 @@ def output_schema(command: str) -> dict[str, Any]:
         module, _, name = written.partition(":")
         written = getattr(import_module(module), name)
     schema = _with_text(TypeAdapter(written).json_schema(mode="serialization"))
-    if command in _COMPUTED:
-        name, key, computed = _COMPUTED[command]
-        definition = schema.get("$defs", {}).get(name, schema)
-        definition["properties"][key] = computed
-        definition["required"].append(key)
+    if command == "verify":  # which adds a property of rows
+        row = schema["$defs"]["Row"]
+        row["properties"]["verdict"] = {"enum": [*Verdict]}
+        row["required"].append("verdict")
     return dict(schema)
 
 

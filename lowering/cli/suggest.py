@@ -72,21 +72,15 @@ def suggest(
                 fail(f"no function is worth an entry, so {output} was not written")
             write_atomic(output, report.draft)
         if as_json:
-            print_json(report_data(report))
+            print_json(asdict(report))
         else:
             _print(report)
             if output is not None:
                 typer.echo(f"{output} has the draft; composites show describes its entries")
 
 
-def report_data(report: SuggestionReport) -> dict[str, object]:
-    """The report as `--json` prints it."""
-    return asdict(report) | {"inside": report.inside}
-
-
 def _print(report: SuggestionReport) -> None:
-    inside = "" if report.inside is None else f"; {report.inside:.1%} of stock's are inside"
-    typer.echo(f"{report.outside} instructions outside {report.composites} composites{inside}")
+    typer.echo(f"{report.outside} instructions outside {report.composites} composites")
     title = "Functions, with their callees and their backwards"
     _print_rows(title, "function", report.functions[:_ROWS], report.outside, ("in", "out"))
     _print_rows("Operators", "operator", report.operators[:_ROWS], report.outside, ())

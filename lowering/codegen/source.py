@@ -22,7 +22,7 @@ from composites.registry.operators import (
     find_operator,
 )
 from composites.registry.signatures import callee_of, describe_function
-from lowering.codegen.conditions import conditions_of
+from lowering.codegen.conditions import expressions_of
 from lowering.codegen.paths import is_owner, local, paths_of
 from lowering.codegen.python_text import parameters_of, written_tuple
 
@@ -225,7 +225,7 @@ def check_arguments(entry: Composite, operator: Operator) -> list[str]:
     paths = paths_of(entry, operator)
     # No argument can have a name that begins with an underscore, as the others have.
     taken = {"torch", *map(local, paths)}
-    expressions = [condition.expression for condition in conditions_of(entry, operator)]
+    expressions = list(expressions_of(entry, operator))
     taken |= {name for name in ("len", "float") if any(f"{name}(" in e for e in expressions)}
     for argument in operator.arguments:
         if argument.name in taken:

@@ -16,9 +16,7 @@ from composites.errors import LoweringError, UnsupportedCallError
 from composites.functions import find_function
 from composites.registry.alternatives import backward_parameters
 from composites.registry.model import STOCK, Composite, Decomposition, Kernel
-from composites.registry.selection import DescribedCall as DescribedCall
 from composites.registry.selection import Selection
-from lowering.codegen.conditions import seen
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.decomposition import (
     keeps_stock_bits,
@@ -49,7 +47,7 @@ class Alternatives:
             LoweringError: during iteration; a condition cannot be evaluated for the call.
         """
         chosen = [kernel for kernel in self.chosen if shared or not kernel.is_for_shared]
-        described = _described(spec) if chosen else None
+        described = spec.described() if chosen else None
 
         def refusal(kernel: Kernel) -> str | None:
             assert described is not None
@@ -88,14 +86,6 @@ class Alternatives:
         name = f"{name}, backward" if backward else name
         taken = self.statistics.decompositions
         taken[name] = taken.get(name, 0) + 1
-
-
-def _described(spec: CallSpec) -> DescribedCall:
-    """A call as conditions of alternatives see it."""
-    return DescribedCall(
-        operands=[seen(tensor) for tensor in spec.operands if tensor is not None],
-        values={name: seen(value) for name, value in spec.named().items()},
-    )
 
 
 # ---- what an alternative computes ----

@@ -9,12 +9,17 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Self
 
+import torch
+
 from composites import attribute_types
-from composites.registry.model import AttributeSpec, Composite
+from composites.contracts.model import AttributeSpec
+from composites.element_types import NAME_OF_PYTORCH
+from composites.registry.model import Composite
 from composites.registry.operand_lists import has_segment_sizes, may_have_segment_sizes
 from composites.registry.operators import Operator
-from lowering.codegen.conditions import Condition, conditions_of
-from lowering.codegen.paths import is_owner, local, paths_of
+from composites.registry.selection import DescribedCall, DescribedOperand
+from lowering.codegen.conditions import optional_in_order, tensors_left_out
+from lowering.codegen.paths import is_owner, paths_of
 from lowering.dispatch.guarded_self import guarded_self
 from lowering.dispatch.operand_lists import Groups, operand_names, regrouped, ungrouped
 
@@ -35,8 +40,7 @@ class CallForm:
     @cached_property
     def other_tensors(self) -> tuple[str, ...]:
         """The tensors that are None in calls that the entry takes."""
-        tensors = (argument.name for argument in self.operator.tensors)
-        return tuple(name for name in tensors if name not in self.entry.operands)
+        return tensors_left_out(self.entry, self.operator)
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
@@ -44,8 +48,9 @@ class CallForm:
         return tuple(paths_of(self.entry, self.operator))
 
     @cached_property
-    def conditions(self) -> tuple[Condition, ...]:
-        return tuple(conditions_of(self.entry, self.operator))
+    def optional_in_order(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of optional operands, of which the second is there only if the first is."""
+        return optional_in_order(self.entry, self.operator)
 
     @cached_property
     def positional(self) -> tuple[str, ...]:
@@ -146,11 +151,24 @@ class CallSpec(NamedTuple):
         Raises:
             LoweringError: one cannot be evaluated for the call.
         """
-        if not self.form.conditions:
+        form, entry = self.form, self.form.entry
+        if form.other_tensors or form.optional_in_order:
+            values = self.named()
+            for name in form.other_tensors:
+                if values[name] is not None:
+                    return f"{name} is given, and is not an operand"
+            for first, second in form.optional_in_order:
+                if values[first] is None and values[second] is not None:
+                    return f"the operand {second} is given, and {first} is not"
+        if not entry.when:
             return None
-        values = {local(name): value for name, value in self.named().items()}
-        reasons = (c.unmet(self.form.entry, values) for c in self.form.conditions)
-        return next((reason for reason in reasons if reason is not None), None)
+        return self.described().unmet(entry.when, f"{entry.location}: {entry.qualified}")
+
+    def described(self) -> DescribedCall:
+        """The call as conditions see it."""
+        values = {name: seen(value) for name, value in self.named().items()}
+        operands = [values[name] for name in self.form.entry.operands]
+        return DescribedCall([o for o in operands if o is not None], values)
 
     def attributes(self) -> dict[str, str | None]:
         """The composite's attributes as MLIR text; None for one that is left out.
@@ -220,3 +238,19 @@ def _read(named: Mapping[str, Any], path: str) -> Any:
         return named[path]
     root, _, attribute = path.partition(".")
     return getattr(named[root], attribute)
+
+
+def seen(value: Any) -> Any:
+    """A value of a call as conditions see it: tensors without their values, dtypes as names."""
+    if isinstance(value, torch.Tensor):
+        name = _name(value.dtype)
+        return DescribedOperand(tuple(value.shape), NAME_OF_PYTORCH.get(name, name))
+    if isinstance(value, torch.dtype):
+        return _name(value)
+    if isinstance(value, list | tuple) and any(isinstance(v, torch.Tensor) for v in value):
+        return [seen(item) for item in value]
+    return value
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

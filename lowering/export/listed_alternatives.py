@@ -8,7 +8,7 @@ takes the same calls forward and backward. The saved values are part of the comp
 
 import ast
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from composites.contracts.model import OUTPUT_MASK
@@ -17,7 +17,7 @@ from composites.errors import UnsupportedCallError, UnusableFunctionError
 from composites.functions import find_function
 from composites.registry.conditions import parse_condition
 from composites.registry.listed_kernels import ListedKernel, fast_kernels
-from composites.registry.model import Decomposition, derived_backward
+from composites.registry.model import Decomposition
 from composites.registry.selection import DescribedCall, DescribedOperand
 from lowering.stablehlo.candidates import Candidate
 from lowering.stablehlo.composites import Signature
@@ -49,12 +49,12 @@ def listed_alternatives(platform: str) -> Candidates:
     def candidates(call: Signature) -> Sequence[Candidate]:
         by_key: dict[object, Candidate] = {}
         for each in listed:
-            derived = each.derives and call.name == derived_backward(each.composite)
+            derived = each.entry.derives and call.name == each.entry.backward_name
             if derived and each.kernel.backward is None and not each.kernel.derives:
                 continue  # the backward is that of the entry
-            if derived or call.name == each.composite:
+            if derived or call.name == each.entry.composite_name:
                 # Entries that produce one composite have the same alternatives.
-                key = each.version, each.kernel.name, each.kernel.when
+                key = each.entry.version, each.kernel.name, each.kernel.when
                 by_key.setdefault(key, _candidate(each, call, derived))
         return list(by_key.values())
 
@@ -74,21 +74,23 @@ def _candidate(listed: ListedKernel, call: Signature, derived: bool) -> Candidat
 
 def _function(listed: ListedKernel, call: Signature, derived: bool) -> Callable[..., Any]:
     """An alternative as a function of a composite's operands and attributes."""
-    if call.version != listed.version:
-        raise _Refused(f"is for version {listed.version}")
+    entry = listed.entry
+    if call.version != entry.version:
+        raise _Refused(f"is for version {entry.version}")
     kernel = listed.kernel
     decomposition = kernel.backward if derived else kernel.forward
     if decomposition is None:
         raise _Refused("its backward is derived" if derived else "it has only a backward")
     if decomposition.kind != "jax":
         raise _Refused(f"{decomposition} needs PyTorch, so it is chosen when a program is exported")
-    paths = [name for name in (*(listed.operands or ()), *dict(listed.arguments)) if "." in name]
+    held = {a.argument: a.name for a in entry.attributes if a.argument is not None}
+    paths = [name for name in (*entry.operands, *held) if "." in name]
     if paths:
         raise _Refused(f"its entry reads {paths[0]}, which a composite does not hold")
-    names = _operand_names(listed)
-    _check_names(listed)
+    names = _operand_names(listed, held)
+    _check_names(listed, held)
     attributes = call.python_attributes()
-    arguments = {argument: attributes.get(name) for argument, name in listed.arguments}
+    arguments = {argument: attributes.get(name) for argument, name in held.items()}
     places = _places_of_saved(listed, names, call) if derived else _places(names, call)
     _check_conditions(listed, names, places, arguments, call)
     if derived:
@@ -96,17 +98,16 @@ def _function(listed: ListedKernel, call: Signature, derived: bool) -> Callable[
     return _results(listed, names, places, arguments, call)
 
 
-def _operand_names(listed: ListedKernel) -> tuple[str, ...]:
-    """The entry's operands, in the composite's order."""
-    if listed.operands is not None:
-        return listed.operands
-    held = {argument for argument, _ in listed.arguments}
+def _operand_names(listed: ListedKernel, held: Collection[str]) -> tuple[str, ...]:
+    """The entry's operands, in the composite's order. Attributes hold the other arguments."""
+    if listed.entry.operands:
+        return listed.entry.operands
     kernel = listed.kernel
     if kernel.forward is not None:
         return tuple(n for n in _parameters(listed, kernel.forward) if n not in held)
     assert kernel.backward is not None
     results = [name for name in listed.saves or () if name.partition(".")[0] == "result"]
-    between = {*map(_local, results), *listed.saved}
+    between = {*map(_local, results), *dict(listed.entry.saved)}
     return tuple(
         name
         for name in _parameters(listed, kernel.backward)
@@ -117,7 +118,7 @@ def _operand_names(listed: ListedKernel) -> tuple[str, ...]:
     )
 
 
-def _check_names(listed: ListedKernel) -> None:
+def _check_names(listed: ListedKernel, held: Collection[str]) -> None:
     """A program that is exported calls the alternative by position, where names are free. A step
     knows the composite's attributes by name, and an argument that it could not pass would have its
     default."""
@@ -127,7 +128,7 @@ def _check_names(listed: ListedKernel) -> None:
     parameters = _parameters(listed, decomposition)
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
-    lost = [argument for argument, _ in listed.arguments if argument not in parameters]
+    lost = [argument for argument in held if argument not in parameters]
     if lost:
         raise _Refused(f"has no parameter {lost[0]}, and steps pass arguments by name")
 
@@ -171,7 +172,7 @@ def _places_of_saved(listed: ListedKernel, names: Sequence[str], call: Signature
     saves = names if listed.saves is None else listed.saves
     kept = [name for name in names if name in saves]
     results = sorted(name for name in saves if name not in names)
-    behind = [*map(_local, results), *listed.saved]
+    behind = [*map(_local, results), *dict(listed.entry.saved)]
     with_gradient = _wanted(names, call)
     fitting = []
     for absent in range(len(kept) + 1):
@@ -252,8 +253,8 @@ def _results(
 
     def results(*operands: Any, **_: Any) -> list[Any]:
         flat = _flat(function(**keywords_of(operands)))
-        split = len(flat) - len(listed.saved) if listed.derives else len(flat)
-        exposed = [flat[n] for n in listed.results] if listed.results else flat[:split]
+        split = len(flat) - len(listed.entry.saved) if listed.entry.derives else len(flat)
+        exposed = listed.entry.exposed(flat) if listed.entry.results else flat[:split]
         return _typed([*exposed, *flat[split:]][: len(call.results)], call)
 
     return results

@@ -15,8 +15,7 @@ from lowering.stablehlo.diagnosis.diagnose import Diagnoser
 from lowering.stablehlo.diagnosis.results import DiagnosedComposite
 from lowering.stablehlo.errors import StableHLOError
 from lowering.stablehlo.kernels import PlacedKernels
-from lowering.stats.checks import recorded
-from lowering.stats.data import Checks, CheckStats
+from lowering.stats.data import Checks, CheckStats, recorded
 
 
 def check_every() -> int:

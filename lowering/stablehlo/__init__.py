@@ -72,20 +72,40 @@ from .passes.constant_inputs import constant_inputs
 from .passes.decompose import decompose
 from .passes.drop_cast_roundtrips import drop_cast_roundtrips
 from .passes.drop_unused_functions import drop_unused_functions
+from .passes.expand_batch_norm_grad import expand_batch_norm_grad
+from .passes.expand_scatter_additions import expand_scatter_additions
+from .passes.expand_select_and_scatter import expand_select_and_scatter
+from .passes.expand_sorts import expand_sorts
+from .passes.expand_tuples import expand_tuples
 from .passes.flatten_calls import flatten_calls
+from .passes.flatten_scatter_indices import flatten_scatter_indices
 from .passes.fold_data_movement import fold_data_movement
+from .passes.fold_transposes import fold_transposes
 from .passes.from_quantized_types import from_quantized_types
 from .passes.join_inputs import Linear, join_inputs
+from .passes.legalize_batch_groups import legalize_batch_groups
 from .passes.legalize_chlo import legalize_chlo
+from .passes.legalize_mhlo_custom_calls import legalize_mhlo_custom_calls
+from .passes.legalize_reduce_inits import legalize_reduce_inits
+from .passes.legalize_remainders import legalize_remainders
+from .passes.narrow_comparisons import narrow_comparisons
+from .passes.narrow_scatter_indices import narrow_scatter_indices
+from .passes.order_contractions import order_contractions
 from .passes.order_inputs import order_inputs
+from .passes.pad_dilated_inputs import pad_dilated_inputs
+from .passes.reduce_booleans_as_i32 import reduce_booleans_as_i32
 from .passes.rename_decompositions import rename_decompositions
 from .passes.rename_module import rename_module
 from .passes.share_decompositions import share_decompositions
+from .passes.strip_leftovers import strip_leftovers
 from .passes.to_custom_call import to_custom_call
 from .passes.to_quantized_types import to_quantized_types
 from .passes.unmerge_batch_dimensions import unmerge_batch_dimensions
 from .passes.unshare_decompositions import unshare_decompositions
+from .passes.use_booleans import use_booleans
+from .passes.widen_byte_sums import widen_byte_sums
 from .passes.widen_dots import widen_dots
+from .passes.widen_unsigned_comparisons import widen_unsigned_comparisons
 from .pipeline import Pass, run_passes
 from .refinement import refine
 from .run import Executable, compile_module, run
@@ -139,15 +159,31 @@ __all__ = [
     "decompose",
     "drop_cast_roundtrips",
     "drop_unused_functions",
+    "expand_batch_norm_grad",
+    "expand_scatter_additions",
+    "expand_select_and_scatter",
+    "expand_sorts",
+    "expand_tuples",
     "flatten_calls",
+    "flatten_scatter_indices",
     "fold_data_movement",
+    "fold_transposes",
     "from_quantized_types",
     "inspect",
     "jax_function",
     "join_inputs",
+    "legalize_batch_groups",
     "legalize_chlo",
+    "legalize_mhlo_custom_calls",
+    "legalize_reduce_inits",
+    "legalize_remainders",
+    "narrow_comparisons",
+    "narrow_scatter_indices",
+    "order_contractions",
     "order_inputs",
+    "pad_dilated_inputs",
     "program_difference",
+    "reduce_booleans_as_i32",
     "refine",
     "register_targets",
     "rename_decompositions",
@@ -155,10 +191,14 @@ __all__ = [
     "run",
     "run_passes",
     "share_decompositions",
+    "strip_leftovers",
     "target_passes",
     "to_custom_call",
     "to_quantized_types",
     "unmerge_batch_dimensions",
     "unshare_decompositions",
+    "use_booleans",
+    "widen_byte_sums",
     "widen_dots",
+    "widen_unsigned_comparisons",
 ]

@@ -9,8 +9,7 @@ from composites import settings
 from composites.errors import CompositesError
 from lowering import activation
 from lowering.dispatch.statistics import EntryStatistics, Statistics
-from lowering.stats.checks import recorded
-from lowering.stats.data import DeclinedStats, EntryStats, FallbackStats, Stats
+from lowering.stats.data import DeclinedStats, EntryStats, FallbackStats, Stats, recorded
 
 log = logging.getLogger("composites")
 

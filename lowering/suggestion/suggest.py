@@ -7,13 +7,12 @@ module, example inputs
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from composites.errors import CompositesError, ExportError, MissingPackageError, SuggestionError
+from composites.errors import CompositesError, MissingPackageError, SuggestionError
 from composites.user_code import place_of
 from lowering import activation
 from lowering.export.optimizers import OptimizerFactory
@@ -29,8 +28,6 @@ class SuggestionReport:
 
     on: tuple[str, ...]
     """The entries that were on."""
-    stock: int | None
-    """Instructions with nothing on; None if stock torch_xla cannot record the step."""
     outside: int
     composites: int
     functions: tuple[Suggestion, ...]
@@ -41,11 +38,6 @@ class SuggestionReport:
     """A registry file with entries that all work; None if nothing is worth one."""
     after: int | None
     """Instructions that are outside with the draft too."""
-
-    @property
-    def inside(self) -> float | None:
-        """The share of stock's instructions that is inside composites."""
-        return None if not self.stock else 1 - self.outside / self.stock
 
 
 def suggest(
@@ -94,14 +86,10 @@ def suggest(
     with activation.for_export(ops):
         on = activation.active()
         step = measure()
-    stock = None
-    with suppress(ExportError), activation.for_export(()):
-        stock = measure().outside
     drafting = Drafting(step)
     after = drafting.draft(on, measure)
     return SuggestionReport(
         on=on,
-        stock=stock,
         outside=step.outside,
         composites=step.composites,
         functions=tuple(drafting.row(function) for function in step.worked(functions=True)),

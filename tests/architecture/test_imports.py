@@ -19,8 +19,9 @@ TORCH_XLA = ROOT / "lowering" / "frontends" / "torch_xla"
 # Members of public objects of torch that are private, and cannot be told by `torch.` before them.
 MEMBERS = {"_base", "_can_decompose", "_destroy", "_dispatch_cache", "py_kernels"}
 NAMES_OF_XLA = {"is_xla", "TorchXla", "_XLAC"}
-# Packages whose import has another name; `_XLAC` is torch_xla's own extension module.
+# Packages whose import has another name; `_XLAC` and `pydantic_core` are extension modules.
 DISTRIBUTIONS = {"google": "protobuf", "yaml": "pyyaml", "_XLAC": "torch_xla"}
+DISTRIBUTIONS["pydantic_core"] = "pydantic"
 DISTRIBUTIONS["iree"] = "iree_base_compiler"
 BANNED_NAMES = {"found", "given", "of", "wanted"}
 BANNED_BEGINNINGS = re.compile(r"\A(?:What|Whether|Which|That|Those|Whose)\b")

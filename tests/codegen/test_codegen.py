@@ -13,7 +13,7 @@ from composites.registry.catalog import builtin_registry
 from composites.registry.operators import find_operator
 from composites.registry.reference import reference
 from composites.registry.validation import load_registry, parse_registry
-from lowering.codegen.conditions import conditions_of
+from lowering.codegen.conditions import expressions_of
 from lowering.codegen.loader import load_hooks
 from lowering.codegen.source import generate, operator_name
 
@@ -74,8 +74,8 @@ def test_hostile_text_stays_text(text: str) -> None:
     )
     registry = parse_registry(source, f"{text}.yaml")
     generated = generate(registry, registry.source)
-    (condition,) = conditions_of(registry.composites[0], find_operator("aten::gelu"))
-    tree = ast.parse(f"{generated}\n_condition = {condition.expression}\n")
+    (expression,) = expressions_of(registry.composites[0], find_operator("aten::gelu"))
+    tree = ast.parse(f"{generated}\n_condition = {expression}\n")
     constants = {
         node.value
         for node in ast.walk(tree)

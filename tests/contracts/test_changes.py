@@ -11,7 +11,7 @@ from composites_testing.golden import check_cases
 
 from composites.contracts.changes import Effect, broken, changes, following
 from composites.contracts.lock import lock_text, parse_lock
-from composites.contracts.model import Attribute, Call, Conditions, Contract, Lock, Operand
+from composites.contracts.model import AttributeSpec, Call, Conditions, Contract, Lock, Operand
 
 WITH = {"torch": "2.9.0", "jaxlib": "0.10.2"}
 CALL = Call(("tensor<2xf32>", "tensor<2xf32>"), "{}", ("tensor<2xf32>",), "sha256:a")
@@ -23,9 +23,9 @@ BASE = Contract(
     operands=(Operand("x"), Operand("y"), Operand("z", optional=True)),
     operator="acme::scale",
     attributes=(
-        Attribute("dim", "i64", normalize=True, argument="dim"),
-        Attribute("mode", "string", value="fast"),
-        Attribute("scale", "f32", optional=True, argument="scale"),
+        AttributeSpec("dim", "i64", normalize=True, argument="dim"),
+        AttributeSpec("mode", "string", value="fast"),
+        AttributeSpec("scale", "f32", optional=True, argument="scale"),
     ),
     results=("result",),
     when=Conditions({"mode": ("fast",)}, ("f32",)),

@@ -8,7 +8,15 @@ import pytest
 from composites_testing.json_schema import accepts
 
 from composites.contracts.lock import lock_schema, lock_text, parse_lock, read_lock, write_lock
-from composites.contracts.model import Attribute, Call, Conditions, Contract, Lock, Operand, Retired
+from composites.contracts.model import (
+    AttributeSpec,
+    Call,
+    Conditions,
+    Contract,
+    Lock,
+    Operand,
+    Retired,
+)
 from composites.errors import LockError
 
 ROOT = Path(__file__).parents[2]
@@ -23,10 +31,10 @@ LOCK = Lock(
             decomposition="native",
             operands=(Operand("x"), Operand("y", optional=True)),
             attributes=(
-                Attribute("limit", "f32", value=float("inf")),
-                Attribute("count", "f32", value=1.0),
-                Attribute("exact", "bool", value=True),
-                Attribute("tile", "i64[]", value=(8, 128)),
+                AttributeSpec("limit", "f32", value=float("inf")),
+                AttributeSpec("count", "f32", value=1.0),
+                AttributeSpec("exact", "bool", value=True),
+                AttributeSpec("tile", "i64[]", value=(8, 128)),
             ),
             results=(),
             when=Conditions({"mode": ("a", 1, 1.0, True)}, ("f32",), (2,), ("x.dim() == 2",)),

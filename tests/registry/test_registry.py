@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from composites.contracts.model import AttributeSpec
 from composites.registry.catalog import builtin_registry
-from composites.registry.model import AttributeSpec, Decomposition, When
+from composites.registry.model import Decomposition, When
 from composites.registry.validation import load_registry
 
 
@@ -23,13 +24,13 @@ def test_an_entry_with_everything_prints_back() -> None:
     entry = registry.composites[0]
     assert entry.qualified == "acme.v2.mean$.fast"
     assert entry.attributes == (
-        AttributeSpec("dims", "i64[]", "dim", normalize=True, optional=True),
-        AttributeSpec("keepdim", "bool", "keepdim"),
+        AttributeSpec("dims", "i64[]", argument="dim", normalize=True, optional=True),
+        AttributeSpec("keepdim", "bool", argument="keepdim"),
         AttributeSpec("flavour", "string", value='a "b"'),
         AttributeSpec("tile", "i64[]", value=(8, 128)),
         AttributeSpec("scales", "f32[]", value=(1, 0.5)),
         AttributeSpec("mask", "bool[]", value=(True, False)),
-        AttributeSpec("accumulator", "string", "dtype", optional=True),
+        AttributeSpec("accumulator", "string", argument="dtype", optional=True),
     )
     assert entry.when == When((("keepdim", (True, False)),), ("bf16", "f32"), (2, 3))
     assert entry.decomposition == Decomposition("torch", "torch:mean")

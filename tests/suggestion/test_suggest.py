@@ -56,7 +56,6 @@ def test_every_instruction_is_that_of_a_call(model: Path) -> None:
     assert norm["calls"] == 1
     assert (norm["tensors_in"], norm["tensors_out"]) == (2, 1)
     assert found["composites"] == 2
-    assert found["stock"] > whole
     # The backward of a function counts as its own.
     trained = instructions("soft_cap")
     functions = rows_of(data_of(f"{model}:net", "--ops", "gelu", "--forward")["functions"])
@@ -67,7 +66,6 @@ def test_a_draft_passes_check_and_does_what_it_says(model: Path) -> None:
     draft = model.parent / "draft.yaml"
     result = invoke(f"{model}:net", "-o", draft)
     assert result.exit_code == 0, result.output
-    assert "of stock's are inside" in result.stdout
     assert "draft: norm" in result.stdout
     entries = {e.name: e for e in load_registry(draft).composites}
     norm = entries["norm"]

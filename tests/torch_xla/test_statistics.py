@@ -221,7 +221,7 @@ def test_run_shows_what_is_known_of_a_script_that_fails(
         for line in done.stdout.splitlines()
         if line.startswith("│")
     ]
-    reason = "approximate is 'none'; the entry takes 'tahn'"
+    reason = "takes approximate = tahn, not 'none'"
     assert ["umbra.gelu", "float32[2, 3]", reason, "train.py:5", "3"] in rows
     idle = "on, and caught no call: ptxla.softmax, ptxla.softmax_backward, umbra.conv"
     assert idle in done.stdout

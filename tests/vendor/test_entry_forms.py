@@ -79,8 +79,8 @@ def test_a_condition_that_cannot_be_evaluated_names_its_entry(
     with pytest.raises(LoweringError) as raised:
         F.gelu(leaf(8))
     assert str(raised.value) == (
-        f"{tmp_path / 'umbra.yaml'}:4: umbra.gelu: when: where: {condition!r} cannot be evaluated"
-        " for this call (IndexError: tuple index out of range); begin it with a condition under"
+        f"{tmp_path / 'umbra.yaml'}:4: umbra.gelu: when: {condition!r} cannot be evaluated"
+        " for 8xf32 (IndexError: tuple index out of range); begin it with a condition under"
         " which it can be, as in `self.dim() == 2 and …`"
     )
     assert umbra_composites(F.gelu(leaf(2, 8))) == ["gelu"]
@@ -106,7 +106,7 @@ def test_a_condition_that_cannot_be_evaluated_names_its_entry_when_compiled(
 
     torch._dynamo.reset()
     compiled = torch.compile(lambda a, note: umbra_ops.doubled(a, note) + 1, backend="openxla")
-    with pytest.raises(LoweringError, match=re.escape(f"umbra.f: when: where: {condition!r}")):
+    with pytest.raises(LoweringError, match=re.escape(f"umbra.f: when: {condition!r}")):
         compiled(leaf(4), None)
     result = compiled(leaf(4, 4), "much")
     torch.testing.assert_close(result.cpu(), umbra_ops.doubled(leaf(4, 4).cpu()) + 1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from composites.attribute_types import SEGMENT_SIZES
-from composites.contracts.model import GRADIENTS, OUTPUT_MASK, SEED, Attribute, Contract, Lock
+from composites.contracts.model import GRADIENTS, OUTPUT_MASK, SEED, AttributeSpec, Contract, Lock
 from composites.errors import did_you_mean
 
 from .report import CompositeReport, Report
@@ -78,7 +78,7 @@ def _differences(call: CompositeReport, contract: Contract) -> Iterator[str]:
     yield from _counts(call, contract)
 
 
-def _value(attribute: Attribute, value: Any) -> Iterator[str]:
+def _value(attribute: AttributeSpec, value: Any) -> Iterator[str]:
     if attribute.type is not None and not _is_of(attribute.type, value):
         yield f"attribute {attribute.name} = {value!r} is not of type {attribute.type}"
     elif attribute.argument is None and not _equal(value, attribute.value):
