@@ -147,15 +147,7 @@ def _called(
         composite.original, tuple(options.items()), bias is not None, mask is not None
     )
     rest = (bias, None) if mask is None else (boolean, bias)
-    ranks = {array.ndim for array in (*arrays, *rest) if array is not None}
-    return composite(
-        *arrays,
-        *rest,
-        is_causal=is_causal,
-        scale=scale,
-        decomposition=attention,
-        many={(3,): "stacked", (4,): "merged"}.get(tuple(ranks)),
-    )
+    return composite(*arrays, *rest, is_causal=is_causal, scale=scale, decomposition=attention)
 
 
 def _check_flax(
