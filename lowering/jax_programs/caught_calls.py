@@ -31,8 +31,8 @@ from lowering.jax_entries.calls import (
     texts,
     wider,
 )
+from lowering.jax_entries.computed_once import computed_once
 from lowering.jax_entries.definition import Definition
-from lowering.jax_entries.lock_free_property import lock_free_property
 from lowering.jax_entries.surroundings import without_composites
 from lowering.jax_programs.pulling import Arrays, NotExpressible, Source, pulled_back
 
@@ -55,7 +55,8 @@ class CaughtCall(_PlainCall):
     has_backward: bool = True
     """True if the entry's backward means what JAX's derivative computes."""
 
-    @lock_free_property
+    @property
+    @computed_once
     def _reference(self) -> EntryCall:
         """The entry's own call with these arguments."""
         return _PlainCall(self.definition, self.values, self.arrays, self.invoke)
@@ -87,7 +88,8 @@ class CaughtCall(_PlainCall):
     def _meaning(self) -> tuple[Any, Any]:
         return self.function, list
 
-    @lock_free_property
+    @property
+    @computed_once
     def saving(self) -> Kind:
         if not self.definition.entry.saved:
             return self.kind
@@ -113,19 +115,23 @@ class CaughtCall(_PlainCall):
         try:
             if self.definition.backward is None:
                 return self._derived(cts)
-            types = tuple(map(strong_or_none, cts.grads))
-            kind, sources = self.operator_backward(types, cts.needed)
         except NotExpressible:
             return self._transposed(cts)
+        made = self.operator_backward(tuple(map(strong_or_none, cts.grads)), cts.needed)
+        if made is None:
+            return self._transposed(cts)
+        kind, sources = made
         by_kind = {"grad": cts.present, "operand": cts.operands, "result": cts.results}
         return bind(kind, [by_kind[source.kind][source.number] for source in sources])
 
-    def _make_backward(
+    @computed_once
+    def backward_kind(
         self,
         grads: tuple[Any | None, ...],
         needed: tuple[bool, ...],
         saved: tuple[Any | None, ...],
     ) -> Kind:
+        """See `EntryCall`."""
         sources = [Source("grad", n) for n in range(sum(grad is not None for grad in grads))]
         for n, type_ in zip(self._taken(len(grads)), saved, strict=True):
             if type_ is not None:
@@ -143,39 +149,30 @@ class CaughtCall(_PlainCall):
             return Source("result", number - count)
         return Source("further", number - count - results)
 
+    @computed_once
     def operator_backward(
         self, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
-    ) -> tuple[Kind, tuple[Source, ...]]:
+    ) -> tuple[Kind, tuple[Source, ...]] | None:
         """The composite of the operator that PyTorch's autograd calls, and where its operands come
-        from.
-
-        Raises:
-            NotExpressible: autograd calls something else too, or JAX's derivative reads something
-                else.
+        from; None if autograd calls something else too, or JAX's derivative reads something else.
         """
-        key = ("operator", grads, needed)
-        if key not in self._made:
-            try:
-                with without_composites():
-                    self._made[key] = self._make_operator_backward(grads, needed)
-            except NotExpressible:
-                self._made[key] = None
-        made = self._made[key]
-        if made is None:
-            raise NotExpressible("JAX's derivative does not contain the entry's backward")
-        return made  # type: ignore[no-any-return]
-
-    def _make_operator_backward(
-        self, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
-    ) -> tuple[Kind, tuple[Source, ...]]:
         backward = self.definition.backward
         if backward is None or backward.entry.op is None:
-            raise NotExpressible("JAX's derivative does not contain the entry's backward")
+            return None
+        try:
+            with without_composites():
+                return self._operator_backward(backward, grads, needed)
+        except NotExpressible:
+            return None
+
+    def _operator_backward(
+        self, backward: Definition, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
+    ) -> tuple[Kind, tuple[Source, ...]] | None:
         named, arrays, places = self._call_of_autograd(backward, grads, needed)
         types = tuple(map(strong, arrays))
         call = EntryCall(backward, named, types, self.invoke)
         if call.unmet is not None or len(call.order) != len(arrays):
-            raise NotExpressible("JAX's derivative does not contain the entry's backward")
+            return None
         sources = tuple(places[n] for n in call.order)
         function = self._lowered(pulled_back, self.function, self._present, grads, needed, sources)
         present = [types[n] for n in call.order]
@@ -217,7 +214,7 @@ class CaughtCall(_PlainCall):
                 named, taken = taken_apart(backward, full.arguments)
                 leaves = [leaf for leaf in _leaves(full.arguments) if isinstance(leaf, jax.Array)]
                 if len(leaves) != len(taken) or any(id(array) not in known for array in leaves):
-                    raise NotExpressible("JAX's derivative does not contain the entry's backward")
+                    raise NotExpressible("autograd does not only call the entry's backward")
                 calls.append((named, list(map(strong, taken)), [known[id(a)] for a in leaves]))
                 claimed.append(self.invoke(backward, full.arguments))
                 return claimed[-1]
@@ -227,7 +224,7 @@ class CaughtCall(_PlainCall):
             if len(listed) != len(gradients) or any(
                 a is not b for a, b in zip(listed, gradients, strict=True)
             ):
-                raise NotExpressible("JAX's derivative does not contain the entry's backward")
+                raise NotExpressible("autograd does not only call the entry's backward")
             return gradients
 
         results = [
@@ -238,7 +235,8 @@ class CaughtCall(_PlainCall):
 
     # ---- Rules: vmap ----
 
-    def _make_moved(self, size: int, axes: tuple[int | None, ...]) -> "CaughtCall | None":
+    @computed_once
+    def moved(self, size: int, axes: tuple[int | None, ...]) -> "CaughtCall | None":
         """The call, if the entry's own means many calls of the entry."""
         reference = self._reference
         moved = reference.moved(size, axes)
@@ -265,7 +263,9 @@ class _OperatorBackward(BackwardRules):
 
     @property
     def kind(self) -> Kind:
-        return self.forward.operator_backward(self.grads, self.needed)[0]
+        made = self.forward.operator_backward(self.grads, self.needed)
+        assert made is not None
+        return made[0]
 
     def moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
         by_source = dict(zip(self.sources, axes, strict=True))
@@ -283,10 +283,10 @@ class _OperatorBackward(BackwardRules):
             for grad in self.grads
         )  # fmt: skip
         try:
-            kind, sources = forward.operator_backward(grads, self.needed)
-        except (NotExpressible, LoweringError, InvalidCallError):
+            made = forward.operator_backward(grads, self.needed)
+        except (LoweringError, InvalidCallError):
             return None
-        return kind if sources == self.sources else None
+        return made[0] if made is not None and made[1] == self.sources else None
 
 
 def _leaves(arguments: Mapping[str, Any]) -> list[Any]:

@@ -21,7 +21,7 @@ from lowering.frontends.jax.composite_call import (
     trace,
 )
 from lowering.jax_entries.calls import EntryCall
-from lowering.jax_entries.lock_free_property import lock_free_property
+from lowering.jax_entries.computed_once import computed_once
 from lowering.jax_programs.pulling import Arrays
 
 
@@ -41,7 +41,8 @@ class LaidOutCall:
         """See `EntryCall`."""
         return self.call.order
 
-    @lock_free_property
+    @property
+    @computed_once
     def kind(self) -> Kind:
         """The composite, with the transpositions of its operands and results."""
         inner = self.call.kind
