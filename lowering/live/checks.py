@@ -43,8 +43,13 @@ class GraphChecks:
     warned: set[str] = field(default_factory=set)
 
     @classmethod
-    def create(cls, placed: PlacedKernels, platform: str, every: int) -> "GraphChecks | None":
-        """The checks of a graph; None if `every` is 0, or there is nothing to check."""
+    def create(cls, placed: PlacedKernels, platform: str) -> "GraphChecks | None":
+        """The checks of a graph; None if nobody asks for any, or there is nothing to check.
+
+        Raises:
+            CompositesError: see `check_every`.
+        """
+        every = check_every()
         if not every or not placed.taken:
             return None
         names = {call: candidate.name for call, candidate in placed.taken.items()}

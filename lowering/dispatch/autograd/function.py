@@ -24,8 +24,8 @@ from lowering.dispatch.autograd.definition import ActiveEntry, Operands
 from lowering.dispatch.autograd.step import AutogradCall
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.computations import computed
-from lowering.dispatch.differentiable import PLAIN, Differentiable
-from lowering.dispatch.dynamo.calls import CompiledCalls
+from lowering.dispatch.differentiable import PLAIN
+from lowering.dispatch.dynamo.calls import CompiledCall, CompiledCalls
 from lowering.dispatch.keys import UNKNOWN
 from lowering.dispatch.operand_lists import ungrouped
 from lowering.dispatch.reads import Key, refusal
@@ -206,7 +206,7 @@ class CompositeFunction:
 
 
 def _differentiable(
-    call: Differentiable, step: AutogradCall, operands: Operands
+    call: AutogradCall | CompiledCall, step: AutogradCall, operands: Operands
 ) -> Sequence[torch.Tensor]:
     """The results of a call with gradients.
 
@@ -227,7 +227,7 @@ class _Differentiable(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        call: Differentiable,
+        call: AutogradCall | CompiledCall,
         step: AutogradCall,
         constant: list[torch.Tensor],
         *operands: torch.Tensor | None,

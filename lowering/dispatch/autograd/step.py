@@ -51,7 +51,7 @@ from lowering.frontends.protocols import EmittedComposite, Frontend, Seed, Trace
 
 @dataclass(frozen=True, slots=True)
 class AutogradCall:
-    """A call, without the tensors that autograd saves; see `TypedCall`."""
+    """A call, without the tensors that autograd saves."""
 
     definition: ActiveEntry
     spec: CallSpec
@@ -66,15 +66,15 @@ class AutogradCall:
 
     @property
     def result_types(self) -> Sequence[TensorMeta]:
-        """See `TypedCall`."""
+        """Shape and dtype of each tensor that `forward` returns."""
         return self.computation.types
 
     def forward(self, operands: Operands) -> Sequence[torch.Tensor]:
-        """See `Differentiable`."""
+        """The composite's results, followed by the additional saved tensors."""
         return self.computation.insert(self.definition, operands, self.seed)
 
     def backward(self, grads: Operands, kept: Operands, output_mask: Sequence[bool]) -> Gradients:
-        """See `Differentiable`."""
+        """A gradient for each operand; None where `output_mask` is false."""
         computation = self.computation
         derived = BackwardSpec(
             self.spec,
