@@ -783,11 +783,8 @@ def printing(text_of: Callable[[Any], str | None]) -> Iterator[None]:
             return shown
         return str(original(self, tensor_contents=tensor_contents))  # type: ignore[no-untyped-call]
 
-    torch._tensor_str._str = text
-    try:
+    with _attribute(torch._tensor_str, "_str", text):
         yield
-    finally:
-        torch._tensor_str._str = original
 
 
 def is_transformed() -> bool:
@@ -836,12 +833,11 @@ def keep_dynamo_out(kernel: Callable[..., Any]) -> None:
 @contextmanager
 def exporting() -> Iterator[None]:
     """A context in which `torch.compiler.is_exporting()` is true."""
-    before = torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag
-    torch.compiler._is_compiling_flag = torch.compiler._is_exporting_flag = True
-    try:
+    with (
+        _attribute(torch.compiler, "_is_compiling_flag", True),
+        _attribute(torch.compiler, "_is_exporting_flag", True),
+    ):
         yield
-    finally:
-        torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag = before
 
 
 def fake_mode(shapes: Any = None) -> AbstractContextManager[Any]:

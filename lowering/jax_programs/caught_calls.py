@@ -30,6 +30,7 @@ from lowering.jax_entries.calls import (
     strong_or_none,
     texts,
     wider,
+    written,
 )
 from lowering.jax_entries.computed_once import computed_once
 from lowering.jax_entries.definition import Definition
@@ -79,8 +80,8 @@ class CaughtCall(_PlainCall):
         if any(aval.weak_type for aval in actual):
             raise UnsupportedCallError("a result has the type of a number")
         if list(map(_typed, actual)) != list(map(_typed, expected)):
-            written = "; ".join(", ".join(map(_written, avals)) for avals in (actual, expected))
-            raise UnsupportedCallError(f"results are not those of the entry: {written}")
+            both = "; ".join(", ".join(map(written, avals)) for avals in (actual, expected))
+            raise UnsupportedCallError(f"results are not those of the entry: {both}")
 
     # ---- the forward ----
 
@@ -91,13 +92,14 @@ class CaughtCall(_PlainCall):
     @property
     @computed_once
     def saving(self) -> Kind:
-        if not self.definition.entry.saved:
+        count = len(self.definition.entry.saved)
+        if not count:
             return self.kind
-        further = self._lowered(meaning.further_results, self.definition, self.spec, self._types)
+        own, _ = self._lowered(meaning.forward, self.definition, self.spec, self._types, saved=True)
 
         def function(*arrays: Any) -> list[Any]:
             with without_composites():
-                return [*self.function(*arrays), *further(*arrays)]
+                return [*self.function(*arrays), *own(*arrays)[-count:]]
 
         return replace(self._kind(function), rules=None)
 
@@ -295,7 +297,3 @@ def _leaves(arguments: Mapping[str, Any]) -> list[Any]:
 
 def _typed(aval: Any) -> tuple[Any, ...]:
     return (tuple(aval.shape), aval.dtype)
-
-
-def _written(aval: Any) -> str:
-    return f"{aval.dtype.name}{list(aval.shape)}"
