@@ -300,7 +300,8 @@ class Recording(Protocol):
     def recording(self, *, shared: bool = False) -> AbstractContextManager[None]:
         """A context in which Python runs on placeholders and nothing is executed.
 
-        Leave inference mode before; see `lowering.frontends.autograd_threads`.
+        Autograd computes gradients in the calling thread meanwhile. Leave inference mode before,
+        which chooses threads too.
 
         Args:
             shared: whether several devices will share the program.
