@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.entries import Entries
 from lowering.jax_entries.surroundings import has_no_composites, without_composites
 from lowering.jax_entries.traced import is_same
-from lowering.jax_programs.caught_calls import CaughtCall
+from lowering.jax_programs.caught_calls import CaughtCall, Many
 from lowering.jax_programs.laid_out import LaidOutCall, ordered_type
 
 _KINDS = 4096
@@ -115,6 +115,7 @@ class CaughtComposite:
         decomposition: Callable[..., Any] | None = None,
         has_backward: bool = True,
         orders: Orders | None = None,
+        many: Many | None = None,
         **keywords: Any,
     ) -> Callable[[], Any]:
         """A call that is not in the program yet, for functions that are several composites or none.
@@ -127,6 +128,9 @@ class CaughtComposite:
             has_backward: whether the entry's backward has the meaning of JAX's derivative.
             orders: permutations of dimensions, if the composite has them in another order than the
                 arrays here: for each array among the arguments, and for each result.
+            many: how `jax.vmap` can make one composite of many calls, if the entry's own
+                decomposition does not show it. The numbers among the arguments must be the same for
+                all.
 
         Returns:
             A function that puts the composite into the program, and returns its results: an array,
@@ -156,9 +160,13 @@ class CaughtComposite:
         keeps_sums = KNOWS_SUMS or self.catcher.is_compiled
         # JAX adds up gradients of an array that is given twice in an order of its own.
         is_repeated = len(set(map(id, flat))) < len(flat)
-        has_backward = has_backward and keeps_sums and not is_repeated
         call = self._call(
-            values, (tuple(map(strong, arrays)), _Uncaught(made), has_backward, orders)
+            values,
+            arrays,
+            _Uncaught(made),
+            has_backward and keeps_sums and not is_repeated,
+            orders,
+            many,
         )
 
         def put() -> Any:
@@ -173,16 +181,26 @@ class CaughtComposite:
         types = [strong(jnp.asarray(array)) for array in arrays]
         return is_same(trace(_Uncaught(one), types), trace(_Uncaught(other), types))
 
-    def _call(self, values: dict[str, Any], form: tuple[Any, ...]) -> CaughtCall | LaidOutCall:
-        """The shared call for these arguments; `form` has the further arguments of `_made`."""
-        calls = self.catcher.calls
-        key = (self.claim.entry.identity, typed(tuple(values.items())), form, settings_of_traces())
+    def _call(
+        self,
+        values: dict[str, Any],
+        arrays: list[Any],
+        made: _Uncaught,
+        has_backward: bool,
+        orders: Orders | None,
+        many: Many | None,
+    ) -> CaughtCall | LaidOutCall:
+        calls, types = self.catcher.calls, tuple(map(strong, arrays))
+        key = (
+            self.claim.entry.identity, typed(tuple(values.items())), types, made, has_backward,
+            orders, many, settings_of_traces(),
+        )  # fmt: skip
         try:
             call = calls.get(key)
         except TypeError as error:
             raise UnsupportedCallError(f"an argument cannot be compared: {error}") from error
         if call is None:
-            call = self._made(values, *form)
+            call = self._made(values, types, made, has_backward, orders, many)
             if len(calls) >= _KINDS:
                 calls.clear()
             calls[key] = call
@@ -195,12 +213,13 @@ class CaughtComposite:
         made: _Uncaught,
         has_backward: bool,
         orders: Orders | None,
+        many: Many | None,
     ) -> CaughtCall | LaidOutCall:
+        self._check_forms(types, made, orders, many)
         if orders is None:
-            return self._checked(values, types, made, has_backward)
-        problem = _problem_of(orders, types, made)
-        if problem is not None:
-            raise self._unusable(problem)
+            call = self._checked(values, types, made, has_backward, many)
+            self.claim.statistics.lowered += 1
+            return call
         whole = Layout(*orders)
 
         def inside(*arrays: Any) -> list[Any]:
@@ -208,9 +227,32 @@ class CaughtComposite:
             return whole.into(results, whole.results)
 
         laid_out = tuple(map(ordered_type, types, whole.operands))
-        call = self._checked(values, laid_out, inside, has_backward)
+        call = self._checked(values, laid_out, inside, has_backward, None)
+        self.claim.statistics.lowered += 1
         layout = replace(whole, operands=tuple(whole.operands[n] for n in call.order))
         return LaidOutCall(call, layout, _in_order(made, call.order))
+
+    def _check_forms(
+        self,
+        types: tuple[Any, ...],
+        made: _Uncaught,
+        orders: Orders | None,
+        many: Many | None,
+    ) -> None:
+        """Check what the adapter says of the form of its arrays.
+
+        Raises:
+            UnusableFunctionError: it fits no call.
+        """
+        problem = None
+        if many is not None and many not in get_args(Many):
+            problem = f"many is {many!r}, and can be {' or '.join(map(repr, get_args(Many)))}"
+        elif many is not None and orders is not None:
+            problem = "many and orders cannot both be given"
+        elif orders is not None:
+            problem = _problem_of(orders, types, made)
+        if problem is not None:
+            raise self._unusable(problem)
 
     def _unusable(self, problem: str) -> UnusableFunctionError:
         """The error that the adapter cannot be used as it is."""
@@ -226,11 +268,12 @@ class CaughtComposite:
         types: tuple[Any, ...],
         made: Callable[..., Any],
         has_backward: bool,
+        many: Many | None,
     ) -> CaughtCall:
         order: list[int] = []
         call = CaughtCall(
             self.claim.definition, values, types, self.catcher.entries.invoke,
-            function=_in_order(made, order), has_backward=has_backward,
+            function=_in_order(made, order), has_backward=has_backward, many=many,
         )  # fmt: skip
         order[:] = call.order
         try:
@@ -239,7 +282,6 @@ class CaughtComposite:
             raise
         except CompositesError as error:
             raise UnsupportedCallError(str(error)) from error
-        self.claim.statistics.lowered += 1
         return call
 
 

@@ -8,14 +8,18 @@ of the types of results, and of the call under `jax.vmap`.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import jax
+import jax.numpy as jnp
 
 from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
 from lowering.frontends.jax.composite_call import (
     Cotangents,
     Kind,
+    Layout,
+    Merged,
+    Order,
     bind,
     trace,
 )
@@ -35,7 +39,12 @@ from lowering.jax_entries.calls import (
 from lowering.jax_entries.computed_once import computed_once
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.surroundings import without_composites
+from lowering.jax_programs.laid_out import LaidOutCall, ordered_type
 from lowering.jax_programs.pulling import Arrays, NotExpressible, Source, pulled_back
+
+Many = Literal["merged", "stacked"]
+"""Many calls at once: `merged` in the first dimension of all arrays, whose elements are computed
+independently, or `stacked` in a new first dimension of all arrays."""
 
 
 class _PlainCall(EntryCall):
@@ -55,6 +64,8 @@ class CaughtCall(_PlainCall):
     """The JAX function, of the operands that are present, in the composite's order."""
     has_backward: bool = True
     """True if the entry's backward means what JAX's derivative computes."""
+    many: Many | None = None
+    """The way in which one composite can be many calls."""
 
     @property
     @computed_once
@@ -236,6 +247,41 @@ class CaughtCall(_PlainCall):
         return calls[0]
 
     # ---- Rules: vmap ----
+
+    @computed_once
+    def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
+        """See `Rules`."""
+        batched = super().batched(size, axes)
+        if batched is not None or self.many is None or self.kind.jaxpr.effects:
+            return batched
+        shared = [t for t, axis in zip(self._present, axes, strict=True) if axis is None]
+        if any(jnp.issubdtype(type_.dtype, jnp.floating) for type_ in shared):
+            return None  # JAX sums its gradients within products
+        call = self._all_at_once(size, self.many)
+        return None if call is None else (call.kind, True)
+
+    def _all_at_once(self, size: int, many: Many) -> LaidOutCall | None:
+        """The calls of one more dimension at the front of all operands, as the entry has them."""
+        if len({type_.shape[:1] for type_ in self.arrays}) > 1 and many == "merged":
+            return None  # one of them is for all
+        order: Order = Merged(size) if many == "merged" else None
+        layout = Layout((order,) * len(self.order), (order,) * len(self.kind.jaxpr.out_avals))
+        function = jax.vmap(self.function, axis_size=size)
+
+        def inside(*operands: Any) -> list[Any]:
+            results = function(*layout.out_of(operands, layout.operands))
+            return layout.into(results, layout.results)
+
+        arrays = tuple(ordered_type(wider(type_, size), order) for type_ in self.arrays)
+        call = CaughtCall(
+            self.definition, self.values, arrays, self.invoke,
+            function=inside, has_backward=self.has_backward,
+        )  # fmt: skip
+        try:
+            call.check()
+        except (UnsupportedCallError, LoweringError, InvalidCallError):
+            return None
+        return LaidOutCall(call, layout, function, (order,))
 
     @computed_once
     def moved(self, size: int, axes: tuple[int | None, ...]) -> "CaughtCall | None":

@@ -1,7 +1,8 @@
-"""Calls whose arrays have their dimensions in another order than the composite's.
+"""Calls whose arrays differ from the composite's: dimensions in another order, or the arrays of
+many calls in one.
 
-The operands are still the caller's arrays, and the transposition is part of the call: JAX then adds
-gradients to those of their other uses as it does in the program without composites.
+The operands are still the caller's arrays, and the change of their form is part of the call: JAX
+then adds gradients to those of their other uses as it does in the program without composites.
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from lowering.frontends.jax.composite_call import (
     Kind,
     Layout,
     Order,
+    Split,
     inverse,
     ordered,
     trace,
@@ -35,6 +37,8 @@ class LaidOutCall:
     """The layout of the operands that are present, in the composite's order, and of the results."""
     function: Arrays
     """The JAX function, of the caller's arrays in the composite's order."""
+    further: tuple[Order] | None = None
+    """The form of each further result, which the backward takes. None: it is not known."""
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -44,25 +48,52 @@ class LaidOutCall:
     @property
     @computed_once
     def kind(self) -> Kind:
-        """The composite, with the transpositions of its operands and results."""
-        inner = self.call.kind
+        """The composite, with the changes of form of its operands and results."""
+        return self._around(self.call.kind, self.layout, self.function, self)
+
+    def _around(self, inner: Kind, layout: Layout, function: Arrays, rules: Any) -> Kind:
         types = [
             ordered_type(aval, inverse(order))
-            for aval, order in zip(inner.jaxpr.in_avals, self.layout.operands, strict=True)
+            for aval, order in zip(inner.jaxpr.in_avals, layout.operands, strict=True)
         ]
         return Kind(
             inner.name,
             inner.version,
             inner.attributes,
-            trace(self.function, types),
-            self,
-            self.function,
-            (inner, self.layout),
+            trace(function, types),
+            rules,
+            function,
+            (inner, layout),
         )
 
     def differentiable(self, needed: tuple[bool, ...]) -> Kind | None:
-        """See `Rules`. The order of further results is not known."""
-        return self.kind if self.call.differentiable(needed) is self.call.kind else None
+        """See `Rules`."""
+        kind = self.call.differentiable(needed)
+        if kind is None:
+            return None
+        return self.kind if kind is self.call.kind else self._saving
+
+    @property
+    @computed_once
+    def _orders_of_saved(self) -> tuple[Order, ...]:
+        """The orders of results and further results."""
+        count = len(self.call.saving.jaxpr.out_avals) - len(self.layout.results)
+        return (*self.layout.results, *(self.further or ()) * count)
+
+    @property
+    @computed_once
+    def _saving(self) -> Kind | None:
+        if self.further is None:
+            return None
+        inner = self.call.saving
+        layout = Layout(self.layout.operands, self._orders_of_saved)
+
+        def function(*operands: Any) -> list[Any]:
+            assert inner.uncompiled is not None
+            results = inner.uncompiled(*layout.into(operands, layout.operands))
+            return layout.out_of(results, layout.results)
+
+        return self._around(inner, layout, function, None)
 
     def pull_back(self, cts: Cotangents) -> list[Any]:
         """See `Rules`."""
@@ -70,7 +101,7 @@ class LaidOutCall:
         gradients = self.call.pull_back(
             Cotangents(
                 layout.into(cts.operands, layout.operands),
-                layout.into(cts.results, layout.results),
+                layout.into(cts.results, self._orders_of_saved[: len(cts.results)]),
                 layout.into(cts.grads, layout.results),
                 cts.needed,
             )
@@ -82,7 +113,7 @@ class LaidOutCall:
         return None
 
 
-def ordered_type(type_: Any, order: Order) -> Any:
-    """The type of an array with its dimensions in another order."""
+def ordered_type(type_: Any, order: Order | Split) -> Any:
+    """The type of an array in another form."""
     plain = jax.ShapeDtypeStruct(type_.shape, type_.dtype)
     return jax.eval_shape(partial(ordered, order=order), plain)

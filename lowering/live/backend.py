@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
@@ -34,6 +34,7 @@ from lowering.frontends.fx.device import device  # noqa: E402
 from lowering.frontends.fx.flex_attention import kept_whole  # noqa: E402
 from lowering.frontends.fx.recorder import device_offered  # noqa: E402
 from lowering.frontends.fx.tensors import LIVE_BACKENDS  # noqa: E402
+from lowering.live.checks import check_every  # noqa: E402
 from lowering.live.chosen_kernels import check_names  # noqa: E402
 from lowering.live.executable import LiveProgram  # noqa: E402
 from lowering.live.numbers import changing_numbers, without_reads  # noqa: E402
@@ -115,6 +116,7 @@ def composites(
         kernels=chosen_options.kernels,
         folder=chosen_options.save,
         cache=chosen_options.cache,
+        check_every=check_every(),
     )
     return with_composites(graph, example_inputs, compile_graph)
 
@@ -137,15 +139,14 @@ def with_composites(
     activation.backend()
     numbers = changing_numbers(graph.graph)
     written = without_reads(graph, numbers)
-    if written is None:
-        _warn_of_eager("a changing number cannot become a tensor; pass a tensor to the graph")
-        return graph.forward
+    constants = numbers if written is None else ()
     compile_inputs = partial(
         _function,
-        written,
+        written or graph,
         compile_ahead=partial(
             torch_internals.compile_ahead, compile_graph=compile_graph, draws_again=draws_again
         ),
+        constants=constants,
         otherwise=graph.forward,
         device_type=device_type_of(example_inputs),
         is_full_graph=torch_internals.is_full_graph(),
@@ -153,8 +154,13 @@ def with_composites(
     )
     if not numbers and not any(map(varies, example_inputs)):
         return compile_inputs(example_inputs)
+
+    def otherwise(*arguments: Any) -> Any:
+        _warn_of_eager("a changing number cannot become a tensor; pass a tensor to the graph")
+        return graph.forward(*arguments)
+
     # In its own trace, AOTAutograd would have Dynamo write the numbers as constants.
-    return FunctionsOfSizes(compile_inputs, example_inputs)
+    return FunctionsOfSizes(compile_inputs, example_inputs, numbers=constants, otherwise=otherwise)
 
 
 def _function(
@@ -162,6 +168,7 @@ def _function(
     inputs: Sequence[Any],
     *,
     compile_ahead: Callable[..., Any],
+    constants: Collection[int],
     otherwise: Callable[..., Any],
     device_type: str,
     is_full_graph: bool,
@@ -171,9 +178,10 @@ def _function(
 
     Args:
         keeps_whole: see `lowering.frontends.fx.flex_attention.kept_whole`.
+        constants: see `on_traced_device`.
         otherwise: runs the graph in eager PyTorch.
     """
-    traced = on_traced_device(graph, inputs, device_type)
+    traced = on_traced_device(graph, inputs, device_type, constants)
     tensors = [read() for read in traced.attributes]
     tensors += [inputs[position] for position in traced.positions]
     fakes = torch_internals.fakes(tensors, device())
@@ -234,14 +242,32 @@ def _autocast_dtype(device_type: str) -> torch.dtype | None:
     return torch.get_autocast_dtype(device_type)
 
 
-def _compiled(graph: torch.fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
+def _compiled(
+    graph: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    *,
+    platform: str,
+    kernels: Kernels,
+    returned: int | None,
+    written: Sequence[int] = (),
+    folder: str | os.PathLike[str] | None,
+    cache: str | os.PathLike[str] | None,
+    check_every: int,
+) -> Any:
     """A graph of AOTAutograd as a program. Dynamo does not trace it: a backward can run in a frame
-    that Dynamo would trace.
-
-    Args:
-        options: those of `LiveProgram`.
-    """
-    program = torch.compiler.disable(LiveProgram)(graph, inputs, **options)
+    that Dynamo would trace."""
+    make = torch.compiler.disable(LiveProgram)
+    program = make(
+        graph,
+        inputs,
+        platform,
+        kernels,
+        returned=returned,
+        written=written,
+        folder=folder,
+        cache=cache,
+        check_every=check_every,
+    )
     run = torch.compiler.disable(program)
     run._boxed_call = True
     return run

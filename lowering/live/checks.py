@@ -43,18 +43,13 @@ class GraphChecks:
     warned: set[str] = field(default_factory=set)
 
     @classmethod
-    def create(cls, placed: PlacedKernels, platform: str) -> "GraphChecks | None":
-        """The checks of a graph; None if nobody asks for any, or there is nothing to check.
-
-        Raises:
-            CompositesError: see `check_every`.
-        """
-        every = check_every()
+    def create(cls, placed: PlacedKernels, platform: str, every: int) -> "GraphChecks | None":
+        """The checks of a graph; None if `every` is 0, or there is nothing to check."""
         if not every or not placed.taken:
             return None
         names = {call: candidate.name for call, candidate in placed.taken.items()}
         device = with_kernels(placed, platform)
-        return cls(every, Diagnoser.create(placed.original, device, kernels=names))
+        return cls(every, Diagnoser(placed.original, device, kernels=names))
 
     def count(self, arrays: Sequence[Any]) -> None:
         """Count a call with these operands, and check it if it is time for one.

@@ -45,6 +45,7 @@ class LiveProgram:
         written: Sequence[int] = (),
         folder: str | os.PathLike[str] | None = None,
         cache: str | os.PathLike[str] | None = None,
+        check_every: int = 0,
     ) -> None:
         """Lower a graph, put kernels in place of composites, and compile.
 
@@ -57,6 +58,7 @@ class LiveProgram:
             written: the inputs that the caller lets have the first results; see `return_parts`.
             folder: where the graph is saved; see `save_graph`.
             cache: where XLA's results are kept; see `Program.compile`.
+            check_every: the number of calls from a check of kernels to the next one; 0 for none.
 
         Raises:
             NoKernelError: an operator has no rule in JAX.
@@ -92,7 +94,7 @@ class LiveProgram:
             save_graph(lowered, names, [n for n, _ in self._results], kind, folder)
         self.kernels = self._placed(lowered, platform, kernels)
         self._compiled = self._compile(lowered, platform, cache)
-        self._checks = GraphChecks.create(self.kernels, platform)
+        self._checks = GraphChecks.create(self.kernels, platform, check_every)
 
     def _lowered(
         self, graph: torch.fx.GraphModule, inputs: Sequence[Any], orders: Sequence[Order]

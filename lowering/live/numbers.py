@@ -62,6 +62,17 @@ def without_reads(
     return torch.fx.GraphModule(graph, own)
 
 
+def put_values(graph: torch.fx.Graph, positions: Collection[int], values: Any) -> None:
+    """Put the values of numbers in the places where a graph reads them."""
+    placeholders = graph.find_nodes(op="placeholder")
+    for position in positions:
+        number = float(values[position])
+        for node in list(placeholders[position].users):
+            if node.target == "item":
+                put_number(node, number)
+                graph.erase_node(node)
+
+
 def put_number(node: torch.fx.Node, number: float) -> None:
     """Replace all uses of a node in a graph by a number."""
 

@@ -1,6 +1,6 @@
 """Graphs that Dynamo traced once for all sizes, compiled for each size that comes."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 import torch
@@ -25,21 +25,37 @@ class FunctionsOfSizes:
         self,
         compile_graph: Callable[[Sequence[Any]], Function],
         inputs: Sequence[Any],
+        *,
+        numbers: Collection[int] = (),
+        otherwise: Function,
     ) -> None:
         """
         Args:
             compile_graph: compiles the graph for inputs of certain sizes.
             inputs: what Dynamo traced the graph with. The sizes of those that vary are symbols.
+            numbers: the positions of inputs whose values are constants of a compiled function.
+            otherwise: runs the graph after more values of these than `MOST_VALUES`.
         """
         self._compile = torch.compiler.disable(compile_graph)
+        self._numbers = sorted(numbers)
         self._varying = [
-            n for n, value in enumerate(inputs) if not isinstance(value, torch.nn.Parameter)
+            n
+            for n, value in enumerate(inputs)
+            if n not in numbers and not isinstance(value, torch.nn.Parameter)
         ]
+        self._otherwise = otherwise
         self._functions: dict[Hashable, Function] = {}
+        self._values: set[tuple[str, ...]] = set()
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the graph. It is compiled for sizes with which it has not run."""
-        key = self._sizes(arguments)
+        # As text, in which zeros have a sign, and NaN is equal to itself.
+        values = tuple(float(arguments[place]).hex() for place in self._numbers)
+        if values not in self._values:
+            if len(self._values) == MOST_VALUES:
+                return self._otherwise(*arguments)
+            self._values.add(values)
+        key = (values, self._sizes(arguments))
         function = self._functions.get(key)
         if function is None:
             with torch_internals.tracing():
@@ -60,3 +76,8 @@ class FunctionsOfSizes:
             else:
                 key.append(value)
         return tuple(key)
+
+
+MOST_VALUES = 8
+"""The number of values of a changing number that are compiled: Dynamo compiles as many per
+frame."""

@@ -5,7 +5,7 @@ user's tensors, and its graph names it where tensors are made, moved or cast by 
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from composites import torch_internals
 from composites.torch_internals import pytree
 from lowering.frontends.fx.device import DEVICE_TYPE, device
-from lowering.live.numbers import put_number
+from lowering.live.numbers import put_number, put_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,7 @@ def on_traced_device(
     graph: torch.fx.GraphModule,
     inputs: Sequence[Any],
     device_type: str,
+    constants: Collection[int] = (),
 ) -> TracedGraph:
     """A copy of Dynamo's graph that has the traced tensors' device instead of the user's.
 
@@ -40,8 +41,10 @@ def on_traced_device(
         inputs: what the graph is first called with. Numbers among them become constants, for
             which Dynamo has guards once `int` has read them.
         device_type: the type of the device of the user's tensors.
+        constants: the positions of inputs whose values become constants; see `numbers`.
     """
     own = _copied(graph)  # Dynamo goes on with its graph, and so does eager PyTorch
+    put_values(own.graph, constants, inputs)
     for part in own.modules():
         if isinstance(part, torch.fx.GraphModule):
             _move(part, device_type, is_outermost=part is own)

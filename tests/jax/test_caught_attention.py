@@ -1,5 +1,5 @@
-"""Attention of `jax.nn` and flax as `dot_product_attention`, and cross entropy: the same bits as
-without, and what the composites say."""
+"""Attention of `jax.nn` and flax as `dot_product_attention`, also under `jax.vmap` and with cross
+entropy: the same bits as without, and what the composites say."""
 
 import inspect
 from collections import Counter
@@ -21,6 +21,7 @@ from composites_testing.caught import (
     calls_in,
     gradients,
     normal,
+    weighted,
     with_and_without,
 )
 from composites_testing.jax_calls import composite_names
@@ -196,6 +197,8 @@ def test_an_array_that_is_given_twice() -> None:
     """JAX adds up the gradients of its uses in an order of its own."""
     x = normal(0, 2, 5, 4, 8)
     assert caught(gradients(lambda x: attention(x, x, x)), x) == {ATTENTION: 1}
+    many = jnp.stack([x, 2 * x])
+    assert caught(gradients(lambda x: jax.vmap(attention)(x, x, x)), many) == {}
     with composites.jax.enabled(NAME):
         text = jax.jit(lambda x: attention(x, x, x)).lower(x).as_text()
     inner = text.partition(f"func.func private @{ATTENTION}")[2]
@@ -273,23 +276,86 @@ def test_mistakes_are_those_of_jax() -> None:
     assert_same_errors(calls, NAME)
 
 
-# ---- transformations ----
+# ---- under vmap: one composite for all calls ----
 
 
 LOGITS = normal(0, 4, 5, 7)
 LABELS = jnp.asarray(np.random.default_rng(1).integers(0, 7, (4, 5)), jnp.int32)
 QUERY, KEY, VALUE = normal(2, 3, 2, 5, 4, 8), normal(3, 3, 2, 6, 2, 8), normal(4, 3, 2, 6, 2, 8)
+BIASES = normal(5, 3, 2, 4, 5, 6)
+MASKS = jnp.asarray(np.asarray(BIASES) > -1)
+OF_ONE = (QUERY[:, 0], KEY[:, 0], VALUE[:, 0])
+"""Without a batch, as in programs that compute one example."""
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A function under `jax.vmap` and its arrays."""
+
+    function: Function
+    arrays: tuple[Any, ...]
+    operands: str
+    """Types of the composite's operands."""
+    axes: Any = 0
+
+    @property
+    def entry(self) -> str:
+        return LOSS_NAME if self.function is loss else NAME
+
+
+def _with_mask(q: Any, k: Any, v: Any, m: Any) -> Any:
+    return attention(q, k, v, mask=m)
+
+
+ROWS = "tensor<20x7xf32>, tensor<20xi32>"
+ALL = "tensor<6x5x4x8xf32>, tensor<6x6x2x8xf32>, tensor<6x6x2x8xf32>"
+EACH = "tensor<3x5x4x8xf32>, tensor<3x6x2x8xf32>, tensor<3x6x2x8xf32>"
+MAPPED = {
+    "loss": Mapped(loss, (LOGITS, LABELS), ROWS),
+    "loss of one row": Mapped(loss, (LOGITS[:, 0], LABELS[:, 0]), "tensor<4x7xf32>, tensor<4xi32>"),
+    "labels for all": Mapped(loss, (LOGITS, LABELS[0]), ROWS, (0, None)),
+    "another axis": Mapped(loss, (LOGITS, LABELS), ROWS, (1, 1)),
+    "attention": Mapped(attention, (QUERY, KEY, VALUE), ALL),
+    "attention of one example": Mapped(partial(attention, is_causal=True), OF_ONE, EACH),
+    "mask for all": Mapped(
+        _with_mask, (QUERY, KEY, VALUE, MASKS[0]), f"{ALL}, tensor<6x4x5x6xi1>", (0, 0, 0, None)
+    ),
+    "bias and mask": Mapped(
+        lambda q, k, v, b: attention(q, k, v, b, b > -1),
+        (QUERY, KEY, VALUE, BIASES),
+        f"{ALL}, tensor<6x4x5x6xi1>, tensor<6x4x5x6xf32>",
+    ),
+    "mask of one example": Mapped(
+        _with_mask, (*OF_ONE, MASKS[:, 0]), f"{EACH}, tensor<3x4x5x6xi1>"
+    ),
+}
+
+
+def _caught_of_all(change: Function) -> tuple[str, Counter[str]]:
+    """A program of all functions under `jax.vmap`, and its composites."""
+    calls: dict[str, Call] = {name: (change(one), one.arrays) for name, one in MAPPED.items()}
+    text = all_with_and_without(calls, NAME, LOSS_NAME)
+    return text, names(text)
 
 
 @pytest.mark.slow
 def test_vmap() -> None:
-    """Many calls at once are JAX's operations."""
-    arrays: dict[Function, tuple[Any, ...]] = {
-        loss: (LOGITS, LABELS),
-        attention: (QUERY, KEY, VALUE),
-    }
-    calls: dict[str, Call] = {str(f): (gradients(jax.vmap(f)), x) for f, x in arrays.items()}
-    assert composite_names(all_with_and_without(calls, NAME, LOSS_NAME)) == []
+    text, found = _caught_of_all(lambda one: jax.vmap(one.function, one.axes))
+    assert found == Counter(f"ptxla.{one.entry}" for one in MAPPED.values())
+    assert [name for name, one in MAPPED.items() if f": ({one.operands}) -> " not in text] == []
+
+
+@pytest.mark.slow
+def test_gradients_under_vmap() -> None:
+    """Gradients of each call are JAX's operations, with the same bits."""
+    _, found = _caught_of_all(lambda one: gradients(jax.vmap(one.function, one.axes)))
+    expected = [n for one in MAPPED.values() for n in (f"ptxla.{one.entry}", *backward(one.entry))]
+    assert found == Counter(expected)
+
+    def each(one: Mapped) -> Function:
+        return jax.vmap(jax.grad(partial(weighted, one.function)), one.axes)
+
+    assert _caught_of_all(each)[1] == {}
 
 
 @pytest.mark.slow
@@ -299,7 +365,7 @@ def test_gradient_of_an_input_with_other_uses() -> None:
     calls: dict[str, Call] = {}
     for place in range(3):
         uses = [lambda logits: jnp.sin(logits).sum(-1), lambda x: jax.nn.logsumexp(x, -1)]
-        uses.insert(place, lambda logits: loss(logits, LABELS))
+        uses.insert(place, lambda logits: jax.vmap(loss)(logits, LABELS))
         program = jax.grad(lambda logits, uses=uses: sum(use(logits) for use in uses).sum())
         calls[f"place {place}"] = program, (LOGITS,)
     text = all_with_and_without(calls, LOSS_NAME)
@@ -307,9 +373,19 @@ def test_gradient_of_an_input_with_other_uses() -> None:
 
 
 @pytest.mark.slow
-def test_transformations_of_a_loss() -> None:
+def test_what_one_composite_cannot_be() -> None:
+    """Keys for all calls, a bias for the whole batch of each call, and calls of calls."""
+    shared = gradients(jax.vmap(attention, (0, None, None)))
+    assert caught(shared, QUERY, KEY[0], VALUE[0]) == {}
+    assert caught(jax.vmap(attention), QUERY, KEY, VALUE, BIASES[:, :1]) == {}
+    many = [array[:, :, None] for array in (QUERY, KEY, VALUE)]
+    assert caught(jax.vmap(jax.vmap(attention)), *many) == {}
+
+
+@pytest.mark.slow
+def test_transformations_of_many() -> None:
     def many(logits: Any) -> Any:
-        return loss(logits, LABELS)
+        return jax.vmap(loss)(logits, LABELS)
 
     def scanned(logits: Any) -> Any:
         def step(total: Any, factor: Any) -> tuple[Any, None]:

@@ -35,6 +35,8 @@ MISTAKES = {
     "orders=((None,), (None, None))": "orders has 2 of results, and there are 1",
     "orders=((None,),)": "orders has 1 parts, and not those of arrays and of results",
     "orders=(((0, 1, 2),), (None,))": "orders has (0, 1, 2) of arrays, for 2 dimensions",
+    "many='rows'": "many is 'rows', and can be 'merged' or 'stacked'",
+    "many='merged', orders=((None,), (None,))": "many and orders cannot both be given",
     "further=3": "it passes arguments that the entry does not have: got an unexpected keyword"
     " argument 'further'",
 }

@@ -99,16 +99,35 @@ def on_selected(
     return run
 
 
-Order = tuple[int, ...] | None
-"""A permutation of dimensions; None if their order is the same."""
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The first two dimensions as one."""
+
+    size: int
+    """The size of the first dimension."""
+
+
+Order = tuple[int, ...] | Merged | None
+"""The order of an array's elements in another array, such as a permutation of its dimensions; None
+if it is the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The first dimension as two. It undoes `Merged`."""
+
+    size: int
+    """The size of the first dimension."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The order of dimensions in which a composite has the arrays of its caller."""
+    """The form in which a composite has the arrays of its caller."""
 
     operands: tuple[Order, ...]
+    """For each operand, the composite's form of the caller's array."""
     results: tuple[Order, ...]
+    """For each result, the composite's form of the caller's array."""
 
     def into(self, arrays: Sequence[Any], orders: Sequence[Order]) -> list[Any]:
         """Arrays of the caller as the composite has them. None is an absent array."""
@@ -119,15 +138,24 @@ class Layout:
         return [ordered(x, inverse(order)) for x, order in zip(arrays, orders, strict=True)]
 
 
-def inverse(order: Order) -> Order:
-    """The order of the dimensions that undoes another one."""
-    return None if order is None else tuple(order.index(n) for n in range(len(order)))
+def inverse(order: Order) -> Order | Split:
+    match order:
+        case None:
+            return None
+        case Merged(size):
+            return Split(size)
+    return tuple(order.index(n) for n in range(len(order)))
 
 
-def ordered(array: Any, order: Order) -> Any:
-    """An array with its dimensions in another order. None stays None."""
+def ordered(array: Any, order: Order | Split) -> Any:
+    """An array in another form. None stays None."""
     if array is None or order is None:
         return array
+    match order:
+        case Merged(size):
+            return array.reshape(size * array.shape[1], *array.shape[2:])
+        case Split(size):
+            return array.reshape(size, array.shape[0] // size, *array.shape[1:])
     # XLA keeps the order in memory through a transpose, and adds up the program's own sums of the
     # result in that order. A shape with one more dimension has the usual order again.
     moved = jax.lax.transpose(array.reshape(1, *array.shape), (0, *(n + 1 for n in order)))
@@ -152,7 +180,7 @@ class Kind:
     operands, as the program would call it. It is called where there is no composite: outside of
     `jax.jit`, and for derivatives. None: `jaxpr` is all there is."""
     laid_out: "tuple[Kind, Layout] | None" = None
-    """The composite itself, if it has dimensions in another order than the call. JAX adds up the
+    """The composite itself, if it has arrays in another form than the call. JAX adds up the
     gradients of the caller's arrays, so that transposing them first would change sums."""
     symbolic_too: bool = False
     """True if the call is a composite in a module with symbolic sizes too. JAX (0.12) writes such a

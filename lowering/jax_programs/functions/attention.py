@@ -147,7 +147,15 @@ def _called(
         composite.original, tuple(options.items()), bias is not None, mask is not None
     )
     rest = (bias, None) if mask is None else (boolean, bias)
-    return composite(*arrays, *rest, is_causal=is_causal, scale=scale, decomposition=attention)
+    ranks = {array.ndim for array in (*arrays, *rest) if array is not None}
+    return composite(
+        *arrays,
+        *rest,
+        is_causal=is_causal,
+        scale=scale,
+        decomposition=attention,
+        many={(3,): "stacked", (4,): "merged"}.get(tuple(ranks)),
+    )
 
 
 def _check_flax(

@@ -51,6 +51,7 @@ def with_integer_labels(
         reduction=NO_REDUCTION,
         ignore_index=_NO_LABEL,
         decomposition=_InRows(composite.original, tuple(labels.shape)),
+        many="merged",
     )
     return losses.reshape(labels.shape)
 
