@@ -102,18 +102,18 @@ def function_hook_source(
 def _add_hooks(entry: Composite, name: str, registry: Registry, hooks: _Hooks) -> None:
     if entry.op is not None and entry.adapt is None:
         operator = find_operator(entry.op)
-        summary = f"Lower calls as {entry.composite_name}, version {entry.version}."
-        first = ["_lowering: EntryLowering"]
-        keys = [part for argument in operator.arguments for part in _key(argument)]
-        hooks.at_backend.append(_hook(entry, name, operator, registry, summary, first, keys))
         if is_caught_at_autograd(entry, operator, registry):
             summary = (
                 f"Catch {operator.qualified} as {entry.composite_name} before PyTorch decomposes"
                 " it."
             )
             first = ["_composite: CompositeFunction", "_keys: Any"]
-            name = f"{name}_at_autograd"
             hooks.at_autograd.append(_hook(entry, name, operator, registry, summary, first))
+            return
+        summary = f"Lower calls as {entry.composite_name}, version {entry.version}."
+        first = ["_lowering: EntryLowering"]
+        keys = [part for argument in operator.arguments for part in _key(argument)]
+        hooks.at_backend.append(_hook(entry, name, operator, registry, summary, first, keys))
     elif entry.adapt is not None or entry.gradients:
         callee = callee_of(entry)
         assert callee is not None
@@ -144,7 +144,7 @@ def explicit_backward(entry: Composite, registry: Registry) -> Composite | None:
 
 
 def operator_name(entry: Composite) -> str:
-    """Name of this project's own operator that represents an entry in compiled graphs."""
+    """The name of an entry's calls of a function in graphs of Dynamo."""
     name = f"{entry.namespace}__{entry.name}__v{entry.version}"
     # `a.b` and `a_b` are two entries.
     return re.sub(r"[^a-zA-Z0-9_]", lambda match: f"_x{ord(match[0]):x}_", name)

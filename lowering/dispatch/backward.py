@@ -208,6 +208,14 @@ class BackwardSpec:
     def named(self, values: Sequence[Any]) -> dict[str, Any]:
         """The backward's operands, and the call's arguments, by name."""
         grads, saved = self.split(values)
+        return self.named_of(saved, grads)
+
+    def named_of(self, saved: Mapping[int, Any], grads: Sequence[Any]) -> dict[str, Any]:
+        """The values that an explicit backward can take, by name.
+
+        Args:
+            saved: by position; see `names_of_values`.
+        """
         count = len(self.types)
         first = count + len(self.present)
         return named_values(

@@ -8,8 +8,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass, field
 
-import torch
-
 from composites.registry.model import Composite
 from composites.user_code import call_site
 
@@ -138,6 +136,7 @@ def written_operands(operands: Iterable[object]) -> str:
 
 
 def _written(value: object) -> str:
-    if isinstance(value, torch.Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+    if dtype is not None and shape is not None:  # a tensor, or an array of JAX
+        return f"{str(dtype).removeprefix('torch.')}{list(shape)}"
     return repr(value) if isinstance(value, int | float | str | None) else type(value).__name__

@@ -12,6 +12,7 @@ from functools import cache, partial
 from typing import Any
 
 from lowering.emission import hlo_proto
+from lowering.emission.builder import renumber
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.passes.expand_batch_norm_grad import gradients, over_features
 from lowering.stablehlo.run import enable_x64, import_jax
@@ -42,10 +43,11 @@ def expand_batch_norms(body: Any, free_id: int) -> list[Any]:
         module = hlo_proto.Module.FromString(
             _lowered(item.opcode, item.feature_index, item.epsilon, name, sizes)
         )
-        hlo_proto.number_computations(module, free_id + len(made))
+        entry = hlo_proto.entry_of(module)
+        free_id = renumber(module.computations, first=free_id)
         made.extend(module.computations)
         item.opcode = "call"
-        item.called_computation_ids[:] = [hlo_proto.entry_of(module).id]
+        item.called_computation_ids[:] = [entry.id]
         item.ClearField("epsilon")
         item.ClearField("feature_index")
     return made

@@ -177,19 +177,6 @@ def entry_of(module: Any) -> Any:
     return next(computation for computation in module.computations if computation.id == number)
 
 
-def number_computations(module: Any, first: int) -> None:
-    """Give the computations of a module (protobuf), in place, the ids from `first` on."""
-    entry = entry_of(module)
-    ids = {computation.id: first + n for n, computation in enumerate(module.computations)}
-    for computation in module.computations:
-        computation.id = ids[computation.id]
-        computation.name = f"{stem(computation.name)}.{computation.id}"
-        for instruction in computation.instructions:
-            called = instruction.called_computation_ids
-            called[:] = [ids[number] for number in called]
-    module.entry_computation_id = entry.id
-
-
 VALUE_FIELDS = {type_.name: type_.literal for type_ in TABLE if type_.literal is not None}
 """For each element type, the field of a literal that holds its values."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lowering.emission import hlo_proto
-from lowering.emission.builder import as_module, calling
+from lowering.emission.builder import as_module, calling, renumber
 
 _PREFIX = "composites.module."
 
@@ -103,9 +103,9 @@ class _Linker:
     def _entry_of(self, name: str) -> int:
         if name not in self._entries:
             module = hlo_proto.Module.FromString(self.modules[name])
-            hlo_proto.number_computations(module, self.next_id)
-            self.next_id += len(module.computations)
-            self._entries[name] = module.entry_computation_id
+            entry = hlo_proto.entry_of(module)
+            self.next_id = renumber(module.computations, self.next_id)
+            self._entries[name] = entry.id
             self.add(module.computations)
         return self._entries[name]
 

@@ -300,7 +300,8 @@ class Recording(Protocol):
     def recording(self, *, shared: bool = False) -> AbstractContextManager[None]:
         """A context in which Python runs on placeholders and nothing is executed.
 
-        Leave inference mode before; see `lowering.frontends.autograd_threads`.
+        Autograd computes gradients in the calling thread meanwhile. Leave inference mode before,
+        which chooses threads too.
 
         Args:
             shared: whether several devices will share the program.
@@ -400,10 +401,6 @@ class Frontend:
     """Gives tensors new values in place."""
     own_operators: Callable[[], Sequence[Override]] = tuple
     """Registers kernels of this project's own operators, for as long as the result is kept."""
-    define_operator: Callable[[str, Operator, Kernel], Kernel] | None = None
-    """Defines an operator of this project, by name, with the schema of another one, that PyTorch
-    does not decompose, for the graphs of torch.compile. On other backends it runs the function.
-    None: torch.compile does not keep composites in its graphs."""
     labels: Labels | None = None
     """None: it cannot be said which call an instruction comes from."""
     dynamic_sizes: Callable[[Callable[[], None]], None] | None = None

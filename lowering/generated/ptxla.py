@@ -87,18 +87,6 @@ def silu(_lowering: EntryLowering, self: Tensor) -> Any:
     return _kernel(self)
 
 
-def silu_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor) -> Any:
-    """Lower calls as ptxla.silu_backward, version 1.
-
-    aten::silu_backward(Tensor grad_output, Tensor self) -> Tensor
-    """
-    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        CallSpec(_lowering.form, _key, operands=(grad_output, self), arguments={})
-    )
-    return _kernel(grad_output, self)
-
-
 def hardswish(_lowering: EntryLowering, self: Tensor) -> Any:
     """Lower calls as ptxla.hardswish, version 1.
 
@@ -133,18 +121,6 @@ def mish(_lowering: EntryLowering, self: Tensor) -> Any:
         CallSpec(_lowering.form, _key, operands=(self,), arguments={})
     )
     return _kernel(self)
-
-
-def mish_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor) -> Any:
-    """Lower calls as ptxla.mish_backward, version 1.
-
-    aten::mish_backward(Tensor grad_output, Tensor self) -> Tensor
-    """
-    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        CallSpec(_lowering.form, _key, operands=(grad_output, self), arguments={})
-    )
-    return _kernel(grad_output, self)
 
 
 def elu(_lowering: EntryLowering, self: Tensor, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Any:
@@ -363,30 +339,6 @@ def log_softmax_backward(_lowering: EntryLowering, grad_output: Tensor, output: 
     return _kernel(grad_output, output)
 
 
-def layer_norm(_lowering: EntryLowering, input: Tensor, normalized_shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
-    """Lower calls as ptxla.layer_norm, version 1.
-
-    aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)
-    """
-    _key = (input.shape, input.dtype, _tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), eps)
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        CallSpec(_lowering.form, _key, operands=(input, weight, bias), arguments={'normalized_shape': normalized_shape, 'eps': eps})
-    )
-    return _kernel(input, weight, bias)
-
-
-def group_norm(_lowering: EntryLowering, input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
-    """Lower calls as ptxla.group_norm, version 1.
-
-    aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)
-    """
-    _key = (input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), N, C, HxW, group, eps)
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        CallSpec(_lowering.form, _key, operands=(input, weight, bias), arguments={'N': N, 'C': C, 'HxW': HxW, 'group': group, 'eps': eps})
-    )
-    return _kernel(input, weight, bias)
-
-
 def batch_norm_inference(_lowering: EntryLowering, input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool, momentum: float, eps: float) -> Any:
     """Lower calls as ptxla.batch_norm_inference, version 1.
 
@@ -409,42 +361,6 @@ def batch_norm_backward(_lowering: EntryLowering, grad_out: Tensor, input: Tenso
         CallSpec(_lowering.form, _key, operands=(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd), arguments={'train': train, 'eps': eps, 'output_mask': output_mask})
     )
     return _kernel(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd)
-
-
-def weight_norm(_lowering: EntryLowering, v: Tensor, g: Tensor, dim: int = 0) -> Any:
-    """Lower calls as ptxla.weight_norm, version 1.
-
-    aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor
-    """
-    _key = (v.shape, v.dtype, g.shape, g.dtype, dim)
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        CallSpec(_lowering.form, _key, operands=(v, g), arguments={'dim': dim})
-    )
-    return _kernel(v, g)
-
-
-def rms_norm(_lowering: EntryLowering, input: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None) -> Any:
-    """Lower calls as ptxla.rms_norm, version 2.
-
-    aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor
-    """
-    _key = (input.shape, input.dtype, _tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), eps)
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        CallSpec(_lowering.form, _key, operands=(input, weight), arguments={'normalized_shape': normalized_shape, 'eps': eps})
-    )
-    return _kernel(input, weight)
-
-
-def dropout(_lowering: EntryLowering, input: Tensor, p: float, train: bool) -> Any:
-    """Lower calls as ptxla.dropout, version 1.
-
-    aten::dropout(Tensor input, float p, bool train) -> Tensor
-    """
-    _key = (input.shape, input.dtype, p, train)
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        CallSpec(_lowering.form, _key, operands=(input,), arguments={'p': p, 'train': train})
-    )
-    return _kernel(input)
 
 
 def nll_loss(_lowering: EntryLowering, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> Any:
@@ -603,30 +519,6 @@ def binary_cross_entropy_with_logits(_lowering: EntryLowering, self: Tensor, tar
     return _kernel(self, target, weight, pos_weight)
 
 
-def kl_div(_lowering: EntryLowering, self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Any:
-    """Lower calls as ptxla.kl_div, version 1.
-
-    aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor
-    """
-    _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, log_target)
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        CallSpec(_lowering.form, _key, operands=(self, target), arguments={'reduction': reduction, 'log_target': log_target})
-    )
-    return _kernel(self, target)
-
-
-def cross_entropy_loss(_lowering: EntryLowering, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0) -> Any:
-    """Lower calls as ptxla.cross_entropy_loss, version 2.
-
-    aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor
-    """
-    _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, label_smoothing)
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        CallSpec(_lowering.form, _key, operands=(self, target, weight), arguments={'reduction': reduction, 'ignore_index': ignore_index, 'label_smoothing': label_smoothing})
-    )
-    return _kernel(self, target, weight)
-
-
 def weight_int8pack_mm(_lowering: EntryLowering, self: Tensor, mat2: Tensor, scales: Tensor) -> Any:
     """Lower calls as ptxla.int8_weight_only_linear, version 1.
 
@@ -769,18 +661,6 @@ def choose_qparams(_lowering: EntryLowering, input: Tensor, quant_min: int, quan
         CallSpec(_lowering.form, _key, operands=(input,), arguments={'quant_min': quant_min, 'quant_max': quant_max, 'eps': eps, 'dtype': dtype})
     )
     return _kernel(input)
-
-
-def scaled_dot_product_attention(_lowering: EntryLowering, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Any:
-    """Lower calls as ptxla.scaled_dot_product_attention, version 1.
-
-    aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
-    """
-    _key = (query.shape, query.dtype, key.shape, key.dtype, value.shape, value.dtype, None if attn_mask is None else (attn_mask.shape, attn_mask.dtype), dropout_p, is_causal, scale, enable_gqa)
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        CallSpec(_lowering.form, _key, operands=(query, key, value, attn_mask), arguments={'dropout_p': dropout_p, 'is_causal': is_causal, 'scale': scale, 'enable_gqa': enable_gqa})
-    )
-    return _kernel(query, key, value, attn_mask)
 
 
 def update_kv_cache(_lowering: EntryLowering, self: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
@@ -951,18 +831,6 @@ def avg_pool2d_backward(_lowering: EntryLowering, grad_output: Tensor, self: Ten
     return _kernel(grad_output, self)
 
 
-def max_pool2d(_lowering: EntryLowering, self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], dilation: list[int] = [1, 1], ceil_mode: bool = False) -> Any:
-    """Lower calls as ptxla.max_pool2d, version 1.
-
-    aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor
-    """
-    _key = (self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), _tuple(dilation), ceil_mode)
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        CallSpec(_lowering.form, _key, operands=(self,), arguments={'kernel_size': kernel_size, 'stride': stride, 'padding': padding, 'dilation': dilation, 'ceil_mode': ceil_mode})
-    )
-    return _kernel(self)
-
-
 def upsample_nearest2d(_lowering: EntryLowering, self: Tensor, output_size: list[int], scales_h: float | None = None, scales_w: float | None = None) -> Any:
     """Lower calls as ptxla.upsample_nearest2d, version 1.
 
@@ -1059,18 +927,6 @@ def grid_sampler_2d_backward(_lowering: EntryLowering, grad_output: Tensor, inpu
     return _kernel(grad_output, input, grid)
 
 
-def gru_cell(_lowering: EntryLowering, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
-    """Lower calls as ptxla.gru_cell, version 2.
-
-    aten::gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor
-    """
-    _key = (input.shape, input.dtype, hx.shape, hx.dtype, w_ih.shape, w_ih.dtype, w_hh.shape, w_hh.dtype, None if b_ih is None else (b_ih.shape, b_ih.dtype), None if b_hh is None else (b_hh.shape, b_hh.dtype))
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        CallSpec(_lowering.form, _key, operands=(input, hx, w_ih, w_hh, b_ih, b_hh), arguments={})
-    )
-    return _kernel(input, hx, w_ih, w_hh, b_ih, b_hh)
-
-
 def fft_r2c(_lowering: EntryLowering, self: Tensor, dim: list[int], normalization: int, onesided: bool) -> Any:
     """Lower calls as ptxla.fft_r2c, version 1.
 
@@ -1095,79 +951,7 @@ def fft_c2c(_lowering: EntryLowering, self: Tensor, dim: list[int], normalizatio
     return _kernel(self)
 
 
-def fft_c2r(_lowering: EntryLowering, self: Tensor, dim: list[int], normalization: int, last_dim_size: int) -> Any:
-    """Lower calls as ptxla.fft_c2r, version 1.
-
-    aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor
-    """
-    _key = (self.shape, self.dtype, _tuple(dim), normalization, last_dim_size)
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        CallSpec(_lowering.form, _key, operands=(self,), arguments={'dim': dim, 'normalization': normalization, 'last_dim_size': last_dim_size})
-    )
-    return _kernel(self)
-
-
-def mm(_lowering: EntryLowering, self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Any:
-    """Lower calls as ptxla.mm, version 1.
-
-    aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
-    """
-    _key = (self.shape, self.dtype, mat2.shape, mat2.dtype, out_dtype)
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        CallSpec(_lowering.form, _key, operands=(self, mat2), arguments={'out_dtype': out_dtype})
-    )
-    return _kernel(self, mat2)
-
-
-def bmm(_lowering: EntryLowering, self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Any:
-    """Lower calls as ptxla.bmm, version 1.
-
-    aten::bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
-    """
-    _key = (self.shape, self.dtype, mat2.shape, mat2.dtype, out_dtype)
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        CallSpec(_lowering.form, _key, operands=(self, mat2), arguments={'out_dtype': out_dtype})
-    )
-    return _kernel(self, mat2)
-
-
-def matmul_accumulate(_lowering: EntryLowering, self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
-    """Lower calls as ptxla.matmul_accumulate, version 1.
-
-    aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
-    """
-    _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, _key_of(beta), _key_of(alpha))
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        CallSpec(_lowering.form, _key, operands=(self, mat1, mat2), arguments={'out_dtype': out_dtype, 'beta': beta, 'alpha': alpha})
-    )
-    return _kernel(self, mat1, mat2)
-
-
-def addmm(_lowering: EntryLowering, self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
-    """Lower calls as ptxla.addmm, version 1.
-
-    aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
-    """
-    _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, _key_of(beta), _key_of(alpha))
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        CallSpec(_lowering.form, _key, operands=(self, mat1, mat2), arguments={'out_dtype': out_dtype, 'beta': beta, 'alpha': alpha})
-    )
-    return _kernel(self, mat1, mat2)
-
-
-def baddbmm(_lowering: EntryLowering, self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
-    """Lower calls as ptxla.baddbmm, version 1.
-
-    aten::baddbmm.dtype(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
-    """
-    _key = (self.shape, self.dtype, batch1.shape, batch1.dtype, batch2.shape, batch2.dtype, out_dtype, _key_of(beta), _key_of(alpha))
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        CallSpec(_lowering.form, _key, operands=(self, batch1, batch2), arguments={'out_dtype': out_dtype, 'beta': beta, 'alpha': alpha})
-    )
-    return _kernel(self, batch1, batch2)
-
-
-def silu_backward_at_autograd(_composite: CompositeFunction, _keys: Any, grad_output: Tensor, self: Tensor) -> Any:
+def silu_backward(_composite: CompositeFunction, _keys: Any, grad_output: Tensor, self: Tensor) -> Any:
     """Catch aten::silu_backward as ptxla.silu_backward before PyTorch decomposes it.
 
     aten::silu_backward(Tensor grad_output, Tensor self) -> Tensor
@@ -1181,7 +965,7 @@ def silu_backward_at_autograd(_composite: CompositeFunction, _keys: Any, grad_ou
     ))
 
 
-def mish_backward_at_autograd(_composite: CompositeFunction, _keys: Any, grad_output: Tensor, self: Tensor) -> Any:
+def mish_backward(_composite: CompositeFunction, _keys: Any, grad_output: Tensor, self: Tensor) -> Any:
     """Catch aten::mish_backward as ptxla.mish_backward before PyTorch decomposes it.
 
     aten::mish_backward(Tensor grad_output, Tensor self) -> Tensor
@@ -1195,7 +979,7 @@ def mish_backward_at_autograd(_composite: CompositeFunction, _keys: Any, grad_ou
     ))
 
 
-def layer_norm_at_autograd(_composite: CompositeFunction, _keys: Any, input: Tensor, normalized_shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
+def layer_norm(_composite: CompositeFunction, _keys: Any, input: Tensor, normalized_shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
     """Catch aten::native_layer_norm as ptxla.layer_norm before PyTorch decomposes it.
 
     aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)
@@ -1209,7 +993,7 @@ def layer_norm_at_autograd(_composite: CompositeFunction, _keys: Any, input: Ten
     ))
 
 
-def group_norm_at_autograd(_composite: CompositeFunction, _keys: Any, input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
+def group_norm(_composite: CompositeFunction, _keys: Any, input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
     """Catch aten::native_group_norm as ptxla.group_norm before PyTorch decomposes it.
 
     aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)
@@ -1223,7 +1007,7 @@ def group_norm_at_autograd(_composite: CompositeFunction, _keys: Any, input: Ten
     ))
 
 
-def weight_norm_at_autograd(_composite: CompositeFunction, _keys: Any, v: Tensor, g: Tensor, dim: int = 0) -> Any:
+def weight_norm(_composite: CompositeFunction, _keys: Any, v: Tensor, g: Tensor, dim: int = 0) -> Any:
     """Catch aten::_weight_norm as ptxla.weight_norm before PyTorch decomposes it.
 
     aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor
@@ -1237,7 +1021,7 @@ def weight_norm_at_autograd(_composite: CompositeFunction, _keys: Any, v: Tensor
     ))
 
 
-def rms_norm_at_autograd(_composite: CompositeFunction, _keys: Any, input: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None) -> Any:
+def rms_norm(_composite: CompositeFunction, _keys: Any, input: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None) -> Any:
     """Catch aten::rms_norm as ptxla.rms_norm before PyTorch decomposes it.
 
     aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor
@@ -1251,7 +1035,7 @@ def rms_norm_at_autograd(_composite: CompositeFunction, _keys: Any, input: Tenso
     ))
 
 
-def dropout_at_autograd(_composite: CompositeFunction, _keys: Any, input: Tensor, p: float, train: bool) -> Any:
+def dropout(_composite: CompositeFunction, _keys: Any, input: Tensor, p: float, train: bool) -> Any:
     """Catch aten::dropout as ptxla.dropout before PyTorch decomposes it.
 
     aten::dropout(Tensor input, float p, bool train) -> Tensor
@@ -1265,7 +1049,7 @@ def dropout_at_autograd(_composite: CompositeFunction, _keys: Any, input: Tensor
     ))
 
 
-def kl_div_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Any:
+def kl_div(_composite: CompositeFunction, _keys: Any, self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Any:
     """Catch aten::kl_div as ptxla.kl_div before PyTorch decomposes it.
 
     aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor
@@ -1279,7 +1063,7 @@ def kl_div_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, 
     ))
 
 
-def cross_entropy_loss_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0) -> Any:
+def cross_entropy_loss(_composite: CompositeFunction, _keys: Any, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0) -> Any:
     """Catch aten::cross_entropy_loss as ptxla.cross_entropy_loss before PyTorch decomposes it.
 
     aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor
@@ -1293,7 +1077,7 @@ def cross_entropy_loss_at_autograd(_composite: CompositeFunction, _keys: Any, se
     ))
 
 
-def scaled_dot_product_attention_at_autograd(_composite: CompositeFunction, _keys: Any, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Any:
+def scaled_dot_product_attention(_composite: CompositeFunction, _keys: Any, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Any:
     """Catch aten::scaled_dot_product_attention as ptxla.scaled_dot_product_attention before PyTorch decomposes it.
 
     aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
@@ -1307,7 +1091,7 @@ def scaled_dot_product_attention_at_autograd(_composite: CompositeFunction, _key
     ))
 
 
-def max_pool2d_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], dilation: list[int] = [1, 1], ceil_mode: bool = False) -> Any:
+def max_pool2d(_composite: CompositeFunction, _keys: Any, self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], dilation: list[int] = [1, 1], ceil_mode: bool = False) -> Any:
     """Catch aten::max_pool2d as ptxla.max_pool2d before PyTorch decomposes it.
 
     aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor
@@ -1321,7 +1105,7 @@ def max_pool2d_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tens
     ))
 
 
-def gru_cell_at_autograd(_composite: CompositeFunction, _keys: Any, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
+def gru_cell(_composite: CompositeFunction, _keys: Any, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
     """Catch aten::gru_cell as ptxla.gru_cell before PyTorch decomposes it.
 
     aten::gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor
@@ -1335,7 +1119,7 @@ def gru_cell_at_autograd(_composite: CompositeFunction, _keys: Any, input: Tenso
     ))
 
 
-def fft_c2r_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, dim: list[int], normalization: int, last_dim_size: int) -> Any:
+def fft_c2r(_composite: CompositeFunction, _keys: Any, self: Tensor, dim: list[int], normalization: int, last_dim_size: int) -> Any:
     """Catch aten::_fft_c2r as ptxla.fft_c2r before PyTorch decomposes it.
 
     aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor
@@ -1349,7 +1133,7 @@ def fft_c2r_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor,
     ))
 
 
-def mm_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Any:
+def mm(_composite: CompositeFunction, _keys: Any, self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Any:
     """Catch aten::mm.dtype as ptxla.mm before PyTorch decomposes it.
 
     aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
@@ -1363,7 +1147,7 @@ def mm_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, mat2
     ))
 
 
-def bmm_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Any:
+def bmm(_composite: CompositeFunction, _keys: Any, self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Any:
     """Catch aten::bmm.dtype as ptxla.bmm before PyTorch decomposes it.
 
     aten::bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
@@ -1377,7 +1161,7 @@ def bmm_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, mat
     ))
 
 
-def matmul_accumulate_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
+def matmul_accumulate(_composite: CompositeFunction, _keys: Any, self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
     """Catch aten::addmm.dtype as ptxla.matmul_accumulate before PyTorch decomposes it.
 
     aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
@@ -1391,7 +1175,7 @@ def matmul_accumulate_at_autograd(_composite: CompositeFunction, _keys: Any, sel
     ))
 
 
-def addmm_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
+def addmm(_composite: CompositeFunction, _keys: Any, self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
     """Catch aten::addmm.dtype as ptxla.addmm before PyTorch decomposes it.
 
     aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
@@ -1405,7 +1189,7 @@ def addmm_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, m
     ))
 
 
-def baddbmm_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
+def baddbmm(_composite: CompositeFunction, _keys: Any, self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
     """Catch aten::baddbmm.dtype as ptxla.baddbmm before PyTorch decomposes it.
 
     aten::baddbmm.dtype(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
@@ -2101,11 +1885,9 @@ BACKEND_HOOKS = {
     'relu': relu,
     'threshold_backward': threshold_backward,
     'silu': silu,
-    'silu_backward': silu_backward,
     'hardswish': hardswish,
     'hardswish_backward': hardswish_backward,
     'mish': mish,
-    'mish_backward': mish_backward,
     'elu': elu,
     'elu_backward': elu_backward,
     'hardsigmoid': hardsigmoid,
@@ -2124,13 +1906,8 @@ BACKEND_HOOKS = {
     'softmax_backward': softmax_backward,
     'log_softmax': log_softmax,
     'log_softmax_backward': log_softmax_backward,
-    'layer_norm': layer_norm,
-    'group_norm': group_norm,
     'batch_norm_inference': batch_norm_inference,
     'batch_norm_backward': batch_norm_backward,
-    'weight_norm': weight_norm,
-    'rms_norm': rms_norm,
-    'dropout': dropout,
     'nll_loss': nll_loss,
     'nll_loss_backward': nll_loss_backward,
     'nll_loss2d': nll_loss2d,
@@ -2144,8 +1921,6 @@ BACKEND_HOOKS = {
     'binary_cross_entropy': binary_cross_entropy,
     'binary_cross_entropy_backward': binary_cross_entropy_backward,
     'binary_cross_entropy_with_logits': binary_cross_entropy_with_logits,
-    'kl_div': kl_div,
-    'cross_entropy_loss': cross_entropy_loss,
     'weight_int8pack_mm': weight_int8pack_mm,
     'scaled_mm': scaled_mm,
     'fake_quantize_per_tensor': fake_quantize_per_tensor,
@@ -2158,7 +1933,6 @@ BACKEND_HOOKS = {
     'dequantize_per_tensor_with_tensors': dequantize_per_tensor_with_tensors,
     'dequantize_per_channel': dequantize_per_channel,
     'choose_qparams': choose_qparams,
-    'scaled_dot_product_attention': scaled_dot_product_attention,
     'update_kv_cache': update_kv_cache,
     'embedding': embedding,
     'embedding_dense_backward': embedding_dense_backward,
@@ -2173,7 +1947,6 @@ BACKEND_HOOKS = {
     'var_mean': var_mean,
     'avg_pool2d': avg_pool2d,
     'avg_pool2d_backward': avg_pool2d_backward,
-    'max_pool2d': max_pool2d,
     'upsample_nearest2d': upsample_nearest2d,
     'upsample_nearest2d_backward': upsample_nearest2d_backward,
     'upsample_bilinear2d': upsample_bilinear2d,
@@ -2182,36 +1955,29 @@ BACKEND_HOOKS = {
     'upsample_bicubic2d_backward': upsample_bicubic2d_backward,
     'grid_sampler_2d': grid_sampler_2d,
     'grid_sampler_2d_backward': grid_sampler_2d_backward,
-    'gru_cell': gru_cell,
     'fft_r2c': fft_r2c,
     'fft_c2c': fft_c2c,
+}
+
+AUTOGRAD_HOOKS = {
+    'silu_backward': silu_backward,
+    'mish_backward': mish_backward,
+    'layer_norm': layer_norm,
+    'group_norm': group_norm,
+    'weight_norm': weight_norm,
+    'rms_norm': rms_norm,
+    'dropout': dropout,
+    'kl_div': kl_div,
+    'cross_entropy_loss': cross_entropy_loss,
+    'scaled_dot_product_attention': scaled_dot_product_attention,
+    'max_pool2d': max_pool2d,
+    'gru_cell': gru_cell,
     'fft_c2r': fft_c2r,
     'mm': mm,
     'bmm': bmm,
     'matmul_accumulate': matmul_accumulate,
     'addmm': addmm,
     'baddbmm': baddbmm,
-}
-
-AUTOGRAD_HOOKS = {
-    'silu_backward': silu_backward_at_autograd,
-    'mish_backward': mish_backward_at_autograd,
-    'layer_norm': layer_norm_at_autograd,
-    'group_norm': group_norm_at_autograd,
-    'weight_norm': weight_norm_at_autograd,
-    'rms_norm': rms_norm_at_autograd,
-    'dropout': dropout_at_autograd,
-    'kl_div': kl_div_at_autograd,
-    'cross_entropy_loss': cross_entropy_loss_at_autograd,
-    'scaled_dot_product_attention': scaled_dot_product_attention_at_autograd,
-    'max_pool2d': max_pool2d_at_autograd,
-    'gru_cell': gru_cell_at_autograd,
-    'fft_c2r': fft_c2r_at_autograd,
-    'mm': mm_at_autograd,
-    'bmm': bmm_at_autograd,
-    'matmul_accumulate': matmul_accumulate_at_autograd,
-    'addmm': addmm_at_autograd,
-    'baddbmm': baddbmm_at_autograd,
 }
 
 FUNCTION_HOOKS = {

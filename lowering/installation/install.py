@@ -38,7 +38,6 @@ from composites.registry.operators import (
     Operator,
     find_in_place,
     find_operator,
-    find_overload,
 )
 from composites.registry.signatures import callee_of, describe_function
 from lowering.codegen import loader, source
@@ -155,7 +154,6 @@ class Installer:
     """The alternatives that may take calls of an entry, by its identity."""
     overrides: list[Override] = field(default_factory=list)
     """The hooks that are installed; see `Installation`. After an error, the caller removes them."""
-    own_operators: dict[Composite, Kernel | None] = field(default_factory=dict)
 
     def install(self) -> None:
         """Install the hooks. If several entries claim one operator, the first one has priority.
@@ -270,34 +268,8 @@ class Installer:
         if entry.adapt is not None:
             return self._tried(entry, self._adapter(entry), otherwise, keys=1)
         hook = self._hooks(entry).AUTOGRAD_HOOKS[self._key(entry)]
-        own = self._own_operator(operator, entry)
-        composite = self._composite(CallForm(entry, operator), stock, otherwise, own)
+        composite = self._composite(CallForm(entry, operator), stock, otherwise)
         return MethodType(hook, composite)
-
-    def _own_operator(self, operator: Operator, entry: Composite) -> Kernel | None:
-        """The entry's operator for torch.compile; see `CompositeFunction`. It is implemented
-        once."""
-        if entry not in self.own_operators:
-            self.own_operators[entry] = self._implemented(operator, entry)
-        return self.own_operators[entry]
-
-    def _implemented(self, operator: Operator, entry: Composite) -> Kernel | None:
-        if self.frontend.define_operator is None:
-            return None
-        name = source.operator_name(entry)
-        # Operators such as aten::mm.dtype run on CUDA only. A decomposition written in PyTorch runs
-        # everywhere, so it is preferred.
-        torch_function = entry.decomposition.kind == "torch"
-        target = entry.decomposition.target if torch_function else None
-        meaning = find_overload(operator) if target is None else find_function(target)
-        own = self.frontend.define_operator(name, operator, meaning)
-        dispatching = self.frontend.dispatching
-        stock = dispatching.stock_kernel(operator, dispatching.autograd_key)
-        # The hook at autograd's key has checked the entry's conditions. Calls that cannot be
-        # lowered fall back to the stock kernel.
-        kernel = self._lowered(entry, operator, stock, stock)
-        self.overrides.append(dispatching.implement(name, kernel))
-        return own
 
     def _function(self, target: str, claims: Sequence[_Claim], search: Search) -> None:
         module = target.partition(":")[0]
@@ -449,13 +421,7 @@ class Installer:
         )
         return MethodType(self._hooks(entry).BACKEND_HOOKS[self._key(entry)], lowering)
 
-    def _composite(
-        self,
-        form: CallForm,
-        native: Kernel,
-        otherwise: Kernel,
-        operator: Kernel | None = None,
-    ) -> CompositeFunction:
+    def _composite(self, form: CallForm, native: Kernel, otherwise: Kernel) -> CompositeFunction:
         entry = form.entry
         backward = source.explicit_backward(entry, self.registries[entry.identity])
         explicit = None if backward is None else self._backward(backward)
@@ -465,7 +431,7 @@ class Installer:
         statistics.caches |= {"forward": forward, "derived backward": derived}
         chosen = self.chosen.get(entry.identity, ())
         definition = ActiveEntry(form, self.frontend, statistics, native, explicit, derived, chosen)
-        return CompositeFunction(definition, self.compiled_calls, otherwise, operator, forward)
+        return CompositeFunction(definition, self.compiled_calls, otherwise, forward)
 
     def _backward(self, entry: Composite) -> ExplicitBackward:
         target = entry.decomposition.target

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any, TypeVar
 
@@ -35,8 +35,8 @@ from lowering.frontends.jax.composite_call import (
 from lowering.frontends.jax.internals import vary_alike
 from lowering.jax_entries import meaning
 from lowering.jax_entries.arguments import Slot, rebuilt
+from lowering.jax_entries.computed_once import computed_once
 from lowering.jax_entries.definition import Definition
-from lowering.jax_entries.lock_free_property import lock_free_property
 from lowering.jax_entries.traced import depends_on, is_same
 
 Made = TypeVar("Made")
@@ -60,19 +60,11 @@ class EntryCall:
     invoke: Invoke
     reads: Key = ()
     """The values that a function under the decorator reads from outside."""
-    _made: dict[Any, Any] = field(default_factory=dict)
-    """The results of methods, so that equal calls share a decomposition; see `_once`."""
-
-    def _once(self, make: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the result of a method for these arguments, which is made once."""
-        key = (make.__name__, *arguments)
-        if key not in self._made:
-            self._made[key] = make(*arguments)
-        return self._made[key]
 
     # ---- how the entry reads it ----
 
-    @lock_free_property
+    @property
+    @computed_once
     def _read(self) -> tuple[CallSpec, tuple[int | None, ...]]:
         """The call as its entry reads it, with stand-ins for the arrays, and for each operand its
         number among the arrays."""
@@ -110,7 +102,8 @@ class EntryCall:
     def _present(self) -> list[Any]:
         return [type_ for type_ in self._types if type_ is not None]
 
-    @lock_free_property
+    @property
+    @computed_once
     def unmet(self) -> str | None:
         """The reason why the call is not a composite; None if it is one."""
         spec, places = self._read
@@ -128,13 +121,15 @@ class EntryCall:
             return str(error)
         return None
 
-    @lock_free_property
+    @property
+    @computed_once
     def _attributes(self) -> Mapping[str, str | None]:
         return self.spec.attributes()
 
     # ---- the forward ----
 
-    @lock_free_property
+    @property
+    @computed_once
     def _meaning(self) -> tuple[Any, Any]:
         return self._lowered(meaning.forward, self.definition, self.spec, self._types, saved=False)
 
@@ -153,12 +148,14 @@ class EntryCall:
         """The results of the composite, as the caller gets them."""
         return self._meaning[1](bind(self.kind, operands))
 
-    @lock_free_property
+    @property
+    @computed_once
     def kind(self) -> Kind:
         """The composite."""
         return self._kind(self._meaning[0])
 
-    @lock_free_property
+    @property
+    @computed_once
     def saving(self) -> Kind:
         """The composite with the further results of `saves`."""
         if not self.definition.entry.saved:
@@ -245,8 +242,9 @@ class EntryCall:
         backward = self.definition.backward
         if backward is not None and backward.entry.gradients:
             return ()
-        return self._once(self._constant_in_pytorch, needed)  # type: ignore[no-any-return]
+        return self._constant_in_pytorch(needed)
 
+    @computed_once
     def _constant_in_pytorch(self, needed: tuple[bool, ...]) -> tuple[int, ...]:
         whole = self._whole(needed)
         differentiable = self._lowered(
@@ -273,6 +271,7 @@ class EntryCall:
         backward = self.backward_kind(types, cts.needed, tuple(map(strong_or_none, saved)))
         return bind(backward, [*cts.present, *(value for value in saved if value is not None)])
 
+    @computed_once
     def backward_kind(
         self,
         grads: tuple[Any | None, ...],
@@ -280,14 +279,6 @@ class EntryCall:
         saved: tuple[Any | None, ...],
     ) -> Kind:
         """The derived backward, which is a separate composite."""
-        return self._once(self._make_backward, grads, needed, saved)  # type: ignore[no-any-return]
-
-    def _make_backward(
-        self,
-        grads: tuple[Any | None, ...],
-        needed: tuple[bool, ...],
-        saved: tuple[Any | None, ...],
-    ) -> Kind:
         derived = self._backward_spec(grads, needed)
         operands = [*(grad for grad in grads if grad is not None), *saved]
         function = self._lowered(meaning.backward, self.definition, derived, operands)
@@ -371,15 +362,11 @@ class EntryCall:
         arrays = [*cts.present, *cts.operands]
         return self._lowered(after.run, arrays, cts.results, claim)
 
+    @computed_once
     def operator_after(
         self, backward: Definition, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
     ) -> meaning.OperatorBackward:
         """The computation of PyTorch's autograd after the operator of this entry."""
-        return self._once(self._operator_after, backward, grads, needed)  # type: ignore[no-any-return]
-
-    def _operator_after(
-        self, backward: Definition, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
-    ) -> meaning.OperatorBackward:
         definition, op = self.definition, backward.entry.op
         assert op is not None
         own = definition.entry.decomposition.target is not None
@@ -395,23 +382,20 @@ class EntryCall:
 
     # ---- Rules: vmap ----
 
+    @computed_once
     def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
         """See `Rules`. The first dimension of the operands with an axis counts the calls."""
-        return self._once(self._make_batched, size, axes)  # type: ignore[no-any-return]
 
-    def _make_batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
         def moved(chosen: tuple[int | None, ...]) -> Kind | None:
             call = self.moved(size, chosen)
             return None if call is None else call.kind
 
         return batched_kind(self.kind, moved, size, axes)
 
+    @computed_once
     def moved(self, size: int, axes: tuple[int | None, ...]) -> "EntryCall | None":
         """The call with one more dimension at the front of these operands. None if there is no
         such call."""
-        return self._once(self._make_moved, size, axes)  # type: ignore[no-any-return]
-
-    def _make_moved(self, size: int, axes: tuple[int | None, ...]) -> "EntryCall | None":
         numbers = {number for number, axis in zip(self.order, axes, strict=True) if axis == 0}
         arrays = [
             wider(type_, size) if n in numbers else type_ for n, type_ in enumerate(self.arrays)

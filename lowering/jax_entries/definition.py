@@ -14,7 +14,7 @@ from lowering.codegen.loader import naming
 from lowering.codegen.source import check_arguments
 from lowering.dispatch.call import CallForm
 from lowering.dispatch.reads import Key, Reads
-from lowering.jax_entries.lock_free_property import lock_free_property
+from lowering.jax_entries.computed_once import computed_once
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class Definition:
     own: Callable[..., Any] | None = None
     """The function under `@composites.jax.composite`; None for an entry that names a function."""
 
-    @lock_free_property
+    @property
+    @computed_once
     def signature(self) -> Operator:
         """The arguments of the function: those of the operator or the Python function that the
         entry catches. If it adapts them, they are those of the decomposition.
@@ -39,7 +40,8 @@ class Definition:
             return find_operator(entry.op)
         return describe_function(self.described, self._target)
 
-    @lock_free_property
+    @property
+    @computed_once
     def described(self) -> Callable[..., Any]:
         """The Python function whose arguments the composite has, if they are not an operator's."""
         return find_function(self._target) if self.own is None else self.own
@@ -60,7 +62,8 @@ class Definition:
             )
         return target
 
-    @lock_free_property
+    @property
+    @computed_once
     def function(self) -> Callable[..., Any]:
         """The composite's meaning, as a function with these arguments: of tensors, or of arrays if
         the decomposition is written in JAX."""
@@ -73,7 +76,8 @@ class Definition:
             return find_overload(find_operator(entry.op))  # type: ignore[no-any-return]
         return self.described
 
-    @lock_free_property
+    @property
+    @computed_once
     def reads(self) -> Reads | None:
         """Variables that the function under the decorator reads from outside."""
         return None if self.own is None else Reads(self.own)
@@ -86,7 +90,8 @@ class Definition:
     def is_jax(self) -> bool:
         return self.entry.decomposition.kind == "jax"
 
-    @lock_free_property
+    @property
+    @computed_once
     def form(self) -> CallForm:
         """The form in which the entry reads a call.
 
@@ -97,7 +102,8 @@ class Definition:
             check_arguments(self.entry, self.signature)
         return CallForm(self.entry, self.signature)
 
-    @lock_free_property
+    @property
+    @computed_once
     def backward(self) -> "Definition | None":
         """The entry that is the backward of this one, unless it is derived."""
         entry = self.registry.backward_of(self.entry)

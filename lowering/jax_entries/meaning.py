@@ -77,23 +77,6 @@ def forward(
     return lambda *arrays: evaluate(graph, arrays), structures[0]
 
 
-def further_results(definition: Definition, spec: CallSpec, types: Sequence[Any | None]) -> Arrays:
-    """A function of the values that a backward takes besides operands and results."""
-    entry = definition.entry
-
-    def of_operands(*operands: Any) -> list[Any]:
-        with recorded() as named:
-            if any(target is None for _, target in entry.saved):
-                spec.call(definition.function, *operands)
-        return further_values(spec, operands, named)
-
-    if definition.is_jax:
-        return lambda *arrays: of_operands(*spread(arrays, types))
-    with torch.no_grad():
-        graph = record(of_operands, types)
-    return lambda *arrays: evaluate(graph, arrays)
-
-
 def backward(
     definition: Definition,
     derived: BackwardSpec,

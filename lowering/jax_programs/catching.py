@@ -18,7 +18,7 @@ import numpy as np
 
 from composites.errors import CompositesError, UnsupportedCallError, UnusableFunctionError
 from composites.registry.model import Composite
-from lowering.dispatch.statistics import EntryStatistics
+from lowering.dispatch.statistics import EntryStatistics, written_operands
 from lowering.frontends.jax.composite_call import Layout, Order, bind, trace
 from lowering.frontends.jax.internals import KNOWS_SUMS, has_own_type, settings_of_traces
 from lowering.jax_entries.arguments import signature_of, taken_apart, typed
@@ -75,7 +75,8 @@ class Catcher:
                 return _adapted(claim, composite)
             except UnsupportedCallError as error:
                 reasons.append((claim, str(error)))
-        operands = _written([*arguments, *keywords.values()])
+        values = [*arguments, *keywords.values()]
+        operands = written_operands(jax.tree.leaves(values, is_leaf=lambda leaf: leaf is None))
         for claim, reason in reasons:
             claim.statistics.fallback(reason, operands).count_call()
         return original(*arguments, **keywords)
@@ -369,12 +370,3 @@ class _Uncaught:
 def is_array(value: Any) -> bool:
     """Return whether a value is an array of JAX or numpy."""
     return isinstance(value, jax.Array | np.ndarray)
-
-
-def _written(values: Sequence[Any]) -> str:
-    """Arguments of a call, as in `float32[2, 3], None`."""
-    return ", ".join(
-        f"{leaf.dtype.name}{list(leaf.shape)}" if is_array(leaf)
-        else repr(leaf) if isinstance(leaf, int | float | str | None) else type(leaf).__name__
-        for leaf in jax.tree.leaves(list(values), is_leaf=lambda leaf: leaf is None)
-    )  # fmt: skip

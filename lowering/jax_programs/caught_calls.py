@@ -34,9 +34,10 @@ from lowering.jax_entries.calls import (
     strong_or_none,
     texts,
     wider,
+    written,
 )
+from lowering.jax_entries.computed_once import computed_once
 from lowering.jax_entries.definition import Definition
-from lowering.jax_entries.lock_free_property import lock_free_property
 from lowering.jax_entries.surroundings import without_composites
 from lowering.jax_programs.laid_out import LaidOutCall, ordered_type
 from lowering.jax_programs.pulling import Arrays, NotExpressible, Source, pulled_back
@@ -66,7 +67,8 @@ class CaughtCall(_PlainCall):
     many: Many | None = None
     """The way in which one composite can be many calls."""
 
-    @lock_free_property
+    @property
+    @computed_once
     def _reference(self) -> EntryCall:
         """The entry's own call with these arguments."""
         return _PlainCall(self.definition, self.values, self.arrays, self.invoke)
@@ -89,8 +91,8 @@ class CaughtCall(_PlainCall):
         if any(aval.weak_type for aval in actual):
             raise UnsupportedCallError("a result has the type of a number")
         if list(map(_typed, actual)) != list(map(_typed, expected)):
-            written = "; ".join(", ".join(map(_written, avals)) for avals in (actual, expected))
-            raise UnsupportedCallError(f"results are not those of the entry: {written}")
+            both = "; ".join(", ".join(map(written, avals)) for avals in (actual, expected))
+            raise UnsupportedCallError(f"results are not those of the entry: {both}")
 
     # ---- the forward ----
 
@@ -98,15 +100,17 @@ class CaughtCall(_PlainCall):
     def _meaning(self) -> tuple[Any, Any]:
         return self.function, list
 
-    @lock_free_property
+    @property
+    @computed_once
     def saving(self) -> Kind:
-        if not self.definition.entry.saved:
+        count = len(self.definition.entry.saved)
+        if not count:
             return self.kind
-        further = self._lowered(meaning.further_results, self.definition, self.spec, self._types)
+        own, _ = self._lowered(meaning.forward, self.definition, self.spec, self._types, saved=True)
 
         def function(*arrays: Any) -> list[Any]:
             with without_composites():
-                return [*self.function(*arrays), *further(*arrays)]
+                return [*self.function(*arrays), *own(*arrays)[-count:]]
 
         return replace(self._kind(function), rules=None)
 
@@ -124,19 +128,23 @@ class CaughtCall(_PlainCall):
         try:
             if self.definition.backward is None:
                 return self._derived(cts)
-            types = tuple(map(strong_or_none, cts.grads))
-            kind, sources = self.operator_backward(types, cts.needed)
         except NotExpressible:
             return self._transposed(cts)
+        made = self.operator_backward(tuple(map(strong_or_none, cts.grads)), cts.needed)
+        if made is None:
+            return self._transposed(cts)
+        kind, sources = made
         by_kind = {"grad": cts.present, "operand": cts.operands, "result": cts.results}
         return bind(kind, [by_kind[source.kind][source.number] for source in sources])
 
-    def _make_backward(
+    @computed_once
+    def backward_kind(
         self,
         grads: tuple[Any | None, ...],
         needed: tuple[bool, ...],
         saved: tuple[Any | None, ...],
     ) -> Kind:
+        """See `EntryCall`."""
         sources = [Source("grad", n) for n in range(sum(grad is not None for grad in grads))]
         for n, type_ in zip(self._taken(len(grads)), saved, strict=True):
             if type_ is not None:
@@ -154,39 +162,30 @@ class CaughtCall(_PlainCall):
             return Source("result", number - count)
         return Source("further", number - count - results)
 
+    @computed_once
     def operator_backward(
         self, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
-    ) -> tuple[Kind, tuple[Source, ...]]:
+    ) -> tuple[Kind, tuple[Source, ...]] | None:
         """The composite of the operator that PyTorch's autograd calls, and where its operands come
-        from.
-
-        Raises:
-            NotExpressible: autograd calls something else too, or JAX's derivative reads something
-                else.
+        from; None if autograd calls something else too, or JAX's derivative reads something else.
         """
-        key = ("operator", grads, needed)
-        if key not in self._made:
-            try:
-                with without_composites():
-                    self._made[key] = self._make_operator_backward(grads, needed)
-            except NotExpressible:
-                self._made[key] = None
-        made = self._made[key]
-        if made is None:
-            raise NotExpressible("JAX's derivative does not contain the entry's backward")
-        return made  # type: ignore[no-any-return]
-
-    def _make_operator_backward(
-        self, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
-    ) -> tuple[Kind, tuple[Source, ...]]:
         backward = self.definition.backward
         if backward is None or backward.entry.op is None:
-            raise NotExpressible("JAX's derivative does not contain the entry's backward")
+            return None
+        try:
+            with without_composites():
+                return self._operator_backward(backward, grads, needed)
+        except NotExpressible:
+            return None
+
+    def _operator_backward(
+        self, backward: Definition, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
+    ) -> tuple[Kind, tuple[Source, ...]] | None:
         named, arrays, places = self._call_of_autograd(backward, grads, needed)
         types = tuple(map(strong, arrays))
         call = EntryCall(backward, named, types, self.invoke)
         if call.unmet is not None or len(call.order) != len(arrays):
-            raise NotExpressible("JAX's derivative does not contain the entry's backward")
+            return None
         sources = tuple(places[n] for n in call.order)
         function = self._lowered(pulled_back, self.function, self._present, grads, needed, sources)
         present = [types[n] for n in call.order]
@@ -228,7 +227,7 @@ class CaughtCall(_PlainCall):
                 named, taken = taken_apart(backward, full.arguments)
                 leaves = [leaf for leaf in _leaves(full.arguments) if isinstance(leaf, jax.Array)]
                 if len(leaves) != len(taken) or any(id(array) not in known for array in leaves):
-                    raise NotExpressible("JAX's derivative does not contain the entry's backward")
+                    raise NotExpressible("autograd does not only call the entry's backward")
                 calls.append((named, list(map(strong, taken)), [known[id(a)] for a in leaves]))
                 claimed.append(self.invoke(backward, full.arguments))
                 return claimed[-1]
@@ -238,7 +237,7 @@ class CaughtCall(_PlainCall):
             if len(listed) != len(gradients) or any(
                 a is not b for a, b in zip(listed, gradients, strict=True)
             ):
-                raise NotExpressible("JAX's derivative does not contain the entry's backward")
+                raise NotExpressible("autograd does not only call the entry's backward")
             return gradients
 
         results = [
@@ -249,8 +248,10 @@ class CaughtCall(_PlainCall):
 
     # ---- Rules: vmap ----
 
-    def _make_batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
-        batched = super()._make_batched(size, axes)
+    @computed_once
+    def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
+        """See `Rules`."""
+        batched = super().batched(size, axes)
         if batched is not None or self.many is None or self.kind.jaxpr.effects:
             return batched
         shared = [t for t, axis in zip(self._present, axes, strict=True) if axis is None]
@@ -282,7 +283,8 @@ class CaughtCall(_PlainCall):
             return None
         return LaidOutCall(call, layout, function, (order,))
 
-    def _make_moved(self, size: int, axes: tuple[int | None, ...]) -> "CaughtCall | None":
+    @computed_once
+    def moved(self, size: int, axes: tuple[int | None, ...]) -> "CaughtCall | None":
         """The call, if the entry's own means many calls of the entry."""
         reference = self._reference
         moved = reference.moved(size, axes)
@@ -309,7 +311,9 @@ class _OperatorBackward(BackwardRules):
 
     @property
     def kind(self) -> Kind:
-        return self.forward.operator_backward(self.grads, self.needed)[0]
+        made = self.forward.operator_backward(self.grads, self.needed)
+        assert made is not None
+        return made[0]
 
     def moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
         by_source = dict(zip(self.sources, axes, strict=True))
@@ -327,10 +331,10 @@ class _OperatorBackward(BackwardRules):
             for grad in self.grads
         )  # fmt: skip
         try:
-            kind, sources = forward.operator_backward(grads, self.needed)
-        except (NotExpressible, LoweringError, InvalidCallError):
+            made = forward.operator_backward(grads, self.needed)
+        except (LoweringError, InvalidCallError):
             return None
-        return kind if sources == self.sources else None
+        return made[0] if made is not None and made[1] == self.sources else None
 
 
 def _leaves(arguments: Mapping[str, Any]) -> list[Any]:
@@ -339,7 +343,3 @@ def _leaves(arguments: Mapping[str, Any]) -> list[Any]:
 
 def _typed(aval: Any) -> tuple[Any, ...]:
     return (tuple(aval.shape), aval.dtype)
-
-
-def _written(aval: Any) -> str:
-    return f"{aval.dtype.name}{list(aval.shape)}"

@@ -23,7 +23,7 @@ from lowering.frontends.jax.composite_call import (
     trace,
 )
 from lowering.jax_entries.calls import EntryCall
-from lowering.jax_entries.lock_free_property import lock_free_property
+from lowering.jax_entries.computed_once import computed_once
 from lowering.jax_programs.pulling import Arrays
 
 
@@ -45,7 +45,8 @@ class LaidOutCall:
         """See `EntryCall`."""
         return self.call.order
 
-    @lock_free_property
+    @property
+    @computed_once
     def kind(self) -> Kind:
         """The composite, with the changes of form of its operands and results."""
         return self._around(self.call.kind, self.layout, self.function, self)
@@ -72,13 +73,15 @@ class LaidOutCall:
             return None
         return self.kind if kind is self.call.kind else self._saving
 
-    @lock_free_property
+    @property
+    @computed_once
     def _orders_of_saved(self) -> tuple[Order, ...]:
         """The orders of results and further results."""
         count = len(self.call.saving.jaxpr.out_avals) - len(self.layout.results)
         return (*self.layout.results, *(self.further or ()) * count)
 
-    @lock_free_property
+    @property
+    @computed_once
     def _saving(self) -> Kind | None:
         if self.further is None:
             return None

@@ -104,11 +104,8 @@ def test_targets_are_those_that_take_the_example_call() -> None:
 def test_the_hook_is_the_one_that_is_installed() -> None:
     entry = shown("rms_norm")
     source = Path(str(ptxla.__file__)).read_text()
-    first, second = re.split(r"\n+(?=def )", entry["hook"])
-    assert first.startswith("def rms_norm(_lowering")
-    assert second.startswith("def rms_norm_at_autograd(_composite")
-    assert first in source
-    assert second.rstrip() in source
+    assert entry["hook"].startswith("def rms_norm(_composite")
+    assert entry["hook"].rstrip() in source
     assert entry["hook"] in invoke("rms_norm", "--hook").stdout
     assert "def rms_norm" not in invoke("rms_norm").stdout
 

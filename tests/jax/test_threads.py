@@ -12,7 +12,7 @@ import torch
 import composites.jax
 from lowering.frontends.aten_in_jax.evaluation import evaluate
 from lowering.frontends.aten_in_jax.recording import record
-from lowering.jax_entries.lock_free_property import lock_free_property
+from lowering.jax_entries.computed_once import computed_once
 
 X = jnp.ones(3)
 TIMEOUT = 20.0
@@ -46,7 +46,8 @@ def test_threads_that_compute_a_property_at_once_get_one_object() -> None:
     both = Barrier(2, timeout=TIMEOUT)
 
     class Owner:
-        @lock_free_property
+        @property
+        @computed_once
         def made(self) -> object:
             """The result of each thread."""
             both.wait()

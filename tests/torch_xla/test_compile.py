@@ -64,25 +64,14 @@ OPERATORS: dict[str, tuple[Function, tuple[tuple[int, ...], ...]]] = {
 }
 
 
-# Those that stock torch_xla cannot take without gradients in a graph for any size.
-OF_ONE_SIZE = ("layer_norm", "max_pool2d")
-
-
-@variants(
-    ("name", "dynamic"),
-    [
-        *((name, False) for name in OPERATORS),
-        *((n, True) for n in OPERATORS if n not in OF_ONE_SIZE),
-    ],
-    fast=[("layer_norm", False), ("rms_norm", True)],
-)
-def test_operators_without_gradients(compiled_graphs: list[str], name: str, dynamic: bool) -> None:
+@variants("name", OPERATORS, fast=["layer_norm", "rms_norm"])
+def test_operators_without_gradients(compiled_graphs: list[str], name: str) -> None:
     function, shapes = OPERATORS[name]
     inputs = [values(*shape, seed=n) for n, shape in enumerate(shapes)]
-    stock = compiled(function, *inputs, requires_grad=False, dynamic=dynamic)
+    stock = compiled(function, *inputs, requires_grad=False)
     compiled_graphs.clear()
     with composites.enabled(name):
-        ours = compiled(function, *inputs, requires_grad=False, dynamic=dynamic)
+        ours = compiled(function, *inputs, requires_grad=False)
     assert [written_composites(graph) for graph in compiled_graphs] == [{f"ptxla.{name}": 1}]
     assert same_bits(ours["result"], stock["result"])
 
@@ -302,7 +291,7 @@ def normed(x: torch.Tensor) -> torch.Tensor:
 def test_graphs_for_any_size_are_stock(
     compiled_graphs: list[str], make: Callable[[], Function], rows: int
 ) -> None:
-    """A composite with gradients is traced for one size."""
+    """A composite is traced for one size."""
     function = make()
     stock = compiled(function, values(rows, 6), requires_grad=True, dynamic=True)
     with composites.enabled("all"):

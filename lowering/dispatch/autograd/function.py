@@ -14,21 +14,18 @@ from typing import Any
 import torch
 
 from composites import torch_internals
-from composites.registry.operators import find_overload
 from composites.torch_internals import pytree
-from lowering import interrupts
 from lowering.dispatch.autograd.computation import (
     Computation,
     can_differentiate,
     lower_forward,
 )
 from lowering.dispatch.autograd.definition import ActiveEntry, Operands
-from lowering.dispatch.autograd.gradients import gradients_of
 from lowering.dispatch.autograd.step import AutogradCall
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.computations import computed
-from lowering.dispatch.differentiable import PLAIN, Differentiable
-from lowering.dispatch.dynamo.calls import CompiledCalls
+from lowering.dispatch.differentiable import PLAIN
+from lowering.dispatch.dynamo.calls import CompiledCall, CompiledCalls
 from lowering.dispatch.keys import UNKNOWN
 from lowering.dispatch.operand_lists import ungrouped
 from lowering.dispatch.reads import Key, refusal
@@ -49,10 +46,6 @@ class CompositeFunction:
     compiled_calls: CompiledCalls
     otherwise: Kernel
     """Takes the calls that the entry does not claim."""
-    operator: Kernel | None = None
-    """One of this project's own operators, which represents the entry's operator in compiled graphs
-    without gradients, and in those with dynamic shapes. Other graphs hold the operators of
-    `lowering.dispatch.dynamo.calls`."""
     forward: dict[Hashable, Any] = field(default_factory=dict)
     """The computation of a call, or a Fallback, by the call's key."""
 
@@ -122,8 +115,8 @@ class CompositeFunction:
         return pytree.tree_unflatten(identical, computation.structure)
 
     def _compiled(self, spec: CallSpec) -> Any:
-        """Handle a call with torch.compile's tensors: it becomes one of this project's own
-        operators."""
+        """Handle a call with torch.compile's tensors: it becomes an operator of
+        `lowering.dispatch.dynamo.calls`."""
         definition, operands = self.definition, spec.operands
         owns = definition.frontend.tensors.owns
         if not all(t is None or (_is_traced(t) and owns(t)) for t in operands):
@@ -132,41 +125,23 @@ class CompositeFunction:
             return self._stock(spec, self._unusable(spec))
         needs_grad = _needed(operands)
         sizes = [size for t in operands if t is not None for size in t.shape]
-        fixed = all(type(size) is int for size in sizes)
-        # When the graph runs, the autocast under which it was traced is off.
-        autocast = definition.frontend.tracing.autocast_dtype()
-        operator = self.operator if autocast is None else None
-        if fixed and (needs_grad is not None or operator is None):
-            computation = self._computation(spec, needs_grad)
-            if isinstance(computation, Fallback):
-                computation.count_call()
-                return spec.otherwise(self.otherwise)
-            if computation.draws:
-                return self._stock(spec, "torch.compile, and it draws random numbers")
-            definition.statistics.caught += 1
-            step = self._step(spec, computation, None)
-            key = (definition.entry.version, definition.chosen, self._key(spec, needs_grad))
-            call = self.compiled_calls.add(definition.entry.qualified, key, step)
-            if any(computation.differentiable):
-                results = _differentiable(call, step, operands)
-            else:
-                results = list(call.forward(operands))
-            return self._returned(results, spec, computation)
-        if operator is None:
+        if not all(type(size) is int for size in sizes):
             return self._stock(spec, "torch.compile with dynamic shapes")
-        unmet = spec.unmet()
-        if unmet is not None:
-            return self._stock(spec, unmet)
-        if needs_grad is None:
-            definition.statistics.caught += 1
-            return spec.call(operator, *operands)
-        # With dynamic shapes the backward consists of stock operators, which run the forward once
-        # more. This is only worth its time if the composite's meaning is not the stock lowering.
-        draws = torch.Tag.nondeterministic_seeded in find_overload(definition.form.operator).tags
-        if definition.entry.decomposition.target is None or draws:
-            return self._stock(spec, "torch.compile with dynamic shapes, and gradients")
+        computation = self._computation(spec, needs_grad)
+        if isinstance(computation, Fallback):
+            computation.count_call()
+            return spec.otherwise(self.otherwise)
+        if computation.draws:
+            return self._stock(spec, "torch.compile, and it draws random numbers")
         definition.statistics.caught += 1
-        return _Recomputed.apply(self, spec.kept(), *operands)  # type: ignore[no-untyped-call]
+        step = self._step(spec, computation, None)
+        key = (definition.entry.version, definition.chosen, self._key(spec, needs_grad))
+        call = self.compiled_calls.add(definition.entry.qualified, key, step)
+        if any(computation.differentiable):
+            results = _differentiable(call, step, operands)
+        else:
+            results = list(call.forward(operands))
+        return self._returned(results, spec, computation)
 
     def _key(self, spec: CallSpec, needed: tuple[bool, ...] | None) -> tuple[Any, ...]:
         frontend = self.definition.frontend
@@ -231,7 +206,7 @@ class CompositeFunction:
 
 
 def _differentiable(
-    call: Differentiable, step: AutogradCall, operands: Operands
+    call: AutogradCall | CompiledCall, step: AutogradCall, operands: Operands
 ) -> Sequence[torch.Tensor]:
     """The results of a call with gradients.
 
@@ -252,7 +227,7 @@ class _Differentiable(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        call: Differentiable,
+        call: AutogradCall | CompiledCall,
         step: AutogradCall,
         constant: list[torch.Tensor],
         *operands: torch.Tensor | None,
@@ -285,37 +260,6 @@ class _Differentiable(torch.autograd.Function):
         if not any(output_mask):
             return (None, None, None, *[None] * len(output_mask))
         return (None, None, None, *ctx.call.backward(grads, ctx.saved_tensors, output_mask))
-
-
-class _Recomputed(torch.autograd.Function):
-    """The forward is one of this project's own operators. The backward is PyTorch's gradient of its
-    meaning: in a compiled graph it becomes stock operators, which run the forward once more."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        composite: CompositeFunction,
-        spec: CallSpec,
-        *operands: torch.Tensor | None,
-    ) -> Any:
-        assert composite.operator is not None
-        ctx.composite, ctx.spec = composite, spec
-        ctx.save_for_backward(*operands)
-        ctx.set_materialize_grads(False)
-        return spec.call(composite.operator, *operands)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
-        composite: CompositeFunction = ctx.composite
-        with composite.definition.lowering.raised(), interrupts.allowed():
-            gradients = gradients_of(
-                partial(composite.definition.run, ctx.spec, None),
-                ctx.saved_tensors,
-                tuple(ctx.needs_input_grad[2:]),
-                grads,
-                create_graph=torch.is_grad_enabled(),
-            )
-        return (None, None, *gradients)
 
 
 def _needed(operands: Operands) -> tuple[bool, ...] | None:

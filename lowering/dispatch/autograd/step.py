@@ -33,7 +33,6 @@ from lowering.dispatch.backward import (
     BackwardSpec,
     gradients_by_name,
     gradients_by_operand,
-    named_values,
 )
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.computations import computed
@@ -51,7 +50,7 @@ from lowering.frontends.protocols import EmittedComposite, Frontend, Seed, Trace
 
 @dataclass(frozen=True, slots=True)
 class AutogradCall:
-    """A call, without the tensors that autograd saves; see `TypedCall`."""
+    """A call, without the tensors that autograd saves."""
 
     definition: ActiveEntry
     spec: CallSpec
@@ -66,15 +65,15 @@ class AutogradCall:
 
     @property
     def result_types(self) -> Sequence[TensorMeta]:
-        """See `TypedCall`."""
+        """Shape and dtype of each tensor that `forward` returns."""
         return self.computation.types
 
     def forward(self, operands: Operands) -> Sequence[torch.Tensor]:
-        """See `Differentiable`."""
+        """The composite's results, followed by the additional saved tensors."""
         return self.computation.insert(self.definition, operands, self.seed)
 
     def backward(self, grads: Operands, kept: Operands, output_mask: Sequence[bool]) -> Gradients:
-        """See `Differentiable`."""
+        """A gradient for each operand; None where `output_mask` is false."""
         computation = self.computation
         derived = BackwardSpec(
             self.spec,
@@ -143,22 +142,12 @@ class _Backward:
         if explicit is None:
             return self._derived()
         spec = self.step.spec
-        returned = explicit(self._named())
+        returned = explicit(self.derived.named_of(self.kept, self.grads))
         if returned is None:  # the hook of the backward has counted the call
             return self._stock(None)
         by_name = gradients_by_name(spec, returned, explicit.entry)
         pulled = gradients_by_operand(spec, by_name, explicit.entry)
         return [g if asked else None for g, asked in zip(pulled, self.needed, strict=True)]
-
-    def _named(self) -> dict[str, Any]:
-        """The values that an explicit backward can take, by name."""
-        first = len(self.step.types)
-        last = first + self.step.computation.results
-        further = range(last, last + len(self.step.definition.entry.saved))
-        results = [self.kept.get(n) for n in range(first, last)]
-        return named_values(
-            self.step.spec, self.operands, results, [self.kept.get(n) for n in further], self.grads
-        )
 
     def _stock(self, reason: str | None) -> Gradients:
         """Compute the gradients with the stock lowering, so that they can be differentiated again.

@@ -24,7 +24,8 @@ import torch
 from torch import Tensor
 from torch.library import Library
 
-from lowering.dispatch.differentiable import Gradients, TensorMeta, TypedCall
+from lowering.dispatch.autograd.step import AutogradCall
+from lowering.dispatch.differentiable import Gradients, TensorMeta
 from lowering.frontends.protocols import Dispatching, Override
 
 _library = Library("composites", "FRAGMENT")
@@ -43,7 +44,7 @@ class CompiledCall:
     number: int
 
     def forward(self, operands: Sequence[Tensor | None]) -> Sequence[Tensor]:
-        """See `Differentiable`."""
+        """See `AutogradCall`."""
         results: list[Tensor] = torch.ops.composites.forward(
             list(operands), self.composite, self.number
         )
@@ -55,7 +56,7 @@ class CompiledCall:
         kept: Sequence[Tensor | None],
         output_mask: Sequence[bool],
     ) -> Gradients:
-        """See `Differentiable`."""
+        """See `AutogradCall`."""
         gradients = torch.ops.composites.backward(
             list(grads), list(kept), list(output_mask), self.composite, self.number
         )
@@ -67,11 +68,11 @@ class CompiledCall:
 class CompiledCalls:
     """The calls in the compiled graphs of this process, and the kernels of the two operators."""
 
-    _calls: list[TypedCall] = field(default_factory=list)
+    _calls: list[AutogradCall] = field(default_factory=list)
     _numbers: dict[Hashable, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, composite: str, key: Hashable, call: TypedCall) -> CompiledCall:
+    def add(self, composite: str, key: Hashable, call: AutogradCall) -> CompiledCall:
         """Register a call for a graph. Calls of one composite with equal keys share one number."""
         with self._lock:
             number = self._numbers.setdefault((composite, key), len(self._calls))

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from composites import torch_internals
-from lowering.frontends.autograd_threads import gradients_in_this_thread
 from lowering.frontends.errors import other_device
 from lowering.frontends.fx import capture, sources
 from lowering.frontends.fx.autocast import offered
@@ -64,7 +63,8 @@ class FxRecording:
             capture.recording(),
             torch_internals.printing(_text),
             torch_internals.block_masks_on(device()),
-            gradients_in_this_thread(),
+            # A device that was registered after the first backward has no thread.
+            torch.autograd.set_multithreading_enabled(False),
             # PyTorch calls operators of control flow through torch.compile.
             torch.compiler.set_stance("force_eager"),
         ):

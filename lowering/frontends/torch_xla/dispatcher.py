@@ -17,7 +17,7 @@ _CRASHING = frozenset(["aten::_grouped_mm"])
 
 
 class XlaDispatching:
-    """See `Dispatching` and `Frontend.define_operator` in `lowering.frontends.protocols`."""
+    """See `lowering.frontends.protocols.Dispatching`."""
 
     dispatch_key = DISPATCH_KEY
     autograd_key = AUTOGRAD_KEY
@@ -27,10 +27,6 @@ class XlaDispatching:
         # The handle of a kernel stays valid after the kernel was overridden, but it can only be
         # obtained before that.
         self._stock: dict[tuple[str, str], StockKernel] = {}
-        # Own operators stay defined, because a compiled graph may hold one after its entry was
-        # turned off.
-        self._defined: dict[str, torch.library.Library] = {}
-        self._meanings: dict[str, Kernel] = {}
         self._decomposed: dict[str, bool] = {}
         self._overloads: dict[str, Any] = {}
         self._places: dict[tuple[str, str], Place] = {}
@@ -86,34 +82,9 @@ class XlaDispatching:
         for place in self._places.values():
             place.tidy()
 
-    def define_operator(self, name: str, operator: Operator, meaning: Kernel) -> Any:
-        """Define an operator with the schema of `operator` that PyTorch does not decompose.
-
-        It runs `meaning` on every other backend and on FakeTensors. It also does so on XLA while
-        the entry is off, since a compiled graph may still call it.
-        """
-        if name not in self._defined:
-            schema = operator.schema.removeprefix(operator.qualified)
-            library = torch.library.Library(OPERATOR_NAMESPACE, "FRAGMENT")
-            try:
-                library.define(f"{name}{schema}")
-                library.impl(name, meaning, "CompositeExplicitAutograd")
-                # Results on FakeTensors come from PyTorch's decomposition if there is one. Without
-                # a registered kernel, PyTorch would call `meaning` on meta tensors, and
-                # `aten::cross_entropy_loss` never returns there.
-                shapes = torch_internals.decomposition_of(meaning) or meaning
-                torch.library.register_fake(f"{OPERATOR_NAMESPACE}::{name}", shapes, lib=library)
-                self._defined[name], self._meanings[name] = library, meaning
-            except BaseException:  # so that it can be defined again
-                torch_internals.remove_library(library)
-                raise
-        return getattr(getattr(torch.ops, OPERATOR_NAMESPACE), name).default
-
     def implement(self, name: str, kernel: Kernel) -> OverridingKernel:
         qualified, key = f"{OPERATOR_NAMESPACE}::{name}", self.dispatch_key
-        # PyTorch runs the operator's meaning where no kernel is registered.
-        meaning = self._meanings.get(name, kernel)
-        place = Place(qualified, key, with_keyset=False, stock=meaning)
+        place = Place(qualified, key, with_keyset=False, stock=kernel)
         return self._places.setdefault((qualified, key), place).override(kernel)
 
 

@@ -27,7 +27,6 @@ def make_frontend() -> Frontend:
     return Frontend(
         tensors=XlaTensors(),
         dispatching=dispatching,
-        define_operator=dispatching.define_operator,
         graph=graph,
         tracing=XlaTracing(graph, random_numbers),
         write=write,

@@ -16,7 +16,6 @@ from lowering.emission import hlo_proto
 from lowering.emission.builder import insertable
 from lowering.emission.linking import link
 from lowering.emission.types import TensorType
-from lowering.frontends.autograd_threads import gradients_in_this_thread
 from lowering.frontends.errors import (
     ControlFlowError,
     ForeignDataError,
@@ -85,7 +84,8 @@ class XlaRecording:
                 decomposed(),
                 torch_internals.printing(_text),
                 _own_graphs_of_scans(),
-                gradients_in_this_thread(),
+                # A device that was registered after the first backward has no thread.
+                torch.autograd.set_multithreading_enabled(False),
             ):
                 yield
         except (RuntimeError, AssertionError, AttributeError) as error:
