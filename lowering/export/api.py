@@ -30,6 +30,7 @@ from lowering.export.request import (
     check_may_decode,
     check_may_vary,
     mesh_of,
+    target_of,
 )
 from lowering.export.shardings import Form
 from lowering.export.varying_sizes import record_for_sizes
@@ -67,6 +68,7 @@ def export(
     passes: Sequence[Pass] = ...,
     share_decompositions: bool = ...,
     target: str | None = ...,
+    portable: bool = ...,
     mesh: Any = ...,
     shardings: Mapping[str, Any] | None = ...,
     sharding_form: Form = ...,
@@ -88,6 +90,7 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
     passes: Sequence[Pass] = (),
     share_decompositions: bool = True,
     target: str | None = None,
+    portable: bool = False,
     mesh: Any = None,
     shardings: Mapping[str, Any] | None = None,
     sharding_form: Form = "gspmd",
@@ -126,6 +129,7 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
             Operations that it is known to lack are replaced; one that cannot be replaced is an
             error. The decompositions `fast` and `small` are those that suit it; `cuda` is XLA on
             NVIDIA's GPUs.
+        portable: the same as `target="portable"`.
         mesh: devices that share the program: names and sizes of its axes, such as `{"data": 2,
             "model": 4}`, or a mesh of jax or torch_xla. Marks of torch_xla's `mark_sharding` on
             parameters, buffers, arguments and values inside the module are kept.
@@ -156,6 +160,7 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
     if decode:
         check_may_decode(train=train, varies=dynamic_shapes is not None)
     devices = mesh_of(mesh, shardings, sharding_form)
+    target = target_of(target, portable)
     for_target = () if target is None else target_passes(target)
     check_arguments(module, args, ops, passes, train=train, optimizer=optimizer)
     call = generation_call(module, *args, **(kwargs or {})) if decode else None
@@ -186,8 +191,13 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
         if varying is None:
             return _program(request, [*passes, *for_target], keeps)
         recorded, dimensions = record_for_sizes(request, varying)
-        lowered = run_passes(recorded.module, passes)
-        return Program(lowered, recorded.inputs, recorded.outputs, None, dimensions, keeps)
+        return Program(
+            run_passes(recorded.module, passes),
+            recorded.inputs,
+            recorded.outputs,
+            dimensions=dimensions,
+            keeps_decompositions=keeps,
+        )
 
 
 def _generation(
@@ -219,8 +229,13 @@ def _program(request: ExportRequest, passes: Sequence[Pass], keeps_decomposition
         lowered = run_passes(recorded.module, passes)
     except RefusedOperationError as error:
         raise _with_source(error, request, passes) from None
-    values = recorded.inputs, recorded.outputs
-    return Program(lowered, *values, request.mesh, keeps_decompositions=keeps_decompositions)
+    return Program(
+        lowered,
+        recorded.inputs,
+        recorded.outputs,
+        request.mesh,
+        keeps_decompositions=keeps_decompositions,
+    )
 
 
 def _with_source(

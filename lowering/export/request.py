@@ -7,6 +7,7 @@ from typing import Any, get_args
 import torch
 
 from composites.errors import ExportError
+from composites.registry.model import PORTABLE
 from lowering.export.optimizers import OptimizerFactory, check_factory
 from lowering.export.shardings import DeviceMesh, Form
 from lowering.frontends.protocols import Frontend
@@ -87,6 +88,17 @@ def check_may_vary(devices: DeviceMesh | None, target: str | None) -> None:
             " lower the program at a size: program.at(batch=…).save(…), then composites lower"
             f" --target {target}"
         )
+
+
+def target_of(target: str | None, portable: bool) -> str | None:
+    """The name of the target.
+
+    Raises:
+        ExportError: two are given.
+    """
+    if portable and target not in (None, PORTABLE):
+        raise ExportError(f"portable=True and target={target!r} are two targets; leave one out")
+    return PORTABLE if portable else target
 
 
 def mesh_of(mesh: Any, shardings: Mapping[str, Any] | None, form: str) -> DeviceMesh | None:

@@ -44,7 +44,8 @@ def test_what_a_target_lacks_is_replaced() -> None:
         assert ("stablehlo.select_and_scatter" in text) == is_xla, name
         assert ("chlo.erf" in text) == is_xla, name
     assert texts["xla"] == texts["cuda"] == exported().mlir
-    assert texts["portable"] == exported(target="portable").mlir
+    assert texts["portable"] == exported(portable=True).mlir
+    assert texts["portable"] == exported(portable=True, target="portable").mlir
 
 
 def test_what_cannot_be_replaced_is_named() -> None:
@@ -123,6 +124,8 @@ def test_what_is_not_checked() -> None:
 def test_mistakes() -> None:
     with pytest.raises(StableHLOError, match=r"no target 'ire' \(did you mean 'iree'\?\)|'ire'"):
         exported(target="ire")
+    with pytest.raises(composites.ExportError, match="portable=True and target='iree' are two"):
+        exported(portable=True, target="iree")
 
 
 def test_on_the_command_line(tmp_path: Path) -> None:

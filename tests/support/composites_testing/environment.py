@@ -25,9 +25,9 @@ def prepare() -> None:
     for variable in ("XLA_COMPOSITE_OP", "XLA_COMPOSITE_REGISTRY"):
         os.environ.pop(variable, None)
     os.environ["PJRT_DEVICE"] = "CPU"
-    # XLA keeps the programs it compiled, two memory mappings each and more, and Linux gives a
+    # XLA keeps the programs it compiled, a large one with 400 memory mappings, and Linux gives a
     # process 65530 (vm.max_map_count); beyond that the process ends with a segmentation fault. The
-    # suite compiles more than that, 400 mappings for a large graph, so torch_xla keeps the last few only (2048 by default).
+    # suite compiles more than that, so torch_xla keeps the last few only (2048 by default).
     os.environ.setdefault("XLA_COMPILATION_CACHE_SIZE", "32")
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # of each of the processes of pytest-xdist
     os.environ["XLA_FLAGS"] = _xla_flags(os.environ)
