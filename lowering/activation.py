@@ -26,8 +26,8 @@ from composites.registry import model
 from composites.registry.catalog import Catalog, load_catalog
 from composites.registry.model import STOCK, Composite, for_target, without_target
 from composites.settings import ALLOWLIST, DECOMPOSITION, warn_of_late_allowlist
+from lowering.dispatch.autograd.compiled_calls import CompiledCalls
 from lowering.dispatch.computations import Computations
-from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.statistics import Statistics
 from lowering.frontends.chosen import import_package, is_installed, make_frontend
 from lowering.frontends.protocols import Frontend, Kernel, Override

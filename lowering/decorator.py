@@ -34,7 +34,7 @@ from lowering.frontends.chosen import package
 from lowering.import_hook import after_import
 
 if TYPE_CHECKING:
-    from lowering.dispatch.dynamo.functions import Replacement
+    from lowering.dispatch.compiled_functions import Replacement
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -292,7 +292,7 @@ def _replacement(
     from lowering.dispatch.autograd.definition import ActiveEntry
     from lowering.dispatch.autograd.function import CompositeFunction
     from lowering.dispatch.call import CallForm
-    from lowering.dispatch.dynamo.functions import Replacement, traced_function
+    from lowering.dispatch.compiled_functions import Replacement, traced_function
     from lowering.dispatch.reads import Reads
 
     target, made = entry.functions[0], backend()

@@ -8,7 +8,7 @@ module, with kernels in place of composites
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 from composites.errors import ProgramError, did_you_mean
 from lowering.export import checkpoint
@@ -24,6 +24,7 @@ from lowering.export.partitioning import (
     without_shardings,
 )
 from lowering.export.profiling import Profile, profile_calls, seconds_of
+from lowering.export.shardings import DeviceMesh
 from lowering.export.state import (
     SEED,
     State,
@@ -46,9 +47,6 @@ from lowering.stablehlo.kernels import (
 )
 from lowering.stablehlo.run import enable_x64, import_jax, local_devices
 from lowering.stablehlo.seeds import next_seed
-
-if TYPE_CHECKING:
-    from lowering.export.program import Program
 
 Kernels: TypeAlias = Mapping[str, Kernel] | Collection[str] | Literal["auto"] | None
 """Functions or targets by composite; names of listed kernels; all listed ones; or none."""
@@ -255,8 +253,12 @@ class Step:
     @classmethod
     def compile(
         cls,
-        program: "Program",
+        module: Module,
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        described: DeviceMesh | None,
         *,
+        keeps_decompositions: bool,
         platform: str | None,
         kernels: Kernels,
         ignored: Mapping[str, Collection[str]] | None,
@@ -266,7 +268,6 @@ class Step:
     ) -> "Step":
         """Compile a program; see `Program.compile`."""
         jax = import_jax()
-        inputs, outputs, described = program.inputs, program.outputs, program.mesh
         roles = _Roles.from_values(inputs, outputs)
         if mesh is None:
             device = local_devices(platform)[0]
@@ -277,16 +278,16 @@ class Step:
             check_mesh(mesh, described)
             named = platform_of(mesh.devices.flat[0])
             shardings = {value.name: sharding_on(mesh, value) for value in (*outputs, *inputs)}
-        plain = program.module
+        plain = module
         if described is not None:
-            plain = without_shardings(plain, inputs, outputs, described)
+            plain = without_shardings(module, inputs, outputs, described)
         # With several devices, no alternative was measured.
         candidates, unlisted = candidates_of(
             kernels,
             plain,
             ignored,
             named,
-            alternatives=not program.keeps_decompositions and mesh is None,
+            alternatives=not keeps_decompositions and mesh is None,
         )
         kernels_placed = place_kernels(plain, candidates, platform=named, unlisted=unlisted)
         run = jax_function(kernels_placed.module, platform=named)

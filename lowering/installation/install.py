@@ -42,13 +42,13 @@ from composites.registry.operators import (
 from composites.registry.signatures import callee_of, describe_function
 from lowering.codegen import loader, source
 from lowering.copies.search import Copy, Search, is_in
+from lowering.dispatch.autograd.compiled_calls import CompiledCalls
 from lowering.dispatch.autograd.definition import ActiveEntry, ExplicitBackward
 from lowering.dispatch.autograd.function import CompositeFunction
 from lowering.dispatch.backend import EntryLowering
 from lowering.dispatch.call import CallForm
+from lowering.dispatch.compiled_functions import Replacement, traced_function
 from lowering.dispatch.computations import Computations
-from lowering.dispatch.dynamo.calls import CompiledCalls
-from lowering.dispatch.dynamo.functions import Replacement, traced_function
 from lowering.dispatch.reads import Reads, first_change
 from lowering.dispatch.statistics import Statistics, written_operands
 from lowering.frontends.protocols import Frontend, Kernel, Override, StockKernel

@@ -13,7 +13,7 @@ from composites.errors import AllowlistError, did_you_mean
 from composites.registry.model import BUILTIN_NAMESPACE, Composite
 from lowering.copies.original import PATCH, original_function
 from lowering.copies.search import Copy, Search, is_in
-from lowering.dispatch.dynamo.functions import Replacement
+from lowering.dispatch.compiled_functions import Replacement
 from lowering.import_hook import after_import, after_imports
 
 log = logging.getLogger("composites")

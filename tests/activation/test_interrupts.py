@@ -63,7 +63,7 @@ step = int(sys.argv[1])
 # What changes the state of the process; the rest of what enable runs is the generator of hooks.
 HOMES = tuple(os.path.join(ROOT, *path.split("/")) for path in (
     "activation.py", "requests.py", "interrupts.py", "import_hook.py", "installation",
-    "frontends/torch_xla", "dispatch/dynamo/calls.py",
+    "frontends/torch_xla", "dispatch/autograd/compiled_calls.py",
 ))
 MODELS = '''
 class MLP:

@@ -13,7 +13,7 @@ import pytest
 from composites.registry.validation import parse_registry
 from lowering.copies.original import PATCH
 from lowering.copies.search import Copy, Search
-from lowering.dispatch.dynamo.functions import Replacement
+from lowering.dispatch.compiled_functions import Replacement
 from lowering.installation.patches import (
     CopyPatches,
     Patch,

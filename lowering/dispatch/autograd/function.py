@@ -15,6 +15,7 @@ import torch
 
 from composites import torch_internals
 from composites.torch_internals import pytree
+from lowering.dispatch.autograd.compiled_calls import CompiledCall, CompiledCalls
 from lowering.dispatch.autograd.computation import (
     Computation,
     can_differentiate,
@@ -25,7 +26,6 @@ from lowering.dispatch.autograd.step import AutogradCall
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.computations import computed
 from lowering.dispatch.differentiable import PLAIN
-from lowering.dispatch.dynamo.calls import CompiledCall, CompiledCalls
 from lowering.dispatch.keys import UNKNOWN
 from lowering.dispatch.operand_lists import ungrouped
 from lowering.dispatch.reads import Key, refusal
@@ -116,7 +116,7 @@ class CompositeFunction:
 
     def _compiled(self, spec: CallSpec) -> Any:
         """Handle a call with torch.compile's tensors: it becomes an operator of
-        `lowering.dispatch.dynamo.calls`."""
+        `lowering.dispatch.autograd.compiled_calls`."""
         definition, operands = self.definition, spec.operands
         owns = definition.frontend.tensors.owns
         if not all(t is None or (_is_traced(t) and owns(t)) for t in operands):
