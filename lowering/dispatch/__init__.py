@@ -7,7 +7,7 @@
 | `autograd` | calls caught at autograd's dispatch key, forward and backward |
 | `backward` | what a backward saves, takes and returns, also for JAX programs |
 | `differentiable` | a call as autograd sees it, live or in a compiled graph |
-| `compiled_functions` | Python functions that torch.compile traces, with a composite as one node of its graph |
+| `compiled_functions` | functions that torch.compile traces, each a node of its graph |
 | `decomposition`, `alternatives` | a decomposition, of the entry or chosen, traced |
 | `computations`, `keys` | the cache of lowered computations, and the keys of calls |
 | `reads` | what a function under `@composite` reads from outside |

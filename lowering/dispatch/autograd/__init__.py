@@ -6,6 +6,6 @@
 | `step` | a call between its forward and its backward: saved tensors, and gradients |
 | `definition` | the meaning of an entry in one frontend; shared by both |
 | `computation` | the forward of a call as a computation, once for each kind of call |
-| `compiled_calls` | the two operators that represent a call and its backward in graphs of torch.compile |
+| `compiled_calls` | operators for a call and its backward in graphs of torch.compile |
 | `gradients` | the gradients of a function of tensors, computed with autograd |
 """
