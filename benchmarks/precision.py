@@ -21,8 +21,8 @@ import argparse
 import copy
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -76,10 +76,8 @@ class Way:
         with self.composites():
             return self.product(a.to(self.device), b.to(self.device)).cpu()
 
-    @contextmanager
-    def composites(self) -> Iterator[None]:
-        with all_off(), enabled(*(["matmul_out_dtype"] if self.who == OURS else [])):
-            yield
+    def composites(self) -> AbstractContextManager[None]:
+        return enabled(*(["matmul_out_dtype"] if self.who == OURS else []))
 
 
 EAGER, STOCK, OURS, REFERENCE = "eager CPU", "stock XLA", "this project", "reference"
@@ -350,20 +348,19 @@ def accumulated(name: str, batches: Sequence[int]) -> list[Accumulated]:
     exact = copy.deepcopy(module).to(F64)
     stock, ours = copy.deepcopy(module).to("xla"), copy.deepcopy(module).to("xla")
     rows = []
-    with all_off():  # the helper turns on what it needs
-        main = composites.nn.accumulate_gradients_in_fp32(ours)
-        for batch in range(1, max(batches) + 1):
-            loss(exact, batch).backward()
-            with all_off():
-                loss(stock, batch).backward()
-                torch_xla.sync()
-            loss(ours, batch).backward()
+    main = composites.nn.accumulate_gradients_in_fp32(ours)
+    for batch in range(1, max(batches) + 1):
+        loss(exact, batch).backward()
+        with all_off():
+            loss(stock, batch).backward()
             torch_xla.sync()
-            if batch in batches:
-                expected = _weights(exact)
-                of_stock = _mean_error(_weights(stock), expected)
-                of_ours = _mean_error([main[w] for w in _weights(ours)], expected)
-                rows.append(Accumulated(name, batch, of_stock, of_ours))
+        loss(ours, batch).backward()
+        torch_xla.sync()
+        if batch in batches:
+            expected = _weights(exact)
+            of_stock = _mean_error(_weights(stock), expected)
+            of_ours = _mean_error([main[w] for w in _weights(ours)], expected)
+            rows.append(Accumulated(name, batch, of_stock, of_ours))
     return rows
 
 
@@ -455,7 +452,8 @@ def page(measured: Measured) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--markdown", type=Path, help="write the page to this file")
-    publish(page(measure(SIZES, BATCHES)), parser.parse_args().markdown)
+    with all_off():
+        publish(page(measure(SIZES, BATCHES)), parser.parse_args().markdown)
 
 
 if __name__ == "__main__":
