@@ -12,7 +12,7 @@ from typing import Any
 from composites.errors import MissingPackageError, installing
 
 NEEDED: Mapping[str, Sequence[str]] = {
-    "torch.library": ("Library", "get_kernel", "register_fake"),
+    "torch.library": ("get_kernel",),
     "torch_xla": (
         "_XLAC._check_tensor_need_materialization",
         "_XLAC._get_base_seed_as_tensor",
