@@ -156,10 +156,11 @@ class Selection(Generic[K]):
 
 
 def _same(value: Any, allowed: Any) -> bool:
-    """Return whether a value equals one of the file. Floats of attributes have 32 bits."""
+    """Return whether a value equals one of the file. Floats of attributes have 32 bits, and 0 is
+    equal to False, as in Python."""
     if isinstance(value, float) and isinstance(allowed, int | float):
         return value in (allowed, ctypes.c_float(allowed).value)
-    return bool(value == allowed) and isinstance(value, bool) == isinstance(allowed, bool)
+    return bool(value == allowed)
 
 
 def _listed(operand: DescribedOperand | Sequence[DescribedOperand]) -> Sequence[DescribedOperand]:

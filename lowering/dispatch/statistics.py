@@ -137,6 +137,6 @@ def written_operands(operands: Iterable[object]) -> str:
 
 def _written(value: object) -> str:
     dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
-    if dtype is not None and shape is not None:  # a tensor, or an array of JAX
+    if dtype is not None and isinstance(shape, tuple):  # a tensor, or an array of JAX
         return f"{str(dtype).removeprefix('torch.')}{list(shape)}"
     return repr(value) if isinstance(value, int | float | str | None) else type(value).__name__

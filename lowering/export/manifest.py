@@ -186,6 +186,8 @@ def parse(content: bytes, source: str) -> Manifest:
         )
     try:
         read = _adapter().validate_json(content, strict=True)
+        if (number == DYNAMIC_FORMAT) != bool(read.dimensions):
+            raise ValueError(f"dimensions are for format {DYNAMIC_FORMAT} alone, which has some")
         for index, output in enumerate(document["outputs"]):
             if "updates" not in output:
                 raise ValueError(f"outputs[{index}].updates is missing")
@@ -206,13 +208,18 @@ def _adapter() -> TypeAdapter[Manifest]:
 def _problem(error: ValidationError) -> str:
     """The first problem of the file."""
     problem = error.errors(include_url=False)[0]
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"])
+    parts = (f"[{part}]" if isinstance(part, int) else f".{_key(part)}" for part in problem["loc"])
     place = "".join(parts).removeprefix(".")
     if problem["type"] == "missing":
         return f"{place} is missing"
     if problem["type"] == "value_error":
         return f"{place}: {problem['ctx']['error']}"
     return f"{place}: {problem['msg']}, not {shortened(problem['input'])}"
+
+
+def _key(text: str) -> str:
+    """A key of the file, which may have been made to confuse a terminal."""
+    return text if text.isprintable() else repr(text)
 
 
 def _check_shapes(read: Manifest) -> None:
@@ -229,6 +236,8 @@ def _check_shapes(read: Manifest) -> None:
             continue
         if read.mesh is None:
             raise ValueError("mesh is missing")
+        if varies:
+            raise ValueError(f"{value.name} has a sharding, and a size that varies")
         if len(value.sharding) != len(value.shape):
             raise ValueError(f"the sharding of {value.name} has another rank")
         try:

@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from composites.errors import ProgramError, did_you_mean
+from composites.errors import MissingPackageError, ProgramError, did_you_mean
 from composites.registry.model import KERNEL_PLATFORMS
 from lowering.export import manifest
 from lowering.export.arrays import array, check_type, dtype_name, kept_arrays
@@ -399,7 +399,7 @@ class Program:
         try:
             arrays = {name: array(name, value) for name, value in weights.items()}
             return safetensors_file(arrays)
-        except ProgramError:
+        except (MissingPackageError, ProgramError):
             raise
         # Tensors may be of any subclass, and what safetensors raises differs between versions.
         except Exception as error:

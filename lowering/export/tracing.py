@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -88,13 +88,12 @@ class Traced:
             values.append(Value(name, shape_of(type_.shape), type_.element_type, kept=kept))
         # Where the module writes to a tensor that it does not read, there is no input to update.
         # Where it puts a tensor of another type in the place of one, this is not the next value.
-        of_inputs = {(value.name, value.shape, value.dtype) for value in values}
+        of_inputs = {(value.name, value.type) for value in values}
         results = []
         for output, type_ in zip(self.outputs, graph.results, strict=True):
-            shape, dtype = shape_of(type_.shape), type_.element_type
-            is_next = (output.updates, shape, dtype) in of_inputs
-            updates = output.updates if is_next else None
-            results.append(Value(output.name, shape, dtype, updates))
+            value = Value(output.name, shape_of(type_.shape), type_.element_type)
+            is_next = (output.updates, value.type) in of_inputs
+            results.append(replace(value, updates=output.updates) if is_next else value)
         module = order_inputs(graph.module, order)
         return RecordedProgram(module, tuple(values), tuple(results), graph.clean)
 

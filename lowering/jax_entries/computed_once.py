@@ -27,6 +27,7 @@ def computed_once(
 
     @functools.wraps(method)
     def call(self: Owner, /, *arguments: Arguments.args, **keywords: Arguments.kwargs) -> Result:
+        assert not keywords, f"{method.__qualname__} computes once for positional arguments"
         results: dict[Any, Result] = vars(self).setdefault(_RESULTS, {})
         key = (method.__qualname__, *arguments)
         if key not in results:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import jaxpr_as_fun
 
 from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
 from lowering.frontends.jax.composite_call import (
@@ -107,10 +108,12 @@ class CaughtCall(_PlainCall):
         if not count:
             return self.kind
         own, _ = self._lowered(meaning.forward, self.definition, self.spec, self._types, saved=True)
+        # Traced, so that operations of the other results are not there, also without jax.jit.
+        further = self._lowered(trace, lambda *arrays: own(*arrays)[-count:], self._present)
 
         def function(*arrays: Any) -> list[Any]:
             with without_composites():
-                return [*self.function(*arrays), *own(*arrays)[-count:]]
+                return [*self.function(*arrays), *jaxpr_as_fun(further)(*arrays)]
 
         return replace(self._kind(function), rules=None)
 

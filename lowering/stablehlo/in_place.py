@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import update_wrapper
+from inspect import Parameter, Signature, signature
 from typing import Concatenate, Generic, ParamSpec
 
 from .bindings import IrModule, IrOperation, find_operations
@@ -20,6 +21,10 @@ class InPlacePass(Generic[P]):
     def __init__(self, change: Callable[Concatenate[IrModule, P], None]) -> None:
         self.change = change
         update_wrapper(self, change)
+        # `help` shows what a pass takes, not what its function does.
+        options = list(signature(change, follow_wrapped=False).parameters.values())[1:]
+        module = Parameter("module", Parameter.POSITIONAL_OR_KEYWORD, annotation=Module)
+        self.__signature__ = Signature([module, *options], return_annotation=Module)
 
     def __call__(self, module: Module, *args: P.args, **kwargs: P.kwargs) -> Module:
         result = module.copy_ir()

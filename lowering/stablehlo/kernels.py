@@ -182,12 +182,11 @@ def put(
     declined: Callable[[Signature, str], None] | None = None,
 ) -> Module:
     """A module with these kernels in place of these calls."""
-    are_targets = {isinstance(each.kernel, str) for each in candidates.values()}
+    targets = {call: each for call, each in candidates.items() if isinstance(each.kernel, str)}
+    others = {call: each for call, each in candidates.items() if call not in targets}
     # Targets first, so that what a function's code brings is not searched.
-    called = replace_calls(module, candidates) if True in are_targets else module
-    if False not in are_targets:
-        return called
-    return bind_calls(called, candidates, platform=platform, declined=declined)
+    called = replace_calls(module, targets) if targets else module
+    return bind_calls(called, others, platform=platform, declined=declined) if others else called
 
 
 def put_alone(placed: PlacedKernels, call: Signature, platform: str) -> Module:

@@ -80,7 +80,7 @@ def bind_calls(
 ) -> Module:
     """`bind` with a function for each call, in place of one for each composite.
 
-    Calls that the module does not have are left out, and so are targets of the typed FFI.
+    Calls that the module does not have are left out.
     """
     result = module.copy_ir()
     calls: dict[Signature, list[IrOperation]] = {}
@@ -89,7 +89,7 @@ def bind_calls(
     fresh = Namer(functions(result))
     for call, users in calls.items():
         candidate = candidates.get(call)
-        if candidate is None or isinstance(candidate.kernel, str):
+        if candidate is None:
             continue
         try:
             lowered = _lower(candidate, candidate.kernel, call, platform)
@@ -140,9 +140,7 @@ def _keywords(fn: Callable[..., Any], operands: int) -> set[str] | None:
     } - filled
 
 
-def _lower(
-    candidate: Candidate, fn: Callable[..., Any], call: Signature, platform: str | None
-) -> IrModule:
+def _lower(candidate: Candidate, fn: Any, call: Signature, platform: str | None) -> IrModule:
     """The module that jax makes from a function for one composite signature, checked against it."""
     jax = import_jax()
     keywords = keyword_attributes(fn, call, candidate.ignored)

@@ -8,7 +8,7 @@ from functools import update_wrapper
 from typing import Any
 
 from ..bindings import IrOperation, IrValue, parse_text
-from ..dtypes import static_tensor
+from ..dtypes import shape_and_element_type, static_tensor
 from ..in_place import InPlacePass, rewrites
 from ..inlining import inlined
 from ..run import enable_x64, import_jax
@@ -52,13 +52,13 @@ def expands(
     name: str,
 ) -> Callable[[Callable[[IrOperation], Callable[..., Any] | None]], InPlacePass[[]]]:
     """A decorator that makes a pass of a function from an operation to the function of JAX arrays
-    in its place; None leaves the operation. Operations with dynamic shapes or with shardings
-    stay."""
+    in its place; None leaves the operation. Operations with dynamic shapes, quantized types or
+    shardings stay."""
 
     def decorated(choose: Callable[[IrOperation], Callable[..., Any] | None]) -> InPlacePass[[]]:
         def rewrite(operation: IrOperation) -> None:
             values = (*operation.operands, *operation.results)
-            if all(value.type.has_static_shape for value in values):
+            if all(shape_and_element_type(str(value.type)) for value in values):
                 function = choose(operation)
                 if function is not None:
                     expand(operation, function)
