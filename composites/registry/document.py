@@ -250,28 +250,31 @@ def _named(value: Any) -> Any:
             f" {value!r}"
         )
     named: dict[str, Any] = {}
+    mistakes: list[InitErrorDetails] = []
     for number, item in enumerate(value if isinstance(value, list) else [value]):
         if not isinstance(item, str | dict):
-            raise _at(
-                (number,),
+            message = (
                 f"{item!r} is not an attribute; write the name of an argument such as dim, or a"
-                " name with more, such as dim: {from: dim, normalize: dim}",
+                " name with more, such as dim: {from: dim, normalize: dim}"
             )
+            mistakes.append(_mistake((number,), message))
+            continue
         for name, attribute in ({item: item} if isinstance(item, str) else item).items():
             if name in named:
                 place = (number,) if isinstance(item, str) else (number, name)
-                raise _at(place, f"{name!r} appears twice")
+                mistakes.append(_mistake(place, f"{name!r} appears twice"))
             if isinstance(attribute, dict) and not {"from", "value"} & set(attribute):
                 attribute = {"from": name, **attribute}
             named[name] = attribute
+    if mistakes:
+        raise ValidationError.from_exception_data("attributes", mistakes)
     return named
 
 
-def _at(place: tuple[int | str, ...], message: str) -> ValidationError:
+def _mistake(place: tuple[int | str, ...], message: str) -> InitErrorDetails:
     """A mistake at a place inside of a value."""
     error = PydanticCustomError("value_error", "{message}", {"message": message})
-    details = InitErrorDetails(type=error, loc=place, input=None)
-    return ValidationError.from_exception_data("attributes", [details])
+    return InitErrorDetails(type=error, loc=place, input=None)
 
 
 _Item = TypeVar("_Item")

@@ -64,11 +64,13 @@ class DescribedCall:
     be paths such as `self.weight`. An operand that the call does not have is None, and a dtype is
     its name in PyTorch."""
 
-    def unmet(self, when: When, owner: str) -> str | None:
+    def unmet(self, when: When, owner: str, *, exact: bool = False) -> str | None:
         """The first condition that the call does not meet; None if it meets all.
 
         Args:
-            owner: the kernel that has the conditions, and its place, for messages.
+            owner: the kernel or entry that has the conditions, and its place, for messages.
+            exact: whether values are compared as Python does, which torch.compile traces too.
+                Kernels may get floats as attributes, which have 32 bits.
 
         Raises:
             LoweringError: a condition cannot be evaluated for this call.
@@ -76,7 +78,7 @@ class DescribedCall:
         """
         for name, allowed in when.values:
             value = self._evaluated(name, owner, self._named)
-            if not any(_same(value, other) for other in allowed):
+            if not (value in allowed if exact else any(_same(value, v) for v in allowed)):
                 return f"takes {name} = {_either(allowed)}, not {value!r}"
         operands = [_listed(operand) for operand in self.operands]
         for operand in chain(*operands):
@@ -156,11 +158,10 @@ class Selection(Generic[K]):
 
 
 def _same(value: Any, allowed: Any) -> bool:
-    """Return whether a value equals one of the file. Floats of attributes have 32 bits, and 0 is
-    equal to False, as in Python."""
+    """Return whether a value equals one of the file. Floats are attributes of 32 bits."""
     if isinstance(value, float) and isinstance(allowed, int | float):
-        return value in (allowed, ctypes.c_float(allowed).value)
-    return bool(value == allowed)
+        return ctypes.c_float(value).value == ctypes.c_float(allowed).value
+    return bool(value == allowed) and isinstance(value, bool) == isinstance(allowed, bool)
 
 
 def _listed(operand: DescribedOperand | Sequence[DescribedOperand]) -> Sequence[DescribedOperand]:

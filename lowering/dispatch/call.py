@@ -162,13 +162,19 @@ class CallSpec(NamedTuple):
                     return f"the operand {second} is given, and {first} is not"
         if not entry.when:
             return None
-        return self.described().unmet(entry.when, f"{entry.location}: {entry.qualified}")
+        owner = f"{entry.location}: {entry.qualified}"
+        return self.described().unmet(entry.when, owner, exact=True)
 
     def described(self) -> DescribedCall:
         """The call as conditions see it."""
         values = {name: seen(value) for name, value in self.named().items()}
         operands = [values[name] for name in self.form.entry.operands]
-        return DescribedCall([o for o in operands if o is not None], values)
+        present = [
+            [item for item in operand if item is not None] if isinstance(operand, list) else operand
+            for operand in operands
+            if operand is not None
+        ]
+        return DescribedCall(present, values)
 
     def attributes(self) -> dict[str, str | None]:
         """The composite's attributes as MLIR text; None for one that is left out.

@@ -1,4 +1,4 @@
-"""Composites in torch.compile graphs with gradients: two operators that represent a call.
+"""Composites in graphs of torch.compile: two operators that represent a call.
 
 torch.compile traces the forward and the backward with tensors that have no data, and produces
 graphs of operators that run later. In these graphs the forward of a composite is one node and its
