@@ -84,7 +84,10 @@ class DescribedCall:
         for operand in chain(*operands):
             if when.dtypes and operand.element_type not in when.dtypes:
                 return f"takes operands of {_either(when.dtypes)}, not {operand.element_type}"
-        if when.ranks and not (operands and all(o.ndim in when.ranks for o in operands[0])):
+        # Of a list, an entry has a condition on each tensor; a kernel on the call's first one.
+        first = operands[0] if exact and operands else list(chain(*operands))[:1]
+        has_none = not (operands if exact else first)
+        if when.ranks and (has_none or any(o.ndim not in when.ranks for o in first)):
             return f"takes rank {_either(when.ranks)}"
         for text in when.where:
             if not self._evaluated(text, owner, self._holds):
