@@ -40,6 +40,7 @@ _SIZES = re.compile(r"(x\d+|\d+(?:x\d+)+)(?::(\w+))?")
 _KINDS: Mapping[str, Callable[[Tensor, torch.dtype], Tensor]] = {
     "plain": lambda x, dtype: x.to(dtype),
     "f32": lambda x, dtype: x.requires_grad_(),
+    "near": lambda x, dtype: (x + 2).to(dtype).requires_grad_(),
     "shifted": lambda x, dtype: (x + 3).to(dtype).requires_grad_(),
     "far": lambda x, dtype: (x + 30).to(dtype).requires_grad_(),
     "positive": lambda x, dtype: x.to(dtype).abs(),
