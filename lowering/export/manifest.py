@@ -186,12 +186,12 @@ def parse(content: bytes, source: str) -> Manifest:
         )
     try:
         read = _adapter().validate_json(content, strict=True)
-        if (number == DYNAMIC_FORMAT) != bool(read.dimensions):
-            raise ValueError(f"dimensions are for format {DYNAMIC_FORMAT} alone, which has some")
         for index, output in enumerate(document["outputs"]):
             if "updates" not in output:
                 raise ValueError(f"outputs[{index}].updates is missing")
         _check_shapes(read)
+        if (number == DYNAMIC_FORMAT) != bool(read.dimensions):
+            raise ValueError(f"dimensions are for format {DYNAMIC_FORMAT} alone, which has some")
         _check_files(read.sha256)
     except ValidationError as error:
         raise ProgramError(f"{source} is damaged: {_problem(error)}") from None
