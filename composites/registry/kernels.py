@@ -135,10 +135,10 @@ class RegistryFile:
             samples=entry.samples or document.default_samples(name),
             samples_by_name=entry.samples is None and document.samples is not None,
             copies=tuple(dict.fromkeys(entry.copies)),
-            kernels=self._entry_kernels(name),
+            kernels=self.entry_kernels(name),
         )
 
-    def _entry_kernels(self, name: str) -> tuple[Kernel, ...]:
+    def entry_kernels(self, name: str) -> tuple[Kernel, ...]:
         """The kernels for an entry of the file: those under the entry, then the decompositions to
         choose under the key of the file."""
         document, rows = self.document, self.rows

@@ -111,5 +111,5 @@ def _read(path: Path) -> RegistryFile:
 
 
 def _of_platforms(file: RegistryFile) -> tuple[Kernel, ...]:
-    own = [kernel for name in file.document.entries for kernel in file.entry(name).kernels]
+    own = [kernel for name in file.document.entries for kernel in file.entry_kernels(name)]
     return tuple(kernel for kernel in (*own, *file.for_others) if kernel.platform is not None)

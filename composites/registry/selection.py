@@ -57,7 +57,7 @@ class DescribedOperand:
 class DescribedCall:
     """A call, as conditions of kernels see it."""
 
-    operands: Sequence[DescribedOperand | Sequence[DescribedOperand]]
+    operands: Sequence[DescribedOperand | Sequence[DescribedOperand | None]]
     """The operands that the call has, in the composite's order; one may be a list."""
     values: Mapping[str, Any]
     """Arguments or attributes, and operands, by the names that conditions have for them, which may
@@ -167,8 +167,13 @@ def _same(value: Any, allowed: Any) -> bool:
     return bool(value == allowed) and isinstance(value, bool) == isinstance(allowed, bool)
 
 
-def _listed(operand: DescribedOperand | Sequence[DescribedOperand]) -> Sequence[DescribedOperand]:
-    return (operand,) if isinstance(operand, DescribedOperand) else operand
+def _listed(
+    operand: DescribedOperand | Sequence[DescribedOperand | None],
+) -> Sequence[DescribedOperand]:
+    """The tensors of an operand. A list may lack some of them."""
+    if isinstance(operand, DescribedOperand):
+        return (operand,)
+    return [tensor for tensor in operand if tensor is not None]
 
 
 def _either(values: Sequence[Any]) -> str:

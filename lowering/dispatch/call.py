@@ -169,12 +169,7 @@ class CallSpec(NamedTuple):
         """The call as conditions see it."""
         values = {name: seen(value) for name, value in self.named().items()}
         operands = [values[name] for name in self.form.entry.operands]
-        present = [
-            [item for item in operand if item is not None] if isinstance(operand, list) else operand
-            for operand in operands
-            if operand is not None
-        ]
-        return DescribedCall(present, values)
+        return DescribedCall([o for o in operands if o is not None], values)
 
     def attributes(self) -> dict[str, str | None]:
         """The composite's attributes as MLIR text; None for one that is left out.

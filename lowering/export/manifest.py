@@ -191,7 +191,8 @@ def parse(content: bytes, source: str) -> Manifest:
                 raise ValueError(f"outputs[{index}].updates is missing")
         _check_shapes(read)
         if (number == DYNAMIC_FORMAT) != bool(read.dimensions):
-            raise ValueError(f"dimensions are for format {DYNAMIC_FORMAT} alone, which has some")
+            verb = "cannot" if read.dimensions else "must"
+            raise ValueError(f"a file of format {number} {verb} have dimensions")
         _check_files(read.sha256)
     except ValidationError as error:
         raise ProgramError(f"{source} is damaged: {_problem(error)}") from None

@@ -21,10 +21,13 @@ class InPlacePass(Generic[P]):
     def __init__(self, change: Callable[Concatenate[IrModule, P], None]) -> None:
         self.change = change
         update_wrapper(self, change)
-        # `help` shows what a pass takes, not what its function does.
-        options = list(signature(change, follow_wrapped=False).parameters.values())[1:]
+
+    @property
+    def __signature__(self) -> Signature:
+        """The parameters of the pass, which `help` shows in place of those of its function."""
+        options = list(signature(self.change, follow_wrapped=False).parameters.values())[1:]
         module = Parameter("module", Parameter.POSITIONAL_OR_KEYWORD, annotation=Module)
-        self.__signature__ = Signature([module, *options], return_annotation=Module)
+        return Signature([module, *options], return_annotation=Module)
 
     def __call__(self, module: Module, *args: P.args, **kwargs: P.kwargs) -> Module:
         result = module.copy_ir()

@@ -159,8 +159,8 @@ def test_rounding_that_the_cpu_has_too_is_no_fault() -> None:
     for f64, factor, wrong in ((True, 1, 1), (False, 1, 0), (False, 1.2, 1)):
         device = changed(lambda _, result, by=factor: result * np.float32(by))
         own = composite_module("acme.own", type_, body)
-        found, _ = Diagnoser(own, device, f64=f64).run([overflow])
-        assert len(found.problems) == wrong, (f64, factor)
+        diagnosis, _ = Diagnoser(own, device, f64=f64).run([overflow])
+        assert len(diagnosis.problems) == wrong, (f64, factor)
 
 
 def test_a_slow_kernel_could_win_most_of_the_step() -> None:
