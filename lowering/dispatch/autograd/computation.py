@@ -40,8 +40,9 @@ class Computation:
     types: tuple[TensorMeta, ...]
     """Shape and dtype of all results."""
     operands: int
-    structure: TreeSpec
-    """The structure in which the function returns its results."""
+    structure: TreeSpec | None
+    """The structure in which the function returns its results; None for a tuple of them, which
+    needs no tree."""
     same_as: tuple[int, ...]
     """For each result, the first one that is the same tensor. The composite has both."""
     differentiable: tuple[bool, ...]
@@ -70,6 +71,13 @@ class Computation:
         pairs = zip(grads, self.reached, strict=True)
         reached = frozenset().union(*(operands for grad, operands in pairs if grad is not None))
         return [number in reached for number in range(self.operands)]
+
+    def returned(self, results: Sequence[torch.Tensor]) -> Any:
+        """The results in the structure in which the function returns them."""
+        identical = [results[number] for number in self.same_as]
+        if self.structure is None:
+            return tuple(identical)
+        return pytree.tree_unflatten(identical, self.structure)
 
     def insert(
         self, definition: ActiveEntry, operands: Operands, seed: Seed | None
@@ -259,7 +267,7 @@ def _lower_stock(
         operands=len(spec.operands),
         results=results,
         types=types,
-        structure=structure,
+        structure=None if structure == pytree.tree_structure((0,) * results) else structure,
         same_as=tuple(same_as),
         differentiable=differentiable,
         reached=reached,

@@ -9,12 +9,13 @@ separate entry.
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import compress
+from operator import not_
 from typing import Any
 
 import torch
 
 from composites import torch_internals
-from composites.torch_internals import pytree
 from lowering.dispatch.autograd.compiled_calls import CompiledCall, CompiledCalls
 from lowering.dispatch.autograd.computation import (
     Computation,
@@ -111,8 +112,7 @@ class CompositeFunction:
         entry = self.definition.entry
         if entry.results:
             return tuple(entry.completed(results, partial(spec.otherwise, self.otherwise)))
-        identical = [results[number] for number in computation.same_as]
-        return pytree.tree_unflatten(identical, computation.structure)
+        return computation.returned(results)
 
     def _compiled(self, spec: CallSpec) -> Any:
         """Handle a call with torch.compile's tensors: it becomes an operator of
@@ -233,23 +233,18 @@ class _Differentiable(torch.autograd.Function):
         *operands: torch.Tensor | None,
     ) -> Any:
         """Run `call`, and add the results without a gradient to `constant`."""
+        computation = step.computation
         flat = call.forward(operands)
-        results = flat[: step.computation.results]
-        ctx.call, ctx.computation = call, step.computation
+        results, first = flat[: computation.results], len(operands)
+        ctx.call, ctx.computation = call, computation
         # A saved result is a separate tensor with the same value in the graph. Stock gradients
         # mostly do not read the result, so programs are free to write to it.
-        tensors = (*operands, *flat)
-        inner = range(len(operands), len(operands) + len(results))
-        ctx.save_for_backward(
-            *(
-                flat[n - len(operands)].clone() if n in inner else tensors[n]
-                for n in step.computation.kept
-            )
-        )
+        tensors, last = [*operands, *flat], first + len(results)
+        saved = [tensors[n].clone() if first <= n < last else tensors[n] for n in computation.kept]
+        ctx.save_for_backward(*saved)
         ctx.set_materialize_grads(False)
-        pairs = list(zip(results, step.computation.differentiable, strict=True))
-        constant.extend(result for result, has_one in pairs if not has_one)
-        return tuple(result for result, has_one in pairs if has_one)
+        constant.extend(compress(results, map(not_, computation.differentiable)))
+        return tuple(compress(results, computation.differentiable))
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch_xla
@@ -18,9 +17,9 @@ from lowering.frontends.thread_flag import ThreadFlag
 _XLAC = torch_xla._XLAC
 
 
-@dataclass(frozen=True, slots=True)
-class Purpose:
-    """The purpose of a graph."""
+class Purpose(NamedTuple):
+    """The purpose of a graph. It is a named tuple, because every call looks up its computation
+    by it."""
 
     device: str | None
     """The device that it runs on: `CPU`, `CUDA`, … It is None for a recorded graph, which holds
