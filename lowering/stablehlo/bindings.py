@@ -211,9 +211,7 @@ def hlo_converter() -> Callable[[bytes], bytes] | None:
 
 def copy_into(context: IrContext, module: IrModule) -> IrModule:
     """A copy of a module that lives in another context, such as a module that jax lowered."""
-    buffer = io.BytesIO()
-    module.operation.write_bytecode(buffer)
-    return ir().Module.parse(buffer.getvalue(), context)
+    return ir().Module.parse(bytecode(module), context)
 
 
 def clone(module: IrModule) -> IrModule:
@@ -229,6 +227,13 @@ def clone(module: IrModule) -> IrModule:
 
 
 # ---- writing ----
+
+
+def bytecode(module: IrModule) -> bytes:
+    """A module as bytecode, which this jaxlib reads."""
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return buffer.getvalue()
 
 
 def current_version() -> Version:

@@ -1,13 +1,15 @@
-"""The process that `isolation.check` starts: it reads the module on stdin, which may crash it."""
+"""The process that `isolation.checked` starts: it reads the module on stdin, which may crash it.
+Bytecode is written to stdout again."""
 
 import gc
 import os
 import sys
 import threading
 
-from .errors import StableHLOError
+from .bindings import BYTECODE_MAGIC, bytecode
+from .errors import BytecodeError, StableHLOError
 from .inspection.report import inspect
-from .isolation import OUT_OF_MEMORY, Limits
+from .isolation import OUT_OF_MEMORY, REFUSED, Limits
 from .module import Module
 
 _STACK = 2**21
@@ -15,19 +17,26 @@ _STACK = 2**21
 
 
 def main() -> None:
-    """Read the module, and end with 0 if it was read or is wrong in a way that jaxlib reports."""
+    """Read the module, and end with 0 if it was read or is text that is wrong in a way that jaxlib
+    reports."""
     seconds, memory = sys.argv[1:]
     Limits(float(seconds), int(memory)).apply()
     code = 1
+    output = os.dup(1)
+    os.dup2(2, 1)  # native code may write messages to stdout
 
     def read() -> None:
         nonlocal code
         try:
-            _read(sys.stdin.buffer.read())
+            written = _read(sys.stdin.buffer.read())
             gc.collect()  # a damaged module may crash where it is freed
             code = 0
+        except BytecodeError as error:
+            written, code = str(error).encode(errors="replace"), REFUSED
         except MemoryError:
-            code = OUT_OF_MEMORY
+            written, code = b"", OUT_OF_MEMORY
+        with open(output, "wb") as file:
+            file.write(written)
 
     threading.stack_size(_STACK)
     reader = threading.Thread(target=read)
@@ -37,12 +46,23 @@ def main() -> None:
     os._exit(code)  # there is nothing to tidy up
 
 
-def _read(data: bytes) -> None:
-    """Read, verify, copy, print and count a module."""
+def _read(data: bytes) -> bytes:
+    """Read, verify, copy, print and count a module. Return bytecode as jaxlib writes it; of text,
+    nothing.
+
+    Raises:
+        BytecodeError: it is bytecode that jaxlib cannot read.
+    """
+    is_bytecode, written = data.startswith(BYTECODE_MAGIC), b""
     try:
-        module = Module.from_bytes(data)
+        module = Module.from_bytes(data, "")
+        if is_bytecode:
+            written = bytecode(module.ir)
         module.verify()
         str(module.copy_ir())
         inspect(module)
-    except StableHLOError:
-        pass  # whoever reads it next gets the same error
+    except StableHLOError as error:
+        if is_bytecode and isinstance(error, BytecodeError):
+            raise
+        # Whoever reads it next gets the same error.
+    return written

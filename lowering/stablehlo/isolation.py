@@ -1,8 +1,10 @@
 """Reading a file that may be damaged: first in a separate process, which may crash.
 
 jaxlib is made for files that it wrote itself. Other files can crash its process or keep it busy
-forever, which no exception handler sees. `check` lets another process read a file within limits; a
-file that it survives is then read in this one.
+forever, which no exception handler sees. `checked` lets another process read a file within limits;
+a file that it survives is then read in this one. Damaged bytecode can also make jaxlib write to
+memory that it does not own, which is seen later or never (jaxlib 0.10.2). So the other process
+writes the bytecode again, and this one reads only that.
 """
 
 import os
@@ -15,10 +17,13 @@ from typing import IO
 
 from composites.child_processes import command_of, signal_name
 
-from .errors import CrashError, StableHLOError
+from .errors import BytecodeError, CrashError, StableHLOError
 
 OUT_OF_MEMORY = 12
 """The exit code of a process that had a MemoryError. It is the number of ENOMEM."""
+
+REFUSED = 65
+"""The exit code of a process that wrote why it cannot read bytecode. It is that of EX_DATAERR."""
 
 _NO_MEMORY = re.compile(r"bad_alloc|MemoryError|out of memory|memory allocation", re.IGNORECASE)
 """The texts that native code and Python write where there is no memory."""
@@ -63,22 +68,27 @@ class Limits:
             resource.setrlimit(kind, (limit, hard))
 
 
-def check(data: bytes, source: str, limits: Limits) -> None:
-    """Let another process read a module. Errors in the module are not reported here, but by the
-    next read.
+def checked(data: bytes, source: str, limits: Limits) -> bytes:
+    """Let another process read a module, and return the bytes that this one can read. Errors in
+    text are not reported here, but by the next read.
 
     Raises:
         CrashError: the process died, or went over the limits.
+        BytecodeError: the bytecode is damaged, or of a newer StableHLO.
     """
     command = command_of(_READER, str(limits.seconds), str(int(limits.memory)))
-    with tempfile.TemporaryFile() as file, tempfile.TemporaryFile() as noise:
+    with (
+        tempfile.TemporaryFile() as file,
+        tempfile.TemporaryFile() as written,
+        tempfile.TemporaryFile() as noise,
+    ):
         file.write(data)
         file.seek(0)
         try:
             done = subprocess.run(
                 command,
                 stdin=file,
-                stdout=noise,
+                stdout=written,
                 stderr=noise,
                 timeout=limits.seconds,
                 check=False,
@@ -87,8 +97,12 @@ def check(data: bytes, source: str, limits: Limits) -> None:
             raise CrashError(f"{source}: {too_long(limits)}") from None
         except OSError as error:
             raise CrashError(f"{source}: no process can be started to read it: {error}") from error
+        written.seek(0)
+        if done.returncode == REFUSED:
+            raise BytecodeError(f"{source}{written.read().decode()}")
         if done.returncode:
             raise CrashError(f"{source}: {cause_of_death(done.returncode, limits, noise)}")
+        return written.read() or data
 
 
 def cause_of_death(code: int, limits: Limits, noise: IO[bytes]) -> str:

@@ -8,7 +8,7 @@ from composites.files import write_atomic
 
 from . import bindings
 from .bindings import IrModule
-from .isolation import Limits, check
+from .isolation import Limits, checked
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -16,8 +16,9 @@ class Module:
     """A StableHLO module. Passes take one and return another one. Neither changes afterwards.
 
     A module is read in this process. A damaged one can crash jaxlib, and the process with it. With
-    `limits`, another process reads the module first, which takes a quarter of a second more. A
-    `CrashError` says if that process died or went over the limits.
+    `limits`, another process reads the module first, which takes a quarter of a second more, and
+    this one reads bytecode as the other has written it again. A `CrashError` says if that process
+    died or went over the limits.
     """
 
     ir: IrModule
@@ -32,7 +33,7 @@ class Module:
             CrashError: jaxlib cannot read the text within the limits.
         """
         if limits is not None:
-            check(text.encode(errors="surrogatepass"), source, limits)
+            checked(text.encode(errors="surrogatepass"), source, limits)
         return cls(bindings.parse_text(text, source))
 
     @classmethod
@@ -47,7 +48,7 @@ class Module:
             CrashError: jaxlib cannot read it within the limits.
         """
         if limits is not None:
-            check(data, source, limits)
+            data = checked(data, source, limits)
         return cls(bindings.parse_bytes(data, source))
 
     @classmethod

@@ -1,12 +1,11 @@
 """Running a module with jax's PJRT client, by default on the CPU."""
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from . import bindings
-from .bindings import IrModule, IrOperation, attributes, find_operations
+from .bindings import IrModule, IrOperation, attributes, bytecode, find_operations
 from .data_movement import element_type
 from .dtypes import static_tensor
 from .errors import MissingJaxError, RunError
@@ -141,10 +140,9 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
     check_copies(module.ir, remedy="run a part of the module")
     backend = _backend(platform)
     device = backend.local_devices()[0]
-    buffer = io.BytesIO()
-    for_platform(module.ir, platform).operation.write_bytecode(buffer)
+    program = bytecode(for_platform(module.ir, platform))
     try:
-        loaded = backend.compile_and_load(buffer.getvalue(), [device], _options())
+        loaded = backend.compile_and_load(program, [device], _options())
     except (RuntimeError, ValueError) as error:
         hint = next((hint for text, hint in _HINTS.items() if text in str(error)), "")
         raise RunError(f"XLA cannot compile the module for {platform}{hint}: {error}") from error

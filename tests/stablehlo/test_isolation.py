@@ -1,6 +1,7 @@
 """Files that crash jaxlib, or take too much, end a process of their own and not their reader's."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from composites_testing.processes import run, run_python
 
 from lowering.stablehlo import (
     AttributeConversionError,
+    BytecodeError,
     CrashError,
     Limits,
     Module,
@@ -53,6 +55,11 @@ def test_other_errors_are_those_of_reading_without_limits() -> None:
         Module.parse("module {\n  oops\n}", "a", limits=Limits())
     with pytest.raises(ParseError, match=r"^a:2:3: half of a surrogate pair is not text"):
         Module.parse("module {\n  \ud800\n}", "a", limits=Limits())
+    for data in (b"ML\xefR", b"\xff", Module.read(BLOCK).portable().replace(b"_v1.13", b"_v9.13")):
+        with pytest.raises(BytecodeError) as alone:
+            Module.from_bytes(data, "a")
+        with pytest.raises(BytecodeError, match=f"^{re.escape(str(alone.value))}$"):
+            Module.from_bytes(data, "a", limits=Limits())
 
 
 def test_limits_are_positive() -> None:
