@@ -160,7 +160,7 @@ def _lowered(
         # The user's hooks must not see traced tensors, because these have no values.
         torch_internals.without_saved_tensors_hooks(),
     ):
-        with interrupts.allowed(), CapturedTensorsRefused(is_captured):
+        with CapturedTensorsRefused(is_captured), interrupts.allowed():
             outputs = function(*placeholders)
         refuse_writes(placeholders)
         outputs = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
