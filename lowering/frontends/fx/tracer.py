@@ -88,8 +88,8 @@ class FxTracing:
 
         with (
             drawing_from(seed) as state,
-            interrupts.allowed(),
             CapturedTensorsRefused(is_captured),
+            interrupts.allowed(),
         ):
             outputs = function(*tensors)
         refuse_writes(tensors)
