@@ -76,8 +76,10 @@ def resized(
     type_: IrType, sizes: Sequence[int] | None = None, element: IrType | None = None
 ) -> IrType:
     """A tensor type with other sizes, or another element type."""
+    element = type_.element_type if element is None else element
     with building(type_.context):
-        sizes = type_.shape if sizes is None else sizes
-        return ir().RankedTensorType.get(
-            [*sizes], type_.element_type if element is None else element
-        )
+        if sizes is not None:
+            return ir().RankedTensorType.get([*sizes], element)
+        if not type_.has_rank:
+            return ir().UnrankedTensorType.get(element)
+        return ir().RankedTensorType.get(type_.shape, element, type_.encoding)

@@ -11,6 +11,7 @@ from math import prod
 from typing import Any
 
 from .bindings import IrOperation, scatter_dimensions
+from .combinations import combination
 
 OPERATION = "stablehlo.scatter"
 COMBINATIONS = ("add", "and", "maximum", "minimum", "multiply", "or")
@@ -160,15 +161,8 @@ def _has_rows(sizes: Sequence[int], updates: Sequence[int], numbers: Any) -> boo
 def _combination(scatter: IrOperation) -> str | None:
     """The region's operation on its two arguments; None for one that is not known."""
     block = scatter.regions[0].blocks[0]
-    *operations, terminator = (operation.operation for operation in block.operations)
-    if not operations:
-        return "" if list(terminator.operands) == [block.arguments[1]] else None
-    first = operations[0]
-    name = str(first.name).removeprefix("stablehlo.")
-    is_plain = (
-        len(operations) == 1
-        and name in COMBINATIONS
-        and list(terminator.operands) == list(first.results)
-        and {*first.operands} == {*block.arguments}
-    )
-    return name if is_plain else None
+    first = block.operations[0].operation
+    if list(first.operands) == [block.arguments[1]] and not first.results:  # it is returned
+        return ""
+    name = combination(scatter.regions[0])
+    return name if name in COMBINATIONS else None

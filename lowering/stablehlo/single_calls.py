@@ -1,7 +1,7 @@
 """One call of a composite as two small modules with the same inputs: its decomposition, and itself.
 
-`decomposition_module` has the decomposition as `@main`. `call_module` has a `@main` with nothing
-but the call, for `bind` and `to_custom_call`.
+`call_module` has a `@main` with nothing but the call, for `bind` and `to_custom_call`.
+`decomposition_module` is the same with everything inlined into it.
 """
 
 from .bindings import (
@@ -19,53 +19,41 @@ from .errors import UnsupportedOperationError
 from .module import Module
 from .passes.decompose import decompose
 from .passes.flatten_calls import flatten_calls
-from .symbols import COMPOSITE, CUSTOM_CALL, functions, make_private, rename, uses
-
-_MAIN = "main"
-_DECLARATION = "decomposition"
+from .symbols import COMPOSITE, CUSTOM_CALL, functions, make_private, target, uses
 
 
 def decomposition_module(module: Module, decomposition: str) -> Module:
     """The decomposition as `@main`, with everything inlined into it."""
-    by_name = functions(module.ir)
-    if not by_name[decomposition].regions[0].blocks:
+    if not functions(module.ir)[decomposition].regions[0].blocks:
         raise UnsupportedOperationError(f"@{decomposition} is a declaration and has no operations")
-    with building(module.ir.context):
-        result = ir().Module.create()
-    for name in (decomposition, *reachable(by_name, by_name[decomposition])):
-        copy = by_name[name].clone(ip=False)
-        result.body.append(copy)
-        if name == decomposition:
-            rename(copy, _MAIN)
-            if "sym_visibility" in copy.attributes:
-                del copy.attributes["sym_visibility"]
-    return flatten_calls(decompose(Module(result)))
+    composite = next(each for each in composites_of(module.ir) if target(each) == decomposition)
+    return flatten_calls(decompose(_alone(module, composite)))
 
 
 def call_module(module: Module, call: Signature) -> Module:
-    """A module whose `@main` is one call of a composite. Its decomposition is a declaration."""
-    composite = next(each for each in composites_of(module.ir) if signature(each) == call)
+    """A module whose `@main` is one call of a composite."""
+    return _alone(module, next(c for c in composites_of(module.ir) if signature(c) == call))
+
+
+def _alone(module: Module, composite: IrOperation) -> Module:
     with building(module.ir.context):
         result = ir().Module.create()
         type_ = ir().FunctionType.get(
             [value.type for value in composite.operands],
             [value.type for value in composite.results],
         )
-        main = empty_function(result, _MAIN, type_)
+        main = empty_function(result, "main", type_)
         block = main.regions[0].blocks.append(*type_.inputs)
         end = ir().InsertionPoint(block)
-        named = attributes(composite)
-        named["decomposition"] = ir().FlatSymbolRefAttr.get(_DECLARATION)
         copy = ir().Operation.create(
             COMPOSITE,
             results=list(type_.results),
             operands=list(block.arguments),
-            attributes=named,
+            attributes=attributes(composite),
             ip=end,
         )
         ir().Operation.create("func.return", operands=list(copy.results), ip=end)
-        make_private(empty_function(result, _DECLARATION, type_))
-    return Module(result)
+    return with_functions(result, module)
 
 
 def with_unreadable_attributes(module: Module) -> Module:
@@ -96,14 +84,17 @@ def empty_function(module: IrModule, name: str, type_: IrType) -> IrOperation:
     )
 
 
-def reachable(by_name: dict[str, IrOperation], root: IrOperation) -> list[str]:
-    """The functions that a function refers to, directly or not."""
-    names: list[str] = []
-    queue = [root]
+def with_functions(module: IrModule, program: Module) -> Module:
+    """A new module, with copies of the functions of a program that it refers to, directly or
+    not."""
+    by_name, copied = functions(program.ir), functions(module)
+    queue = list(copied.values())
     for function in queue:  # grows while it is read
         used = uses(function)
-        for target in (*used.composites, *used.calls, *used.others):
-            if target in by_name and target not in names:
-                names.append(target)
-                queue.append(by_name[target])
-    return names
+        for name in (*used.composites, *used.calls, *used.others):
+            if name in by_name and name not in copied:
+                copied[name] = by_name[name].clone(ip=False)
+                make_private(copied[name])
+                module.body.append(copied[name])
+                queue.append(copied[name])
+    return Module(module)

@@ -25,7 +25,7 @@ from ..module import Module
 from ..passes.decompose import decompose
 from ..passes.flatten_calls import flatten_calls
 from ..run import Executable, compile_module, main_types
-from ..symbols import COMPOSITE, body, functions
+from ..symbols import COMPOSITE, body, functions, update_type
 
 _SEED = 0
 _LARGEST_INTEGER = 8
@@ -218,13 +218,10 @@ def real_inputs(module: Module, arrays: Sequence[Any], platform: str) -> dict[An
     values = [value for operation in first.values() for value in operation.operands]
     with building(main.context):
         ir().Operation.create(terminator.name, operands=values, ip=ir().InsertionPoint(terminator))
-        terminator.erase()
-        type_ = ir().FunctionType.get(
-            [argument.type for argument in block.arguments], [value.type for value in values]
-        )
-        main.attributes["function_type"] = ir().TypeAttr.get(type_)
-        if "res_attrs" in attributes(main):
-            del main.attributes["res_attrs"]
+    terminator.erase()
+    update_type(main)
+    if "res_attrs" in attributes(main):
+        del main.attributes["res_attrs"]
     results = iter(compile_module(Module(copy), platform=platform)(*arrays))
     return {
         key: Inputs(tuple(next(results) for _ in operation.operands), "given")

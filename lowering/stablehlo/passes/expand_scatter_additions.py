@@ -22,8 +22,8 @@ from functools import partial
 from typing import Any
 
 from ..bindings import IrOperation
+from ..combinations import neutral_element
 from ..dtypes import numpy_dtype
-from ..neutral_elements import neutral_element
 from ..scatters import OPERATION, RowScatter
 from .expansion import expands
 

@@ -14,6 +14,7 @@ from itertools import product
 from typing import Any
 
 from ..bindings import IrOperation, attributes, direction_of
+from ..combinations import combination, only_operation
 from ..errors import UnsupportedOperationError
 from ..in_place import rewrites
 from .expansion import expand
@@ -112,33 +113,19 @@ def _windows(call: IrOperation) -> _Windows | None:
     full, source = call.operands[0].type, call.operands[1].type
     if not (full.has_static_shape and source.has_static_shape):
         raise UnsupportedOperationError(f"{OPERATION} of {full}: refine its shape first")
-    comparison, add = (_only_operation(region) for region in call.regions)
-    if comparison is None or comparison.name != "stablehlo.compare":
+    select, scatter = call.regions
+    comparison = only_operation(select)
+    if comparison is None or (combination(select), combination(scatter)) != ("compare", "add"):
         return None
     is_total = "TOTALORDER" in str(attributes(comparison).get("compare_type"))
-    if add is None or add.name != "stablehlo.add" or is_total:
+    if is_total or list(comparison.operands) != list(select.blocks[0].arguments):
         return None
-    named, rank = attributes(call), full.rank
-    padding = named.get("padding")
-    around = [int(size) for size in padding] if padding is not None else [0] * (2 * rank)
+    named, ones = attributes(call), [1] * full.rank
+    around = [int(size) for size in named.get("padding", [0] * (2 * full.rank))]
     return _Windows(
-        sizes=_numbers(named.get("window_dimensions"), rank),
-        strides=_numbers(named.get("window_strides"), rank),
+        sizes=[int(size) for size in named.get("window_dimensions", ones)],
+        strides=[int(size) for size in named.get("window_strides", ones)],
         low=around[::2],
         high=around[1::2],
         comparison=direction_of(comparison),
     )
-
-
-def _only_operation(region: object) -> IrOperation | None:
-    """The operation of a region that applies one to its two arguments, in their order."""
-    block = region.blocks[0]  # type: ignore[attr-defined]
-    operations = [operation.operation for operation in block.operations]
-    if len(operations) != 2:
-        return None
-    operation: IrOperation = operations[0]
-    return operation if list(operation.operands) == list(block.arguments) else None
-
-
-def _numbers(attribute: object, rank: int) -> list[int]:
-    return [1] * rank if attribute is None else [int(size) for size in attribute]  # type: ignore[attr-defined]
