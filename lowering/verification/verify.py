@@ -18,8 +18,9 @@ from lowering.dispatch.statistics import Statistics
 from lowering.frontends.protocols import Frontend
 from lowering.installation.install import import_alternative
 from lowering.sample_calls import NoCalls, Sample
+from lowering.stablehlo.composites import composites_of, signature
+from lowering.stablehlo.fingerprint import fingerprint
 from lowering.verification import runs
-from lowering.verification.graphs import ambiguous
 from lowering.verification.judgement import Judged, Outcomes, greatest, judge
 from lowering.verification.results import Check, Finding, Row, Unclaimed
 from lowering.verification.runs import Raised, Run, Values
@@ -276,9 +277,17 @@ class _Verifier:
         )
 
     def _indistinguishable(self, ours: Run) -> Iterator[Finding]:
+        """Composites that are written alike, with the same attributes and types, and mean different
+        things. A consumer's kernel cannot be right for both."""
         names = {entry.composite_name for entry in self.subject.entries}
         names |= {entry.backward_name for entry in self.subject.entries}
-        for written in () if ours.module is None else ambiguous(ours.module, names):
+        meanings: dict[str, set[str]] = {}
+        for composite in () if ours.module is None else composites_of(ours.module.ir):
+            made = signature(composite)
+            if made.name in names:
+                written = f"{made} {made.attributes or '{}'}, version {made.version}"
+                meanings.setdefault(written, set()).add(fingerprint(ours.module, composite))
+        for written in (text for text, different in meanings.items() if len(different) > 1):
             yield Finding(
                 Check.ATTRIBUTES,
                 f"calls of different meaning have the same text: {written}; make the argument"
