@@ -4,15 +4,19 @@
 `decomposition_module` is the same with everything inlined into it.
 """
 
+from collections.abc import Iterable, Sequence
+
 from .bindings import (
     IrModule,
     IrOperation,
     IrType,
+    IrValue,
     attributes,
     building,
     dictionary_items,
     find_operations,
     ir,
+    nested_operations,
 )
 from .composites import Signature, composites_of, signature
 from .errors import UnsupportedOperationError
@@ -42,7 +46,7 @@ def _alone(module: Module, composite: IrOperation) -> Module:
             [value.type for value in composite.operands],
             [value.type for value in composite.results],
         )
-        main = empty_function(result, "main", type_)
+        main = _empty_function(result, "main", type_)
         block = main.regions[0].blocks.append(*type_.inputs)
         end = ir().InsertionPoint(block)
         copy = ir().Operation.create(
@@ -53,7 +57,32 @@ def _alone(module: Module, composite: IrOperation) -> Module:
             ip=end,
         )
         ir().Operation.create("func.return", operands=list(copy.results), ip=end)
-    return with_functions(result, module)
+    return _with_functions(result, module)
+
+
+def extracted(
+    program: Module,
+    inputs: Sequence[IrValue],
+    operations: Iterable[IrOperation],
+    outputs: Iterable[IrValue],
+) -> Module:
+    """Operations of a program as a program of their own, which takes their inputs and returns
+    outputs of theirs."""
+    with building(program.ir.context):
+        result = ir().Module.create()
+        types = [[value.type for value in values] for values in (inputs, outputs)]
+        main = _empty_function(result, "main", ir().FunctionType.get(*types))
+        block = main.regions[0].blocks.append(*types[0])
+        end = ir().InsertionPoint(block)
+        copies = dict(zip(inputs, block.arguments, strict=True))
+        for operation in operations:
+            copy = operation.clone(ip=end).operation
+            for each in nested_operations(copy):
+                for number, operand in enumerate(each.operands):
+                    each.operands[number] = copies.get(operand, operand)
+            copies |= zip(operation.results, copy.results, strict=True)
+        ir().Operation.create("func.return", operands=[copies[v] for v in outputs], ip=end)
+    return _with_functions(result, program)
 
 
 def with_unreadable_attributes(module: Module) -> Module:
@@ -71,7 +100,7 @@ def with_unreadable_attributes(module: Module) -> Module:
     return Module(result)
 
 
-def empty_function(module: IrModule, name: str, type_: IrType) -> IrOperation:
+def _empty_function(module: IrModule, name: str, type_: IrType) -> IrOperation:
     """A new function without a body."""
     return ir().Operation.create(
         "func.func",
@@ -84,10 +113,12 @@ def empty_function(module: IrModule, name: str, type_: IrType) -> IrOperation:
     )
 
 
-def with_functions(module: IrModule, program: Module) -> Module:
-    """A new module, with copies of the functions of a program that it refers to, directly or
-    not."""
+def _with_functions(module: IrModule, program: Module) -> Module:
+    """A new module, with copies of the functions of a program that it refers to, directly or not,
+    and of its meshes."""
     by_name, copied = functions(program.ir), functions(module)
+    for mesh in find_operations(program.ir.operation, "sdy.mesh"):
+        module.body.append(mesh.clone(ip=False))
     queue = list(copied.values())
     for function in queue:  # grows while it is read
         used = uses(function)

@@ -11,11 +11,11 @@ A constant is in each part that reads it, because some consumers want to see it 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..bindings import IrOperation, IrValue, building, ir, nested_operations
+from ..bindings import IrOperation, IrValue, nested_operations
 from ..errors import StableHLOError
 from ..inspection.node_data import numbered
 from ..module import Module
-from ..single_calls import empty_function, with_functions
+from ..single_calls import extracted
 from ..symbols import COMPOSITE
 
 _CONSTANT = "stablehlo.constant"
@@ -37,22 +37,7 @@ class Part:
 
     def module(self, program: Module) -> Module:
         """The part as a program of its own, which takes its inputs and returns its outputs."""
-        with building(program.ir.context):
-            result = ir().Module.create()
-            types = [[value.type for value in values] for values in (self.inputs, self.outputs)]
-            main = empty_function(result, "main", ir().FunctionType.get(*types))
-            block = main.regions[0].blocks.append(*types[0])
-            end = ir().InsertionPoint(block)
-            copies = dict(zip(self.inputs, block.arguments, strict=True))
-            for operation in self.operations:
-                copy = operation.clone(ip=end).operation
-                for each in nested_operations(copy):
-                    for number, operand in enumerate(each.operands):
-                        each.operands[number] = copies.get(operand, operand)
-                copies |= zip(operation.results, copy.results, strict=True)
-            values = [copies[value] for value in self.outputs]
-            ir().Operation.create("func.return", operands=values, ip=end)
-        return with_functions(result, program)
+        return extracted(program, self.inputs, self.operations, self.outputs)
 
 
 def parts_of(main: IrOperation) -> list[Part]:
