@@ -6,6 +6,11 @@ from typing import Any
 from .bindings import IrOperation
 from .dtypes import numpy_dtype
 
+IN_JAX = {
+    "add": "add", "and": "bitwise_and", "maximum": "max", "minimum": "min", "multiply": "mul",
+    "or": "bitwise_or",
+}  # fmt: skip
+"""JAX's names of operations that combine numbers in any order."""
 _FLOATS = {"add": -0.0, "multiply": 1.0, "maximum": -inf, "minimum": inf}
 """The neutral elements of floats, also for the sign of zero: -0.0 + -0.0 is -0.0."""
 

@@ -56,20 +56,17 @@ def constant(before: IrOperation, type_: IrType, number: str) -> IrValue:
 
 def attribute(operation: IrOperation, text: str) -> IrAttribute:
     """An attribute that is written as text."""
-    with building(operation.context):
-        return ir().Attribute.parse(text)
+    return ir().Attribute.parse(text, operation.context)
 
 
 def integers(operation: IrOperation, numbers: Sequence[int]) -> IrAttribute:
     """`array<i64: 1, 2>`."""
-    with building(operation.context):
-        return ir().DenseI64ArrayAttr.get([*numbers])
+    return ir().DenseI64ArrayAttr.get([*numbers], operation.context)
 
 
 def integer_type(operation: IrOperation, width: int) -> IrType:
     """A signless integer type, such as `i32`."""
-    with building(operation.context):
-        return ir().IntegerType.get_signless(width)
+    return ir().IntegerType.get_signless(width, operation.context)
 
 
 def resized(

@@ -17,7 +17,6 @@ from .bindings import (
     IrModule,
     IrOperation,
     attributes,
-    building,
     find_operations,
     ir,
     made_by,
@@ -74,8 +73,7 @@ def _as_calls(module: IrModule) -> dict[str, Mapping[str, Any]]:
     for composite in find_operations(module.operation, COMPOSITE):
         name = target(composite)
         kept[name] = attributes(composite)
-        with building(composite.context):
-            callee = ir().FlatSymbolRefAttr.get(name)
+        callee = ir().FlatSymbolRefAttr.get(name, composite.context)
         operands = [_guarded(value, composite) for value in composite.operands]
         replace_operation(composite, CALL, {"callee": callee}, operands)
     return kept

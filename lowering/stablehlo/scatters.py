@@ -11,11 +11,9 @@ from math import prod
 from typing import Any
 
 from .bindings import IrOperation, scatter_dimensions
-from .combinations import combination
+from .combinations import IN_JAX, combination
 
 OPERATION = "stablehlo.scatter"
-COMBINATIONS = ("add", "and", "maximum", "minimum", "multiply", "or")
-"""The combinations of an element and its update that a scatter can compute in any order."""
 _GREATEST = 2**31 - 1
 _AS_I64 = ("i64", "ui32", "ui16", "ui8")
 """Element types of indices that are looked at as i64."""
@@ -34,7 +32,7 @@ class RowScatter:
     numbers: Any
     """The dimension numbers."""
     combination: str
-    """One of `COMBINATIONS`; empty where an update takes the place of an element."""
+    """One of `combinations.IN_JAX`; empty where an update takes the place of an element."""
 
     @classmethod
     def parse(cls, scatter: IrOperation) -> "RowScatter | None":
@@ -165,4 +163,4 @@ def _combination(scatter: IrOperation) -> str | None:
     if list(first.operands) == [block.arguments[1]] and not first.results:  # it is returned
         return ""
     name = combination(scatter.regions[0])
-    return name if name in COMBINATIONS else None
+    return name if name in IN_JAX else None

@@ -173,22 +173,20 @@ def executions(
 
 def rename(function: IrOperation, name: str, users: Iterable[IrOperation] = ()) -> None:
     """Give a function a new name, and point the composites in `users` at it."""
-    with building(function.context):
-        function.attributes["sym_name"] = ir().StringAttr.get(name)
+    function.attributes["sym_name"] = ir().StringAttr.get(name, function.context)
     retarget(users, name)
 
 
 def retarget(composites: Iterable[IrOperation], decomposition: str) -> None:
     """Point composites at another decomposition."""
     for operation in composites:
-        with building(operation.context):
-            operation.attributes["decomposition"] = ir().FlatSymbolRefAttr.get(decomposition)
+        symbol = ir().FlatSymbolRefAttr.get(decomposition, operation.context)
+        operation.attributes["decomposition"] = symbol
 
 
 def make_private(function: IrOperation) -> None:
     """Make a function invisible outside its module."""
-    with building(function.context):
-        function.attributes["sym_visibility"] = ir().StringAttr.get("private")
+    function.attributes["sym_visibility"] = ir().StringAttr.get("private", function.context)
 
 
 class Namer:

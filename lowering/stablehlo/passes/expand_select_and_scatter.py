@@ -20,8 +20,6 @@ from ..in_place import rewrites
 from .expansion import expand
 
 OPERATION = "stablehlo.select_and_scatter"
-_COMPARISONS = {"EQ": "eq", "NE": "ne", "GE": "ge", "GT": "gt", "LE": "le", "LT": "lt"}
-"""The names that JAX has for them."""
 
 
 @rewrites(OPERATION, sharded=True)
@@ -46,7 +44,7 @@ class _Windows:
     low: list[int]
     high: list[int]
     comparison: str
-    """The comparison that keeps the element that was selected so far."""
+    """The comparison that keeps the element that was selected so far, as JAX calls it."""
 
     def gradient(self, x: Any, source: Any, init: Any) -> Any:
         """The gradient of the operand `x`, from the gradient of each window."""
@@ -73,7 +71,7 @@ class _Windows:
         import numpy as np
         from jax import lax
 
-        compare = getattr(lax, _COMPARISONS[self.comparison])
+        compare = getattr(lax, self.comparison)
         best: Any = None
         for number, offset in enumerate(self._offsets):
             ends = self._ends(offset, counts)
@@ -127,5 +125,5 @@ def _windows(call: IrOperation) -> _Windows | None:
         strides=[int(size) for size in named.get("window_strides", ones)],
         low=around[::2],
         high=around[1::2],
-        comparison=direction_of(comparison),
+        comparison=direction_of(comparison).lower(),
     )

@@ -12,12 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..bindings import IrOperation, attributes, number_of
-from ..combinations import combination, neutral_element
+from ..combinations import IN_JAX, combination, neutral_element
 from .expansion import expands
 
 OPERATION = "stablehlo.reduce"
-_OPERATIONS = {"maximum": "max", "minimum": "min"}
-"""The operations of reductions that change, as JAX calls them."""
 
 
 @expands(OPERATION)
@@ -26,7 +24,7 @@ def legalize_reduce_inits(reduction: IrOperation) -> Callable[..., Any] | None:
     Reductions of booleans, from NaN, with a dynamic shape or with a sharding stay."""
     name = combination(reduction.regions[0])
     element = str(reduction.operands[0].type.element_type)
-    if name not in _OPERATIONS or element == "i1":
+    if name not in ("maximum", "minimum") or element == "i1":
         return None
     neutral = neutral_element(name, element)
     if neutral is None or _starts_from(reduction, neutral):
@@ -36,7 +34,7 @@ def legalize_reduce_inits(reduction: IrOperation) -> Callable[..., Any] | None:
     def legal(x: Any, last: Any) -> Any:
         from jax import lax
 
-        combine = getattr(lax, _OPERATIONS[name])
+        combine = getattr(lax, IN_JAX[name])
         result = lax.reduce(x, neutral, combine, dimensions)
         return combine(result, lax.broadcast(last, result.shape))
 

@@ -16,7 +16,6 @@ from ..bindings import (
     IrType,
     IrValue,
     attributes,
-    building,
     direction_of,
     ir,
     made_by,
@@ -51,9 +50,8 @@ def narrow_comparisons(comparison: IrOperation) -> None:
         if bound is None:
             continue
         is_float = element in _FLOATS
-        with building(comparison.context):
-            type_ = ir().F32Type.get() if is_float else value.type.element_type
-        narrow = converted(comparison, value, type_) if element in _FLOATS[1:] else value
+        f32 = ir().F32Type.get(comparison.context)
+        narrow = converted(comparison, value, f32) if element in _FLOATS[1:] else value
         wide = [*comparison.operands]
         comparison.operands[place] = narrow
         comparison.operands[1 - place] = constant(comparison, narrow.type, bound)
