@@ -49,7 +49,7 @@ def function_name(function: IrOperation) -> str:
 
 def enclosing_function(operation: IrOperation) -> str:
     """The name of the function that an operation is in; empty if there is none."""
-    while operation is not None and operation.name != "func.func":
+    while operation is not None and operation.operation.name != "func.func":
         operation = operation.parent
     return "" if operation is None else function_name(operation)
 

@@ -281,8 +281,10 @@ class _Verifier:
         things. A consumer's kernel cannot be right for both."""
         names = {entry.composite_name for entry in self.subject.entries}
         names |= {entry.backward_name for entry in self.subject.entries}
+        if ours.module is None:
+            return
         meanings: dict[str, set[str]] = {}
-        for composite in () if ours.module is None else composites_of(ours.module.ir):
+        for composite in composites_of(ours.module.ir):
             made = signature(composite)
             if made.name in names:
                 written = f"{made} {made.attributes or '{}'}, version {made.version}"
