@@ -4,7 +4,6 @@
 - `to_ffi`: the MLIR attributes that XLA's typed FFI can decode from a `backend_config`.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from composites.frozen import frozen
@@ -111,40 +110,32 @@ def to_ffi(attribute: IrAttribute, where: str, depth: int = 0) -> IrAttribute:
 
 
 def _ffi_array(attribute: IrAttribute) -> IrAttribute | None:
+    """The dense array for a flat list of numbers of one type; None for another attribute."""
     kinds = ir()
-    if isinstance(attribute, kinds.DenseBoolArrayAttr):
-        return kinds.DenseI8ArrayAttr.get([int(entry) for entry in attribute])
-    if _is_dense_array(attribute):
+    if _is_dense_array(attribute) and not isinstance(attribute, kinds.DenseBoolArrayAttr):
         return attribute
-    if isinstance(attribute, kinds.ArrayAttr):
-        return _ffi_array_of_entries(list_elements(attribute))
-    if not isinstance(attribute, kinds.DenseElementsAttr) or not _is_readable(attribute):
-        return None
-    values = _array(attribute)
-    make = _array_maker(str(attribute.type.element_type))
-    return make(values.tolist()) if make and values.ndim == 1 else None
-
-
-def _ffi_array_of_entries(entries: list[IrAttribute]) -> IrAttribute | None:
-    """The dense array for an ArrayAttr whose entries are numbers of one type."""
-    kinds = ir()
-    if not entries:
-        return kinds.DenseI64ArrayAttr.get([])
-    if not all(
-        isinstance(e, kinds.BoolAttr | kinds.IntegerAttr | kinds.FloatAttr) for e in entries
-    ):
-        return None
-    types = {str(entry.type) for entry in entries}
-    make = _array_maker(types.pop()) if len(types) == 1 else None
-    return make([entry.value for entry in entries]) if make else None
-
-
-def _array_maker(element_type: str) -> Callable[[list[Any]], IrAttribute] | None:
-    name = _FFI_ARRAYS.get(element_type)
+    element, values = _flat_numbers(attribute)
+    name = _FFI_ARRAYS.get(element)
     if name is None:
         return None
-    convert = int if name == "DenseI8ArrayAttr" else (lambda value: value)
-    return lambda values: getattr(ir(), name).get([convert(value) for value in values])
+    return getattr(kinds, name).get([int(v) if element == "i1" else v for v in values])
+
+
+def _flat_numbers(attribute: IrAttribute) -> tuple[str, list[Any]]:
+    """The element type and the numbers of a flat list; an empty type for another attribute."""
+    kinds = ir()
+    if isinstance(attribute, kinds.DenseBoolArrayAttr):
+        return "i1", list(attribute)
+    if isinstance(attribute, kinds.ArrayAttr):
+        entries = list_elements(attribute)
+        scalars = kinds.BoolAttr | kinds.IntegerAttr | kinds.FloatAttr
+        types = {str(e.type) if isinstance(e, scalars) else "" for e in entries} or {"i64"}
+        is_flat = len(types) == 1 and "" not in types
+        return (types.pop(), [entry.value for entry in entries]) if is_flat else ("", [])
+    if isinstance(attribute, kinds.DenseElementsAttr) and _is_readable(attribute):
+        values = _array(attribute)
+        return (str(attribute.type.element_type), values.tolist()) if values.ndim == 1 else ("", [])
+    return "", []
 
 
 def _is_dense_array(attribute: IrAttribute) -> bool:

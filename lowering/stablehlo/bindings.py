@@ -13,7 +13,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
@@ -178,19 +178,16 @@ def _parse_bytecode(data: bytes, source: str) -> IrModule:
             f"file for version {_dotted(current_version())}"
         )
     context = new_context()
-    parse = _parse_plain_bytecode if version is None else _parse_portable_artifact
-    module, problems = _with_diagnostics(context, lambda: parse(context, data))
+
+    def parse() -> IrModule:
+        if version is None:
+            return ir().Module.parse(data, context)
+        return _stablehlo().deserialize_portable_artifact(context, data)
+
+    module, problems = _with_diagnostics(context, parse)
     if module is None:
         raise BytecodeError(f"{source}: damaged or unreadable bytecode: {problems}")
     return module
-
-
-def _parse_plain_bytecode(context: IrContext, data: bytes) -> IrModule:
-    return ir().Module.parse(data, context)
-
-
-def _parse_portable_artifact(context: IrContext, data: bytes) -> IrModule:
-    return _stablehlo().deserialize_portable_artifact(context, data)
 
 
 def artifact_version(data: bytes) -> Version | None:
@@ -433,36 +430,21 @@ def list_elements(attribute: IrAttribute) -> list[IrAttribute]:
 
 def find_operations(root: IrOperation, *names: str) -> list[IrOperation]:
     """The operations with one of these names, including nested ones, in program order."""
-    operations: list[IrOperation] = []
     accepted = frozenset(names)
-
-    def visit(operation: IrOperation) -> None:
-        if operation.name in accepted:
-            operations.append(operation)
-
-    walk(root, visit)
-    return operations
+    return [operation for operation in nested_operations(root) if operation.name in accepted]
 
 
-def walk(root: IrOperation, visit: Callable[[IrOperation], None]) -> None:
-    """Visit an operation and all that are nested in it, in program order.
+def nested_operations(root: IrOperation) -> list[IrOperation]:
+    """An operation and all that are nested in it, in program order."""
+    operations: list[IrOperation] = []
+    advance = ir().WalkResult.ADVANCE
 
-    An exception of `visit` is raised unchanged. The bindings would turn it into a RuntimeError.
-    """
-    advance, stop = ir().WalkResult.ADVANCE, ir().WalkResult.INTERRUPT
-    raised: list[Exception] = []
-
-    def guarded(operation: IrOperation) -> Any:
-        try:
-            visit(operation)
-        except Exception as error:
-            raised.append(error)
-            return stop
+    def keep(operation: IrOperation) -> Any:
+        operations.append(operation.operation)
         return advance
 
-    root.operation.walk(guarded, ir().WalkOrder.PRE_ORDER)
-    if raised:
-        raise raised[0]
+    root.operation.walk(keep, ir().WalkOrder.PRE_ORDER)
+    return operations
 
 
 @dataclass(frozen=True)
@@ -486,14 +468,10 @@ def dot_dimensions(product: IrOperation) -> DotDimensions:
     )
 
 
-def dot_dimensions_attribute(numbers: DotDimensions) -> IrAttribute:
-    """The attribute that holds dimension numbers. It must run inside `building`."""
-    return _stablehlo().DotDimensionNumbers.get(
-        numbers.left_batch,
-        numbers.right_batch,
-        numbers.left_contracting,
-        numbers.right_contracting,
-    )
+def dot_dimensions_attribute(numbers: DotDimensions, context: IrContext) -> IrAttribute:
+    """The attribute that holds dimension numbers."""
+    with building(context):
+        return _stablehlo().DotDimensionNumbers.get(*astuple(numbers))
 
 
 def scatter_dimensions(scatter: IrOperation) -> Any:
@@ -512,11 +490,16 @@ def defining_operation(value: IrValue) -> IrOperation | None:
     return None if isinstance(owner, ir().Block) else owner.operation
 
 
+def made_by(value: IrValue, *names: str) -> IrOperation | None:
+    """The operation that produces a value, if it has one of these names."""
+    owner = defining_operation(value)
+    return owner if owner is not None and owner.name in names else None
+
+
 def number_of(value: IrValue) -> Any:
     """The number that all elements of a constant are; None for another value."""
-    owner = defining_operation(value)
-    is_constant = owner is not None and owner.name == "stablehlo.constant"
-    return splat_value(owner) if is_constant else None
+    owner = made_by(value, "stablehlo.constant")
+    return None if owner is None else splat_value(owner)
 
 
 def direction_of(compare: IrOperation) -> str:

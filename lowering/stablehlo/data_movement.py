@@ -5,7 +5,8 @@ Collectives are not included, because this package does not decide what devices 
 Barriers are not included either, because they must keep the operations on both sides apart.
 """
 
-from .bindings import IrOperation, IrType, IrValue, building, ir
+from .bindings import IrOperation, IrType, IrValue, defining_operation
+from .insertion import resized
 
 CONVERT = "stablehlo.convert"
 
@@ -36,18 +37,10 @@ def element_type(value: IrValue) -> str:
     return str(value.type.element_type) if hasattr(value.type, "element_type") else ""
 
 
-def with_element(type_: IrType, element: IrType) -> IrType:
-    """The tensor type of the same shape with another element type."""
-    kinds = ir()
-    with building(element.context):
-        if not type_.has_rank:
-            return kinds.UnrankedTensorType.get(element)
-        return kinds.RankedTensorType.get(type_.shape, element, type_.encoding)
-
-
 def retype(value: IrValue, element: IrType) -> None:
-    """Change the element type of a result in place."""
-    value.set_type(with_element(value.type, element))
+    """Change the element type of a result or argument in place."""
+    value.set_type(resized(value.type, element=element))
     # XLA's note of the old type. XLA would use it when it reads the operation back.
-    if "xla_shape" in value.owner.attributes:
-        del value.owner.attributes["xla_shape"]
+    made = defining_operation(value)
+    if made is not None and "xla_shape" in made.attributes:
+        del made.attributes["xla_shape"]

@@ -56,28 +56,27 @@ def constant(before: IrOperation, type_: IrType, number: str) -> IrValue:
 
 def attribute(operation: IrOperation, text: str) -> IrAttribute:
     """An attribute that is written as text."""
-    with building(operation.context):
-        return ir().Attribute.parse(text)
+    return ir().Attribute.parse(text, operation.context)
 
 
 def integers(operation: IrOperation, numbers: Sequence[int]) -> IrAttribute:
     """`array<i64: 1, 2>`."""
-    with building(operation.context):
-        return ir().DenseI64ArrayAttr.get([*numbers])
+    return ir().DenseI64ArrayAttr.get([*numbers], operation.context)
 
 
 def integer_type(operation: IrOperation, width: int) -> IrType:
     """A signless integer type, such as `i32`."""
-    with building(operation.context):
-        return ir().IntegerType.get_signless(width)
+    return ir().IntegerType.get_signless(width, operation.context)
 
 
 def resized(
     type_: IrType, sizes: Sequence[int] | None = None, element: IrType | None = None
 ) -> IrType:
     """A tensor type with other sizes, or another element type."""
+    element = type_.element_type if element is None else element
     with building(type_.context):
-        sizes = type_.shape if sizes is None else sizes
-        return ir().RankedTensorType.get(
-            [*sizes], type_.element_type if element is None else element
-        )
+        if sizes is not None:
+            return ir().RankedTensorType.get([*sizes], element)
+        if not type_.has_rank:
+            return ir().UnrankedTensorType.get(element)
+        return ir().RankedTensorType.get(type_.shape, element, type_.encoding)

@@ -72,10 +72,15 @@ class PlacedKernels:
     def uses(self) -> tuple[KernelUse, ...]:
         """The distinct calls, in the order of the program. Calls inside a decomposition that a
         kernel or an alternative has replaced are not among them."""
+        return tuple(self.by_call.values())
+
+    @property
+    def by_call(self) -> dict[Signature, KernelUse]:
+        """`uses` by call."""
         counts: dict[Signature, int] = {}
         for (call, _), count in outer_calls(self.original, self.taken).items():
             counts[call] = counts.get(call, 0) + count
-        return tuple(self.use(call, count) for call, count in counts.items())
+        return {call: self.use(call, count) for call, count in counts.items()}
 
     def use(self, call: Signature, count: int) -> KernelUse:
         """The kernel use that describes a call that the program has so many times."""
@@ -206,24 +211,20 @@ def failing_calls(placed: PlacedKernels, message: str, platform: str) -> tuple[K
 
     A kernel that fails for some values only, and is not named, is not found.
     """
-    having = [use for use in placed.uses if use.kernel is not None]
-    calls = {str(placed.use(call, 0)): call for call in placed.taken}
+    uses = {call: use for call, use in placed.by_call.items() if use.kernel is not None}
 
-    def named(use: KernelUse) -> bool:
-        return use.kernel is not None and _mentions(message, use.kernel)
+    def is_named(call: Signature) -> bool:
+        return _mentions(message, str(uses[call].kernel))
 
-    def target_named(use: KernelUse) -> bool:
-        targets = _targets(put_alone(placed, calls[str(use)], platform))
+    def has_named_target(call: Signature) -> bool:
+        targets = _targets(put_alone(placed, call, platform))
         return any(_mentions(message, name) for name in targets)
 
-    def fails(use: KernelUse) -> bool:
-        return _fails_alone(placed, calls[str(use)], platform)
+    def fails(call: Signature) -> bool:
+        return _fails_alone(placed, call, platform)
 
-    for condition in (named, target_named, fails):
-        failing = tuple(filter(condition, having))
-        if failing:
-            return failing
-    return ()
+    failing = (tuple(filter(each, uses)) for each in (is_named, has_named_target, fails))
+    return tuple(uses[call] for call in next(filter(None, failing), ()))
 
 
 def _mentions(message: str, name: str) -> bool:

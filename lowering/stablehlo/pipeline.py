@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from .bindings import IrModule
+from .candidates import callable_name
 from .errors import PassError, VerificationError
 from .in_place import InPlacePass
 from .module import Module
@@ -36,16 +37,17 @@ def run_passes(module: Module, passes: Iterable[Pass], *, verify: bool = True) -
         else:
             result = run(module)
             owned = False
+        label = f"pass {number} ({callable_name(run)})"
         if not isinstance(result, Module):
             raise PassError(
-                f"pass {number} ({pass_name(run)}) returned {type(result).__name__}; "
+                f"{label} returned {type(result).__name__}; "
                 "a pass takes a Module and returns a Module"
             )
         try:
             if verify:
                 result.verify()
         except VerificationError as error:
-            raise PassError(f"pass {number} ({pass_name(run)}) broke the module: {error}") from None
+            raise PassError(f"{label} broke the module: {error}") from None
         module = result
     return module
 
@@ -57,10 +59,3 @@ def _in_place_change(run: Any) -> Callable[[IrModule], None] | None:
     if isinstance(run, partial) and isinstance(run.func, InPlacePass) and not run.args:
         return partial(run.func.change, **run.keywords)
     return None
-
-
-def pass_name(run: Any) -> str:
-    """The name of a pass for messages. A partial has the name of its function."""
-    while isinstance(run, partial):
-        run = run.func
-    return getattr(run, "__name__", type(run).__name__)

@@ -17,10 +17,9 @@ from .bindings import (
     IrModule,
     IrOperation,
     attributes,
-    building,
-    defining_operation,
     find_operations,
     ir,
+    made_by,
 )
 from .composites import composite_name
 from .errors import DynamicSizeError, VerificationError
@@ -74,8 +73,7 @@ def _as_calls(module: IrModule) -> dict[str, Mapping[str, Any]]:
     for composite in find_operations(module.operation, COMPOSITE):
         name = target(composite)
         kept[name] = attributes(composite)
-        with building(composite.context):
-            callee = ir().FlatSymbolRefAttr.get(name)
+        callee = ir().FlatSymbolRefAttr.get(name, composite.context)
         operands = [_guarded(value, composite) for value in composite.operands]
         replace_operation(composite, CALL, {"callee": callee}, operands)
     return kept
@@ -93,9 +91,8 @@ def _as_composites(module: IrModule, kept: Mapping[str, Mapping[str, Any]]) -> N
     for call in find_operations(module.operation, CALL):
         operands = []
         for value in call.operands:
-            owner = defining_operation(value)
-            guarded = owner is not None and owner.name == _BARRIER and not value.type.rank
-            operands.append(owner.operands[0] if owner is not None and guarded else value)
+            guard = None if value.type.rank else made_by(value, _BARRIER)
+            operands.append(value if guard is None else guard.operands[0])
         replace_operation(call, COMPOSITE, kept[target(call)], operands)
     for barrier in find_operations(module.operation, _BARRIER):
         if not any(list(result.uses) for result in barrier.results):
@@ -103,7 +100,7 @@ def _as_composites(module: IrModule, kept: Mapping[str, Mapping[str, Any]]) -> N
 
 
 def _check_static(module: IrModule) -> None:
-    def visit(operation: IrOperation) -> None:
+    for operation in bindings.nested_operations(module.operation):
         for result in operation.results:
             if hasattr(result.type, "shape") and not result.type.has_static_shape:
                 inside = operation.name == COMPOSITE
@@ -112,5 +109,3 @@ def _check_static(module: IrModule) -> None:
                     f"the type of {label}, {result.type}, does not follow from the types of the"
                     " inputs; this jaxlib cannot refine it"
                 )
-
-    bindings.walk(module.operation, visit)

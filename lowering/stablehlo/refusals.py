@@ -16,12 +16,13 @@ from .bindings import (
     operator_name,
     source_line,
 )
+from .combinations import combination
 from .composites import composite_name
 from .convolutions import Convolution
 from .errors import RefusedOperationError
 from .scatters import updates_rows
 from .sorts import is_top_k
-from .symbols import COMPOSITE
+from .symbols import COMPOSITE, enclosing_function, target
 
 Refuses = Callable[[IrOperation], bool | str]
 """A predicate of refused operations; a string that it returns follows the name in an error."""
@@ -56,7 +57,7 @@ def _refusals(
 ) -> Iterator[RefusedOperationError]:
     owners = _composites_by_function(module)
     for operation in find_operations(module.operation, *refused):
-        function = _function_of(operation)
+        function = enclosing_function(operation)
         owner = owners.get(function)
         composite = "" if owner is None else composite_name(owner)
         is_native = composite.startswith(tuple(native)) if native else False
@@ -78,7 +79,7 @@ def _source(operation: IrOperation, owners: Mapping[str, IrOperation]) -> str:
         line = source_line(within.location)
         if operator or line:
             return (f", from {operator}" if operator else "") + (f", at {line}" if line else "")
-        within = owners.get(_function_of(within))
+        within = owners.get(enclosing_function(within))
     return ""
 
 
@@ -115,9 +116,7 @@ def _is_general(reduction: IrOperation) -> bool | str:
     sizes = [reduction.operands[0].type.shape[dim] for dim in attributes(reduction)["dimensions"]]
     if len(reduction.results) > 1:
         return "over single elements" if {*sizes} == {1} else ""
-    names = [o.operation.name for o in reduction.regions[0].blocks[0].operations]
-    plain = {f"stablehlo.{name}" for name in ("add", "multiply", "maximum", "minimum")}
-    return len(names) != 2 or names[0] not in plain
+    return combination(reduction.regions[0]) not in ("add", "multiply", "maximum", "minimum")
 
 
 def _is_odd_fourier(transform: IrOperation) -> bool:
@@ -152,22 +151,9 @@ def _is_apart(reverse: IrOperation) -> str:
     return "along dimensions that are not next to each other" if are_apart else ""
 
 
-def either(*predicates: Refuses) -> Refuses:
-    """Refuse an operation that one of these refuses."""
-
-    def refuses(operation: IrOperation) -> bool | str:
-        reasons = (each(operation) for each in predicates)
-        return next((reason for reason in reasons if reason), False)
-
-    return refuses
-
-
 def _composites_by_function(module: IrModule) -> dict[str, IrOperation]:
     """Composites by their decompositions."""
-    return {
-        str(to_python(attributes(each)["decomposition"])).removeprefix("@"): each
-        for each in find_operations(module.operation, COMPOSITE)
-    }
+    return {target(each): each for each in find_operations(module.operation, COMPOSITE)}
 
 
 def _is_constant(operation: IrOperation) -> bool:
@@ -180,19 +166,11 @@ def _is_constant(operation: IrOperation) -> bool:
 
 def _written(operation: IrOperation) -> str:
     """`stablehlo.custom_call @kernel`, or `stablehlo.add of f64`."""
-    target = attributes(operation).get("call_target_name")
-    if target is not None:
-        return f"{operation.name} @{target.value}"
+    called = attributes(operation).get("call_target_name")
+    if called is not None:
+        return f"{operation.name} @{called.value}"
     element = element_of(operation)
     return f"{operation.name} of {element}" if element else str(operation.name)
-
-
-def _function_of(operation: IrOperation) -> str:
-    """The name of the function that an operation is in."""
-    owner = operation.parent
-    while owner is not None and owner.name != "func.func":
-        owner = owner.parent
-    return "" if owner is None else str(attributes(owner)["sym_name"].value)
 
 
 _UNSIGNED = ("ui8", "ui16", "ui32", "ui64")
@@ -224,7 +202,7 @@ LITERT: Refused = {
     **_alike("and or", element_in(*_INTEGERS)),
     "stablehlo.abs": element_in(*_HALF, "i8", "i64"),
     "stablehlo.compare": element_in(*_HALF, "i8"),
-    "stablehlo.convolution": either(element_in(*_HALF), _is_volume_in_groups),
+    "stablehlo.convolution": lambda each: element_of(each) in _HALF or _is_volume_in_groups(each),
     "stablehlo.divide": element_in(*_WIDE, *_BYTES, "ui32", "i64"),
     "stablehlo.dot_general": element_in(*_WIDE, "ui8", "i32", "ui32", "i64"),
     "stablehlo.fft": _is_other_than_rfft,

@@ -11,10 +11,9 @@ from math import prod
 from typing import Any
 
 from .bindings import IrOperation, scatter_dimensions
+from .combinations import IN_JAX, combination
 
 OPERATION = "stablehlo.scatter"
-COMBINATIONS = ("add", "and", "maximum", "minimum", "multiply", "or")
-"""The combinations of an element and its update that a scatter can compute in any order."""
 _GREATEST = 2**31 - 1
 _AS_I64 = ("i64", "ui32", "ui16", "ui8")
 """Element types of indices that are looked at as i64."""
@@ -33,7 +32,7 @@ class RowScatter:
     numbers: Any
     """The dimension numbers."""
     combination: str
-    """One of `COMBINATIONS`; empty where an update takes the place of an element."""
+    """One of `combinations.IN_JAX`; empty where an update takes the place of an element."""
 
     @classmethod
     def parse(cls, scatter: IrOperation) -> "RowScatter | None":
@@ -160,15 +159,8 @@ def _has_rows(sizes: Sequence[int], updates: Sequence[int], numbers: Any) -> boo
 def _combination(scatter: IrOperation) -> str | None:
     """The region's operation on its two arguments; None for one that is not known."""
     block = scatter.regions[0].blocks[0]
-    *operations, terminator = (operation.operation for operation in block.operations)
-    if not operations:
-        return "" if list(terminator.operands) == [block.arguments[1]] else None
-    first = operations[0]
-    name = str(first.name).removeprefix("stablehlo.")
-    is_plain = (
-        len(operations) == 1
-        and name in COMBINATIONS
-        and list(terminator.operands) == list(first.results)
-        and {*first.operands} == {*block.arguments}
-    )
-    return name if is_plain else None
+    first = block.operations[0].operation
+    if list(first.operands) == [block.arguments[1]] and not first.results:  # it is returned
+        return ""
+    name = combination(scatter.regions[0])
+    return name if name in IN_JAX else None

@@ -1,71 +1,88 @@
 """One call of a composite as two small modules with the same inputs: its decomposition, and itself.
 
-`decomposition_module` has the decomposition as `@main`. `call_module` has a `@main` with nothing
-but the call, for `bind` and `to_custom_call`.
+`call_module` has a `@main` with nothing but the call, for `bind` and `to_custom_call`.
+`decomposition_module` is the same with everything inlined into it.
 """
+
+from collections.abc import Iterable, Sequence
 
 from .bindings import (
     IrModule,
     IrOperation,
     IrType,
+    IrValue,
     attributes,
     building,
     dictionary_items,
     find_operations,
     ir,
+    nested_operations,
 )
 from .composites import Signature, composites_of, signature
 from .errors import UnsupportedOperationError
 from .module import Module
 from .passes.decompose import decompose
 from .passes.flatten_calls import flatten_calls
-from .symbols import COMPOSITE, CUSTOM_CALL, functions, make_private, rename, uses
-
-_MAIN = "main"
-_DECLARATION = "decomposition"
+from .symbols import COMPOSITE, CUSTOM_CALL, functions, make_private, target, uses
 
 
 def decomposition_module(module: Module, decomposition: str) -> Module:
     """The decomposition as `@main`, with everything inlined into it."""
-    by_name = functions(module.ir)
-    if not by_name[decomposition].regions[0].blocks:
+    if not functions(module.ir)[decomposition].regions[0].blocks:
         raise UnsupportedOperationError(f"@{decomposition} is a declaration and has no operations")
-    with building(module.ir.context):
-        result = ir().Module.create()
-    for name in (decomposition, *reachable(by_name, by_name[decomposition])):
-        copy = by_name[name].clone(ip=False)
-        result.body.append(copy)
-        if name == decomposition:
-            rename(copy, _MAIN)
-            if "sym_visibility" in copy.attributes:
-                del copy.attributes["sym_visibility"]
-    return flatten_calls(decompose(Module(result)))
+    composite = next(each for each in composites_of(module.ir) if target(each) == decomposition)
+    return flatten_calls(decompose(_alone(module, composite)))
 
 
 def call_module(module: Module, call: Signature) -> Module:
-    """A module whose `@main` is one call of a composite. Its decomposition is a declaration."""
-    composite = next(each for each in composites_of(module.ir) if signature(each) == call)
+    """A module whose `@main` is one call of a composite."""
+    return _alone(module, next(c for c in composites_of(module.ir) if signature(c) == call))
+
+
+def _alone(module: Module, composite: IrOperation) -> Module:
     with building(module.ir.context):
         result = ir().Module.create()
         type_ = ir().FunctionType.get(
             [value.type for value in composite.operands],
             [value.type for value in composite.results],
         )
-        main = empty_function(result, _MAIN, type_)
+        main = _empty_function(result, "main", type_)
         block = main.regions[0].blocks.append(*type_.inputs)
         end = ir().InsertionPoint(block)
-        named = attributes(composite)
-        named["decomposition"] = ir().FlatSymbolRefAttr.get(_DECLARATION)
         copy = ir().Operation.create(
             COMPOSITE,
             results=list(type_.results),
             operands=list(block.arguments),
-            attributes=named,
+            attributes=attributes(composite),
             ip=end,
         )
         ir().Operation.create("func.return", operands=list(copy.results), ip=end)
-        make_private(empty_function(result, _DECLARATION, type_))
-    return Module(result)
+    return _with_functions(result, module)
+
+
+def extracted(
+    program: Module,
+    inputs: Sequence[IrValue],
+    operations: Iterable[IrOperation],
+    outputs: Iterable[IrValue],
+) -> Module:
+    """Operations of a program as a program of their own, which takes their inputs and returns
+    outputs of theirs."""
+    with building(program.ir.context):
+        result = ir().Module.create()
+        types = [[value.type for value in values] for values in (inputs, outputs)]
+        main = _empty_function(result, "main", ir().FunctionType.get(*types))
+        block = main.regions[0].blocks.append(*types[0])
+        end = ir().InsertionPoint(block)
+        copies = dict(zip(inputs, block.arguments, strict=True))
+        for operation in operations:
+            copy = operation.clone(ip=end).operation
+            for each in nested_operations(copy):
+                for number, operand in enumerate(each.operands):
+                    each.operands[number] = copies.get(operand, operand)
+            copies |= zip(operation.results, copy.results, strict=True)
+        ir().Operation.create("func.return", operands=[copies[v] for v in outputs], ip=end)
+    return _with_functions(result, program)
 
 
 def with_unreadable_attributes(module: Module) -> Module:
@@ -83,7 +100,7 @@ def with_unreadable_attributes(module: Module) -> Module:
     return Module(result)
 
 
-def empty_function(module: IrModule, name: str, type_: IrType) -> IrOperation:
+def _empty_function(module: IrModule, name: str, type_: IrType) -> IrOperation:
     """A new function without a body."""
     return ir().Operation.create(
         "func.func",
@@ -96,14 +113,19 @@ def empty_function(module: IrModule, name: str, type_: IrType) -> IrOperation:
     )
 
 
-def reachable(by_name: dict[str, IrOperation], root: IrOperation) -> list[str]:
-    """The functions that a function refers to, directly or not."""
-    names: list[str] = []
-    queue = [root]
+def _with_functions(module: IrModule, program: Module) -> Module:
+    """A new module, with copies of the functions of a program that it refers to, directly or not,
+    and of its meshes."""
+    by_name, copied = functions(program.ir), functions(module)
+    for mesh in find_operations(program.ir.operation, "sdy.mesh"):
+        module.body.append(mesh.clone(ip=False))
+    queue = list(copied.values())
     for function in queue:  # grows while it is read
         used = uses(function)
-        for target in (*used.composites, *used.calls, *used.others):
-            if target in by_name and target not in names:
-                names.append(target)
-                queue.append(by_name[target])
-    return names
+        for name in (*used.composites, *used.calls, *used.others):
+            if name in by_name and name not in copied:
+                copied[name] = by_name[name].clone(ip=False)
+                make_private(copied[name])
+                module.body.append(copied[name])
+                queue.append(copied[name])
+    return Module(module)

@@ -6,7 +6,7 @@ level: a few lines of text can stand for more operations than any memory holds.
 
 from collections.abc import Callable, Container
 
-from .bindings import IrModule, IrOperation, walk
+from .bindings import IrModule, IrOperation, nested_operations
 from .errors import SizeError
 from .symbols import executions, functions
 
@@ -23,7 +23,7 @@ def check_copies(
 ) -> None:
     """Raise `SizeError` if a copy of a function for each of its uses is too much. The arguments are
     those of `executions`."""
-    own = {name: _count(function) for name, function in functions(module).items()}
+    own = {name: len(nested_operations(each)) for name, each in functions(module).items()}
     times = executions(module, follows, roots)
     before, after = sum(own.values()), sum(max(times[name], 1) * own[name] for name in own)
     if after > max(LARGEST_RESULT, 10 * before):
@@ -31,14 +31,3 @@ def check_copies(
             f"the functions of the module use each other so often that its {before:,} operations"
             f" would become {after:,}; at most {LARGEST_RESULT:,} are made; {remedy}"
         )
-
-
-def _count(function: IrOperation) -> int:
-    number = 0
-
-    def visit(_: IrOperation) -> None:
-        nonlocal number
-        number += 1
-
-    walk(function, visit)
-    return number

@@ -1,6 +1,6 @@
 """The comparison of a `stablehlo.sort`, for a pass and a refusal."""
 
-from .bindings import IrOperation, IrValue, attributes, defining_operation, direction_of
+from .bindings import IrOperation, IrValue, attributes, direction_of, made_by
 
 OPERATION = "stablehlo.sort"
 
@@ -50,10 +50,9 @@ def is_top_k(sort: IrOperation) -> bool:
 
 
 def _is_iota(value: IrValue, dim: int) -> bool:
-    owner = defining_operation(value)
+    owner = made_by(value, "stablehlo.iota")
     return (
         owner is not None
-        and owner.name == "stablehlo.iota"
         and attributes(owner)["iota_dimension"].value == dim
         and str(value.type.element_type) == "i32"
     )

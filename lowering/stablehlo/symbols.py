@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 
 from .bindings import (
     IrModule,
@@ -10,8 +11,8 @@ from .bindings import (
     building,
     find_operations,
     ir,
+    nested_operations,
     string_value,
-    walk,
 )
 from .errors import SizeError, UnsupportedOperationError
 
@@ -46,6 +47,13 @@ def function_name(function: IrOperation) -> str:
     return string_value(function.attributes["sym_name"])
 
 
+def enclosing_function(operation: IrOperation) -> str:
+    """The name of the function that an operation is in; empty if there is none."""
+    while operation is not None and operation.operation.name != "func.func":
+        operation = operation.parent
+    return "" if operation is None else function_name(operation)
+
+
 def is_private(function: IrOperation) -> bool:
     """Return whether the function is not visible outside the module."""
     visibility = attributes(function).get("sym_visibility")
@@ -64,7 +72,7 @@ def uses(root: IrOperation) -> Uses:
     calls: dict[str, list[IrOperation]] = {}
     others: set[str] = set()
 
-    def visit(operation: IrOperation) -> None:
+    for operation in nested_operations(root):
         name = operation.name
         if name == COMPOSITE:
             composites.setdefault(target(operation), []).append(operation)
@@ -72,8 +80,6 @@ def uses(root: IrOperation) -> Uses:
             calls.setdefault(target(operation), []).append(operation)
         elif name == CUSTOM_CALL:
             others.update(_called_computations(operation))
-
-    walk(root, visit)
     return Uses(composites, calls, frozenset(others))
 
 
@@ -114,27 +120,17 @@ def callees_first(module: IrModule) -> list[str]:
     """
     by_name = functions(module)
     refers = {
-        name: [t for t in dict.fromkeys(map(target, walk_uses(f))) if t in by_name]
-        for name, f in by_name.items()
+        name: [t for t in map(target, walk_uses(function)) if t in by_name]
+        for name, function in by_name.items()
     }
-    done: dict[str, None] = {}
-    for root in by_name:
-        # An explicit stack: call chains can be deeper than Python's recursion limit.
-        stack = {root: iter(refers[root])} if root not in done else {}
-        while stack:
-            name = next(reversed(stack))
-            following = next((t for t in stack[name] if t not in done), None)
-            if following is None:
-                done[name] = None
-                del stack[name]
-            elif following in stack:
-                raise UnsupportedOperationError(
-                    f"@{name} and @{following} refer to each other in a cycle; "
-                    "StableHLO programs cannot recurse"
-                )
-            else:
-                stack[following] = iter(refers[following])
-    return list(done)
+    try:
+        return list(TopologicalSorter(refers).static_order())
+    except CycleError as error:
+        name, following, *_ = error.args[1]
+        raise UnsupportedOperationError(
+            f"@{name} and @{following} refer to each other in a cycle; "
+            "StableHLO programs cannot recurse"
+        ) from None
 
 
 LARGEST_COUNT = 2**63
@@ -177,22 +173,20 @@ def executions(
 
 def rename(function: IrOperation, name: str, users: Iterable[IrOperation] = ()) -> None:
     """Give a function a new name, and point the composites in `users` at it."""
-    with building(function.context):
-        function.attributes["sym_name"] = ir().StringAttr.get(name)
+    function.attributes["sym_name"] = ir().StringAttr.get(name, function.context)
     retarget(users, name)
 
 
 def retarget(composites: Iterable[IrOperation], decomposition: str) -> None:
     """Point composites at another decomposition."""
     for operation in composites:
-        with building(operation.context):
-            operation.attributes["decomposition"] = ir().FlatSymbolRefAttr.get(decomposition)
+        symbol = ir().FlatSymbolRefAttr.get(decomposition, operation.context)
+        operation.attributes["decomposition"] = symbol
 
 
 def make_private(function: IrOperation) -> None:
     """Make a function invisible outside its module."""
-    with building(function.context):
-        function.attributes["sym_visibility"] = ir().StringAttr.get("private")
+    function.attributes["sym_visibility"] = ir().StringAttr.get("private", function.context)
 
 
 class Namer:
@@ -235,9 +229,20 @@ def keep_arguments(function: IrOperation, order: Sequence[int]) -> None:
             old[index].replace_all_uses_with(argument)
         for index in reversed(range(len(old))):
             block.erase_argument(index)
-        results = function.attributes["function_type"].value.results
-        type_ = ir().FunctionType.get([argument.type for argument in block.arguments], results)
-        function.attributes["function_type"] = ir().TypeAttr.get(type_)
         if "arg_attrs" in function.attributes:
             attributes = function.attributes["arg_attrs"]
             function.attributes["arg_attrs"] = ir().ArrayAttr.get([attributes[i] for i in order])
+    update_type(function)
+
+
+def update_type(function: IrOperation) -> None:
+    """Give a function the types of its arguments and of what it returns."""
+    block = body(function)
+    assert block is not None
+    *_, terminator = block.operations
+    with building(function.context):
+        type_ = ir().FunctionType.get(
+            [argument.type for argument in block.arguments],
+            [value.type for value in terminator.operands],
+        )
+        function.attributes["function_type"] = ir().TypeAttr.get(type_)

@@ -10,7 +10,6 @@ entry on. The results are compared.
 | `opinfo` | PyTorch's database of samples; the only module that uses it |
 | `runs` | runs samples, and keeps their results on the CPU |
 | `bits` | whether two tensors are the same in every bit |
-| `graphs` | what the composites of a graph say, and whether they can be told apart |
 | `tolerances` | how much numbers may differ, by dtype |
 | `judgement` | from runs to findings, as pure functions |
 | `results` | findings and reports as frozen values, which need no torch |

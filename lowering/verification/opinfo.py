@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import islice
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -71,12 +72,8 @@ def _without_steps(function: Callable[..., Any]) -> Callable[..., Any]:
     lazy tensors, of which the frontend `fx` has none (torch 2.15.0)."""
 
     def call(*arguments: Any, **keywords: Any) -> Any:
-        mark_step = torch_lazy.mark_step
-        torch_lazy.mark_step = lambda *_, **__: None
-        try:
+        with mock.patch.object(torch_lazy, "mark_step"):
             return function(*arguments, **keywords)
-        finally:
-            torch_lazy.mark_step = mark_step
 
     return call
 

@@ -80,16 +80,15 @@ def subjects_of(entries: Sequence[Composite], catalog: Catalog) -> tuple[Subject
 def alternatives_of(words: Words, catalog: Catalog) -> tuple[Subject, ...]:
     """The alternatives that words mean, without the entries' own decompositions. There may be
     several words for one entry."""
-    chosen = {
-        (entry.identity, alternative.name)
-        for entry in catalog
-        for identity, word in words
-        for alternative in (entry.chosen(word) if entry.identity == identity else ())
-    }
-    named = {identity for identity, _ in chosen}
+    named = {identity for identity, _ in words}
     subjects = subjects_of([entry for entry in catalog if entry.identity in named], catalog)
     return tuple(
-        t for t in subjects if t.alternative and (t.entry.identity, t.alternative.name) in chosen
+        subject
+        for subject in subjects
+        if any(
+            subject.entry.identity == identity and subject.alternative in subject.entry.chosen(word)
+            for identity, word in words
+        )
     )
 
 

@@ -4,15 +4,11 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from composites.element_types import TABLE
-from composites.errors import (
-    CompositesError,
-    LoweringError,
-    UnusableFunctionError,
-)
+from composites.errors import CompositesError, LoweringError, UnusableFunctionError
 from composites.functions import import_module
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Kernel
@@ -22,8 +18,9 @@ from lowering.dispatch.statistics import Statistics
 from lowering.frontends.protocols import Frontend
 from lowering.installation.install import import_alternative
 from lowering.sample_calls import NoCalls, Sample
+from lowering.stablehlo.composites import composites_of, signature
+from lowering.stablehlo.fingerprint import fingerprint
 from lowering.verification import runs
-from lowering.verification.graphs import ambiguous
 from lowering.verification.judgement import Judged, Outcomes, greatest, judge
 from lowering.verification.results import Check, Finding, Row, Unclaimed
 from lowering.verification.runs import Raised, Run, Values
@@ -94,30 +91,6 @@ def _with_claims(entry: Composite, rows: list[Row]) -> tuple[Row, ...]:
     return tuple(replace(row, findings=(*row.findings, finding)) for row in rows)
 
 
-@contextmanager
-def turned_on(subject: Subject, catalog: Catalog) -> Iterator[Statistics]:
-    """A context in which a subject is on, with the counts of its calls.
-
-    Raises:
-        CompositesError: the entry cannot be turned on.
-    """
-    if subject.function is not None:  # it is always on
-        yield activation.statistics
-        return
-    for entry in subject.entries:
-        for function in entry.functions[:1]:
-            try:
-                import_module(function.partition(":")[0])
-            except UnusableFunctionError:
-                if entry == subject.entry:
-                    raise  # of others, programs do without the package
-    counted = Statistics()
-    if subject.alternative is not None:
-        import_alternative(subject.alternative, subject.entry)
-    with activation.installed(catalog, subject.entries, counted, subject.words):
-        yield counted
-
-
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A sample, and its results on the CPU."""
@@ -130,24 +103,6 @@ class Prepared:
 
 _CLAIMED = ""
 """Stands for the reason of calls that became composites."""
-
-
-def _counting(subject: Subject, statistics: Statistics) -> Callable[[], Counter[str]]:
-    """Count calls from now on, by the reasons why they did not become composites. Calls of a
-    backward without operator are those of its forward."""
-    entry = subject.entry
-    if entry.gradients and subject.forward is not None:
-        entry = subject.forward
-
-    def until_now() -> Counter[str]:
-        counted = statistics.for_entry(entry)
-        calls = Counter({_CLAIMED: counted.caught})
-        for fallback in list(counted.fallbacks.values()):
-            calls[fallback.reason] += fallback.calls if fallback.is_missed else 0
-        return calls
-
-    before = until_now()
-    return lambda: until_now() - before
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +121,7 @@ class _Verifier:
             except UnusableFunctionError as error:  # programs do without the package
                 return replace(bare, findings=(_unverified(str(error)),))
         try:
-            selected = select(self.subject, self.catalog, self.frontend, self.dtype, self.count)
+            selected = self._selected()
         except UnusableFunctionError:  # the function that yields samples
             raise
         except CompositesError as error:
@@ -179,11 +134,92 @@ class _Verifier:
             return replace(bare, findings=(_unverified(f"the CPU refuses all samples: {refusal}"),))
         samples = [item.sample for item in prepared]
         stock = self._stock(samples)
-        with turned_on(self.subject, self.catalog) as statistics:
-            calls = _counting(self.subject, statistics)
+        with self._turned_on() as statistics:
+            calls = self._counting(statistics)
             ours = runs.on_device(self.frontend, samples, stock=False, twice=_TWICE)
             counted = calls()
         return self._judged(bare, prepared, stock, ours, counted)
+
+    @contextmanager
+    def _turned_on(self) -> Iterator[Statistics]:
+        """A context in which the subject is on, with the counts of its calls.
+
+        Raises:
+            CompositesError: the entry cannot be turned on.
+        """
+        subject = self.subject
+        if subject.function is not None:  # it is always on
+            yield activation.statistics
+            return
+        for entry in subject.entries:
+            for function in entry.functions[:1]:
+                with suppress(UnusableFunctionError):  # programs do without the package
+                    import_module(function.partition(":")[0])
+        counted = Statistics()
+        if subject.alternative is not None:
+            import_alternative(subject.alternative, subject.entry)
+        with activation.installed(self.catalog, subject.entries, counted, subject.words):
+            yield counted
+
+    def _counting(self, statistics: Statistics) -> Callable[[], Counter[str]]:
+        """Count calls from now on, by the reasons why they did not become composites. Calls of a
+        backward without operator are those of its forward."""
+        entry = self.subject.entry
+        if entry.gradients and self.subject.forward is not None:
+            entry = self.subject.forward
+
+        def until_now() -> Counter[str]:
+            counted = statistics.for_entry(entry)
+            calls = Counter({_CLAIMED: counted.caught})
+            for fallback in list(counted.fallbacks.values()):
+                calls[fallback.reason] += fallback.calls if fallback.is_missed else 0
+            return calls
+
+        before = until_now()
+        return lambda: until_now() - before
+
+    def _selected(self) -> Samples | NoCalls:
+        """The samples of the first source that reach the entry, or else of the last one that has
+        some.
+
+        Raises:
+            UnusableFunctionError: a function that the entry names cannot be used.
+            CompositesError: the entry cannot be turned on.
+        """
+        if self.subject.alternative is not None:
+            return self._taken(self.subject.alternative)
+        last: Samples | NoCalls = NoCalls("no samples")
+        for offered in sources(self.subject, self.dtype, self.count):
+            if isinstance(offered, NoCalls):
+                return last if isinstance(last, Samples) else offered
+            last = offered
+            with self._turned_on() as statistics:
+                calls = self._counting(statistics)
+                reached = self._fails(offered.samples) or calls()
+            if reached:
+                break
+        return last
+
+    def _taken(self, alternative: Kernel) -> Samples | NoCalls:
+        """The samples of the first source that has some which the alternative takes."""
+        names = {alternative.name, f"{alternative.name}, backward"}
+        for offered in sources(self.subject, self.dtype, _MORE * self.count):
+            taken: list[Sample] = []
+            for sample in () if isinstance(offered, NoCalls) else offered.samples:
+                with self._turned_on() as statistics:
+                    failed = self._fails([sample])
+                    used = statistics.for_entry(self.subject.entry).decompositions.keys()
+                    if failed or names & used:
+                        taken.append(sample)
+            if taken and not isinstance(offered, NoCalls):
+                return Samples(offered.source, chosen(taken, self.count))
+        return NoCalls("it takes no sample; name some that it takes with its key `samples`")
+
+    def _fails(self, samples: Sequence[Sample]) -> bool:
+        """Return whether the entry's own function fails for a sample, which therefore reached
+        it."""
+        outcomes = runs.traced(self.frontend, samples)
+        return any(isinstance(o, Raised) and o.type == LoweringError.__name__ for o in outcomes)
 
     def _stock(self, samples: Sequence[Sample]) -> Run:
         for operator in [find_operator(entry.op) for entry in self.subject.entries if entry.op]:
@@ -241,9 +277,19 @@ class _Verifier:
         )
 
     def _indistinguishable(self, ours: Run) -> Iterator[Finding]:
+        """Composites that are written alike, with the same attributes and types, and mean different
+        things. A consumer's kernel cannot be right for both."""
         names = {entry.composite_name for entry in self.subject.entries}
         names |= {entry.backward_name for entry in self.subject.entries}
-        for written in () if ours.module is None else ambiguous(ours.module, names):
+        if ours.module is None:
+            return
+        meanings: dict[str, set[str]] = {}
+        for composite in composites_of(ours.module.ir):
+            made = signature(composite)
+            if made.name in names:
+                written = f"{made} {made.attributes or '{}'}, version {made.version}"
+                meanings.setdefault(written, set()).add(fingerprint(ours.module, composite))
+        for written in (text for text, different in meanings.items() if len(different) > 1):
             yield Finding(
                 Check.ATTRIBUTES,
                 f"calls of different meaning have the same text: {written}; make the argument"
@@ -253,58 +299,6 @@ class _Verifier:
 
 def _unverified(reason: str) -> Finding:
     return Finding(Check.CLAIMED, reason, is_failure=False)
-
-
-def select(
-    subject: Subject, catalog: Catalog, frontend: Frontend, dtype: str, count: int
-) -> Samples | NoCalls:
-    """The samples of the first source that reach the entry, or else of the last one that has some.
-
-    Raises:
-        UnusableFunctionError: a function that the entry names cannot be used.
-        CompositesError: the entry cannot be turned on.
-    """
-    if subject.alternative is not None:
-        return _taken(subject, subject.alternative, catalog, frontend, dtype, count)
-    last: Samples | NoCalls = NoCalls("no samples")
-    for offered in sources(subject, dtype, count):
-        if isinstance(offered, NoCalls):
-            return last if isinstance(last, Samples) else offered
-        last = offered
-        with turned_on(subject, catalog) as statistics:
-            calls = _counting(subject, statistics)
-            reached = _fails(frontend, offered.samples) or calls()
-        if reached:
-            break
-    return last
-
-
-def _taken(
-    subject: Subject,
-    alternative: Kernel,
-    catalog: Catalog,
-    frontend: Frontend,
-    dtype: str,
-    count: int,
-) -> Samples | NoCalls:
-    """The samples of the first source that has some which the alternative takes."""
-    names = {alternative.name, f"{alternative.name}, backward"}
-    for offered in sources(subject, dtype, _MORE * count):
-        taken: list[Sample] = []
-        for sample in () if isinstance(offered, NoCalls) else offered.samples:
-            with turned_on(subject, catalog) as statistics:
-                failed = _fails(frontend, [sample])
-                if failed or names & statistics.for_entry(subject.entry).decompositions.keys():
-                    taken.append(sample)
-        if taken and not isinstance(offered, NoCalls):
-            return Samples(offered.source, chosen(taken, count))
-    return NoCalls("it takes no sample; name some that it takes with its key `samples`")
-
-
-def _fails(frontend: Frontend, samples: Sequence[Sample]) -> bool:
-    """Return whether the entry's own function fails for a sample, which therefore reached it."""
-    outcomes = runs.traced(frontend, samples)
-    return any(isinstance(o, Raised) and o.type == LoweringError.__name__ for o in outcomes)
 
 
 def _prepared(samples: Sequence[Sample]) -> tuple[list[Prepared], str]:

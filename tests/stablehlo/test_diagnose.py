@@ -30,19 +30,17 @@ ROWS = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
 
 
 def chain() -> Module:
-    """Calls of one composite, with a negation behind each."""
-    type_, lines = "tensor<4x8xf32>", []
+    """Calls of one composite, with a negation behind each, which has a sharding."""
+    type_, lines = "tensor<4x8xf32>", ""
+    sharding = "{sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {}]>]>}"
     for number in range(CALLS):
         call = f'"acme.shrink" %n{number} {{decomposition = @impl}} : ({type_}) -> {type_}'
-        lines.append(f"%c{number} = stablehlo.composite {call}")
-        lines.append(f"%n{number + 1} = stablehlo.negate %c{number} : {type_}")
-    return Module.parse(
-        f"func.func @main(%n0: {type_}) -> {type_} {{\n"
-        + "\n".join(lines)
-        + f"\nreturn %n{CALLS} : {type_}\n}}\n"
-        + f"func.func private @impl(%x: {type_}) -> {type_} {{\n"
-        + f"%0 = stablehlo.tanh %x : {type_}\nreturn %0 : {type_}\n}}"
-    )
+        lines += f"%c{number} = stablehlo.composite {call}\n"
+        lines += f"%n{number + 1} = stablehlo.negate %c{number} {sharding} : {type_}\n"
+    return Module.parse(f"""sdy.mesh @mesh = <["x"=2]>
+        func.func @main(%n0: {type_}) -> {type_} {{{lines}return %n{CALLS} : {type_} }}
+        func.func private @impl(%x: {type_}) -> {type_} {{
+          %0 = stablehlo.tanh %x : {type_} return %0 : {type_} }}""")
 
 
 def changed(change: Any) -> Device:

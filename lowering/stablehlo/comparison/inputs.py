@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..bindings import IrOperation, IrValue, attributes, building, ir
+from ..bindings import IrOperation, IrValue
 from ..composites import signature
 from ..data_movement import element_type
 from ..dtypes import element_of, is_float, static_tensor
@@ -25,6 +25,7 @@ from ..module import Module
 from ..passes.decompose import decompose
 from ..passes.flatten_calls import flatten_calls
 from ..run import Executable, compile_module, main_types
+from ..single_calls import extracted
 from ..symbols import COMPOSITE, body, functions
 
 _SEED = 0
@@ -89,21 +90,15 @@ def _array(random: Any, type_: str, limit: tuple[int, int], positive: bool) -> A
         raise RunError(f"{type_}: only static shapes can be compared; choose a size first")
     shape, dtype = static
     if dtype == np.bool_:
-        values = random.random(shape) < 0.75
-        return np.asarray(np.where(_first_of_rows(shape), True, values))
+        values = np.asarray(random.random(shape) < 0.75)
+        np.atleast_1d(values)[..., :1] = True  # no row of a mask is empty
+        return values
     if np.issubdtype(dtype, np.complexfloating):
         return np.asarray(random.standard_normal(shape) + 1j * random.standard_normal(shape), dtype)
     if not is_float(element_of(type_)):
         return np.asarray(random.integers(*limit, size=shape), dtype)
     values = random.uniform(0.05, 0.95, shape) if positive else random.standard_normal(shape)
     return np.asarray(values, dtype)
-
-
-def _first_of_rows(shape: tuple[int, ...]) -> Any:
-    """A mask of the places whose last index is 0, so that no row of a mask is empty."""
-    import numpy as np
-
-    return np.arange(shape[-1]) == 0 if shape else np.True_
 
 
 def _all_finite(arrays: Iterable[Any]) -> bool:
@@ -204,28 +199,19 @@ def _least_room(
 def real_inputs(module: Module, arrays: Sequence[Any], platform: str) -> dict[Any, Inputs]:
     """The operands of the calls in `@main` when it runs on these inputs, by signature and
     decomposition. The first of several equal calls counts."""
-    copy = module.copy_ir()
-    main = functions(copy).get("main")
+    main = functions(module.ir).get("main")
     block = None if main is None else body(main)
     if main is None or block is None:
         raise RunError("the module has no function @main with one block to run on the inputs")
-    *operations, terminator = (each.operation for each in block.operations)
+    *operations, _ = (each.operation for each in block.operations)
     first: dict[Any, IrOperation] = {}
     for operation in operations:
         if operation.name == COMPOSITE:
             key = signature(operation), operation.attributes["decomposition"].value
             first.setdefault(key, operation)
     values = [value for operation in first.values() for value in operation.operands]
-    with building(main.context):
-        ir().Operation.create(terminator.name, operands=values, ip=ir().InsertionPoint(terminator))
-        terminator.erase()
-        type_ = ir().FunctionType.get(
-            [argument.type for argument in block.arguments], [value.type for value in values]
-        )
-        main.attributes["function_type"] = ir().TypeAttr.get(type_)
-        if "res_attrs" in attributes(main):
-            del main.attributes["res_attrs"]
-    results = iter(compile_module(Module(copy), platform=platform)(*arrays))
+    program = extracted(module, list(block.arguments), operations, values)
+    results = iter(compile_module(program, platform=platform)(*arrays))
     return {
         key: Inputs(tuple(next(results) for _ in operation.operands), "given")
         for key, operation in first.items()

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeVar
 
 from ..comparison.difference import Difference, any_finite, default_tolerance, difference, error
@@ -47,6 +47,7 @@ class _Outcome:
     time: Time | None = None
 
 
+@dataclass(eq=False)
 class Diagnoser:
     """Runs a program part by part on a device and on a reference, the CPU, for one set of inputs
     after the other. Compiled parts are kept.
@@ -60,34 +61,25 @@ class Diagnoser:
     is right.
     """
 
-    def __init__(
-        self,
-        module: Module,
-        device: Device,
-        *,
-        f64: bool = False,
-        tolerance: float | None = None,
-        kernels: Mapping[Signature, str] | None = None,
-        clock: Clock | None = None,
-    ) -> None:
-        """Prepare a program.
+    module: Module
+    """The program. It is cleaned first."""
+    device: Device
+    """The device to diagnose, of `devices`."""
+    _: KW_ONLY
+    f64: bool = False
+    """True if the reference computes in f64, and not in the program's types."""
+    tolerance: float | None = None
+    """The largest error that counts as equal; by default as in `compare`."""
+    kernels: Mapping[Signature, str] = field(default_factory=dict)
+    """The names of kernels by call, for the report."""
+    clock: Clock | None = None
+    """Times each part on the device too."""
 
-        Args:
-            module: the program. It is cleaned first.
-            device: the device to diagnose, of `devices`.
-            f64: whether the reference computes in f64, and not in the program's types.
-            tolerance: the largest error that counts as equal; by default as in `compare`.
-            kernels: the names of kernels by call, for the report.
-            clock: times each part on the device too.
-        """
-        self.module = clean(module)
-        self.device = _once(device)
+    def __post_init__(self) -> None:
+        self.module = clean(self.module)
+        self.device = _once(self.device)
         self.plain = _once(on_platform("cpu"))
         self.exact = _once(in_f64)
-        self.f64 = f64
-        self.tolerance = tolerance
-        self.kernels = kernels or {}
-        self.clock = clock
 
     def run(self, inputs: Sequence[Any]) -> tuple[Diagnosis, Mapping[int, ReplayPart]]:
         """Run the program part by part.

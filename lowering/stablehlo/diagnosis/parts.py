@@ -10,14 +10,13 @@ A constant is in each part that reads it, because some consumers want to see it 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from ..bindings import IrOperation, IrValue, building, ir, walk
+from ..bindings import IrOperation, IrValue, nested_operations
 from ..errors import StableHLOError
 from ..inspection.node_data import numbered
 from ..module import Module
-from ..single_calls import empty_function, reachable
-from ..symbols import COMPOSITE, functions
+from ..single_calls import extracted
+from ..symbols import COMPOSITE
 
 _CONSTANT = "stablehlo.constant"
 
@@ -38,29 +37,7 @@ class Part:
 
     def module(self, program: Module) -> Module:
         """The part as a program of its own, which takes its inputs and returns its outputs."""
-        with building(program.ir.context):
-            result = ir().Module.create()
-            types = [[value.type for value in values] for values in (self.inputs, self.outputs)]
-            main = empty_function(result, "main", ir().FunctionType.get(*types))
-            block = main.regions[0].blocks.append(*types[0])
-            end = ir().InsertionPoint(block)
-            copies = dict(zip(self.inputs, block.arguments, strict=True))
-            for operation in self.operations:
-                copy = operation.clone(ip=end).operation
-                walk(copy, partial(_replace_operands, values=copies))
-                copies |= zip(operation.results, copy.results, strict=True)
-            values = [copies[value] for value in self.outputs]
-            ir().Operation.create("func.return", operands=values, ip=end)
-        by_name = functions(program.ir)
-        for name in reachable(by_name, main):
-            result.body.append(by_name[name].clone(ip=False))
-        return Module(result)
-
-
-def _replace_operands(operation: IrOperation, values: dict[IrValue, IrValue]) -> None:
-    for number, operand in enumerate(operation.operands):
-        if operand in values:
-            operation.operands[number] = values[operand]
+        return extracted(program, self.inputs, self.operations, self.outputs)
 
 
 def parts_of(main: IrOperation) -> list[Part]:
@@ -111,5 +88,6 @@ def _reads(group: Sequence[IrOperation]) -> dict[IrValue, None]:
     """The values that operations and those in their regions read, each once."""
     values: dict[IrValue, None] = {}
     for operation in group:
-        walk(operation, lambda each: values.update(dict.fromkeys(each.operands)))
+        for each in nested_operations(operation):
+            values |= dict.fromkeys(each.operands)
     return values

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..bindings import IrOperation, walk
+from ..bindings import IrOperation, nested_operations
 from ..composites import Signature, signature
 from ..module import Module
 from ..symbols import COMPOSITE, functions, target
@@ -43,9 +43,7 @@ class NodeData:
 
 def numbered(function: IrOperation) -> Iterable[tuple[int, IrOperation]]:
     """The operations of a function and those in their regions, by number."""
-    operations: list[IrOperation] = []
-    walk(function, lambda each: operations.append(each.operation))
-    return enumerate(operations, -1)  # the function itself does not count
+    return enumerate(nested_operations(function), -1)  # the function itself does not count
 
 
 def composite_nodes(module: Module) -> Iterator[tuple[int, tuple[Signature, str]]]:

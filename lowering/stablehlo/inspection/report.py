@@ -2,15 +2,17 @@
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ..bindings import IrModule, IrOperation, walk
+from ..bindings import IrModule, IrOperation, nested_operations
 from ..composites import Signature, call_counts
 from ..dtypes import byte_size
 from ..module import Module
 from ..symbols import CALL, COMPOSITE, callees_first, executions, functions, is_private, target
 
+_USES = (COMPOSITE, CALL)
 # Constants and terminators do no work at run time.
 _NOT_COUNTED = frozenset({"stablehlo.constant", "stablehlo.return", "func.return", "func.func"})
 
@@ -138,11 +140,10 @@ def _merged(rows: list[CompositeReport]) -> list[CompositeReport]:
     """Merge the rows of calls that differ only in the (equally large) function they refer to."""
     merged: dict[str, CompositeReport] = {}
     for row in rows:
-        key = repr((row.name, row.version, row.attributes, row.operands, row.results))
-        key += repr((row.operations, row.bytes))
+        key = repr(replace(row, count=0, share=0.0))
         if key in merged:
             count, share = merged[key].count + row.count, merged[key].share + row.share
-            row = CompositeReport(**{**asdict(row), "count": count, "share": share})
+            row = replace(row, count=count, share=share)
         merged[key] = row
     return list(merged.values())
 
@@ -156,30 +157,18 @@ def _measure(module: IrModule) -> dict[str, _Body]:
 
 
 def _measure_function(function: IrOperation, known: dict[str, _Body]) -> _Body:
-    uses: list[str] = []
-    plain = 0
-    size = 0
-    sizes: dict[Any, int] = {}
-
-    def visit(operation: IrOperation) -> None:
-        nonlocal plain, size
-        name = operation.name
-        if name in (COMPOSITE, CALL):
-            uses.append(target(operation))
-        elif name not in _NOT_COUNTED:
-            plain += 1
-            for result in operation.results:
-                type_ = result.type
-                if type_ not in sizes:
-                    sizes[type_] = byte_size(type_)
-                size += sizes[type_]
-
-    walk(function, visit)
+    operations = nested_operations(function)
+    uses = [target(each) for each in operations if each.name in _USES]
+    plain = [
+        each for each in operations if each.name not in _NOT_COUNTED and each.name not in _USES
+    ]
+    types = Counter(result.type for each in plain for result in each.results)
     inner = [known[name] for name in uses if name in known]
     return _Body(
-        plain_operations=plain,
-        operations=plain + sum(body.operations for body in inner),
-        bytes=size + sum(body.bytes for body in inner),
+        plain_operations=len(plain),
+        operations=len(plain) + sum(body.operations for body in inner),
+        bytes=sum(types[each] * byte_size(each) for each in types)
+        + sum(body.bytes for body in inner),
     )
 
 

@@ -108,14 +108,9 @@ def marks(module: IrModule) -> Iterator[tuple[IrOperation, str]]:
 def _mark(old: IrOperation, text: str, *, shardy: bool) -> None:
     """Put the mark of one of the partitioners in the place of a mark."""
     with building(old.context):
-        kinds = ir()
-        if shardy:
-            written = {"sharding": kinds.Attribute.parse(text)}
-        else:
-            written = {
-                "call_target_name": kinds.StringAttr.get(_MARK),
-                GSPMD: kinds.StringAttr.get(text),
-            }
+        written = {"sharding" if shardy else GSPMD: _attribute(text, shardy=shardy)}
+        if not shardy:
+            written["call_target_name"] = ir().StringAttr.get(_MARK)
     replace_operation(old, _CONSTRAINT if shardy else _CUSTOM_CALL, written, [old.operands[0]])
 
 
@@ -124,7 +119,9 @@ def _annotated(
 ) -> dict[str, IrAttribute]:
     after = {name: value for name, value in before.items() if name not in (GSPMD, SHARDY)}
     if text is not None:
-        kinds = ir()
-        name = SHARDY if shardy else GSPMD
-        after[name] = kinds.Attribute.parse(text) if shardy else kinds.StringAttr.get(text)
+        after[SHARDY if shardy else GSPMD] = _attribute(text, shardy=shardy)
     return after
+
+
+def _attribute(text: str, *, shardy: bool) -> IrAttribute:
+    return ir().Attribute.parse(text) if shardy else ir().StringAttr.get(text)

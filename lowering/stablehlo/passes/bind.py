@@ -16,14 +16,14 @@ from typing import Any
 from composites.errors import UnsupportedCallError
 from composites.user_code import described
 
-from ..bindings import IrModule, IrOperation, attributes, building, copy_into, ir
+from ..bindings import IrModule, IrOperation, attributes, copy_into, ir
 from ..candidates import Candidate, callable_name
 from ..composites import Signature, chosen, composites_of, signature
 from ..dtypes import static_tensor
 from ..errors import BindError, StableHLOError
 from ..module import Module
 from ..run import enable_x64, function_types, import_jax
-from ..symbols import Namer, function_name, functions, make_private, retarget
+from ..symbols import Namer, function_name, functions, make_private, rename, retarget
 from .drop_unused_functions import drop_unused_functions
 from .rename_decompositions import rename_decompositions
 
@@ -187,8 +187,7 @@ def _merge(lowered: IrModule, module: IrModule, fresh: Namer, call: Signature) -
     for name, function in functions(lowered).items():
         names[name] = fresh(base if name == "main" else f"{base}.{name}")
         ir().SymbolTable.replace_all_symbol_uses(name, names[name], lowered.operation)
-        with building(lowered.context):
-            function.attributes["sym_name"] = ir().StringAttr.get(names[name])
+        rename(function, names[name])
         make_private(function)
     for operation in list(lowered.body.operations):
         if operation.operation.name != "func.func":

@@ -6,13 +6,22 @@ func.func @main(%x: tensor<4xbf16>)         func.func @main(%x: tensor<4xbf16>)
                                               %1 = stablehlo.tanh %0 : tensor<4xf64>
 """
 
-from ..bindings import IrOperation, IrType, IrValue, attributes, building, defining_operation, ir
-from ..data_movement import CONVERT, element_type, with_element
+from ..bindings import (
+    IrOperation,
+    IrType,
+    IrValue,
+    attributes,
+    building,
+    defining_operation,
+    ir,
+    nested_operations,
+)
+from ..data_movement import CONVERT, element_type
 from ..dtypes import is_float
 from ..errors import UnsupportedOperationError, VerificationError
-from ..insertion import inserted
+from ..insertion import inserted, resized
 from ..module import Module
-from ..symbols import CUSTOM_CALL, body, functions
+from ..symbols import CUSTOM_CALL, body, functions, update_type
 from .decompose import decompose
 from .flatten_calls import flatten_calls
 
@@ -42,7 +51,7 @@ def compute_in_f64(module: Module) -> Module:
     block = None if main is None else body(main)
     if main is None or block is None:
         raise UnsupportedOperationError("there is no function @main with one block")
-    operations = _nested_operations(main)
+    _, *operations = nested_operations(main)
     constants = [operation for operation in operations if operation.name == _CONSTANT]
     for operation in operations:
         _refuse(operation)
@@ -55,25 +64,12 @@ def compute_in_f64(module: Module) -> Module:
         convert = _convert(constant.results[0], constant)
         if convert is not None:
             convert.move_after(constant)
-    _set_results(main, block)
+    update_type(main)
     try:
         result.verify()
     except VerificationError as error:
         raise UnsupportedOperationError(f"the module is invalid in f64: {error}") from None
     return result
-
-
-def _nested_operations(function: IrOperation) -> list[IrOperation]:
-    operations: list[IrOperation] = []
-    advance = ir().WalkResult.ADVANCE
-
-    def visit(operation: IrOperation) -> object:
-        if operation.name != "func.func":
-            operations.append(operation)
-        return advance
-
-    function.walk(visit, ir().WalkOrder.PRE_ORDER)
-    return operations
 
 
 def _refuse(operation: IrOperation) -> None:
@@ -120,22 +116,12 @@ def _convert(value: IrValue, before: IrOperation) -> IrOperation | None:
     return convert
 
 
-def _set_results(main: IrOperation, block: IrOperation) -> None:
-    *_, terminator = block.operations
-    with building(main.context):
-        type_ = ir().FunctionType.get(
-            inputs=[argument.type for argument in block.arguments],
-            results=[value.type for value in terminator.operands],
-        )
-        main.attributes["function_type"] = ir().TypeAttr.get(type_)
-
-
 def _wide(value: IrValue) -> IrType | None:
     """The type with f64 in place of a narrower float; None for all other types."""
     kinds, element = ir(), element_type(value)
     with building(value.type.context):
         if element == "complex<f32>":
-            return with_element(value.type, kinds.ComplexType.get(kinds.F64Type.get()))
+            return resized(value.type, element=kinds.ComplexType.get(kinds.F64Type.get()))
         if element != "f64" and is_float(element):
-            return with_element(value.type, kinds.F64Type.get())
+            return resized(value.type, element=kinds.F64Type.get())
     return None

@@ -15,9 +15,9 @@ from ..bindings import (
     IrType,
     IrValue,
     building,
-    defining_operation,
     find_operations,
     ir,
+    made_by,
     splat_value,
 )
 from ..data_movement import (
@@ -26,12 +26,11 @@ from ..data_movement import (
     data_operands,
     element_type,
     retype,
-    with_element,
 )
 from ..dtypes import holds, numpy_dtype
 from ..erasing import erase_unread
 from ..in_place import in_place
-from ..insertion import inserted
+from ..insertion import inserted, resized
 
 _CONSTANT = "stablehlo.constant"
 
@@ -57,8 +56,8 @@ def _join_casts(module: IrModule) -> None:
     """Make each cast read the value before an exact cast, and drop casts from a type to itself."""
     bypassed = []
     for cast in find_operations(module.operation, CONVERT):
-        source = defining_operation(cast.operands[0])
-        if source is not None and source.name == CONVERT:
+        source = made_by(cast.operands[0], CONVERT)
+        if source is not None:
             first, between = element_type(source.operands[0]), element_type(cast.operands[0])
             if holds(between, first) and holds(element_type(cast.results[0]), first):
                 bypassed.append(source.results[0])
@@ -156,7 +155,7 @@ class _Movement:
     def _narrow_form(self, value: IrValue, origin: IrType, before: IrOperation) -> IrValue:
         """The same numbers in the type from which they were cast."""
         if value in self.splats:
-            return _splat(with_element(value.type, origin), self.splats[value], before)
+            return _splat(resized(value.type, element=origin), self.splats[value], before)
         while value.type.element_type != origin:
             # The owner is a cast, because earlier data movement is already narrow.
             value = value.owner.operands[0]

@@ -18,12 +18,11 @@ update becomes NaN in its column of all rows.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from ..bindings import IrOperation
+from ..combinations import IN_JAX, neutral_element
 from ..dtypes import numpy_dtype
-from ..neutral_elements import neutral_element
 from ..scatters import OPERATION, RowScatter
 from .expansion import expands
 
@@ -33,11 +32,6 @@ MANY = 2**28
 """Elements of a matrix that are too many: 1 GiB of f32."""
 _FLOATS = {"f32": "f32", "f64": "f64", "f16": "f32", "bf16": "f32"}
 """The types in which products add up, by element type."""
-_IN_JAX = {
-    "add": "add", "and": "bitwise_and", "maximum": "max", "minimum": "min", "multiply": "mul",
-    "or": "bitwise_or",
-}  # fmt: skip
-"""Combinations as JAX calls them."""
 
 
 @expands(OPERATION)
@@ -50,15 +44,11 @@ def expand_scatter_additions(scatter: IrOperation) -> Callable[..., Any] | None:
     rows = RowScatter.parse(scatter)
     if rows is None or (form := _form(rows)) is None:
         return None
-    return partial(_expanded, rows, form)
+    return lambda *operands: rows.restored(form(rows, *rows.split(*operands)))
 
 
 Form = Callable[[RowScatter, Any, Any, Any], Any]
 """Returns the new rows, of the scatter, and of its rows, places and updates."""
-
-
-def _expanded(scatter: RowScatter, form: Form, *operands: Any) -> Any:
-    return scatter.restored(form(scatter, *scatter.split(*operands)))
 
 
 def _form(scatter: RowScatter) -> Form | None:
@@ -79,7 +69,7 @@ def _selected(scatter: RowScatter, rows: Any, places: Any, updates: Any) -> Any:
     from jax import lax
 
     neutral = neutral_element(scatter.combination, scatter.element)
-    combine = getattr(lax, _IN_JAX[scatter.combination])
+    combine = getattr(lax, IN_JAX[scatter.combination])
     sizes = (*rows.shape[:1], *updates.shape)
     is_of_row = lax.broadcast_in_dim(_is_of_row(rows, places), sizes, (0, 1))
     every = lax.broadcast_in_dim(updates, sizes, (1, 2))

@@ -14,13 +14,12 @@ from itertools import product
 from typing import Any
 
 from ..bindings import IrOperation, attributes, direction_of
+from ..combinations import combination, only_operation
 from ..errors import UnsupportedOperationError
 from ..in_place import rewrites
 from .expansion import expand
 
 OPERATION = "stablehlo.select_and_scatter"
-_COMPARISONS = {"EQ": "eq", "NE": "ne", "GE": "ge", "GT": "gt", "LE": "le", "LT": "lt"}
-"""The names that JAX has for them."""
 
 
 @rewrites(OPERATION, sharded=True)
@@ -45,7 +44,7 @@ class _Windows:
     low: list[int]
     high: list[int]
     comparison: str
-    """The comparison that keeps the element that was selected so far."""
+    """The comparison that keeps the element that was selected so far, as JAX calls it."""
 
     def gradient(self, x: Any, source: Any, init: Any) -> Any:
         """The gradient of the operand `x`, from the gradient of each window."""
@@ -72,7 +71,7 @@ class _Windows:
         import numpy as np
         from jax import lax
 
-        compare = getattr(lax, _COMPARISONS[self.comparison])
+        compare = getattr(lax, self.comparison)
         best: Any = None
         for number, offset in enumerate(self._offsets):
             ends = self._ends(offset, counts)
@@ -112,33 +111,19 @@ def _windows(call: IrOperation) -> _Windows | None:
     full, source = call.operands[0].type, call.operands[1].type
     if not (full.has_static_shape and source.has_static_shape):
         raise UnsupportedOperationError(f"{OPERATION} of {full}: refine its shape first")
-    comparison, add = (_only_operation(region) for region in call.regions)
-    if comparison is None or comparison.name != "stablehlo.compare":
+    select, scatter = call.regions
+    comparison = only_operation(select)
+    if comparison is None or (combination(select), combination(scatter)) != ("compare", "add"):
         return None
     is_total = "TOTALORDER" in str(attributes(comparison).get("compare_type"))
-    if add is None or add.name != "stablehlo.add" or is_total:
+    if is_total or list(comparison.operands) != list(select.blocks[0].arguments):
         return None
-    named, rank = attributes(call), full.rank
-    padding = named.get("padding")
-    around = [int(size) for size in padding] if padding is not None else [0] * (2 * rank)
+    named, ones = attributes(call), [1] * full.rank
+    around = [int(size) for size in named.get("padding", [0] * (2 * full.rank))]
     return _Windows(
-        sizes=_numbers(named.get("window_dimensions"), rank),
-        strides=_numbers(named.get("window_strides"), rank),
+        sizes=[int(size) for size in named.get("window_dimensions", ones)],
+        strides=[int(size) for size in named.get("window_strides", ones)],
         low=around[::2],
         high=around[1::2],
-        comparison=direction_of(comparison),
+        comparison=direction_of(comparison).lower(),
     )
-
-
-def _only_operation(region: object) -> IrOperation | None:
-    """The operation of a region that applies one to its two arguments, in their order."""
-    block = region.blocks[0]  # type: ignore[attr-defined]
-    operations = [operation.operation for operation in block.operations]
-    if len(operations) != 2:
-        return None
-    operation: IrOperation = operations[0]
-    return operation if list(operation.operands) == list(block.arguments) else None
-
-
-def _numbers(attribute: object, rank: int) -> list[int]:
-    return [1] * rank if attribute is None else [int(size) for size in attribute]  # type: ignore[attr-defined]

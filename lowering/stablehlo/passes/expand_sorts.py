@@ -16,7 +16,7 @@ from math import prod
 from typing import Any
 
 from ..bindings import IrOperation
-from ..neutral_elements import neutral_element
+from ..combinations import neutral_element
 from ..sorts import OPERATION, comparison, dimension, is_top_k
 from .expansion import expands
 

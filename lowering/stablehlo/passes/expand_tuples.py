@@ -13,15 +13,14 @@ come from HLO in the same form, with notes that StableHLO cannot write to a port
 from ..bindings import (
     IrModule,
     IrOperation,
-    IrValue,
     attributes,
     building,
-    defining_operation,
     find_operations,
     ir,
+    made_by,
 )
 from ..in_place import in_place
-from ..symbols import CUSTOM_CALL, body, callees_first, functions, uses
+from ..symbols import CUSTOM_CALL, body, callees_first, functions, update_type, uses
 
 _GET = "stablehlo.get_tuple_element"
 _TUPLE = "stablehlo.tuple"
@@ -45,22 +44,17 @@ def expand_tuples(module: IrModule) -> None:
         if name in composites and _expand_function(by_name[name]):
             for composite in composites[name]:
                 _expand_call(composite)
-    expand_custom_calls(module)
-    _unpack(module)
-
-
-def expand_custom_calls(module: IrModule) -> None:
-    """Replace the tuple of every custom call by several results."""
     for call in find_operations(module.operation, CUSTOM_CALL):
         if len(call.results) == 1 and str(call.results[0].type).startswith("tuple<"):
             _expand_call(call)
+    _unpack(module)
 
 
 def _unpack(module: IrModule) -> None:
     """Take the elements of tuples from where they were packed."""
     for getter in find_operations(module.operation, _GET):
-        packed = defining_operation(getter.operands[0])
-        if packed is not None and packed.name == _TUPLE:
+        packed = made_by(getter.operands[0], _TUPLE)
+        if packed is not None:
             part = packed.operands[attributes(getter)["index"].value]
             getter.results[0].replace_all_uses_with(part)
             getter.erase()
@@ -77,24 +71,23 @@ def _expand_function(function: IrOperation) -> bool:
     *_, terminator = (operation.operation for operation in block.operations)
     if len(terminator.operands) != 1:
         return False
-    packed = defining_operation(terminator.operands[0])
-    if packed is None or packed.name != _TUPLE:
+    packed = made_by(terminator.operands[0], _TUPLE)
+    if packed is None:
         return False
     parts = list(packed.operands)
     with building(function.context):
-        inputs = [argument.type for argument in block.arguments]
-        type_ = ir().FunctionType.get(inputs, [part.type for part in parts])
-        function.attributes["function_type"] = ir().TypeAttr.get(type_)
         ir().Operation.create(terminator.name, operands=parts, ip=ir().InsertionPoint(terminator))
     terminator.erase()
+    update_type(function)
     return True
 
 
 def _expand_call(call: IrOperation) -> None:
+    """Let a call return the elements of a tuple, which are packed again behind it."""
     packed = call.results[0]
-    getters = [use.owner.operation for use in packed.uses]
     with building(call.context):
-        types = [ir().TupleType(packed.type).get_type(i) for i in range(_size(packed))]
+        tuple_ = ir().TupleType(packed.type)
+        types = [tuple_.get_type(number) for number in range(tuple_.num_types)]
         kept = {k: v for k, v in attributes(call).items() if k not in _NOTES}
         at = ir().InsertionPoint(call)
         expanded = ir().Operation.create(
@@ -105,18 +98,8 @@ def _expand_call(call: IrOperation) -> None:
             loc=call.location,
             ip=at,
         )
-        if any(getter.name != _GET for getter in getters):  # returned whole, or packed again
-            again = ir().Operation.create(
-                _TUPLE, results=[packed.type], operands=list(expanded.results), ip=at
-            )
-            packed.replace_all_uses_with(again.results[0])
-        else:
-            for getter in getters:
-                index = attributes(getter)["index"].value
-                getter.results[0].replace_all_uses_with(expanded.results[index])
-                getter.erase()
+        again = ir().Operation.create(
+            _TUPLE, results=[packed.type], operands=list(expanded.results), ip=at
+        )
+    packed.replace_all_uses_with(again.results[0])
     call.erase()
-
-
-def _size(value: IrValue) -> int:
-    return int(ir().TupleType(value.type).num_types)

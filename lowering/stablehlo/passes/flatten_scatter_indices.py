@@ -17,9 +17,9 @@ from functools import partial
 from typing import Any
 
 from ..bindings import IrOperation, building, ir
+from ..combinations import neutral_element
 from ..in_place import rewrites
 from ..insertion import attribute
-from ..neutral_elements import neutral_element
 from ..scatters import OPERATION, ROWS, RowScatter
 from .expansion import computed
 

@@ -19,9 +19,9 @@ from ..bindings import (
     IrValue,
     attributes,
     building,
-    defining_operation,
     find_operations,
     ir,
+    made_by,
     number_of,
 )
 from ..data_movement import CONVERT
@@ -68,8 +68,8 @@ def _broadcast(operation: IrOperation) -> IrValue | None:
         return filled
     if operand.type == result.type and dimensions == sorted(dimensions):
         return operand
-    inner = defining_operation(operand)
-    if inner is not None and inner.name == _BROADCAST:
+    inner = made_by(operand, _BROADCAST)
+    if inner is not None:
         chosen = [dimensions[n] for n in _integers(inner, "broadcast_dimensions")]
         return _made(operation, inner.operands[0], "broadcast_dimensions", chosen)
     return None
@@ -80,7 +80,7 @@ def _reshape(operation: IrOperation) -> IrValue | None:
     filled = _filled(operand, result.type, operation)
     if filled is not None:
         return filled
-    inner = defining_operation(operand)
+    inner = made_by(operand, _RESHAPE, _BROADCAST)
     is_reshaped = inner is not None and (inner.name == _RESHAPE or _adds_ones(inner))
     source = inner.operands[0] if inner is not None and is_reshaped else operand
     if source.type == result.type:
@@ -90,8 +90,6 @@ def _reshape(operation: IrOperation) -> IrValue | None:
 
 def _adds_ones(operation: IrOperation) -> bool:
     """Return whether a broadcast adds dimensions of size one and nothing else."""
-    if operation.name != _BROADCAST:
-        return False
     dimensions = _integers(operation, "broadcast_dimensions")
     before, after = operation.operands[0].type.shape, operation.results[0].type.shape
     kept = list(after)
@@ -108,9 +106,9 @@ def _transpose(operation: IrOperation) -> IrValue | None:
     filled = _filled(operand, result.type, operation)
     if filled is not None:
         return filled
-    inner = defining_operation(operand)
+    inner = made_by(operand, _TRANSPOSE)
     source = operand
-    if inner is not None and inner.name == _TRANSPOSE:
+    if inner is not None:
         source = inner.operands[0]
         permutation = [_integers(inner, "permutation")[n] for n in permutation]
     if permutation == sorted(permutation):
@@ -146,8 +144,8 @@ def _integers(operation: IrOperation, name: str) -> list[int]:
 def _filled(operand: IrValue, type_: IrType, before: IrOperation) -> IrValue | None:
     """A constant of a type that has the operand's only number; None if the operand is another
     value. Bindings lack complex splats."""
-    constant = defining_operation(operand)
-    if constant is None or constant.name != _CONSTANT or "complex" in str(type_):
+    constant = made_by(operand, _CONSTANT)
+    if constant is None or "complex" in str(type_):
         return None
     held = attributes(constant)["value"]
     if not isinstance(held, ir().DenseElementsAttr) or not held.is_splat:

@@ -17,12 +17,11 @@ from ..bindings import (
     IrOperation,
     IrValue,
     attributes,
-    building,
-    defining_operation,
     dot_dimensions,
     dot_dimensions_attribute,
     find_operations,
     ir,
+    made_by,
 )
 from ..erasing import erase_unread
 from ..in_place import in_place
@@ -40,10 +39,9 @@ def fold_transposes(module: IrModule) -> None:
     dimensions.
     """
     folded: list[IrValue] = []
-    with building(module.context):
-        for product in find_operations(module.operation, PRODUCT):
-            if not is_sharded(product):
-                folded += _fold(product)
+    for product in find_operations(module.operation, PRODUCT):
+        if not is_sharded(product):
+            folded += _fold(product)
     erase_unread(folded, (TRANSPOSE,))
 
 
@@ -62,8 +60,8 @@ def _fold(product: IrOperation) -> list[IrValue]:
     for side, other in (("left", "right"), ("right", "left")):
         numbers = dot_dimensions(product)
         operand = product.operands[_OPERANDS[side]]
-        transpose = defining_operation(operand)
-        if transpose is None or transpose.name != TRANSPOSE:
+        transpose = made_by(operand, TRANSPOSE)
+        if transpose is None:
             continue
         permutation = list(ir().DenseI64ArrayAttr(attributes(transpose)["permutation"]))
         free = [permutation[dim] for dim in _free(operand, numbers, side)]
@@ -74,7 +72,7 @@ def _fold(product: IrOperation) -> list[IrValue]:
             for name in (f"{side}_batch", f"{side}_contracting")
         }
         product.operands[_OPERANDS[side]] = transpose.operands[0]
-        attribute = dot_dimensions_attribute(replace(numbers, **moved))
+        attribute = dot_dimensions_attribute(replace(numbers, **moved), product.context)
         product.attributes["dot_dimension_numbers"] = attribute
         folded.append(operand)
     return folded

@@ -10,9 +10,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..bindings import IrModule, IrOperation, IrValue, building, dense_elements
+from ..bindings import IrModule, IrOperation, IrValue, building
 from ..in_place import in_place
-from ..insertion import inserted
+from ..insertion import constant, inserted
 from ..symbols import body, functions, keep_arguments
 
 
@@ -48,12 +48,9 @@ def join_inputs(module: IrModule, one: int, joined: Mapping[int, Linear]) -> Non
 
 
 def _linear(number: IrValue, linear: Linear, before: IrOperation) -> IrValue:
-    import numpy as np
-
     value = number
     for operation, operand, neutral in (("multiply", linear.factor, 1), ("add", linear.offset, 0)):
         if operand != neutral:
-            elements = dense_elements(np.asarray(operand, np.int64), number.type.element_type)
-            constant = inserted(before, "stablehlo.constant", number.type, value=elements)
-            value = inserted(before, f"stablehlo.{operation}", number.type, value, constant)
+            other = constant(before, number.type, str(operand))
+            value = inserted(before, f"stablehlo.{operation}", number.type, value, other)
     return value

@@ -8,23 +8,18 @@ XLA writes HLO operations that StableHLO lacks in this form, and only XLA reads 
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from composites.errors import did_you_mean
 
 from .. import bindings
-from ..bindings import (
-    IrModule,
-    IrOperation,
-    attributes,
-    dictionary_items,
-    find_operations,
-)
+from ..bindings import IrModule, IrOperation, attributes, dictionary_items, find_operations
 from ..dtypes import numpy_dtype
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
 from ..insertion import replace_operation
-from ..symbols import CUSTOM_CALL, function_name
+from ..symbols import CUSTOM_CALL, enclosing_function
 from .expansion import expand
 
 _PREFIX = "mhlo."
@@ -45,26 +40,17 @@ def legalize_mhlo_custom_calls(module: IrModule) -> None:
         if rule is None:
             known = sorted(_RULES)
             raise UnsupportedOperationError(
-                f"custom call @{target} in @{_enclosing_function(call)} has no StableHLO or CHLO "
+                f"custom call @{target} in @{enclosing_function(call)} has no StableHLO or CHLO "
                 f"equivalent here{did_you_mean(target, known)}; known: {', '.join(known)}"
             )
         rule(call)
-
-
-def _unary(name: str) -> Callable[[IrOperation], None]:
-    """A rule for an operation from one tensor to another, without attributes."""
-
-    def rule(call: IrOperation) -> None:
-        replace_operation(call, name, {})
-
-    return rule
 
 
 def _top_k(call: IrOperation) -> None:
     items = dictionary_items(attributes(call).get("mhlo.attributes"))
     if "k" not in items:
         raise UnsupportedOperationError(
-            f"custom call @mhlo.topk in @{_enclosing_function(call)} has no attribute k; "
+            f"custom call @mhlo.topk in @{enclosing_function(call)} has no attribute k; "
             "expected mhlo.attributes = {k = <number of entries>}"
         )
     if "largest" in items and not items["largest"].value:
@@ -88,14 +74,11 @@ def _smallest_k(call: IrOperation) -> None:
     expand(call, smallest)
 
 
-def _enclosing_function(operation: IrOperation) -> str:
-    while operation.name != "func.func":
-        operation = operation.parent.operation
-    return function_name(operation)
-
-
 _UNARY_NAMES = ("acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "sinh", "tan")
 _RULES: dict[str, Callable[[IrOperation], None]] = {
-    **{f"{_PREFIX}{name}": _unary(f"chlo.{name}") for name in _UNARY_NAMES},
+    **{
+        f"{_PREFIX}{n}": partial(replace_operation, name=f"chlo.{n}", attributes={})
+        for n in _UNARY_NAMES
+    },
     f"{_PREFIX}topk": _top_k,
 }

@@ -12,24 +12,21 @@ from collections.abc import Callable
 from typing import Any
 
 from ..bindings import IrOperation, attributes, number_of
-from ..neutral_elements import neutral_element
+from ..combinations import IN_JAX, combination, neutral_element
 from .expansion import expands
 
 OPERATION = "stablehlo.reduce"
-_OPERATIONS = {"stablehlo.maximum": "max", "stablehlo.minimum": "min"}
-"""The operations of reductions that change, as JAX calls them."""
 
 
 @expands(OPERATION)
 def legalize_reduce_inits(reduction: IrOperation) -> Callable[..., Any] | None:
     """Change every maximum and minimum that starts from another number than the neutral one.
     Reductions of booleans, from NaN, with a dynamic shape or with a sharding stay."""
-    first, *rest = (o.operation for o in reduction.regions[0].blocks[0].operations)
+    name = combination(reduction.regions[0])
     element = str(reduction.operands[0].type.element_type)
-    is_known = len(reduction.results) == 1 and first.name in _OPERATIONS and len(rest) == 1
-    if not is_known or element == "i1":
+    if name not in ("maximum", "minimum") or element == "i1":
         return None
-    neutral = neutral_element(first.name.removeprefix("stablehlo."), element)
+    neutral = neutral_element(name, element)
     if neutral is None or _starts_from(reduction, neutral):
         return None
     dimensions = [*attributes(reduction)["dimensions"]]
@@ -37,7 +34,7 @@ def legalize_reduce_inits(reduction: IrOperation) -> Callable[..., Any] | None:
     def legal(x: Any, last: Any) -> Any:
         from jax import lax
 
-        combine = getattr(lax, _OPERATIONS[first.name])
+        combine = getattr(lax, IN_JAX[name])
         result = lax.reduce(x, neutral, combine, dimensions)
         return combine(result, lax.broadcast(last, result.shape))
 

@@ -13,7 +13,7 @@ the least integer by -1. The result has the same bits, except for the sign of ze
 from collections.abc import Callable
 from typing import Any
 
-from ..bindings import IrOperation, IrValue, defining_operation
+from ..bindings import IrOperation, IrValue, made_by
 from .expansion import expands
 
 
@@ -38,15 +38,10 @@ def _legal(x: Any, y: Any) -> Any:
 
 def _is_opposite(value: IrValue) -> bool:
     """Return whether a value is `min(x, -x)` of a number, or is selected from it."""
-    owner = defining_operation(value)
-    if owner is not None and owner.name == "stablehlo.select":
-        owner = defining_operation(owner.operands[2])
-    if owner is None or owner.name != "stablehlo.minimum":
+    select = made_by(value, "stablehlo.select")
+    least = made_by(value if select is None else select.operands[2], "stablehlo.minimum")
+    if least is None:
         return False
-    number, opposite = owner.operands
-    negation = defining_operation(opposite)
-    return (
-        negation is not None
-        and negation.name == "stablehlo.negate"
-        and negation.operands[0] == number
-    )
+    number, opposite = least.operands
+    negation = made_by(opposite, "stablehlo.negate")
+    return negation is not None and negation.operands[0] == number

@@ -16,10 +16,9 @@ from ..bindings import (
     IrType,
     IrValue,
     attributes,
-    building,
-    defining_operation,
     direction_of,
     ir,
+    made_by,
     number_of,
 )
 from ..erasing import erase_unread
@@ -51,9 +50,8 @@ def narrow_comparisons(comparison: IrOperation) -> None:
         if bound is None:
             continue
         is_float = element in _FLOATS
-        with building(comparison.context):
-            type_ = ir().F32Type.get() if is_float else value.type.element_type
-        narrow = converted(comparison, value, type_) if element in _FLOATS[1:] else value
+        f32 = ir().F32Type.get(comparison.context)
+        narrow = converted(comparison, value, f32) if element in _FLOATS[1:] else value
         wide = [*comparison.operands]
         comparison.operands[place] = narrow
         comparison.operands[1 - place] = constant(comparison, narrow.type, bound)
@@ -68,8 +66,8 @@ def narrow_comparisons(comparison: IrOperation) -> None:
 
 def _before_conversion(value: IrValue) -> IrValue | None:
     """The value that is converted to f64, if its type is one that can be compared."""
-    owner = defining_operation(value)
-    if owner is None or owner.name != "stablehlo.convert" or not _is_wide(value.type):
+    owner = made_by(value, "stablehlo.convert")
+    if owner is None or not _is_wide(value.type):
         return None
     element = str(owner.operands[0].type.element_type)
     return owner.operands[0] if element in (*_FLOATS, "i8", "i16", "i32", "i64") else None
@@ -77,9 +75,8 @@ def _before_conversion(value: IrValue) -> IrValue | None:
 
 def _number(value: IrValue) -> float | None:
     """The number of f64 that all elements of a value are."""
-    owner = defining_operation(value)
-    if owner is not None and owner.name == "stablehlo.broadcast_in_dim":
-        value = owner.operands[0]
+    broadcast = made_by(value, "stablehlo.broadcast_in_dim")
+    value = value if broadcast is None else broadcast.operands[0]
     return number_of(value) if _is_wide(value.type) else None
 
 

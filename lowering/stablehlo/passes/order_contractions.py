@@ -12,13 +12,7 @@ are the sums of the same products.
 
 from dataclasses import replace
 
-from ..bindings import (
-    DotDimensions,
-    IrOperation,
-    building,
-    dot_dimensions,
-    dot_dimensions_attribute,
-)
+from ..bindings import DotDimensions, IrOperation, dot_dimensions, dot_dimensions_attribute
 from ..in_place import rewrites
 from ..insertion import inserted, integers, resized
 
@@ -31,9 +25,9 @@ def order_contractions(product: IrOperation) -> None:
     in_order = tuple(sorted(numbers.right_contracting))
     if numbers.right_contracting != in_order:
         _transpose(product, numbers.right_contracting, in_order)
-        with building(product.context):
-            attribute = dot_dimensions_attribute(replace(numbers, right_contracting=in_order))
-            product.attributes["dot_dimension_numbers"] = attribute
+        ordered = replace(numbers, right_contracting=in_order)
+        attribute = dot_dimensions_attribute(ordered, product.context)
+        product.attributes["dot_dimension_numbers"] = attribute
 
 
 def _by_first_operand(numbers: DotDimensions) -> DotDimensions:

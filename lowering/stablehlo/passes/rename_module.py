@@ -5,8 +5,9 @@ module @IrToHlo  =>  module @BertForMaskedLM
 
 import re
 
-from ..bindings import IrModule, building, ir
+from ..bindings import IrModule
 from ..in_place import in_place
+from ..symbols import rename
 
 _NO_LETTER = re.compile(r"\W", re.ASCII)
 
@@ -17,5 +18,4 @@ def rename_module(module: IrModule, *, name: str) -> None:
     symbol = _NO_LETTER.sub("_", name)
     if not symbol or symbol[0].isdigit():
         symbol = f"_{symbol}"
-    with building(module.context):
-        module.operation.attributes["sym_name"] = ir().StringAttr.get(symbol)
+    rename(module.operation, symbol)

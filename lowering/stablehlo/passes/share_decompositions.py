@@ -8,10 +8,10 @@ func private @impl.7 {..the same..}
 
 from typing import Any, TypeAlias
 
-from ..bindings import IrModule, IrOperation, building, ir
+from ..bindings import IrModule, IrOperation
 from ..composites import signature
 from ..in_place import in_place
-from ..symbols import callees_first, decompositions, function_name, functions, retarget, uses
+from ..symbols import callees_first, decompositions, functions, rename, retarget, uses
 
 # Functions with equal keys are merged: the signatures of their users, and their text without the
 # name.
@@ -34,7 +34,7 @@ def share_decompositions(module: IrModule) -> None:
         if name not in candidates:
             continue
         users = used.composites[name]
-        key = (frozenset(map(signature, users)), _text_without_name(by_name[name]))
+        key = (frozenset(map(signature, users)), _text_without_name(name, by_name[name]))
         # The first function stays. Its users may be gone by the time a later function is compared,
         # because they were inside a duplicate. The users of the later function still exist.
         first = kept.setdefault(key, name)
@@ -43,14 +43,12 @@ def share_decompositions(module: IrModule) -> None:
             by_name[name].erase()
 
 
-def _text_without_name(function: IrOperation) -> str:
+def _text_without_name(name: str, function: IrOperation) -> str:
     """The function as text, with a placeholder for its name.
 
     With local scope, printing one function does not walk the whole module.
     """
-    name = function_name(function)
-    with building(function.context):
-        function.attributes["sym_name"] = ir().StringAttr.get("_")
-        text = function.get_asm(use_local_scope=True)
-        function.attributes["sym_name"] = ir().StringAttr.get(name)
+    rename(function, "_")
+    text = function.get_asm(use_local_scope=True)
+    rename(function, name)
     return str(text)

@@ -5,16 +5,9 @@ module @IrToHlo.99 attributes {mhlo.is_dynamic = false, ..}  =>  module @IrToHlo
 
 import re
 
-from ..bindings import (
-    IrModule,
-    IrOperation,
-    attributes,
-    building,
-    find_operations,
-    ir,
-    string_value,
-)
+from ..bindings import IrModule, IrOperation, attributes, find_operations, string_value
 from ..in_place import in_place
+from ..symbols import rename
 
 # Module attributes that torch_xla 2.9 always prints, and their default values.
 _EMPTY_ATTRIBUTES = {
@@ -51,9 +44,7 @@ def strip_leftovers(module: IrModule) -> None:
         strip_layout(noted)
     name = attributes(operation).get("sym_name")
     if name is not None and _COUNTER.search(string_value(name)):
-        with building(module.context):
-            stripped = ir().StringAttr.get(_COUNTER.sub("", string_value(name)))
-            operation.attributes["sym_name"] = stripped
+        rename(operation, _COUNTER.sub("", string_value(name)))
 
 
 def strip_module_attributes(module: IrModule) -> None:

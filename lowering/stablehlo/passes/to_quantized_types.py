@@ -12,14 +12,7 @@ A tensor that is quantized and dequantized with the same numbers has no integers
 
 import math
 
-from ..bindings import (
-    IrOperation,
-    IrType,
-    building,
-    defining_operation,
-    find_operations,
-    ir,
-)
+from ..bindings import IrOperation, IrType, building, find_operations, ir, made_by
 from ..composites import composite_name, composites_of, signature
 from ..errors import UnsupportedOperationError
 from ..insertion import inserted, resized
@@ -89,8 +82,6 @@ def _quantized(composite: IrOperation, integers: IrType, floats: IrType) -> IrTy
 
 def _skip_integers(bitcast: IrOperation) -> None:
     """Use the tensor that integers come from in place of another quantized one of its type."""
-    made = defining_operation(bitcast.operands[0])
-    if made is None or made.name != _BITCAST:
-        return
-    if made.operands[0].type == bitcast.results[0].type:
+    made = made_by(bitcast.operands[0], _BITCAST)
+    if made is not None and made.operands[0].type == bitcast.results[0].type:
         bitcast.results[0].replace_all_uses_with(made.operands[0])

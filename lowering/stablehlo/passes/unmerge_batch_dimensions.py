@@ -23,16 +23,14 @@ from ..bindings import (
     IrType,
     IrValue,
     attributes,
-    building,
     dot_dimensions,
     dot_dimensions_attribute,
     find_operations,
-    ir,
 )
 from ..data_movement import CONVERT
 from ..erasing import erase_unread
 from ..in_place import in_place
-from ..insertion import inserted, integers
+from ..insertion import inserted, integers, resized
 
 _RESHAPE, _TRANSPOSE, _DOT = "stablehlo.reshape", "stablehlo.transpose", "stablehlo.dot_general"
 _FOLLOWED = (_RESHAPE, _TRANSPOSE, CONVERT, _DOT)
@@ -112,8 +110,7 @@ class _Separation:
             tuple(place + extra for place in numbers.right_contracting),
         )
         result = operation.results[0]
-        with building(operation.context):
-            changed = {"dot_dimension_numbers": dot_dimensions_attribute(apart)}
+        changed = {"dot_dimension_numbers": dot_dimensions_attribute(apart, operation.context)}
         product = self._new(operation, [left, right], leading, changed)
         merged = inserted(operation, _RESHAPE, result.type, product)
         result.replace_all_uses_with(merged)
@@ -131,9 +128,7 @@ class _Separation:
         """The result of an operation as another, before it, with more leading dimensions."""
         type_ = like.results[0].type
         kept = {n: a for n, a in attributes(like).items() if n not in ("xla_shape", *changed)}
-        with building(like.context):
-            shape = [*leading, *type_.shape[1:]]
-            longer = ir().RankedTensorType.get(shape, type_.element_type, type_.encoding)
+        longer = resized(type_, [*leading, *type_.shape[1:]])
         made = inserted(like, like.name, longer, *operands, **kept, **changed)
         self.replaced.append(made)
         return made

@@ -15,19 +15,18 @@ from ..bindings import (
     IrOperation,
     IrValue,
     attributes,
-    defining_operation,
     direction_of,
     find_operations,
     number_of,
     splat_value,
 )
-from ..data_movement import DATA_MOVEMENT, data_operands
+from ..data_movement import CONVERT, DATA_MOVEMENT, data_operands, element_type
 from ..erasing import erase_unread
 from ..in_place import in_place
 from ..insertion import attribute, constant, inserted, integer_type, resized
 from ..sharding_attributes import is_sharded
 
-COMPARISON = "stablehlo.compare"
+COMPARISON, _CONSTANT = "stablehlo.compare", "stablehlo.constant"
 _LOGIC = ("stablehlo.and", "stablehlo.or", "stablehlo.xor")
 _MOVES = tuple(name for name in DATA_MOVEMENT if name != "stablehlo.dynamic_update_slice")
 _BYTES = ("ui8", "i8")
@@ -37,25 +36,28 @@ _BYTES = ("ui8", "i8")
 def use_booleans(module: IrModule) -> None:
     """Compare booleans where bytes made from them are compared for equality, with 0 or with each
     other. Operations that nothing reads then are removed. Bytes with shardings stay."""
-    known: dict[IrValue, IrValue] = {}
+    booleans: dict[IrValue, IrValue] = {}
+    """The booleans that bytes were made from, computed where the bytes are."""
     unread: list[IrValue] = []
-    for comparison in find_operations(module.operation, COMPARISON):
-        left, right = comparison.operands
-        if str(left.type.element_type) not in _BYTES or is_sharded(comparison):
-            continue
-        direction = direction_of(comparison)
-        if direction not in ("EQ", "NE") or not (_is_boolean(left) and _is_boolean(right)):
-            continue
-        first, second = (_boolean(each, known) for each in (left, right))
-        _compare(comparison, direction, first, second)
-        unread += (left, right)
-    erase_unread(unread, (*_LOGIC, *_MOVES))
+    names = (COMPARISON, _CONSTANT, CONVERT, *_LOGIC, *_MOVES)
+    for operation in find_operations(module.operation, *names):
+        if operation.name == COMPARISON:
+            are_known = all(value in booleans for value in operation.operands)
+            is_equality = are_known and direction_of(operation) in ("EQ", "NE")
+            if is_equality and not is_sharded(operation):
+                unread += operation.operands
+                _compare(operation, *map(booleans.__getitem__, operation.operands))
+        elif element_type(operation.results[0]) in _BYTES and not is_sharded(operation):
+            made = _as_boolean(operation, booleans)
+            if made is not None:
+                booleans[operation.results[0]] = made
+    erase_unread([*unread, *booleans.values()], (*_LOGIC, *_MOVES, COMPARISON))
 
 
-def _compare(comparison: IrOperation, direction: str, left: IrValue, right: IrValue) -> None:
+def _compare(comparison: IrOperation, left: IrValue, right: IrValue) -> None:
     """Put a comparison of booleans in the place of one of bytes; none where one is `NE false`."""
     number, result = number_of(right), left
-    if direction != "NE" or number is None or number:
+    if direction_of(comparison) != "NE" or number is None or number:
         result = inserted(
             comparison,
             COMPARISON,
@@ -68,43 +70,21 @@ def _compare(comparison: IrOperation, direction: str, left: IrValue, right: IrVa
     comparison.erase()
 
 
-def _is_boolean(value: IrValue) -> bool:
-    """Return whether all elements are 0 or 1, made of booleans."""
-    owner = defining_operation(value)
-    if owner is None or is_sharded(owner):
-        return False
-    if owner.name == "stablehlo.constant":
-        return splat_value(owner) in (0, 1)
-    if owner.name == "stablehlo.convert":
-        return str(owner.operands[0].type.element_type) == "i1"
-    places = _data(owner)
-    return bool(places) and all(_is_boolean(owner.operands[place]) for place in places)
-
-
-def _data(operation: IrOperation) -> list[int]:
-    """The places of the operands that a result's elements come from; none for what is not known."""
-    if operation.name in _LOGIC:
-        return [0, 1]
-    return data_operands(operation) if operation.name in _MOVES else []
-
-
-def _boolean(value: IrValue, known: dict[IrValue, IrValue]) -> IrValue:
-    """The booleans that bytes were made from, computed where the bytes are."""
-    if value not in known:
-        owner = defining_operation(value)
-        known[value] = _as_boolean(owner, known)
-    return known[value]
-
-
-def _as_boolean(owner: IrOperation, known: dict[IrValue, IrValue]) -> IrValue:
-    if owner.name == "stablehlo.convert":
-        return owner.operands[0]
+def _as_boolean(owner: IrOperation, booleans: dict[IrValue, IrValue]) -> IrValue | None:
+    """The booleans that the results of an operation are made from; None if they are not all 0 or 1,
+    made of booleans."""
+    if owner.name == CONVERT:
+        value = owner.operands[0]
+        return value if element_type(value) == "i1" else None
     type_ = resized(owner.results[0].type, element=integer_type(owner, 1))
-    if owner.name == "stablehlo.constant":
-        return constant(owner, type_, "true" if splat_value(owner) else "false")
+    if owner.name == _CONSTANT:
+        number = splat_value(owner)
+        return constant(owner, type_, "true" if number else "false") if number in (0, 1) else None
     operands = [*owner.operands]
-    for place in _data(owner):
-        operands[place] = _boolean(operands[place], known)
+    for place in [0, 1] if owner.name in _LOGIC else data_operands(owner):
+        if operands[place] not in booleans:
+            return None
+        operands[place] = booleans[operands[place]]
     if owner.name == "stablehlo.xor":  # LiteRT 2.3 has none of booleans
         unequal = attribute(owner, "#stablehlo<comparison_direction NE>")
         return inserted(owner, COMPARISON, type_, *operands, comparison_direction=unequal)

@@ -8,9 +8,11 @@ These are sums of booleans and of small integers in their own type, such as `cum
 LiteRT 2.3 and IREE 3.13 refuse those of ui8. The result has the same bits: both wrap around.
 """
 
-from ..bindings import IrOperation, attributes, building, ir
+from ..bindings import IrOperation
+from ..combinations import only_operation
+from ..data_movement import retype
 from ..in_place import rewrites
-from ..insertion import converted, integer_type, resized
+from ..insertion import converted, integer_type
 
 _BYTES = ("ui8", "i8")
 
@@ -19,29 +21,15 @@ _BYTES = ("ui8", "i8")
 def widen_byte_sums(reduction: IrOperation) -> None:
     """Widen every sum of ui8 or i8. Sums of several operands, or with shardings, stay."""
     element = str(reduction.results[0].type.element_type)
-    add, *rest = (operation.operation for operation in reduction.regions[0].blocks[0].operations)
-    is_sum = add.name == "stablehlo.add" and len(rest) == 1
-    if len(reduction.results) > 1 or element not in _BYTES or not is_sum:
+    add = only_operation(reduction.regions[0])
+    if element not in _BYTES or add is None or add.name != "stablehlo.add":
         return
-    wide, narrow = integer_type(reduction, 32), reduction.results[0].type
-    operands = [converted(reduction, operand, wide) for operand in reduction.operands]
-    with building(reduction.context):
-        sums = ir().Operation.create(
-            reduction.name,
-            results=[resized(narrow, element=wide)],
-            operands=operands,
-            attributes=attributes(reduction),
-            regions=1,
-            loc=reduction.location,
-            ip=ir().InsertionPoint(reduction),
-        )
-        scalar = ir().RankedTensorType.get([], wide)
-        block = sums.regions[0].blocks.append(scalar, scalar, arg_locs=[reduction.location] * 2)
-        with ir().InsertionPoint(block), reduction.location:
-            total = ir().Operation.create(
-                "stablehlo.add", results=[scalar], operands=[*block.arguments]
-            )
-            ir().Operation.create("stablehlo.return", operands=[total.results[0]])
-    result = converted(reduction, sums.results[0], narrow.element_type)
-    reduction.results[0].replace_all_uses_with(result)
-    reduction.erase()
+    wide, result = integer_type(reduction, 32), reduction.results[0]
+    for place, operand in enumerate(reduction.operands):
+        reduction.operands[place] = converted(reduction, operand, wide)
+    narrow = converted(reduction, result, result.type.element_type)
+    back = narrow.owner.operation
+    back.move_after(reduction)
+    result.replace_all_uses_except(narrow, back)
+    for value in (result, *reduction.regions[0].blocks[0].arguments, add.results[0]):
+        retype(value, wide)

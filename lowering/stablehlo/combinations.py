@@ -1,12 +1,37 @@
-"""The neutral element of the function of a reduction or scatter."""
+"""The functions of reductions and scatters: their operations, and the neutral elements of these."""
 
 from math import inf
 from typing import Any
 
+from .bindings import IrOperation
 from .dtypes import numpy_dtype
 
+IN_JAX = {
+    "add": "add", "and": "bitwise_and", "maximum": "max", "minimum": "min", "multiply": "mul",
+    "or": "bitwise_or",
+}  # fmt: skip
+"""JAX's names of operations that combine numbers in any order."""
 _FLOATS = {"add": -0.0, "multiply": 1.0, "maximum": -inf, "minimum": inf}
 """The neutral elements of floats, also for the sign of zero: -0.0 + -0.0 is -0.0."""
+
+
+def only_operation(region: Any) -> IrOperation | None:
+    """The operation of a region that returns one operation of its two arguments; None for other
+    regions."""
+    block = region.blocks[0]
+    *operations, terminator = (operation.operation for operation in block.operations)
+    is_plain = (
+        len(operations) == 1
+        and list(terminator.operands) == list(operations[0].results)
+        and {*operations[0].operands} == {*block.arguments}
+    )
+    return operations[0] if is_plain else None
+
+
+def combination(region: Any) -> str:
+    """The name of that operation without its dialect, such as `add`; empty for other regions."""
+    operation = only_operation(region)
+    return "" if operation is None else str(operation.name).removeprefix("stablehlo.")
 
 
 def neutral_element(operation: str, element: str) -> Any:
