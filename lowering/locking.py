@@ -33,7 +33,6 @@ from lowering.sample_calls import (
 )
 from lowering.stablehlo import (
     Module,
-    clean_passes,
     rename_decompositions,
     rename_module,
     run_passes,
@@ -240,8 +239,7 @@ def recorded(frontend: Frontend, example: PlaceholderCall, leaves: int | None) -
             gradients = torch.autograd.grad(reached, taken, grads, allow_unused=True)
             results = _tensors(gradients) or results
         graph = recording.lower_graph([r.detach() for r in results], placeholders.inputs)
-    passes = [rename_decompositions] if graph.clean else clean_passes()
-    return run_passes(graph.module, passes)
+    return run_passes(graph.module, [rename_decompositions])
 
 
 @contextmanager

@@ -31,7 +31,6 @@ from lowering.export.tracing import (
 from lowering.stablehlo import (
     Module,
     Pass,
-    clean_passes,
     rename_decompositions,
     rename_module,
     run_passes,
@@ -62,13 +61,15 @@ def record(request: ExportRequest, *, located: bool = False) -> RecordedProgram:
         lowered.inputs, lowered.outputs, traced.marks, request.mesh, request.shardings
     )
     name = model_name(request.module)  # the class of an exported program's graph is one of torch.fx
-    cleaning = _cleaning(lowered, request.share_decompositions, name)
+    cleaning: list[Pass] = [rename_decompositions, partial(rename_module, name=name)]
+    if not request.share_decompositions:
+        cleaning.insert(0, unshare_decompositions)
     if request.mesh is None:
         _check_unmarked(lowered.module)
     else:
         cleaning.append(annotation(inputs, outputs, request.mesh, request.sharding_form))
     cleaned = run_passes(lowered.module, cleaning, verify=False)
-    return RecordedProgram(cleaned, inputs, outputs, is_clean=True)
+    return RecordedProgram(cleaned, inputs, outputs)
 
 
 def _traced(request: ExportRequest, module: torch.nn.Module) -> Traced:
@@ -77,14 +78,6 @@ def _traced(request: ExportRequest, module: torch.nn.Module) -> Traced:
     if request.train:
         return trace_training(*call, request.optimizer, shared=shared)
     return trace_inference(*call, shared=shared)
-
-
-def _cleaning(recorded: RecordedProgram, share: bool, name: str) -> list[Pass]:
-    """The passes that make a recorded graph readable."""
-    if recorded.is_clean:
-        sharing = [] if share else [unshare_decompositions]
-        return [*sharing, rename_decompositions, partial(rename_module, name=name)]
-    return [*clean_passes(share=share), partial(rename_module, name=name)]
 
 
 def _check_unmarked(module: Module) -> None:

@@ -53,8 +53,6 @@ class RecordedProgram:
     module: Module
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
-    is_clean: bool
-    """True if the module is clean except for names."""
 
 
 @dataclass(slots=True)
@@ -95,7 +93,7 @@ class Traced:
             is_next = (output.updates, value.type) in of_inputs
             results.append(replace(value, updates=output.updates) if is_next else value)
         module = order_inputs(graph.module, order)
-        return RecordedProgram(module, tuple(values), tuple(results), graph.clean)
+        return RecordedProgram(module, tuple(values), tuple(results))
 
 
 def _bytes(name: str, tensor: torch.Tensor) -> bytes | None:

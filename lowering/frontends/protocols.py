@@ -285,8 +285,7 @@ class LoweredGraph:
     """A recorded graph as StableHLO."""
 
     module: Module
-    clean: bool
-    """True if decompositions are already shared and only need to be renamed."""
+    """It is clean, except that decompositions need to be renamed."""
     parameters: tuple[GraphParameter, ...]
     results: tuple[TensorType, ...]
 

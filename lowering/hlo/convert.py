@@ -1,10 +1,10 @@
-"""HLO to StableHLO with jaxlib's converter, for graphs that it converts as torch_xla's does.
+"""HLO to StableHLO with jaxlib's converter.
 
 torch_xla's own converter takes about twice as long: it converts and verifies every instruction
 several times. Here, half of the instructions are simplified away before the conversion.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +14,7 @@ from lowering.emission.linking import link
 from lowering.emission.simplify import PURE
 from lowering.hlo.shrink import shrink
 from lowering.hlo.splats import fold_splats
-from lowering.stablehlo import Module, bindings
+from lowering.stablehlo import Module, bindings, clean_passes, run_passes
 from lowering.stablehlo.bindings import IrModule
 from lowering.stablehlo.insertion import replace_operation
 from lowering.stablehlo.passes.canonicalize import canonicalize
@@ -22,43 +22,36 @@ from lowering.stablehlo.passes.legalize_chlo import restore_operations
 from lowering.stablehlo.passes.strip_leftovers import strip_module_attributes
 from lowering.stablehlo.symbols import CALL, COMPOSITE
 
-# Instructions that become the text of torch_xla's converter, but for a few folded constants.
-# Others come as MHLO, which only XLA reads, or are custom calls that torch_xla replaces.
-_CONVERTED = PURE | {"call", "parameter", "rng", "rng-bit-generator"}
+# Instructions that become operations of StableHLO. Others may come as MHLO, which only XLA reads,
+# or with tuples, which `clean` replaces.
+_CLEAN = PURE | {"call", "parameter", "rng", "rng-bit-generator"}
 
 _ERF = "chlo.erf"
 _FRONTEND_ATTRIBUTES = "mhlo.frontend_attributes"
 
 
-def to_stablehlo(hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})) -> Module | None:
-    """The StableHLO of a serialized HLO module; None if jaxlib's converter cannot be used for it.
+def to_stablehlo(hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})) -> Module:
+    """The StableHLO of a serialized HLO module. Decompositions are shared; but for their names,
+    `clean` finds nothing to do.
 
     Args:
         modules: the modules that it refers to by name, see `link`.
-
-    Decompositions are shared; but for their names, `clean` finds nothing to do.
     """
-    converter = bindings.hlo_converter()
-    if converter is None:
-        return None
     module = hlo_proto.Module.FromString(hlo)
     computations = shrink(link(module, modules), hlo_proto.entry_of(module))
-    if not all(item.opcode in _CONVERTED for each in computations for item in each.instructions):
-        return None
-    return convert(module, computations, converter)
+    is_clean = all(item.opcode in _CLEAN for each in computations for item in each.instructions)
+    converted = convert(module, computations)
+    return converted if is_clean else run_passes(converted, clean_passes(), verify=False)
 
 
-def to_located_stablehlo(hlo: bytes, modules: Mapping[str, bytes]) -> Module | None:
-    """Convert as `to_stablehlo`, with nothing simplified: operations have the locations in the
-    metadata of instructions, and `clean` has more work, which takes longer. Operations of a
-    decomposition have the location of one of its calls."""
-    converter = bindings.hlo_converter()
-    if converter is None:
-        return None
+def to_located_stablehlo(hlo: bytes, modules: Mapping[str, bytes]) -> Module:
+    """Convert as `to_stablehlo`, with nothing simplified, which takes longer: operations have the
+    locations in the metadata of instructions. Operations of a decomposition have the location of
+    one of its calls."""
     module = hlo_proto.Module.FromString(hlo)
     computations = link(module, {name: _without_metadata(each) for name, each in modules.items()})
     _give_metadata_to_callees(computations)
-    return convert(module, computations, converter)
+    return run_passes(convert(module, computations), clean_passes(), verify=False)
 
 
 def _without_metadata(hlo: bytes) -> bytes:
@@ -83,9 +76,7 @@ def _give_metadata_to_callees(computations: Sequence[Any]) -> None:
                         instruction.metadata.CopyFrom(call.metadata)
 
 
-def convert(
-    module: Any, computations: Sequence[Any], converter: Callable[[bytes], bytes]
-) -> Module:
+def convert(module: Any, computations: Sequence[Any]) -> Module:
     """The StableHLO of an HLO module (protobuf, changed in place) with these computations."""
     entry = hlo_proto.entry_of(module)
     renumber(computations, first=1)
@@ -101,7 +92,7 @@ def convert(
     module.computations.extend(computations)
     _call_plainly(module)
     hlo = module.SerializeToString()
-    result = Module.from_bytes(converter(hlo), "StableHLO of the graph")
+    result = Module.from_bytes(bindings.hlo_to_stablehlo(hlo), "StableHLO of the graph")
     _restore_composites(result.ir)
     if _ERF.encode() in hlo:
         restore_operations(result.ir, (_ERF,))

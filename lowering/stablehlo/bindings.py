@@ -196,14 +196,12 @@ def artifact_version(data: bytes) -> Version | None:
     return _numbers(match.groups()) if match else None
 
 
-def hlo_converter() -> Callable[[bytes], bytes] | None:
-    """A function from a serialized HLO module to StableHLO bytecode; None if jaxlib has none."""
-    try:
-        from jaxlib import _jax
-    except ImportError:
-        return None
-    convert: Callable[[bytes], bytes] | None = getattr(_jax.mlir, "hlo_to_stablehlo", None)
-    return convert
+def hlo_to_stablehlo(hlo: bytes) -> bytes:
+    """The StableHLO of a serialized HLO module, as bytecode."""
+    from jaxlib import _jax
+
+    bytecode: bytes = _jax.mlir.hlo_to_stablehlo(hlo)
+    return bytecode
 
 
 def copy_into(context: IrContext, module: IrModule) -> IrModule:

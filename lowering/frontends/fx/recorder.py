@@ -20,6 +20,7 @@ from lowering.frontends.fx.tensors import FxTensors
 from lowering.frontends.jax.functions import lower_to_stablehlo
 from lowering.frontends.protocols import Bounds, GraphParameter, LoweredGraph
 from lowering.frontends.tensor_types import description
+from lowering.stablehlo import clean_passes, run_passes
 
 
 @contextmanager
@@ -106,7 +107,8 @@ class FxRecording:
         function, read, nodes = array_function(results, operands, located=located)
         types = [FxTensors.type_of(operands[place]) for place in read]
         if located:
-            module = sources.with_sources(lower_to_stablehlo(function, types), nodes)
+            located_module = sources.with_sources(lower_to_stablehlo(function, types), nodes)
+            module = run_passes(located_module, clean_passes(), verify=False)
         else:
             module = program(function, types)
         parameters = tuple(
@@ -115,9 +117,7 @@ class FxRecording:
             )
             for place in read
         )
-        return LoweredGraph(
-            module, not located, parameters, tuple(FxTensors.type_of(result) for result in results)
-        )
+        return LoweredGraph(module, parameters, tuple(map(FxTensors.type_of, results)))
 
 
 def _text(tensor: Any) -> str | None:

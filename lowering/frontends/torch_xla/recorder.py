@@ -7,14 +7,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-import torch_xla
 from torch_xla.experimental import scan
 
 from composites import torch_internals
 from composites.errors import ExportError
-from lowering.emission import hlo_proto
-from lowering.emission.builder import insertable
-from lowering.emission.linking import link
 from lowering.emission.types import TensorType
 from lowering.frontends.errors import (
     ControlFlowError,
@@ -45,8 +41,6 @@ from lowering.stablehlo import Linear, Module, constant_inputs, join_inputs
 from lowering.stablehlo.dtypes import numpy_dtype, shape_and_element_type
 from lowering.stablehlo.run import function_types
 from lowering.stablehlo.symbols import functions
-
-_XLAC = torch_xla._XLAC
 
 _SPARSE = ("'SparseXLA'", "'SparseCsrXLA'", "new_compressed_tensor")
 _NESTED = ("NestedTensor", "NestedInt")
@@ -119,16 +113,8 @@ class XlaRecording:
         located: bool = False,
     ) -> LoweredGraph:
         context = lowered("IrToHlo", outputs)
-        hlo = context.hlo()
         convert = to_located_stablehlo if located else to_stablehlo
-        module = convert(hlo, self._graph.referred)
-        clean = module is not None and not located
-        if module is None:
-            outputs = self._linked(hlo, context.device_parameter_id_tensor_mapping())
-            context = lowered("IrToHlo", outputs)
-            # This also lowers the outputs one after the other, so parameters get the same numbers.
-            bytecode = _XLAC._get_stablehlo(list(outputs), "", [], True)
-            module = Module.from_bytes(bytecode, "torch_xla's StableHLO")
+        module = convert(context.hlo(), self._graph.referred)
         places = {context.tensor_parameter_id(t): n for n, t in enumerate(inputs)}
         data = context.device_parameter_id_tensor_mapping()
         parameters: list[GraphParameter] = []
@@ -152,22 +138,10 @@ class XlaRecording:
         if seed is not None and any(number != seed or count for number, count in states.items()):
             joined = {kept.index(n): Linear(*advancing(count)) for n, count in states.items()}
             module = join_inputs(module, kept.index(seed), joined)
-        return LoweredGraph(module, clean, tuple(parameters), results)
+        return LoweredGraph(module, tuple(parameters), results)
 
     def located(self) -> AbstractContextManager[None]:
         return XlaLabels().kept()
-
-    def _linked(self, hlo: bytes, parameters: Mapping[int, torch.Tensor]) -> Sequence[torch.Tensor]:
-        """The results of a recorded graph, computed by a graph that contains the modules it refers
-        to."""
-        graph = hlo_proto.Module.FromString(hlo)
-        computations = link(graph, self._graph.referred)
-        graph.ClearField("computations")
-        graph.computations.extend(computations)
-        handle = _XLAC._xla_op_computation_from_module_proto("graph", insertable(graph))
-        operands = [parameters[number] for number in sorted(parameters)]
-        results: Sequence[torch.Tensor] = self._graph.insert("composites::graph", operands, handle)
-        return results
 
 
 def _text(tensor: Any) -> str | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from lowering.emission import hlo_proto
 from lowering.hlo.convert import convert
-from lowering.stablehlo import Module, bindings, compile_module
+from lowering.stablehlo import Module, compile_module
 
 
 def hlo_of(function: Callable[..., Any], *arrays: Any, **options: Any) -> bytes:
@@ -18,11 +18,9 @@ def hlo_of(function: Callable[..., Any], *arrays: Any, **options: Any) -> bytes:
 
 
 def stablehlo_of(module: Any) -> Module:
-    converter = bindings.hlo_converter()
-    assert converter is not None
     copied = type(module)()
     copied.CopyFrom(module)
-    return convert(copied, list(copied.computations), converter)
+    return convert(copied, list(copied.computations))
 
 
 def results_of(module: Any, *values: Any) -> list[np.ndarray]:
