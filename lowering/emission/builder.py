@@ -6,6 +6,21 @@ from typing import Any
 from lowering.emission import hlo_proto
 
 
+def insertable(module: Any) -> bytes:
+    """Serialize a whole module (protobuf, changed in place) in the form that XlaBuilder
+    requires."""
+    entry = hlo_proto.entry_of(module)
+    types = signature(entry)
+    for computation in module.computations:
+        compact(computation)
+    renumber(module.computations, first=1)
+    entry.program_shape.CopyFrom(types)
+    module.id = module.entry_computation_id = entry.id
+    module.name = module.entry_computation_name = entry.name
+    written: bytes = module.SerializeToString(deterministic=True)
+    return written
+
+
 def calling(name: str, types: Any, first: int = 2, **root: Any) -> Any:
     """A computation (protobuf) of one instruction, which takes all parameters.
 

@@ -1,4 +1,4 @@
-"""HLO to StableHLO with jaxlib's converter.
+"""HLO to StableHLO with jaxlib's converter, for graphs that it converts as torch_xla's does.
 
 torch_xla's own converter takes about twice as long: it converts and verifies every instruction
 several times. Here, half of the instructions are simplified away before the conversion.
@@ -22,26 +22,27 @@ from lowering.stablehlo.passes.legalize_chlo import restore_operations
 from lowering.stablehlo.passes.strip_leftovers import strip_module_attributes
 from lowering.stablehlo.symbols import CALL, COMPOSITE
 
-# Instructions that become operations of StableHLO. Others may come as MHLO, which only XLA reads,
-# or with tuples, which `clean` replaces.
-_CLEAN = PURE | {"call", "parameter", "rng", "rng-bit-generator"}
+# Instructions that become the text of torch_xla's converter, but for a few folded constants.
+# Others come as MHLO, which only XLA reads, or are custom calls that torch_xla replaces.
+_CONVERTED = PURE | {"call", "parameter", "rng", "rng-bit-generator"}
 
 _ERF = "chlo.erf"
 _FRONTEND_ATTRIBUTES = "mhlo.frontend_attributes"
 
 
-def to_stablehlo(hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})) -> Module:
-    """The StableHLO of a serialized HLO module. Decompositions are shared; but for their names,
-    `clean` finds nothing to do.
+def to_stablehlo(hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})) -> Module | None:
+    """The StableHLO of a serialized HLO module; None if jaxlib's converter cannot be used for it.
 
     Args:
         modules: the modules that it refers to by name, see `link`.
+
+    Decompositions are shared; but for their names, `clean` finds nothing to do.
     """
     module = hlo_proto.Module.FromString(hlo)
     computations = shrink(link(module, modules), hlo_proto.entry_of(module))
-    is_clean = all(item.opcode in _CLEAN for each in computations for item in each.instructions)
-    converted = convert(module, computations)
-    return converted if is_clean else run_passes(converted, clean_passes(), verify=False)
+    if not all(item.opcode in _CONVERTED for each in computations for item in each.instructions):
+        return None
+    return convert(module, computations)
 
 
 def to_located_stablehlo(hlo: bytes, modules: Mapping[str, bytes]) -> Module:

@@ -11,7 +11,7 @@ from composites_testing.hlo import hlo_of
 from lowering.emission import hlo_proto
 from lowering.emission.literals import convert, fold, is_number, literal_of, values
 from lowering.hlo.convert import to_stablehlo
-from lowering.stablehlo import Module, clean, compile_module
+from lowering.stablehlo import Module, compile_module
 from lowering.stablehlo.dtypes import numpy_dtype
 
 X = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
@@ -19,6 +19,7 @@ X = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
 
 def converted(function: Callable[..., Any], *arrays: Any) -> Module:
     module = to_stablehlo(hlo_of(function, *arrays, keep_unused=True))
+    assert module is not None
     module.verify()
     return module
 
@@ -75,10 +76,9 @@ def test_calls_are_inlined_and_defaults_are_not_written() -> None:
     assert "stablehlo.pad" not in converted(FUNCTIONS["not padded"], X).text
 
 
-def test_a_loop_is_clean() -> None:
-    loop = converted(lambda x: jax.lax.while_loop(lambda v: v.sum() < 9.0, lambda v: v + 1.0, x), X)
-    assert clean(loop).text == loop.text
-    assert compile_module(loop)(X)[0].sum() >= 9.0
+def test_what_is_not_known_is_left_to_the_frontend() -> None:
+    loop = hlo_of(lambda x: jax.lax.while_loop(lambda v: v.sum() < 9.0, lambda v: v + 1.0, x), X)
+    assert to_stablehlo(loop) is None
 
 
 F32, I32, BF16 = (hlo_proto.PRIMITIVE_TYPES[name] for name in ("f32", "i32", "bf16"))

@@ -51,6 +51,7 @@ def test_a_module_is_put_in_once() -> None:
     calls = [i for i in linked[-1].instructions if i.opcode == "call"]
     assert [ids.index(*call.called_computation_ids) for call in calls] == [0, 1, 0]
     module = to_stablehlo(graph, modules)
+    assert module is not None
     (result,) = compile_module(module)(X)
     np.testing.assert_allclose(result, np.sin(X * 2) * 2, rtol=1e-6)
 
@@ -62,5 +63,6 @@ def test_a_module_may_refer_to_others() -> None:
     linked = link(hlo_proto.Module.FromString(calling(twice, double)), modules)
     assert len(linked) == 3
     module = to_stablehlo(calling(twice, double), modules)
+    assert module is not None
     (result,) = compile_module(module)(X)
     np.testing.assert_array_equal(result, X * 8)

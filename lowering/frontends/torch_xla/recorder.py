@@ -7,10 +7,14 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
+import torch_xla
 from torch_xla.experimental import scan
 
 from composites import torch_internals
 from composites.errors import ExportError
+from lowering.emission import hlo_proto
+from lowering.emission.builder import insertable
+from lowering.emission.linking import link
 from lowering.emission.types import TensorType
 from lowering.frontends.errors import (
     ControlFlowError,
@@ -37,10 +41,19 @@ from lowering.frontends.torch_xla.value_guard import (
     values_unreadable,
 )
 from lowering.hlo.convert import to_located_stablehlo, to_stablehlo
-from lowering.stablehlo import Linear, Module, constant_inputs, join_inputs
+from lowering.stablehlo import (
+    Linear,
+    Module,
+    clean_passes,
+    constant_inputs,
+    join_inputs,
+    run_passes,
+)
 from lowering.stablehlo.dtypes import numpy_dtype, shape_and_element_type
 from lowering.stablehlo.run import function_types
 from lowering.stablehlo.symbols import functions
+
+_XLAC = torch_xla._XLAC
 
 _SPARSE = ("'SparseXLA'", "'SparseCsrXLA'", "new_compressed_tensor")
 _NESTED = ("NestedTensor", "NestedInt")
@@ -113,8 +126,16 @@ class XlaRecording:
         located: bool = False,
     ) -> LoweredGraph:
         context = lowered("IrToHlo", outputs)
+        hlo = context.hlo()
         convert = to_located_stablehlo if located else to_stablehlo
-        module = convert(context.hlo(), self._graph.referred)
+        module = convert(hlo, self._graph.referred)
+        if module is None:
+            outputs = self._linked(hlo, context.device_parameter_id_tensor_mapping())
+            context = lowered("IrToHlo", outputs)
+            # This also lowers the outputs one after the other, so parameters get the same numbers.
+            bytecode = _XLAC._get_stablehlo(list(outputs), "", [], True)
+            converted = Module.from_bytes(bytecode, "torch_xla's StableHLO")
+            module = run_passes(converted, clean_passes(), verify=False)
         places = {context.tensor_parameter_id(t): n for n, t in enumerate(inputs)}
         data = context.device_parameter_id_tensor_mapping()
         parameters: list[GraphParameter] = []
@@ -142,6 +163,18 @@ class XlaRecording:
 
     def located(self) -> AbstractContextManager[None]:
         return XlaLabels().kept()
+
+    def _linked(self, hlo: bytes, parameters: Mapping[int, torch.Tensor]) -> Sequence[torch.Tensor]:
+        """The results of a recorded graph, computed by a graph that contains the modules it refers
+        to."""
+        graph = hlo_proto.Module.FromString(hlo)
+        computations = link(graph, self._graph.referred)
+        graph.ClearField("computations")
+        graph.computations.extend(computations)
+        handle = _XLAC._xla_op_computation_from_module_proto("graph", insertable(graph))
+        operands = [parameters[number] for number in sorted(parameters)]
+        results: Sequence[torch.Tensor] = self._graph.insert("composites::graph", operands, handle)
+        return results
 
 
 def _text(tensor: Any) -> str | None:
