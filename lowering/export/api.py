@@ -8,11 +8,8 @@
 Nothing is executed and no weight is copied, because placeholders have shapes but no data.
 """
 
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Any, Literal, overload
 
 import torch
@@ -170,7 +167,6 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
     keeps = decompositions is not None or activation.has_chosen_decompositions()
     with (
         chosen.choosing(frontend),
-        progress("export") as step,
         activation.for_export(ops, decompositions, target),
     ):
         request = ExportRequest(
@@ -184,20 +180,14 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
             shardings=shardings or {},
             sharding_form=sharding_form,
             frontend=activation.backend().frontend,
-            progress=step,
         )
         if call is not None:
             return _generation(request, *call, [*passes, *for_target], keeps)
         if varying is None:
             return _program(request, [*passes, *for_target], keeps)
-        recorded, dimensions = record_for_sizes(request, varying)
-        return Program(
-            run_passes(recorded.module, passes),
-            recorded.inputs,
-            recorded.outputs,
-            dimensions=dimensions,
-            keeps_decompositions=keeps,
-        )
+        program = record_for_sizes(request, varying)
+        lowered = run_passes(program.module, passes)
+        return replace(program, module=lowered, keeps_decompositions=keeps)
 
 
 def _generation(
@@ -224,18 +214,12 @@ def _program(request: ExportRequest, passes: Sequence[Pass], keeps_decomposition
         RefusedOperationError: a pass refuses an operation. The error names the line that it comes
             from, for which the module is recorded again with locations.
     """
-    recorded = record(request)
+    program = record(request)
     try:
-        lowered = run_passes(recorded.module, passes)
+        lowered = run_passes(program.module, passes)
     except RefusedOperationError as error:
         raise _with_source(error, request, passes) from None
-    return Program(
-        lowered,
-        recorded.inputs,
-        recorded.outputs,
-        request.mesh,
-        keeps_decompositions=keeps_decompositions,
-    )
+    return replace(program, module=lowered, keeps_decompositions=keeps_decompositions)
 
 
 def _with_source(
@@ -253,20 +237,3 @@ def _with_source(
     except Exception:  # whatever a search for the source meets, the refusal stays what it is
         return error
     return error
-
-
-@contextmanager
-def progress(description: str) -> Iterator[Callable[[str], None]]:
-    """Show the current step on a terminal, first this one, and nothing elsewhere."""
-    if not sys.stderr.isatty() or find_spec("rich") is None:
-        yield lambda description: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as shown:
-        task = shown.add_task(description)
-        yield lambda description: shown.update(task, description=description)

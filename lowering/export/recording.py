@@ -1,8 +1,8 @@
-"""One recording of a module: traced, lowered to StableHLO, and cleaned.
+"""One recording of a module: traced, lowered to StableHLO, and named.
 
 an `ExportRequest`
     -> `Traced`: which tensors are inputs and outputs
-    -> `RecordedProgram`: the StableHLO of the outputs; then clean, with the shardings of inputs and
+    -> `Program`: the StableHLO of the outputs; then with names and the shardings of inputs and
        outputs
 """
 
@@ -17,10 +17,10 @@ import torch
 from composites.errors import ExportError
 from lowering.export.manifest import Value
 from lowering.export.partitioning import annotation
+from lowering.export.program import Program
 from lowering.export.request import ExportRequest
 from lowering.export.shardings import DeviceMesh, input_specs, output_spec
 from lowering.export.tracing import (
-    RecordedProgram,
     Traced,
     graph_of,
     model_name,
@@ -39,7 +39,7 @@ from lowering.stablehlo import (
 from lowering.stablehlo.passes.annotate_shardings import marks
 
 
-def record(request: ExportRequest, *, located: bool = False) -> RecordedProgram:
+def record(request: ExportRequest, *, located: bool = False) -> Program:
     """Record the module of a request.
 
     Args:
@@ -48,15 +48,12 @@ def record(request: ExportRequest, *, located: bool = False) -> RecordedProgram:
     Raises:
         ExportError: the module cannot be recorded.
     """
-    request.progress("tracing")
     module = request.module
     if isinstance(module, torch.export.ExportedProgram):
         module = graph_of(module, request.frontend.tensors)
     with nothing_kept(request.frontend, module):
         traced = _traced(request, module)
-        request.progress("lowering to StableHLO")
         lowered = traced.lower(request.frontend.recording, located=located)
-    request.progress("cleaning")
     inputs, outputs = _sharded(
         lowered.inputs, lowered.outputs, traced.marks, request.mesh, request.shardings
     )
@@ -69,7 +66,7 @@ def record(request: ExportRequest, *, located: bool = False) -> RecordedProgram:
     else:
         cleaning.append(annotation(inputs, outputs, request.mesh, request.sharding_form))
     cleaned = run_passes(lowered.module, cleaning, verify=False)
-    return RecordedProgram(cleaned, inputs, outputs)
+    return Program(cleaned, inputs, outputs, request.mesh)
 
 
 def _traced(request: ExportRequest, module: torch.nn.Module) -> Traced:

@@ -25,6 +25,7 @@ from lowering.export.optimizers import (
     optimizer_of,
     stepping,
 )
+from lowering.export.program import Program
 from lowering.frontends.errors import (
     ControlFlowError,
     ForeignDataError,
@@ -34,7 +35,7 @@ from lowering.frontends.errors import (
 from lowering.frontends.finished_frames import clear_frames
 from lowering.frontends.protocols import Frontend, Recording, Tensors
 from lowering.frontends.tensor_types import layout_refusal
-from lowering.stablehlo import Module, order_inputs
+from lowering.stablehlo import order_inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +45,6 @@ class Output:
     name: str
     tensor: torch.Tensor
     updates: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedProgram:
-    """The StableHLO of a step, which is not verified yet."""
-
-    module: Module
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
 
 
 @dataclass(slots=True)
@@ -67,7 +59,7 @@ class Traced:
     kept: dict[str, torch.Tensor] = field(default_factory=dict)
     """The caller's buffers that a `state_dict` leaves out, by the name of their input."""
 
-    def lower(self, recording: Recording, *, located: bool = False) -> RecordedProgram:
+    def lower(self, recording: Recording, *, located: bool = False) -> Program:
         """The StableHLO of the outputs, and the inputs that it reads, in the order of
         recording; see `Recording.lower_graph`."""
         outputs = [output.tensor for output in self.outputs]
@@ -93,7 +85,7 @@ class Traced:
             is_next = (output.updates, value.type) in of_inputs
             results.append(replace(value, updates=output.updates) if is_next else value)
         module = order_inputs(graph.module, order)
-        return RecordedProgram(module, tuple(values), tuple(results))
+        return Program(module, tuple(values), tuple(results))
 
 
 def _bytes(name: str, tensor: torch.Tensor) -> bytes | None:

@@ -8,19 +8,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from composites.errors import CompositesError, ExportError
-from lowering.export.dimensions import Dimension
 from lowering.export.dynamic_shapes import DynamicArguments
+from lowering.export.program import Program
 from lowering.export.recording import record
 from lowering.export.request import ExportRequest
-from lowering.export.tracing import RecordedProgram
 from lowering.stablehlo import DynamicSizeError, Module, RunError, program_difference, refine
 from lowering.stablehlo.bindings import find_operations, string_value
 
 
-def record_for_sizes(
-    request: ExportRequest, arguments: DynamicArguments
-) -> tuple[RecordedProgram, tuple[Dimension, ...]]:
-    """The program of a request for all sizes, and the dimensions that it has.
+def record_for_sizes(request: ExportRequest, arguments: DynamicArguments) -> Program:
+    """The program of a request for all sizes.
 
     Raises:
         ExportError: it is a different program at some sizes, or the frontend has no sizes that
@@ -47,7 +44,7 @@ def record_for_sizes(
             dimensions = tuple(
                 replace(d, min=2) if d.name in ones and d.min == 1 else d for d in dimensions
             )
-    return program, dimensions
+    return replace(program, dimensions=dimensions)
 
 
 def _check_refinable(module: Module) -> None:
@@ -65,7 +62,7 @@ def _check_refinable(module: Module) -> None:
 
 def _recorded(
     request: ExportRequest, arguments: DynamicArguments, sizes: Mapping[str, int]
-) -> RecordedProgram:
+) -> Program:
     args, kwargs = arguments.at(sizes)
     return record(replace(request, args=args, kwargs=kwargs))
 
