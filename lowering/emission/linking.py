@@ -49,7 +49,7 @@ def link(graph: Any, modules: Mapping[str, bytes]) -> list[Any]:
         Computations of the modules and the graph, callees first.
     """
     linker = _Linker(modules, 1 + max(computation.id for computation in graph.computations))
-    linker.add(graph.computations, entry=hlo_proto.entry_of(graph).id)
+    linker.add(graph.computations)
     return linker.computations
 
 
@@ -61,31 +61,16 @@ class _Linker:
         self._entries: dict[str, int] = {}
         """The id of each module's entry computation."""
 
-    def add(self, computations: Iterable[Any], entry: int | None = None) -> None:
-        """Add computations, each after those that it refers to.
-
-        Args:
-            entry: the id of one that stays, even if it contains only a reference.
-        """
-        meant: dict[int, int] = {}
+    def add(self, computations: Iterable[Any]) -> None:
+        """Add computations, each after those that it refers to."""
         for computation in computations:
-            name = _refers_to(computation)
-            if name is not None and computation.id != entry:
-                meant[computation.id] = self._entry_of(name)
-                continue
             for instruction in computation.instructions:
-                if instruction.opcode == "custom-call":
+                if is_reference(instruction):
                     self._call(instruction)
-                elif instruction.opcode == "call":
-                    called = instruction.called_computation_ids
-                    called[:] = [meant.get(i, i) for i in called]
             self.computations.append(computation)
 
     def _call(self, instruction: Any) -> None:
-        """Turn a reference inside a decomposition into a call."""
-        name = instruction.custom_call_target
-        if not name.startswith(_PREFIX):
-            return
+        """Turn a reference into a call."""
         # Nothing that is of custom calls alone may stay: jaxlib's converter ends the process with
         # it where calls are not inlined (0.10.2 and 0.11.2).
         call = hlo_proto.Instruction(
@@ -93,7 +78,7 @@ class _Linker:
             opcode="call",
             id=instruction.id,
             operand_ids=instruction.operand_ids,
-            called_computation_ids=[self._entry_of(name)],
+            called_computation_ids=[self._entry_of(instruction.custom_call_target)],
         )
         for field in ("shape", "metadata", "sharding", "frontend_attributes"):
             if instruction.HasField(field):
@@ -108,12 +93,3 @@ class _Linker:
             self._entries[name] = entry.id
             self.add(module.computations)
         return self._entries[name]
-
-
-def _refers_to(computation: Any) -> str | None:
-    """The name of the module, if a computation contains nothing but a reference; otherwise None."""
-    *others, root = computation.instructions
-    name: str = root.custom_call_target
-    if not name.startswith(_PREFIX) or any(item.opcode != "parameter" for item in others):
-        return None
-    return name
