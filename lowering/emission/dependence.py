@@ -7,18 +7,23 @@ from lowering.emission import hlo_proto
 from lowering.emission.linking import is_reference
 
 
-def parameters_read(module: bytes) -> frozenset[int]:
+def parameters_read(module: bytes, referred: Mapping[str, bytes]) -> frozenset[int]:
     """The numbers of the parameters on whose values a result of a serialized module depends.
 
     A graph of torch_xla also has parameters that only unused results need, and composites inside it
-    take operands that they do not read; the moving averages of a batch norm are examples of both. A
-    composite that the module only refers to counts as one that reads nothing.
+    take operands that they do not read; the moving averages of a batch norm are examples of both.
+
+    Args:
+        referred: the modules that it may refer to by name.
     """
     graph = hlo_proto.Module.FromString(module)
-    return _read(hlo_proto.entry_of(graph), {each.id: each for each in graph.computations})
+    by_id = {each.id: each for each in graph.computations}
+    return _read(hlo_proto.entry_of(graph), by_id, referred)
 
 
-def _read(computation: Any, by_id: Mapping[int, Any]) -> frozenset[int]:
+def _read(
+    computation: Any, by_id: Mapping[int, Any], referred: Mapping[str, bytes]
+) -> frozenset[int]:
     instructions = {each.id: each for each in computation.instructions}
     seen: set[int] = set()
     pending = [computation.root_id]
@@ -26,7 +31,7 @@ def _read(computation: Any, by_id: Mapping[int, Any]) -> frozenset[int]:
         number = pending.pop()
         if number not in seen:
             seen.add(number)
-            pending += _dependencies(instructions[number], by_id)
+            pending += _dependencies(instructions[number], by_id, referred)
     return frozenset(
         each.parameter_number
         for each in computation.instructions
@@ -34,12 +39,15 @@ def _read(computation: Any, by_id: Mapping[int, Any]) -> frozenset[int]:
     )
 
 
-def _dependencies(instruction: Any, by_id: Mapping[int, Any]) -> Sequence[int]:
+def _dependencies(
+    instruction: Any, by_id: Mapping[int, Any], referred: Mapping[str, bytes]
+) -> Sequence[int]:
     """The operands whose values an instruction reads."""
     operands: Sequence[int] = instruction.operand_ids
     if is_reference(instruction):
-        return ()
-    if instruction.opcode == "call":
-        callee = by_id[instruction.called_computation_ids[0]]
-        return [operands[number] for number in sorted(_read(callee, by_id))]
-    return operands
+        read = parameters_read(referred[instruction.custom_call_target], referred)
+    elif instruction.opcode == "call":
+        read = _read(by_id[instruction.called_computation_ids[0]], by_id, referred)
+    else:
+        return operands
+    return [operands[number] for number in sorted(read)]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch_xla.core.xla_model as xm
+from composites_testing.modules import CallingWithWeight
 from composites_testing.tensors import values
 from torch import Tensor
 from torch.nn import functional
@@ -110,6 +111,11 @@ def test_a_backward_that_reads_what_is_not_saved_is_an_error() -> None:
     gate = gate.detach()  # the gradient of `up` alone does not read `up`
     (found,) = torch.autograd.grad(gated(gate, up).sum(), [up])
     torch.testing.assert_close(found.cpu(), gate.sigmoid().cpu())
+    # In an export, where the backward has a reference to a composite that reads `up`.
+    nested = composites.composite("t.nested", saves=["x"])(lambda x, up: functional.gelu(x) * up)
+    module = CallingWithWeight(lambda x: nested(x, x.detach().cos()))
+    with pytest.raises(LoweringError, match=r"t\.nested: the backward reads up, which `saves`"):
+        composites.export(module, (), train=True)
 
 
 def test_a_gradient_of_the_gradient() -> None:

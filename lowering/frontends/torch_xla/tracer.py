@@ -131,6 +131,7 @@ class XlaTracing:
             draws=draws,
             numbers={n: values_of(trace.others[n]) for n in trace.numbers if n != seed},
             hides_numbers=as_stock and self._graph.device == "CPU",
+            referred=self._graph.referred,
         )
 
 
