@@ -8,8 +8,11 @@
 Nothing is executed and no weight is copied, because placeholders have shapes but no data.
 """
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any, Literal, overload
 
 import torch
@@ -167,6 +170,7 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
     keeps = decompositions is not None or activation.has_chosen_decompositions()
     with (
         chosen.choosing(frontend),
+        progress("export") as step,
         activation.for_export(ops, decompositions, target),
     ):
         request = ExportRequest(
@@ -180,6 +184,7 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
             shardings=shardings or {},
             sharding_form=sharding_form,
             frontend=activation.backend().frontend,
+            progress=step,
         )
         if call is not None:
             return _generation(request, *call, [*passes, *for_target], keeps)
@@ -237,3 +242,20 @@ def _with_source(
     except Exception:  # whatever a search for the source meets, the refusal stays what it is
         return error
     return error
+
+
+@contextmanager
+def progress(description: str) -> Iterator[Callable[[str], None]]:
+    """Show the current step on a terminal, first this one, and nothing elsewhere."""
+    if not sys.stderr.isatty() or find_spec("rich") is None:
+        yield lambda description: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as shown:
+        task = shown.add_task(description)
+        yield lambda description: shown.update(task, description=description)

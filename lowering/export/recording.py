@@ -48,12 +48,15 @@ def record(request: ExportRequest, *, located: bool = False) -> Program:
     Raises:
         ExportError: the module cannot be recorded.
     """
+    request.progress("tracing")
     module = request.module
     if isinstance(module, torch.export.ExportedProgram):
         module = graph_of(module, request.frontend.tensors)
     with nothing_kept(request.frontend, module):
         traced = _traced(request, module)
+        request.progress("lowering to StableHLO")
         lowered = traced.lower(request.frontend.recording, located=located)
+    request.progress("cleaning")
     inputs, outputs = _sharded(
         lowered.inputs, lowered.outputs, traced.marks, request.mesh, request.shardings
     )

@@ -1,6 +1,6 @@
 """The arguments of one export, checked before anything is recorded."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -27,6 +27,8 @@ class ExportRequest:
     shardings: Mapping[str, Any]
     sharding_form: Form
     frontend: Frontend
+    progress: Callable[[str], None]
+    """Shows the step that begins."""
 
 
 def check_arguments(
