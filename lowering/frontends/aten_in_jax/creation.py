@@ -30,7 +30,7 @@ rule(
 rule("aten::ones", "aten::ones_like", "aten::new_ones")(_filled(jnp.ones))
 
 
-@rule("aten::scalar_tensor")
+@rule("aten::scalar_tensor", "prims::scalar_tensor")
 def _scalar_tensor(dtype: Any, /, value: Any, **_: Any) -> Any:
     return jnp.full((), value, dtype)
 

@@ -108,7 +108,7 @@ def _stack(dtype: Any, /, tensors: Any, dim: int = 0) -> Any:
 @rule("aten::split.Tensor", "aten::split_copy.Tensor")
 def _split(dtypes: Any, /, x: Any, size: int, dim: int = 0) -> Any:
     length = x.shape[dim]
-    starts = range(0, max(length, 1), size)
+    starts = range(0, max(length, 1), size or 1)
     return [lax.slice_in_dim(x, n, min(n + size, length), axis=dim % x.ndim) for n in starts]
 
 
