@@ -56,8 +56,6 @@ _OF_OPERAND: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 for _name, _function in _OF_OPERAND.items():
     rule_without_dtype(_function, f"aten::{_name}")
-
-
 rule("aten::_conj", "aten::_conj_physical", "aten::resolve_conj")(_in_type(jnp.conj))
 
 

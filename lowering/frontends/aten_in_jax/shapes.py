@@ -45,6 +45,7 @@ rule_without_dtype(jnp.diagonal, "aten::diagonal", "aten::diagonal_copy")
 rule_without_dtype(jnp.tril, "aten::tril")
 rule_without_dtype(jnp.triu, "aten::triu")
 rule_without_dtype(jnp.tile, "aten::repeat")
+rule("aten::flip")(lambda dtype, x, dims: jnp.flip(x, tuple(dims)))
 
 
 @rule("aten::squeeze.dim", "aten::squeeze.dims", "aten::squeeze_copy.dims")
@@ -124,11 +125,6 @@ def _split_with_sizes(dtypes: Any, /, x: Any, sizes: Any, dim: int = 0) -> Any:
 @rule("aten::unbind.int", "aten::unbind_copy.int")
 def _unbind(dtypes: Any, /, x: Any, dim: int = 0) -> Any:
     return [lax.index_in_dim(x, n, dim % x.ndim, keepdims=False) for n in range(x.shape[dim])]
-
-
-@rule("aten::flip")
-def _flip(dtype: Any, /, x: Any, dims: Any) -> Any:
-    return jnp.flip(x, tuple(dims))
 
 
 @rule("aten::roll")
