@@ -29,7 +29,7 @@ rule(
 )(_filled(jnp.zeros))  # fmt: skip
 rule("aten::ones", "aten::ones_like", "aten::new_ones")(_filled(jnp.ones))
 rule("aten::scalar_tensor", "prims::scalar_tensor")(
-    lambda dtype, value, **_: jnp.full((), value, dtype)
+    lambda dtype, /, value, **_: jnp.full((), value, dtype)
 )
 
 

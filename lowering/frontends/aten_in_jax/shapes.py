@@ -45,7 +45,7 @@ rule_without_dtype(jnp.diagonal, "aten::diagonal", "aten::diagonal_copy")
 rule_without_dtype(jnp.tril, "aten::tril")
 rule_without_dtype(jnp.triu, "aten::triu")
 rule_without_dtype(jnp.tile, "aten::repeat")
-rule("aten::flip")(lambda dtype, x, dims: jnp.flip(x, tuple(dims)))
+rule("aten::flip")(lambda dtype, /, x, dims: jnp.flip(x, tuple(dims)))
 
 
 @rule("aten::squeeze.dim", "aten::squeeze.dims", "aten::squeeze_copy.dims")
