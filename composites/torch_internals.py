@@ -1149,6 +1149,13 @@ def compile_ahead(
     return made
 
 
+def restarts_trace(error: Exception) -> bool:
+    """Return whether an error lets Dynamo trace again, as for a scalar of f64."""
+    from torch._dynamo.exc import RestartAnalysis
+
+    return isinstance(error, RestartAnalysis)
+
+
 def _no_donated_buffers() -> AbstractContextManager[None]:
     """A context in which a backward does not reuse the memory of saved tensors, so that it may run
     again. PyTorch 2.15 refuses a second run if there are such tensors, even if its option

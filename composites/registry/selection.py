@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from composites.element_types import PYTORCH_NAMES
 from composites.errors import LoweringError, UnsupportedCallError, did_you_mean
-from composites.registry.conditions import compile_condition
+from composites.registry.conditions import ConditionError, compile_condition
 from composites.registry.model import When
 
 TYPES = SimpleNamespace(**{name: name for name in PYTORCH_NAMES.values()})
@@ -87,8 +87,9 @@ class DescribedCall:
         # Of a list, an entry has a condition on each tensor; a kernel on the call's first one.
         first = operands[0] if exact and operands else list(chain(*operands))[:1]
         has_none = not (operands if exact else first)
-        if when.ranks and (has_none or any(o.ndim not in when.ranks for o in first)):
-            return f"takes rank {_either(when.ranks)}"
+        wrong = [str(o.ndim) for o in first if o.ndim not in when.ranks]
+        if when.ranks and (has_none or wrong):
+            return f"takes rank {_either(when.ranks)}, not {wrong[0] if wrong else 'no tensor'}"
         for text in when.where:
             if not self._evaluated(text, owner, self._holds):
                 return f"needs {text}"
@@ -101,10 +102,11 @@ class DescribedCall:
             raise
         except Exception as error:  # also a condition that does not fit a Python function
             types = ", ".join(map(str, chain(*map(_listed, self.operands))))
+            hint = "begin it with a condition under which it can be, as in `self.dim() == 2 and …`"
             raise LoweringError(
                 f"{owner}: when: {condition!r} cannot be evaluated for {types}"
-                f" ({type(error).__name__}: {error}); begin it with a condition under which it can"
-                " be, as in `self.dim() == 2 and …`"
+                f" ({type(error).__name__}: {error})"
+                f"{'' if isinstance(error, ConditionError) else f'; {hint}'}"
             ) from error
 
     def _named(self, path: str) -> Any:
@@ -115,7 +117,7 @@ class DescribedCall:
         if root not in self.values:
             known = list(self.values)
             hint = f"{did_you_mean(root, known)} (known: {', '.join(known)})"
-            raise LookupError(f"there is no argument {root!r}{hint}")
+            raise ConditionError(f"there is no argument {root!r}{hint}")
         return getattr(self.values[root], attribute)
 
     def _holds(self, text: str) -> bool:

@@ -195,6 +195,8 @@ def _function(
         ):
             function: Callable[..., Any] = compile_ahead(traced.module, fakes)
     except Exception as error:
+        if torch_internals.restarts_trace(error):
+            raise
         # AOTAutograd has errors of many types for gradients of control flow that it cannot trace.
         reason, operators = _reason(error), control_flow(graph.graph)
         if isinstance(error, _UNSUPPORTED):

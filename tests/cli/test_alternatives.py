@@ -79,7 +79,7 @@ def test_run(capfd: pytest.CaptureFixture[str]) -> None:
     result = invoke("run", "train.py", **variables)
     assert result.exit_code == 0, result.output
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines()]
-    assert ["umbra.e", "a", "2", "1: takes rank 2"] in rows
+    assert ["umbra.e", "a", "2", "1: takes rank 2, not 1"] in rows
     assert ["umbra.e", "stock", "1", ""] in rows
     assert "where alternatives are chosen" not in invoke("run", "train.py").stdout
 

@@ -124,7 +124,7 @@ def test_priority(program: Program, listing: Any) -> None:
   ptxla.softmax@1: {cpu: [{function: MODULE:softmax, priority: 1}, {target: nobody, version: 7}]}
 """)
     assert found(program) == {
-        "ptxla.gelu": ("gelu", "zeros: takes rank 3"),
+        "ptxla.gelu": ("gelu", "zeros: takes rank 3, not 2"),
         "ptxla.softmax": ("", "softmax: needs three dimensions; nobody: is for version 7"),
     }
 

@@ -188,7 +188,7 @@ def test_conditions_and_order(enable: Enable) -> None:
     assert gelu() == 3
     assert declined() == {
         "a": "takes approximate = tanh, not 'none'",
-        "b": "takes rank 3",
+        "b": "takes rank 3, not 2",
         "c": "takes operands of bf16, not f32",
         "d": "needs self.shape[0] > 9",
         "e": "it has no time",

@@ -28,11 +28,9 @@ rule(
     "aten::empty_like", "aten::new_zeros", "aten::new_empty", "aten::new_empty_strided",
 )(_filled(jnp.zeros))  # fmt: skip
 rule("aten::ones", "aten::ones_like", "aten::new_ones")(_filled(jnp.ones))
-
-
-@rule("aten::scalar_tensor")
-def _scalar_tensor(dtype: Any, /, value: Any, **_: Any) -> Any:
-    return jnp.full((), value, dtype)
+rule("aten::scalar_tensor", "prims::scalar_tensor")(
+    lambda dtype, /, value, **_: jnp.full((), value, dtype)
+)
 
 
 @rule("aten::arange")

@@ -39,19 +39,14 @@ def _cdist_backward(dtype: Any, /, grad: Any, a: Any, b: Any, p: float, distance
     return jnp.sum(_gradient(grad, difference, distance, p), -2)
 
 
-def _pairs(rows: int) -> tuple[Any, Any]:
-    first, second = np.triu_indices(rows, 1)
-    return first, second
-
-
 @rule("aten::_pdist_forward")
 def _pdist(dtype: Any, /, x: Any, p: float = 2) -> Any:
-    first, second = _pairs(x.shape[0])
+    first, second = np.triu_indices(x.shape[0], 1)
     return jnp.linalg.norm(x[first] - x[second], p, axis=-1)
 
 
 @rule("aten::_pdist_backward")
 def _pdist_backward(dtype: Any, /, grad: Any, x: Any, p: float, distance: Any) -> Any:
-    first, second = _pairs(x.shape[0])
+    first, second = np.triu_indices(x.shape[0], 1)
     gradient = _gradient(grad, x[first] - x[second], distance, p)
     return jnp.zeros_like(x).at[first].add(gradient).at[second].add(-gradient)

@@ -43,22 +43,20 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "relu": lambda x: jnp.maximum(x, as_type(0, x.dtype)), "rsqrt": lax.rsqrt,
     "sigmoid": jax.nn.sigmoid, "sign": _sign, "sin": jnp.sin, "sinh": jnp.sinh,
     "sqrt": jnp.sqrt, "tan": jnp.tan, "tanh": jnp.tanh, "trunc": jnp.trunc, "round": jnp.round,
-    "conj_physical": jnp.conj, "sgn": _sign,
+    "conj_physical": jnp.conj, "sgn": _sign, "_neg_view": jnp.negative,
 }  # fmt: skip
 for _name, _function in _UNARY.items():
     rule(f"aten::{_name}")(_in_type(_function))
 
 _OF_OPERAND: dict[str, Callable[[Any], Any]] = {
-    "abs": jnp.abs, "angle": jnp.angle, "isinf": jnp.isinf, "isnan": jnp.isnan,
-    "logical_not": jnp.logical_not, "imag": jnp.imag, "real": jnp.real,
+    "abs": jnp.abs, "isinf": jnp.isinf, "isnan": jnp.isnan, "imag": jnp.imag, "real": jnp.real,
+    "logical_not": jnp.logical_not,
+    # PyTorch's angle of -0.0 is 0.
+    "angle": lambda x: jnp.angle(x if jnp.iscomplexobj(x) else jnp.where(x == 0, jnp.abs(x), x)),
 }  # fmt: skip
 for _name, _function in _OF_OPERAND.items():
     rule_without_dtype(_function, f"aten::{_name}")
-
-
-@rule("aten::_conj", "aten::_conj_physical", "aten::resolve_conj")
-def _conj(dtype: Any, /, x: Any) -> Any:
-    return x if dtype == x.dtype and not jnp.iscomplexobj(x) else jnp.conj(x)
+rule("aten::_conj", "aten::_conj_physical", "aten::resolve_conj")(_in_type(jnp.conj))
 
 
 def _compared(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -89,7 +87,8 @@ for _name, _both in _WITH_NUMBERS.items():
     rule(f"aten::{_name}.Tensor", f"aten::{_name}.Scalar")(_in_type(_both))
 for _name, _both in _COMPARED.items():
     rule(f"aten::{_name}.Tensor", f"aten::{_name}.Scalar")(_compared(_both))
-# PyTorch decomposes `bitwise_left_shift` and its relative into these.
+# PyTorch decomposes `bitwise_left_shift`, its relative and `remainder` of a number into these.
+rule("prims::remainder")(_in_type(jnp.remainder))
 rule("prims::shift_left")(_in_type(jnp.left_shift))
 rule("prims::shift_right_arithmetic")(_in_type(jnp.right_shift))
 rule("aten::pow.Tensor_Tensor", "aten::pow.Scalar")(_in_type(jnp.power))

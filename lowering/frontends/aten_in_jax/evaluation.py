@@ -28,7 +28,7 @@ def evaluate(
         claim: computes the results of an operator first, if it can.
 
     Raises:
-        UnknownOperatorError: an operator has no rule.
+        NoRuleError: an operator has no rule.
     """
     inputs = iter(arrays)
     values: dict[torch.fx.Node, Any] = {}
@@ -61,7 +61,7 @@ def result_of(
         claim: see `evaluate`.
 
     Raises:
-        UnknownOperatorError: the operator has no rule.
+        NoRuleError: the operator has no rule.
     """
     if getattr(target, "__module__", None) == "_operator":  # also arithmetic of sizes
         return target(*arguments)
@@ -126,7 +126,7 @@ def _constant(tensor: torch.Tensor) -> Any:
     """A constant of the graph.
 
     Raises:
-        UnknownOperatorError: it is large.
+        NoRuleError: it is large.
     """
     try:
         return constant(tensor.tolist()).astype(jax_dtype(tensor.dtype))

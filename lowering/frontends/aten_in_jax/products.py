@@ -63,10 +63,8 @@ def _groups(ends: Any, size: int) -> Any:
     return (starts[:, None] <= positions) & (positions < ends[:, None])
 
 
-@rule_of_package("transformers::grouped_mm_fallback")
-def _product_of_experts(dtype: Any, /, rows: Any, weights: Any, ends: Any) -> Any:
-    """Rows that are sorted by experts, by the matrix of each expert (transformers 5.23)."""
-    return _grouped_product(dtype, rows, weights, ends)
+# Rows that are sorted by experts, by the matrix of each expert (transformers 5.23).
+rule_of_package("transformers::grouped_mm_fallback")(_grouped_product)
 
 
 @rule_of_package("transformers::grouped_mm_fallback_backward")

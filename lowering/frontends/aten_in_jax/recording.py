@@ -130,7 +130,7 @@ def _check_sizes(symbols: ShapeEnv | None) -> None:
     """Check that a graph with symbols holds for all their values.
 
     Raises:
-        UnknownOperatorError: PyTorch took a branch that depends on one.
+        NoRuleError: PyTorch took a branch that depends on one.
     """
     guards = [] if symbols is None else symbols.guards
     for guard in guards:

@@ -45,6 +45,7 @@ rule_without_dtype(jnp.diagonal, "aten::diagonal", "aten::diagonal_copy")
 rule_without_dtype(jnp.tril, "aten::tril")
 rule_without_dtype(jnp.triu, "aten::triu")
 rule_without_dtype(jnp.tile, "aten::repeat")
+rule("aten::flip")(lambda dtype, /, x, dims: jnp.flip(x, tuple(dims)))
 
 
 @rule("aten::squeeze.dim", "aten::squeeze.dims", "aten::squeeze_copy.dims")
@@ -108,7 +109,7 @@ def _stack(dtype: Any, /, tensors: Any, dim: int = 0) -> Any:
 @rule("aten::split.Tensor", "aten::split_copy.Tensor")
 def _split(dtypes: Any, /, x: Any, size: int, dim: int = 0) -> Any:
     length = x.shape[dim]
-    starts = range(0, max(length, 1), size)
+    starts = range(0, max(length, 1), size or 1)
     return [lax.slice_in_dim(x, n, min(n + size, length), axis=dim % x.ndim) for n in starts]
 
 
@@ -124,11 +125,6 @@ def _split_with_sizes(dtypes: Any, /, x: Any, sizes: Any, dim: int = 0) -> Any:
 @rule("aten::unbind.int", "aten::unbind_copy.int")
 def _unbind(dtypes: Any, /, x: Any, dim: int = 0) -> Any:
     return [lax.index_in_dim(x, n, dim % x.ndim, keepdims=False) for n in range(x.shape[dim])]
-
-
-@rule("aten::flip")
-def _flip(dtype: Any, /, x: Any, dims: Any) -> Any:
-    return jnp.flip(x, tuple(dims))
 
 
 @rule("aten::roll")

@@ -94,7 +94,7 @@ def rule_of(operator: Any) -> Rule:
     """The rule of an operator.
 
     Raises:
-        UnknownOperatorError: there is none.
+        NoRuleError: there is none.
     """
     name = getattr(operator, "name", lambda: str(operator))()
     registered = RULES.get(operator) or _RULES_OF_PACKAGES.get(name)
