@@ -4,7 +4,6 @@ The default set tries a fixed small number of files, the same ones each time. Th
 tries more, chosen at random.
 """
 
-import io
 import json
 import os
 import re
@@ -19,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lowering.stablehlo import Module
+from lowering.stablehlo.bindings import bytecode
 
 DATA = Path(__file__).parent / "data"
 
@@ -80,12 +80,8 @@ def texts() -> list[list[str]]:
 @cache
 def binaries() -> list[bytes]:
     """The same as bytecode and as portable artifacts."""
-    found: list[bytes] = []
-    for tokens in texts():
-        module, buffer = Module.parse("".join(tokens)), io.BytesIO()
-        module.ir.operation.write_bytecode(buffer)
-        found += [buffer.getvalue(), module.portable()]
-    return found
+    modules = [Module.parse("".join(tokens)) for tokens in texts()]
+    return [data for module in modules for data in (bytecode(module.ir), module.portable())]
 
 
 @st.composite

@@ -239,7 +239,8 @@ class _Differentiable(torch.autograd.Function):
         ctx.call, ctx.computation = call, computation
         # A saved result is a separate tensor with the same value in the graph. Stock gradients
         # mostly do not read the result, so programs are free to write to it.
-        tensors, last = [*operands, *flat], first + len(results)
+        tensors: list[Any] = [*operands, *flat]
+        last = first + len(results)
         saved = [tensors[n].clone() if first <= n < last else tensors[n] for n in computation.kept]
         ctx.save_for_backward(*saved)
         ctx.set_materialize_grads(False)
