@@ -101,6 +101,7 @@ def of_masks(x: torch.Tensor) -> torch.Tensor:
         lambda x: torch.stack([(x > 0).any(()), (x > 0).all(())]) ^ (x > 0).any((0, 1)),
         lambda x: torch.stack([3 % x, torch.xlogy(2, x.abs()), torch.angle(x * 0 * -1)]),
         lambda x: F.one_hot(x.argmax(1), 6) + x[:0].split(0)[0].sum(),
+        lambda x: (b := x.bfloat16()).index_add(0, x.argmin(1)[[0] * 999] * 0, b[[0] * 999]),
         lambda x: (x * 300).half() ** -2,
         lambda x: torch.sign(x > 0) ^ torch.sgn(x > 1),
         lambda x: (x * 9).int() << torch.arange(6, device=x.device),

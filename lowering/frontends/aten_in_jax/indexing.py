@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
 from lowering.frontends.aten_in_jax.elementwise import as_type
 from lowering.frontends.aten_in_jax.table import NoRuleError, rule
 
@@ -106,7 +107,9 @@ def _scatter(dtype: Any, /, x: Any, dim: int, index: Any, source: Any) -> Any:
 
 @rule("aten::scatter_add")
 def _scatter_add(dtype: Any, /, x: Any, dim: int, index: Any, source: Any) -> Any:
-    return _place(x, dim, index).add(_part(source, index))
+    wide = opmath_dtype(dtype)  # as in PyTorch, whose sums of half precision are rounded once
+    total = _place(x.astype(wide), dim, index).add(_part(source, index).astype(wide))
+    return total.astype(dtype)
 
 
 @rule("aten::scatter_reduce.two")
@@ -121,9 +124,10 @@ def _scatter_reduce(
     *,
     include_self: bool = True,
 ) -> Any:
-    part = _part(source, index)
+    wide = opmath_dtype(dtype)
+    x, part = x.astype(wide), _part(source, index).astype(wide)
     if not include_self:  # elements that something is written to begin without their own value
-        x = _place(x, dim, index).set(_neutral(reduce, dtype))
+        x = _place(x, dim, index).set(_neutral(reduce, wide))
     place = _place(x, dim, index)
     if reduce == "mean":
         count = jnp.full(x.shape, 1, jnp.int32)
@@ -134,9 +138,9 @@ def _scatter_reduce(
         count = jnp.maximum(count, 1)
         if jnp.issubdtype(dtype, jnp.integer):
             return jnp.floor_divide(total, count.astype(dtype))
-        return total / count.astype(dtype)
+        return (total / count.astype(wide)).astype(dtype)
     named = {"sum": place.add, "prod": place.multiply, "amax": place.max, "amin": place.min}
-    return named[reduce](part)
+    return named[reduce](part).astype(dtype)
 
 
 def _neutral(reduce: str, dtype: Any) -> Any:
@@ -152,8 +156,10 @@ def _neutral(reduce: str, dtype: Any) -> Any:
 
 @rule("aten::index_add")
 def _index_add(dtype: Any, /, x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
-    scaled = source if alpha == 1 else source * as_type(alpha, dtype)
-    return x.at[(slice(None),) * (dim % x.ndim) + (index.reshape(-1),)].add(scaled)
+    wide = opmath_dtype(dtype)  # as of `scatter_add`
+    scaled = source.astype(wide) if alpha == 1 else source.astype(wide) * as_type(alpha, wide)
+    place = x.astype(wide).at[(slice(None),) * (dim % x.ndim) + (index.reshape(-1),)]
+    return place.add(scaled).astype(dtype)
 
 
 @rule("aten::searchsorted.Tensor", "aten::searchsorted.Scalar")
