@@ -1136,7 +1136,9 @@ def compile_ahead(
 
     alone = partial(compile_graph, returned=None)
     # A backward that cannot be compiled is to be known before the forward runs.
-    with config.patch(force_non_lazy_backward_lowering=True), _no_donated_buffers():
+    # A program gets no tokens of effects: the graph makes them.
+    settings = {"force_non_lazy_backward_lowering": True, "unlift_effect_tokens": draws_again}
+    with config.patch(settings), _no_donated_buffers():
         made: Callable[..., Any] = aot_module_simplified(
             module,
             inputs,

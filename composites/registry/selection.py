@@ -89,7 +89,8 @@ class DescribedCall:
         has_none = not (operands if exact else first)
         wrong = [str(o.ndim) for o in first if o.ndim not in when.ranks]
         if when.ranks and (has_none or wrong):
-            return f"takes rank {_either(when.ranks)}, not {wrong[0] if wrong else 'no tensor'}"
+            actual = f", not {wrong[0]}" if wrong else ""
+            return f"takes rank {_either(when.ranks)}{actual}"
         for text in when.where:
             if not self._evaluated(text, owner, self._holds):
                 return f"needs {text}"

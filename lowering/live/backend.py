@@ -231,7 +231,7 @@ def _warn_of_eager(reason: str) -> None:
 def _reason(error: Exception) -> str:
     """The first sentence of an error, or its type if it has no text, and the call in the graph that
     raised it, as torch.fx writes it below."""
-    first, *rest = str(error).splitlines() or [type(error).__name__]
+    first, *rest = str(error).strip().splitlines() or [type(error).__name__]
     called = (line for line in rest if line.startswith("While executing "))
     return "; ".join([first.partition(". ")[0], *called])
 

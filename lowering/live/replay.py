@@ -21,6 +21,10 @@ from lowering.live.strides import in_memory_order, memory_order
 
 _KEEPING = torch.ops.higher_order.run_and_save_rng_state
 _DRAWING_AGAIN = torch.ops.higher_order.run_with_rng_state
+_IN_ORDER = torch.ops.higher_order.with_effects
+"""Calls an operator whose calls keep their order: it takes and returns a token."""
+_TOKENS = (torch.ops.prims._make_token.default, torch.ops.prims._sink_tokens.default)
+_CHECK = torch.ops.aten._linalg_check_errors.default
 
 
 def states_of_generators(graph: torch.fx.Graph) -> Collection[torch.fx.Node]:
@@ -61,6 +65,11 @@ class GraphReplay(torch.fx.Interpreter):
         if target is _DRAWING_AGAIN:
             with _random_numbers().random_state(Seed(args[0], 0)):
                 return args[1](*args[2:], **kwargs)
+        if target in _TOKENS:
+            return None
+        if target is _IN_ORDER and args[1] is _CHECK:
+            token, check, *values = args
+            return token, check(*values, **kwargs)
         if str(target) == MULTIPLY_ADD:
             return args[0] * args[1] + args[2]
         return super().call_function(target, args, kwargs)

@@ -30,13 +30,16 @@ def main() -> None:
         try:
             written = _read(sys.stdin.buffer.read())
             gc.collect()  # a damaged module may crash where it is freed
-            code = 0
+            end = 0
         except BytecodeError as error:
-            written, code = str(error).encode(errors="replace"), REFUSED
+            written, end = str(error).encode(errors="replace"), REFUSED
         except MemoryError:
-            written, code = b"", OUT_OF_MEMORY
+            written, end = b"", OUT_OF_MEMORY
         with open(output, "wb") as file:
+            file.truncate(0)  # a package may have written to stdout when it was imported
+            file.seek(0)
             file.write(written)
+        code = end
 
     threading.stack_size(_STACK)
     reader = threading.Thread(target=read)

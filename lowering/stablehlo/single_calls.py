@@ -117,8 +117,9 @@ def _with_functions(module: IrModule, program: Module) -> Module:
     """A new module, with copies of the functions of a program that it refers to, directly or not,
     and of its meshes."""
     by_name, copied = functions(program.ir), functions(module)
-    for mesh in find_operations(program.ir.operation, "sdy.mesh"):
-        module.body.append(mesh.clone(ip=False))
+    for operation in program.ir.body.operations:
+        if operation.operation.name == "sdy.mesh":
+            module.body.append(operation.operation.clone(ip=False))
     queue = list(copied.values())
     for function in queue:  # grows while it is read
         used = uses(function)

@@ -80,5 +80,5 @@ def _value(described: Any) -> Any:
 
 def opmath_dtype(dtype: Any) -> Any:
     """The type that PyTorch's kernels compute in: at least f32 for floats."""
-    floats = jnp.issubdtype(dtype, jnp.floating)
-    return jnp.promote_types(dtype, jnp.float32) if floats else dtype
+    is_narrow = jnp.issubdtype(dtype, jnp.floating) and jnp.finfo(dtype).bits < 32
+    return jnp.float32 if is_narrow else dtype

@@ -107,7 +107,7 @@ def _scatter(dtype: Any, /, x: Any, dim: int, index: Any, source: Any) -> Any:
 
 @rule("aten::scatter_add")
 def _scatter_add(dtype: Any, /, x: Any, dim: int, index: Any, source: Any) -> Any:
-    wide = opmath_dtype(dtype)  # as in PyTorch, whose sums of half precision are rounded once
+    wide = opmath_dtype(dtype)  # as in PyTorch, which rounds such a sum once
     total = _place(x.astype(wide), dim, index).add(_part(source, index).astype(wide))
     return total.astype(dtype)
 
@@ -124,7 +124,7 @@ def _scatter_reduce(
     *,
     include_self: bool = True,
 ) -> Any:
-    wide = opmath_dtype(dtype)
+    wide = dtype if reduce in ("amax", "amin") else opmath_dtype(dtype)
     x, part = x.astype(wide), _part(source, index).astype(wide)
     if not include_self:  # elements that something is written to begin without their own value
         x = _place(x, dim, index).set(_neutral(reduce, wide))
@@ -138,7 +138,7 @@ def _scatter_reduce(
         count = jnp.maximum(count, 1)
         if jnp.issubdtype(dtype, jnp.integer):
             return jnp.floor_divide(total, count.astype(dtype))
-        return (total / count.astype(wide)).astype(dtype)
+        return total.astype(dtype) / count.astype(dtype)
     named = {"sum": place.add, "prod": place.multiply, "amax": place.max, "amin": place.min}
     return named[reduce](part).astype(dtype)
 
@@ -156,7 +156,7 @@ def _neutral(reduce: str, dtype: Any) -> Any:
 
 @rule("aten::index_add")
 def _index_add(dtype: Any, /, x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
-    wide = opmath_dtype(dtype)  # as of `scatter_add`
+    wide = opmath_dtype(dtype)  # as in PyTorch, but for one dimension
     scaled = source.astype(wide) if alpha == 1 else source.astype(wide) * as_type(alpha, wide)
     place = x.astype(wide).at[(slice(None),) * (dim % x.ndim) + (index.reshape(-1),)]
     return place.add(scaled).astype(dtype)

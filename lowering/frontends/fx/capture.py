@@ -377,6 +377,8 @@ def stock(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> A
         )
     if name.startswith("aten::_assert_async"):  # of values, as by `one_hot`
         return None
+    if name.startswith("aten::_functional_assert_async"):
+        return arguments[-1]  # a token
     if name in _SAME:
         return _same(func, arguments[0], keywords.get("memory_format"))
     function = FUNCTIONS.get(func)
