@@ -13,6 +13,8 @@ from lowering.frontends.aten_in_jax.table import NoRuleError, rule
 
 @rule("aten::gather")
 def _gather(dtype: Any, /, x: Any, dim: int, index: Any, **_: Any) -> Any:
+    if not index.size:  # it can have another rank
+        return jnp.zeros(index.shape, dtype)
     part = tuple(
         slice(None) if n == dim % x.ndim else slice(0, size) for n, size in enumerate(index.shape)
     )
@@ -97,16 +99,22 @@ def _part(source: Any, index: Any) -> Any:
 
 @rule("aten::scatter.value")
 def _scatter_value(dtype: Any, /, x: Any, dim: int, index: Any, value: Any) -> Any:
+    if not index.size:  # it can have another rank
+        return x
     return _place(x, dim, index).set(as_type(value, dtype))
 
 
 @rule("aten::scatter.src")
 def _scatter(dtype: Any, /, x: Any, dim: int, index: Any, source: Any) -> Any:
+    if not index.size:  # it can have another rank
+        return x
     return _place(x, dim, index).set(_part(source, index))
 
 
 @rule("aten::scatter_add")
 def _scatter_add(dtype: Any, /, x: Any, dim: int, index: Any, source: Any) -> Any:
+    if not index.size:  # it can have another rank
+        return x
     wide = opmath_dtype(dtype)  # as in PyTorch, which rounds such a sum once
     total = _place(x.astype(wide), dim, index).add(_part(source, index).astype(wide))
     return total.astype(dtype)
@@ -124,6 +132,8 @@ def _scatter_reduce(
     *,
     include_self: bool = True,
 ) -> Any:
+    if not index.size:  # it can have another rank
+        return x
     wide = dtype if reduce in ("amax", "amin") else opmath_dtype(dtype)
     x, part = x.astype(wide), _part(source, index).astype(wide)
     if not include_self:  # elements that something is written to begin without their own value
