@@ -1151,6 +1151,17 @@ def compile_ahead(
     return made
 
 
+def is_token(operator: Any) -> bool:
+    """Return whether an operator makes or ends a token of `with_effects`, which keeps calls in
+    order (PyTorch 2.14)."""
+    return operator in (torch.ops.prims._make_token.default, torch.ops.prims._sink_tokens.default)
+
+
+def is_check_of_errors(operator: Any) -> bool:
+    """Return whether an operator raises an error for the state that LAPACK has returned."""
+    return operator is torch.ops.aten._linalg_check_errors.default
+
+
 def restarts_trace(error: Exception) -> bool:
     """Return whether an error lets Dynamo trace again, as for a scalar of f64."""
     from torch._dynamo.exc import RestartAnalysis

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from composites.torch_internals import storage_key
+from composites.torch_internals import is_check_of_errors, is_token, storage_key
 from lowering import activation
 from lowering.frontends.fx import strides
 from lowering.frontends.protocols import RandomNumbers, Seed
@@ -23,8 +23,6 @@ _KEEPING = torch.ops.higher_order.run_and_save_rng_state
 _DRAWING_AGAIN = torch.ops.higher_order.run_with_rng_state
 _IN_ORDER = torch.ops.higher_order.with_effects
 """Calls an operator whose calls keep their order: it takes and returns a token."""
-_TOKENS = (torch.ops.prims._make_token.default, torch.ops.prims._sink_tokens.default)
-_CHECK = torch.ops.aten._linalg_check_errors.default
 
 
 def states_of_generators(graph: torch.fx.Graph) -> Collection[torch.fx.Node]:
@@ -65,9 +63,9 @@ class GraphReplay(torch.fx.Interpreter):
         if target is _DRAWING_AGAIN:
             with _random_numbers().random_state(Seed(args[0], 0)):
                 return args[1](*args[2:], **kwargs)
-        if target in _TOKENS:
+        if is_token(target):
             return None
-        if target is _IN_ORDER and args[1] is _CHECK:
+        if target is _IN_ORDER and is_check_of_errors(args[1]):
             token, check, *values = args
             return token, check(*values, **kwargs)
         if str(target) == MULTIPLY_ADD:
