@@ -1109,7 +1109,8 @@ def compile_ahead(
             without a backward it takes `written`: the positions of the inputs that are written to,
             which the graph returns first.
         draws_again: whether the backward may draw random numbers of the forward a second time, by
-            operators that keep the state of the generator.
+            operators that keep the state of the generator. Such graphs also make the tokens of
+            effects, which are inputs and results otherwise.
     """
     from torch._functorch import config
     from torch._functorch.aot_autograd import aot_module_simplified  # takes a second to import
@@ -1136,7 +1137,6 @@ def compile_ahead(
 
     alone = partial(compile_graph, returned=None)
     # A backward that cannot be compiled is to be known before the forward runs.
-    # A program gets no tokens of effects: the graph makes them.
     settings = {"force_non_lazy_backward_lowering": True, "unlift_effect_tokens": draws_again}
     with config.patch(settings), _no_donated_buffers():
         made: Callable[..., Any] = aot_module_simplified(

@@ -134,8 +134,7 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
         assert requests is not None
         assert replies is not None
         (folder / "file").write_bytes(content)
-        limits = ["--seconds", "5", "--memory", "2"]
-        requests.write(json.dumps([*arguments, "file", *limits]) + "\n")
+        requests.write(json.dumps([*arguments, "file", "--seconds=5", "--memory=2"]) + "\n")
         requests.flush()
         reply = replies.readline()
         assert reply, f"the process ended with {server.wait()}"

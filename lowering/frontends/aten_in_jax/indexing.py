@@ -1,5 +1,6 @@
 """Rules of operators that read and write elements by their numbers."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -8,7 +9,7 @@ import numpy as np
 
 from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
 from lowering.frontends.aten_in_jax.elementwise import as_type
-from lowering.frontends.aten_in_jax.table import NoRuleError, rule
+from lowering.frontends.aten_in_jax.table import NoRuleError, Rule, rule
 
 
 @rule("aten::gather")
@@ -97,30 +98,37 @@ def _part(source: Any, index: Any) -> Any:
     return source[tuple(slice(0, size) for size in index.shape)]
 
 
-@rule("aten::scatter.value")
+def _rule_of_scatter(name: str) -> Callable[[Rule], Rule]:
+    """Register a rule for an operator that writes to the elements that an index names. An index
+    without elements can have another rank, and changes nothing."""
+
+    def register(function: Rule) -> Rule:
+        def changed(dtype: Any, /, x: Any, dim: int, index: Any, *others: Any, **named: Any) -> Any:
+            return function(dtype, x, dim, index, *others, **named) if index.size else x
+
+        return rule(name)(changed)
+
+    return register
+
+
+@_rule_of_scatter("aten::scatter.value")
 def _scatter_value(dtype: Any, /, x: Any, dim: int, index: Any, value: Any) -> Any:
-    if not index.size:  # it can have another rank
-        return x
     return _place(x, dim, index).set(as_type(value, dtype))
 
 
-@rule("aten::scatter.src")
+@_rule_of_scatter("aten::scatter.src")
 def _scatter(dtype: Any, /, x: Any, dim: int, index: Any, source: Any) -> Any:
-    if not index.size:  # it can have another rank
-        return x
     return _place(x, dim, index).set(_part(source, index))
 
 
-@rule("aten::scatter_add")
+@_rule_of_scatter("aten::scatter_add")
 def _scatter_add(dtype: Any, /, x: Any, dim: int, index: Any, source: Any) -> Any:
-    if not index.size:  # it can have another rank
-        return x
     wide = opmath_dtype(dtype)  # as in PyTorch, which rounds such a sum once
     total = _place(x.astype(wide), dim, index).add(_part(source, index).astype(wide))
     return total.astype(dtype)
 
 
-@rule("aten::scatter_reduce.two")
+@_rule_of_scatter("aten::scatter_reduce.two")
 def _scatter_reduce(
     dtype: Any,
     /,
@@ -132,8 +140,6 @@ def _scatter_reduce(
     *,
     include_self: bool = True,
 ) -> Any:
-    if not index.size:  # it can have another rank
-        return x
     wide = dtype if reduce in ("amax", "amin") else opmath_dtype(dtype)
     x, part = x.astype(wide), _part(source, index).astype(wide)
     if not include_self:  # elements that something is written to begin without their own value

@@ -375,10 +375,6 @@ def stock(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> A
         raise ValueReadError(
             f"{name} reads the value of a tensor, but a traced tensor has no value"
         )
-    if name.startswith("aten::_assert_async"):  # of values, as by `one_hot`
-        return None
-    if name.startswith("aten::_functional_assert_async"):
-        return arguments[-1]  # a token
     if name in _SAME:
         return _same(func, arguments[0], keywords.get("memory_format"))
     function = FUNCTIONS.get(func)

@@ -1,4 +1,4 @@
-"""Linear algebra that PyTorch has no description of on the device `meta`, and its checks."""
+"""Linear algebra that PyTorch has no description of on the device `meta`, and checks of values."""
 
 from typing import Any
 
@@ -26,9 +26,14 @@ def _geqrf(tensor: capture.TracedTensor) -> Any:
     return capture.node(overload("aten::geqrf"), (tensor,), {}, results)
 
 
-def _check_errors(*arguments: Any, **keywords: Any) -> None:
-    """A check of values, which a program does not make: where a factorization fails, its result is
-    infinite or NaN."""
+def _check(*arguments: Any, **keywords: Any) -> None:
+    """A check of values, which a program does not make, as of the classes in `one_hot`. Where a
+    factorization fails, its result is infinite or NaN."""
+
+
+def _check_in_order(value: Any, message: str, token: Any) -> Any:
+    """The same for a check that keeps its place among others: it returns its token."""
+    return token
 
 
 def _allclose(*arguments: Any, **keywords: Any) -> bool:
@@ -45,4 +50,6 @@ def _allclose(*arguments: Any, **keywords: Any) -> bool:
 capture.FUNCTIONS[overload("aten::allclose")] = _allclose
 capture.FUNCTIONS[overload("aten::linalg_lstsq")] = _lstsq
 capture.FUNCTIONS[overload("aten::geqrf")] = _geqrf
-capture.FUNCTIONS[overload("aten::_linalg_check_errors")] = _check_errors
+for _name in ("_linalg_check_errors", "_assert_async", "_assert_async.msg"):
+    capture.FUNCTIONS[overload(f"aten::{_name}")] = _check
+capture.FUNCTIONS[overload("aten::_functional_assert_async.msg")] = _check_in_order

@@ -13,8 +13,10 @@ from ..module import Module
 from ..symbols import CALL, COMPOSITE, callees_first, executions, functions, is_private, target
 
 _USES = (COMPOSITE, CALL)
-# Constants and terminators do no work at run time.
-_NOT_COUNTED = frozenset({"stablehlo.constant", "stablehlo.return", "func.return", "func.func"})
+# Constants and terminators do no work at run time; calls do that of what they call.
+_NOT_COUNTED = frozenset(
+    {"stablehlo.constant", "stablehlo.return", "func.return", "func.func", *_USES}
+)
 
 
 @dataclass(frozen=True)
@@ -159,9 +161,7 @@ def _measure(module: IrModule) -> dict[str, _Body]:
 def _measure_function(function: IrOperation, known: dict[str, _Body]) -> _Body:
     operations = nested_operations(function)
     uses = [target(each) for each in operations if each.name in _USES]
-    plain = [
-        each for each in operations if each.name not in _NOT_COUNTED and each.name not in _USES
-    ]
+    plain = [each for each in operations if each.name not in _NOT_COUNTED]
     types = Counter(result.type for each in plain for result in each.results)
     inner = [known[name] for name in uses if name in known]
     return _Body(
