@@ -6,6 +6,7 @@ function that states its purpose, so that adapting to a new PyTorch release mean
 """
 
 import logging
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,7 +41,7 @@ from torch.utils._python_dispatch import (
 )
 
 from composites.errors import UnsupportedCallError
-from composites.tensor_subclasses import with_inner_tensors
+from composites.tensor_subclasses import inner_tensors, with_inner_tensors
 from composites.user_code import call_site
 
 __all__ = ["DispatchKeySet", "TreeSpec", "pytree"]
@@ -1117,6 +1118,11 @@ def compile_ahead(
     from torch._functorch.partitioners import default_partition
 
     returned: list[int] = []
+    sources = [
+        name
+        for source, value in zip(input_sources(module.graph), inputs, strict=True)
+        for name, _ in inner_tensors(source, value)
+    ]
 
     def partition(joint: torch.fx.GraphModule, *arguments: Any, **keywords: Any) -> Any:
         _view_inputs_again(joint.graph)
@@ -1128,14 +1134,19 @@ def compile_ahead(
         return default_partition(joint, *arguments, **keywords)
 
     def forward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        _note_sources(gm.graph, sources)
         return compile_graph(gm, example_inputs, returned=returned[-1])
 
+    def backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        _note_sources(gm.graph, sources)
+        return compile_graph(gm, example_inputs, returned=None)
+
     def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        _note_sources(gm.graph, sources)
         metadata = torch._guards.TracingContext.get().fw_metadata
         written = metadata.mutated_inp_runtime_indices if metadata is not None else ()
         return compile_graph(gm, example_inputs, returned=None, written=written)
 
-    alone = partial(compile_graph, returned=None)
     # A backward that cannot be compiled is to be known before the forward runs.
     settings = {"force_non_lazy_backward_lowering": True, "unlift_effect_tokens": draws_again}
     with config.patch(settings), _no_donated_buffers():
@@ -1143,12 +1154,37 @@ def compile_ahead(
             module,
             inputs,
             fw_compiler=forward,
-            bw_compiler=alone,
+            bw_compiler=backward,
             inference_compiler=inference,
             partition_fn=partition,
             keep_inference_input_mutations=False,
         )
     return made
+
+
+def input_sources(graph: torch.fx.Graph) -> list[str]:
+    """The expressions by which Dynamo has read the inputs of its graph, such as `L['x']`; empty for
+    inputs without one."""
+    return [_source(node) for node in graph.find_nodes(op="placeholder")]
+
+
+def _source(node: torch.fx.Node) -> str:
+    name = getattr(getattr(node.meta.get("grapharg"), "source", None), "name", "")
+    return str(name() if callable(name) else name)  # a method in PyTorch 2.10
+
+
+def _note_sources(traced: torch.fx.Graph, sources: Sequence[str]) -> None:
+    """Note the sources of tensors on the inputs of a graph that AOTAutograd has made, which are
+    called `primals_1` or, without a backward, `arg0_1` (PyTorch 2.14)."""
+    for node in traced.find_nodes(op="placeholder"):
+        match = re.fullmatch(r"primals_(\d+)|arg(\d+)_1", node.name)
+        if match is not None:
+            number = int(match[2]) if match[1] is None else int(match[1]) - 1
+            node.meta[SOURCE] = sources[number] if number < len(sources) else ""
+
+
+SOURCE = "composites_source"
+"""The key under which inputs of AOTAutograd's graphs note Dynamo's source."""
 
 
 def is_token(operator: Any) -> bool:

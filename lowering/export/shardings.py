@@ -190,10 +190,10 @@ def input_specs(
     for pattern, spec in by_pattern.items():
         if not isinstance(pattern, str):
             raise ExportError(f"shardings: a pattern must be a string, not {pattern!r}")
-        names = [name for name in shapes if _means(pattern, name)]
+        names = [name for name in shapes if matches(pattern, name)]
         if not names:
             raise ExportError(
-                f"shardings: no input has the name {pattern!r}{_names_near(pattern, shapes)}"
+                f"shardings: no input has the name {pattern!r}{names_near(pattern, shapes)}"
             )
         for name in names:
             specs[name] = mesh.spec(spec, shapes[name], name)
@@ -204,7 +204,7 @@ def input_specs(
     return specs
 
 
-def _names_near(pattern: str, inputs: Iterable[str]) -> str:
+def names_near(pattern: str, inputs: Iterable[str]) -> str:
     """The names that a pattern without a matching input may have been meant for, for messages."""
     known = [name.removeprefix("param:") for name in inputs]
     close = did_you_mean(pattern, known)
@@ -215,7 +215,8 @@ def _names_near(pattern: str, inputs: Iterable[str]) -> str:
     return f"; the inputs are {', '.join(listed[:LISTED])}{more}" if listed else ""
 
 
-def _means(pattern: str, name: str) -> bool:
+def matches(pattern: str, name: str) -> bool:
+    """Return whether a pattern means an input: by its name, or a parameter without `param:`."""
     return fnmatchcase(name, pattern) or (
         name.startswith("param:") and fnmatchcase(name.removeprefix("param:"), pattern)
     )

@@ -29,6 +29,7 @@ if chosen.chosen() != "fx":
     )
 chosen.import_package()  # turns on what XLA_COMPOSITE_OP names, before Dynamo traces anything
 
+from lowering.export.request import mesh_of  # noqa: E402
 from lowering.frontends.fx.autocast import autocast, casts_of  # noqa: E402
 from lowering.frontends.fx.device import device  # noqa: E402
 from lowering.frontends.fx.flex_attention import kept_whole  # noqa: E402
@@ -36,7 +37,9 @@ from lowering.frontends.fx.recorder import device_offered  # noqa: E402
 from lowering.frontends.fx.tensors import LIVE_BACKENDS  # noqa: E402
 from lowering.live.checks import check_every  # noqa: E402
 from lowering.live.chosen_kernels import check_names  # noqa: E402
+from lowering.live.devices import Devices, devices_of  # noqa: E402
 from lowering.live.executable import LiveProgram  # noqa: E402
+from lowering.live.input_names import InputShardings  # noqa: E402
 from lowering.live.numbers import changing_numbers, without_reads  # noqa: E402
 from lowering.live.sizes import FunctionsOfSizes, varies  # noqa: E402
 from lowering.live.traced_graph import (  # noqa: E402
@@ -64,11 +67,21 @@ class Options:
     """The kernels that take composites, as `Program.compile` has it: those of registries, none,
     those that are named, or a mapping."""
     platform: str | None = None
-    """The platform of JAX, such as `cpu` or `cuda`; by default that of the tensors."""
+    """The platform of JAX, such as `cpu` or `cuda`; by default that of the tensors. A device that
+    PyTorch does not have gets copies of the tensors."""
     save: str | os.PathLike[str] | None = None
     """A folder to which each graph is written; see `lowering.live.saved`."""
     cache: str | os.PathLike[str] | None = None
     """A folder in which XLA's results are kept, as `Program.compile` has it."""
+    mesh: Any = None
+    """Devices among which XLA's partitioner divides each graph: names and sizes of axes, such as
+    `{"data": 4}`, or a `jax.sharding.Mesh`."""
+    shardings: Mapping[str, Any] | None = None
+    """The dimensions of inputs that the mesh divides, by patterns of names such as `*.weight` and
+    `arg:x`, as `composites.export` has them."""
+    frozen: bool = False
+    """Whether devices that PyTorch does not have keep parameters and buffers as they are in the
+    first call of a graph, for inference."""
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> "Options":
@@ -110,9 +123,18 @@ def composites(
         raise CompositesError(f"backend 'composites' has no mode {mode!r}; leave `mode` out")
     chosen_options = Options.read(options or {})
     check_names(chosen_options.kernels)
+    divided = mesh_of(chosen_options.mesh, chosen_options.shardings, "gspmd")
+    shardings = InputShardings(divided, chosen_options.shardings or {})
+    shardings.check(graph.graph, is_full_graph=torch_internals.is_full_graph())
     compile_graph = partial(
         _compiled,
-        platform=chosen_options.platform or device_type_of(example_inputs),
+        devices=devices_of(
+            chosen_options.platform,
+            chosen_options.mesh,
+            shardings,
+            device_type_of(example_inputs),
+            frozen=chosen_options.frozen,
+        ),
         kernels=chosen_options.kernels,
         folder=chosen_options.save,
         cache=chosen_options.cache,
@@ -248,7 +270,7 @@ def _compiled(
     graph: torch.fx.GraphModule,
     inputs: Sequence[Any],
     *,
-    platform: str,
+    devices: Devices,
     kernels: Kernels,
     returned: int | None,
     written: Sequence[int] = (),
@@ -262,7 +284,7 @@ def _compiled(
     program = make(
         graph,
         inputs,
-        platform,
+        devices,
         kernels,
         returned=returned,
         written=written,

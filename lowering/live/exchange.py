@@ -22,13 +22,17 @@ def shares_memory(tensor: torch.Tensor) -> bool:
 
 def to_jax(tensor: torch.Tensor, device: Any) -> Any:
     """A tensor as an array of a JAX device. They share memory where XLA can take the tensor's."""
+    capsule = torch.utils.dlpack.to_dlpack(in_plain_order(tensor))  # type: ignore[attr-defined]
+    return array_from_dlpack(capsule, device)
+
+
+def in_plain_order(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor as XLA takes it: itself without its gradient if `shares_memory`, or a copy."""
     plain = tensor.detach()
     if shares_memory(plain):
         # Strides of dimensions of size 1 mean nothing to PyTorch, and a layout to JAX.
-        plain = plain.view(-1).view(plain.shape)
-    else:
-        plain = plain.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
-    return array_from_dlpack(torch.utils.dlpack.to_dlpack(plain), device)  # type: ignore[attr-defined]
+        return plain.view(-1).view(plain.shape)
+    return plain.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
 
 
 def to_torch(array: Any, order: Order) -> torch.Tensor:
@@ -41,7 +45,9 @@ def to_torch(array: Any, order: Order) -> torch.Tensor:
 
 
 _ARRAY = "_composites_array"
-"""An attribute of a tensor that autograd saves."""
+"""An attribute of a tensor that autograd saves, whose array shares its memory."""
+_COPY = "_composites_copy"
+"""An attribute of a tensor of which devices have a copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,30 @@ class _Remembered:
 def remember(saved: torch.Tensor, array: Any, order: Order) -> None:
     """Let a backward have the array from which `to_torch` made a tensor that only it sees."""
     setattr(saved, _ARRAY, _Remembered(saved.data_ptr(), order, array))
+
+
+def remember_copy(tensor: torch.Tensor, array: Any, order: Order) -> None:
+    """Let a backward have the copy of a tensor that is on other devices."""
+    setattr(tensor, _COPY, _Remembered(tensor.data_ptr(), order, array))
+
+
+def remembered_copy(tensor: torch.Tensor, order: Order, *, forget: bool = False) -> Any:
+    """The copy that `remember_copy` has noted, with its dimensions in an order; None if there is
+    none, or the tensor has other memory since.
+
+    Args:
+        forget: whether it is dropped.
+    """
+    saved = getattr(tensor, _COPY, None)
+    if not isinstance(saved, _Remembered) or saved.start != tensor.data_ptr():
+        return None
+    if forget:
+        delattr(tensor, _COPY)
+    if saved.order == order:
+        return saved.array
+    own = range(tensor.dim()) if saved.order is None else saved.order
+    dims = range(tensor.dim()) if order is None else order
+    return saved.array.transpose([list(own).index(dim) for dim in dims])
 
 
 class ProgramInputs:

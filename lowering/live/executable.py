@@ -9,13 +9,14 @@ import torch
 
 from composites import torch_internals
 from lowering import activation
-from lowering.export.compilation_cache import cached_in
 from lowering.export.step import Kernels, candidates_of
 from lowering.frontends.fx import capture
 from lowering.frontends.protocols import LoweredGraph
 from lowering.live.checks import GraphChecks
 from lowering.live.chosen_kernels import kernels_of
-from lowering.live.exchange import ProgramInputs, remember, to_jax, to_torch
+from lowering.live.devices import Devices, GraphInput
+from lowering.live.exchange import remember_copy
+from lowering.live.input_names import name_of_source
 from lowering.live.replay import GraphReplay, states_of_generators
 from lowering.live.saved import save_graph
 from lowering.live.strides import Order, in_memory_order, in_own_order, memory_order
@@ -25,7 +26,7 @@ from lowering.stablehlo import jax_function
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.errors import RunError
 from lowering.stablehlo.kernels import PlacedKernels, place_kernels
-from lowering.stablehlo.run import enable_x64, import_jax, local_devices
+from lowering.stablehlo.run import enable_x64, import_jax
 
 _STATE = torch.empty((), dtype=torch.int64, device="meta")
 """A state of the random number generator, as programs have it."""
@@ -38,7 +39,7 @@ class LiveProgram:
         self,
         graph: torch.fx.GraphModule,
         inputs: Sequence[Any],
-        platform: str,
+        devices: Devices,
         kernels: Kernels,
         *,
         returned: int | None,
@@ -51,7 +52,7 @@ class LiveProgram:
 
         Args:
             inputs: for each input of the graph, a fake tensor, or a number.
-            platform: the platform of JAX, such as `cpu`.
+            devices: run the program.
             kernels: see `Program.compile`.
             returned: how many results are returned. The others are saved for the backward, if there
                 is one.
@@ -76,9 +77,21 @@ class LiveProgram:
         }
         self._views = views_among(placeholders, outputs)
         self._returned = len(outputs) if returned is None else returned
-        device = local_devices(platform)[0]
-        orders = [memory_order(x) if isinstance(x, torch.Tensor) else None for x in inputs]
-        self._inputs = ProgramInputs(orders, device)
+        self._devices = devices
+        if devices.are_apart:
+            # The devices have views that only the backward gets, and have inputs already.
+            self._views = {
+                n: view
+                for n, view in self._views.items()
+                if view.is_of_input and n < self._returned
+            }
+        described = [
+            _described(node, x, is_written=position in written)
+            for position, (node, x) in enumerate(zip(placeholders, inputs, strict=True))
+        ]
+        orders = [None if each is None else each.order for each in described]
+        is_backward = any(node.name.startswith("tangents") for node in placeholders)
+        self._to_jax = devices.inputs(described, is_backward=is_backward)
         results, lowered = self._lowered(graph, inputs, orders)
         self._results = self._computed(outputs, results)
         self._constants = [None if isinstance(x, torch.Tensor) else x for x in results]
@@ -86,15 +99,20 @@ class LiveProgram:
             None if parameter.operand is None else self._operands[parameter.operand]
             for parameter in lowered.parameters
         ]
-        self._device = device
+        saved = {p for n, p in self._passed.items() if n >= self._returned}
+        self._kept = [
+            (position, operand, orders[position])
+            for operand, position in enumerate(self._parameters)
+            if position in saved and devices.are_apart
+        ]
         if folder is not None:
             names = [placeholders[position].name for position in self._operands]
             kind = "forward" if returned is not None else "inference"
-            kind = "backward" if any(name.startswith("tangents") for name in names) else kind
+            kind = "backward" if is_backward else kind
             save_graph(lowered, names, [n for n, _ in self._results], kind, folder)
-        self.kernels = self._placed(lowered, platform, kernels)
-        self._compiled = self._compile(lowered, platform, cache)
-        self._checks = GraphChecks.create(self.kernels, platform, check_every)
+        self.kernels = self._placed(lowered, devices, kernels)
+        self._compiled = self._compile(lowered, cache)
+        self._checks = GraphChecks.create(self.kernels, devices.platform, check_every)
 
     def _lowered(
         self, graph: torch.fx.GraphModule, inputs: Sequence[Any], orders: Sequence[Order]
@@ -104,8 +122,8 @@ class LiveProgram:
         frontend = activation.backend().frontend
         recording = frontend.recording
         with ExitStack() as contexts:
-            for context in (capture.at_top(), recording.recording()):
-                contexts.enter_context(context)
+            contexts.enter_context(capture.at_top())
+            contexts.enter_context(recording.recording(shared=self._devices.are_several))
             states = states_of_generators(graph.graph)
             operands: list[torch.Tensor] = []
             lent: list[Any] = []
@@ -140,34 +158,27 @@ class LiveProgram:
         ]
 
     @staticmethod
-    def _placed(lowered: LoweredGraph, platform: str, kernels: Kernels) -> PlacedKernels:
+    def _placed(lowered: LoweredGraph, devices: Devices, kernels: Kernels) -> PlacedKernels:
         candidates, unlisted = candidates_of(
             kernels_of(kernels, lowered.module),
             lowered.module,
             None,
-            platform,
-            alternatives=kernels == "auto",
+            devices.platform,
+            # With several devices, no alternative was measured.
+            alternatives=kernels == "auto" and not devices.are_several,
         )
-        return place_kernels(lowered.module, candidates, platform=platform, unlisted=unlisted)
+        return place_kernels(
+            lowered.module, candidates, platform=devices.platform, unlisted=unlisted
+        )
 
-    def _compile(
-        self, lowered: LoweredGraph, platform: str, cache: str | os.PathLike[str] | None
-    ) -> Any:
+    def _compile(self, lowered: LoweredGraph, cache: str | os.PathLike[str] | None) -> Any:
         jax = import_jax()
-        function = jax_function(self.kernels.module, platform=platform)
-        shapes = [
+        function = jax_function(self.kernels.module, platform=self._devices.platform)
+        types = [
             jax.ShapeDtypeStruct(parameter.type.shape, numpy_dtype(parameter.type.element_type))
             for parameter in lowered.parameters
         ]
-        on_device = jax.sharding.SingleDeviceSharding(self._device)
-        with enable_x64(), cached_in(cache):
-            jitted = jax.jit(
-                function,
-                in_shardings=tuple(on_device for _ in shapes),
-                out_shardings=tuple(on_device for _ in self._results),
-                keep_unused=True,
-            )
-            return jitted.lower(*shapes).compile()
+        return self._devices.compile(function, types, len(self._results), cache)
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         """Run once.
@@ -182,12 +193,14 @@ class LiveProgram:
                     f" {offset}, and got an input with {inputs[position].storage_offset()}; call"
                     " `contiguous()` or `clone()` before"
                 )
-        convert = self._inputs.to_jax
+        convert, devices = self._to_jax, self._devices
         with enable_x64():
             arrays = [
-                _seed(self._device) if position is None else convert(position, inputs[position])
+                devices.array(_seed()) if position is None else convert(position, inputs[position])
                 for position in self._parameters
             ]
+            for position, operand, order in self._kept:
+                remember_copy(inputs[position], arrays[operand], order)
             passed = {n: inputs[position] for n, position in self._passed.items()}
             passed |= {
                 n: view.apply_to(inputs[view.position])
@@ -199,13 +212,12 @@ class LiveProgram:
             if self._checks is not None:
                 self._checks.count(arrays)
             computed = import_jax().block_until_ready(self._compiled(*arrays))
-        results: list[Any] = list(self._constants)
-        for n, value in passed.items():
-            results[n] = value
-        for (n, order), array in zip(self._results, computed, strict=True):
-            results[n] = tensor = to_torch(array, order)
-            if n >= self._returned:
-                remember(tensor, array, order)
+            results: list[Any] = list(self._constants)
+            for n, value in passed.items():
+                results[n] = value
+            for (n, order), array in zip(self._results, computed, strict=True):
+                is_returned = n < self._returned
+                results[n] = (devices.result if is_returned else devices.saved)(array, order)
         for n, view in self._views.items():
             if not view.is_of_input:
                 results[n] = view.apply_to(results[view.position])
@@ -219,9 +231,16 @@ class LiveProgram:
         return results[: self._count]
 
 
-def _seed(device: Any) -> Any:
+def _described(node: torch.fx.Node, x: Any, *, is_written: bool) -> GraphInput | None:
+    if not isinstance(x, torch.Tensor):
+        return None
+    source = node.meta.get(torch_internals.SOURCE)
+    name = name_of_source(source) if source else None
+    stays = name is not None and name.startswith("param:") and not is_written
+    return GraphInput(name, memory_order(x), tuple(x.shape), stays)
+
+
+def _seed() -> torch.Tensor:
     """A new state of the random number generator, drawn from PyTorch's own."""
     limits = torch.iinfo(torch.int64)
-    return to_jax(
-        torch.randint(limits.min, limits.max, (), dtype=torch.int64, device="cpu"), device
-    )
+    return torch.randint(limits.min, limits.max, (), dtype=torch.int64, device="cpu")

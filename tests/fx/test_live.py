@@ -597,10 +597,15 @@ def test_mistakes() -> None:
         ({"kernels": 3}, "kernels must be 'auto', None, names"),
         ({"kernels": ["ptxla.geluu"]}, "there is no composite 'ptxla.geluu'; did you mean"),
         ({"platform": "tpu9"}, "no platform 'tpu9'"),
+        ({"mesh": {"a": 512}}, "needs 512 devices of the platform cpu"),
+        ({"shardings": {"x": ("a",)}}, "shardings need the mesh"),
         (3, "options must be a mapping"),
     ):
         with pytest.raises(Exception, match=said):
             compiled(F.gelu, options=options)(torch.ones(2))
+    unnamed = {"mesh": {"a": 1}, "shardings": {"x": ("a",)}}
+    with pytest.warns(CompositesWarning, match="no input has the name 'x'; the inputs are arg:"):
+        compiled(F.gelu, options=unnamed)(torch.ones(2))
     with pytest.raises(Exception, match="has no mode 'max-autotune'"):
         compiled(F.gelu, mode="max-autotune")(torch.ones(2))
 

@@ -1,14 +1,19 @@
-"""Live programs of several processes: DistributedDataParallel and FSDP2 around a compiled model."""
+"""Live programs on several devices: DistributedDataParallel and FSDP2 around a compiled model, with
+a process for each device, and meshes of one process."""
 
 import copy
 import socket
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import jax
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from jax.sharding import Mesh
 from torch import Tensor, distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -16,6 +21,8 @@ from torch.multiprocessing.spawn import spawn
 from torch.nn.parallel import DistributedDataParallel
 
 import composites
+from lowering.live.exchange import remembered_copy
+from lowering.live.strides import memory_order
 
 PROCESSES = 2
 STEPS = 4
@@ -50,7 +57,7 @@ def losses(model: nn.Module, call: Callable[[Tensor], Tensor], rank: int) -> lis
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     result = []
     for _ in range(STEPS):
-        x, y = (torch.randn(5, size, generator=draws) for size in (8, 4))
+        x, y = (torch.randn(8, size, generator=draws) for size in (8, 4))
         optimizer.zero_grad()
         loss = F.mse_loss(call(x), y)
         loss.backward()
@@ -85,3 +92,55 @@ def test_models_of_several_processes_train_as_in_eager(wrapper: str, tmp_path: P
     for rank in range(PROCESSES):
         expected, trained = torch.load(tmp_path / str(rank))
         torch.testing.assert_close(trained, expected, rtol=2e-6, atol=1e-7)
+
+
+BATCH = {"arg:x": ("data",)}
+MESHES: dict[str, dict[str, Any]] = {
+    "batch": {"mesh": {"data": 4}, "shardings": BATCH},
+    "batch and weights": {
+        "mesh": {"data": 2, "model": 2},
+        "shardings": {**BATCH, "up.*": ("model",), "down.weight": (None, "model")},
+    },
+    "another device": {},
+}
+
+
+def train_on_meshes(_: int) -> None:
+    """Train a model in eager PyTorch, and compiled for each mesh."""
+    MESHES["another device"]["mesh"] = Mesh(np.array(jax.devices()[1:2]), ("one",))
+    torch.manual_seed(0)
+    model = Block()
+    eager = copy.deepcopy(model)
+    expected = losses(eager, eager, 0)
+    divided: list[bool] = []
+
+    def pack(saved: Tensor) -> Tensor:
+        if saved.is_meta:
+            array = remembered_copy(saved, memory_order(saved))
+            divided.append(not array.sharding.is_fully_replicated)
+        return saved
+
+    for name, options in MESHES.items():
+        torch.compiler.reset()
+        divided.clear()
+        live = copy.deepcopy(model)
+        run = torch.compile(live, backend="composites", fullgraph=True, options=options)
+        with (
+            composites.enabled("all"),
+            torch.autograd.graph.saved_tensors_hooks(pack, lambda saved: saved),
+        ):
+            trained = losses(live, run, 0)
+        torch.testing.assert_close(trained, expected, rtol=2e-6, atol=1e-7)
+        assert any(divided) is (name != "another device")
+        run = torch.compile(live, backend="composites", options={**options, "frozen": True})
+        x, written = torch.ones(4, 8), copy.deepcopy(live)
+        with torch.no_grad():
+            for part in (live.up.weight, live.down.bias):
+                torch.testing.assert_close(run(x), written(x), rtol=1e-5, atol=1e-6)
+                part.zero_()
+
+
+@pytest.mark.process
+def test_models_on_meshes_train_as_in_eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
+    spawn(train_on_meshes, nprocs=1)

@@ -1,0 +1,315 @@
+"""The devices of a live program, and the tensors that go there and back.
+
+A device that PyTorch and JAX share takes tensors without a copy. A mesh of several devices, and a
+device that JAX alone has, get copies of a program's inputs at each call, and PyTorch copies of its
+results. Values that autograd saves stay on the devices until the backward, as do inputs that it
+saves.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from composites.errors import CompositesError
+from lowering.export.compilation_cache import cached_in
+from lowering.export.partitioning import platform_of
+from lowering.export.shardings import DeviceMesh, Spec
+from lowering.live.exchange import (
+    ProgramInputs,
+    in_plain_order,
+    remember,
+    remember_copy,
+    remembered_copy,
+    to_jax,
+    to_torch,
+)
+from lowering.live.input_names import InputShardings
+from lowering.live.strides import Order, in_memory_order, in_own_order
+from lowering.stablehlo.errors import RunError
+from lowering.stablehlo.run import enable_x64, import_jax, local_devices
+
+ToJax = Callable[[int, torch.Tensor], Any]
+"""The array of the input at a position."""
+
+_REPLACED = (
+    "a hook has replaced a tensor that a live program saved for its backward; the values of saved"
+    " tensors are on the program's devices, and PyTorch cannot read them"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphInput:
+    """An input of a graph that is a tensor."""
+
+    name: str | None
+    """The name that shardings may mean; None for values that a backward gets."""
+    order: Order
+    shape: tuple[int, ...]
+    stays: bool = False
+    """Whether it is a parameter or buffer that the graph does not write to."""
+
+
+class Devices(Protocol):
+    """The devices that run a graph."""
+
+    @property
+    def platform(self) -> str:
+        """The platform of JAX."""
+
+    @property
+    def are_apart(self) -> bool:
+        """Whether arrays on the devices and PyTorch's tensors have no memory in common."""
+
+    @property
+    def are_several(self) -> bool:
+        """Whether XLA's partitioner divides the graph."""
+
+    def compile(
+        self,
+        function: Callable[..., Any],
+        types: Sequence[Any],
+        results: int,
+        cache: str | os.PathLike[str] | None,
+    ) -> Callable[..., Any]:
+        """A compiled function of arrays on the devices.
+
+        Args:
+            types: a `jax.ShapeDtypeStruct` for each operand.
+            cache: a folder that keeps XLA's results; see `Program.compile`.
+
+        Raises:
+            RunError: XLA cannot compile the function.
+        """
+
+    def inputs(self, inputs: Sequence[GraphInput | None], *, is_backward: bool) -> ToJax:
+        """The function that passes the inputs of a graph; those that are None are not tensors."""
+
+    def array(self, tensor: torch.Tensor) -> Any:
+        """A tensor that is not an input."""
+
+    def result(self, array: Any, order: Order) -> torch.Tensor:
+        """A result as a tensor of PyTorch's."""
+
+    def saved(self, array: Any, order: Order) -> torch.Tensor:
+        """A result as a tensor that only autograd and the backward get."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedDevice:
+    """A device that PyTorch and JAX share."""
+
+    platform: str
+    device: Any
+    are_apart: bool = False
+    are_several: bool = False
+
+    def compile(
+        self,
+        function: Callable[..., Any],
+        types: Sequence[Any],
+        results: int,
+        cache: str | os.PathLike[str] | None,
+    ) -> Any:
+        """See `Devices.compile`."""
+        jax = import_jax()
+        on_device = jax.sharding.SingleDeviceSharding(self.device)
+        with enable_x64(), cached_in(cache):
+            jitted = jax.jit(
+                function,
+                in_shardings=tuple(on_device for _ in types),
+                out_shardings=tuple(on_device for _ in range(results)),
+                keep_unused=True,
+            )
+            return jitted.lower(*types).compile()
+
+    def inputs(self, inputs: Sequence[GraphInput | None], *, is_backward: bool) -> ToJax:
+        """See `Devices.inputs`."""
+        orders = [None if each is None else each.order for each in inputs]
+        return ProgramInputs(orders, self.device).to_jax
+
+    def array(self, tensor: torch.Tensor) -> Any:
+        """See `Devices.array`."""
+        return to_jax(tensor, self.device)
+
+    def result(self, array: Any, order: Order) -> torch.Tensor:
+        """See `Devices.result`."""
+        return to_torch(array, order)
+
+    def saved(self, array: Any, order: Order) -> torch.Tensor:
+        """See `Devices.saved`."""
+        tensor = to_torch(array, order)
+        remember(tensor, array, order)
+        return tensor
+
+
+@dataclass(frozen=True, slots=True)
+class MeshDevices:
+    """Devices that PyTorch's tensors are copied to."""
+
+    mesh: Any
+    """A `jax.sharding.Mesh`."""
+    home: Any
+    """The device of JAX that shares the memory of PyTorch's tensors."""
+    shardings: InputShardings
+    frozen: bool = False
+    """Whether parameters and buffers are copied once, and not at each call."""
+    are_apart: bool = True
+
+    @property
+    def platform(self) -> str:
+        """See `Devices.platform`."""
+        return platform_of(self.mesh.devices.flat[0])
+
+    @property
+    def are_several(self) -> bool:
+        """See `Devices.are_several`."""
+        return bool(self.mesh.devices.size > 1)
+
+    def compile(
+        self,
+        function: Callable[..., Any],
+        types: Sequence[Any],
+        results: int,
+        cache: str | os.PathLike[str] | None,
+    ) -> Callable[..., Any]:
+        """See `Devices.compile`. XLA compiles at the first call, for the shardings that saved
+        values have then."""
+        jitted = import_jax().jit(function, keep_unused=True)
+
+        def run(*arrays: Any) -> Any:
+            with cached_in(cache):
+                try:
+                    return jitted(*arrays)
+                except (RuntimeError, ValueError) as error:
+                    raise RunError(f"a graph failed on the mesh: {error}") from error
+
+        return run
+
+    def inputs(self, inputs: Sequence[GraphInput | None], *, is_backward: bool) -> ToJax:
+        """See `Devices.inputs`.
+
+        Raises:
+            CompositesError: parameters do not change, and there is a backward.
+        """
+        if self.frozen and is_backward:
+            raise CompositesError("frozen is for inference; call the model under torch.no_grad()")
+        orders = [None if each is None else each.order for each in inputs]
+        on_mesh = [None if each is None else self._sharding(each) for each in inputs]
+        stay = [self.frozen and each is not None and each.stays for each in inputs]
+        frozen: dict[int, Any] = {}
+
+        def to_devices(position: int, tensor: torch.Tensor) -> Any:
+            if position in frozen:
+                return frozen[position]
+            order, sharding = orders[position], on_mesh[position]
+            if is_backward:
+                # The backward is the last user of the copy of an input.
+                array = remembered_copy(tensor, order, forget=not tensor.is_meta)
+                if array is None and tensor.is_meta:
+                    raise RunError(_REPLACED)
+                if tensor.is_meta or (array is not None and _is_on(array, sharding)):
+                    return array
+            plain = in_memory_order(tensor, order)
+            if not stay[position]:
+                return self._put(plain, sharding)
+            # A device of the mesh that is `home` takes memory that nobody writes to.
+            frozen[position] = self._put(plain.clone(), sharding)
+            return frozen[position]
+
+        return to_devices
+
+    def _sharding(self, described: GraphInput) -> Any:
+        spec = self.shardings.spec(described.name, described.shape)
+        if spec is not None and described.order is not None:
+            spec = tuple(spec[dim] for dim in described.order)
+        return self._divided(spec or ())
+
+    def _divided(self, spec: Spec) -> Any:
+        sharding = import_jax().sharding
+        return sharding.NamedSharding(
+            self.mesh, sharding.PartitionSpec(*(axes or None for axes in spec))
+        )
+
+    def array(self, tensor: torch.Tensor) -> Any:
+        """See `Devices.array`."""
+        return self._put(tensor, self._divided(()))
+
+    def _put(self, tensor: torch.Tensor, sharding: Any) -> Any:
+        jax = import_jax()
+        # Arrays of `to_jax` stay on their device: JAX cannot copy them to others.
+        return jax.device_put(jax.dlpack.from_dlpack(in_plain_order(tensor)), sharding)
+
+    def result(self, array: Any, order: Order) -> torch.Tensor:
+        """See `Devices.result`."""
+        jax = import_jax()
+        return to_torch(jax.block_until_ready(jax.device_put(array, self.home)), order)
+
+    def saved(self, array: Any, order: Order) -> torch.Tensor:
+        """See `Devices.saved`. The tensor has no values, as a copy is not needed."""
+        dtype = getattr(torch, array.dtype.name)
+        like = in_own_order(torch.empty(array.shape, dtype=dtype, device="meta"), order)
+        tensor = torch.empty_strided(like.size(), like.stride(), dtype=dtype, device="meta")
+        remember_copy(tensor, array, order)
+        return tensor
+
+
+def _is_on(array: Any, sharding: Any) -> bool:
+    return bool(array.sharding.is_equivalent_to(sharding, array.ndim))
+
+
+def devices_of(
+    platform: str | None,
+    mesh: Any,
+    shardings: InputShardings,
+    device_type: str,
+    *,
+    frozen: bool = False,
+) -> Devices:
+    """The devices that options name.
+
+    Args:
+        platform: of JAX; by default, the one of the tensors, or of the mesh.
+        mesh: None, a `jax.sharding.Mesh`, or a mapping from the names of axes to sizes.
+        device_type: the type of the device of PyTorch's tensors.
+        frozen: see `MeshDevices`.
+
+    Raises:
+        CompositesError: the mesh has devices of other processes, or more than there are.
+        RunError: there is no such platform.
+    """
+    names = (None, device_type, "gpu" if device_type == "cuda" else device_type)
+    home = local_devices(device_type)[0]
+    if mesh is None and platform in names:
+        return SharedDevice(platform or device_type, home)
+    return MeshDevices(_jax_mesh(mesh, platform or device_type), home, shardings, frozen)
+
+
+def _jax_mesh(mesh: Any, platform: str) -> Any:
+    import numpy as np
+    from jax.sharding import Mesh
+
+    if isinstance(mesh, Mesh):
+        _check_local(mesh)
+        return mesh
+    described = DeviceMesh.from_mesh(mesh or {"device": 1})
+    devices = local_devices(platform)
+    if len(devices) < described.devices:
+        raise CompositesError(
+            f"mesh: {dict(described.axes)} needs {described.devices} devices of the platform"
+            f" {platform}, and there are {len(devices)}; a CPU becomes several devices with"
+            f" XLA_FLAGS=--xla_force_host_platform_device_count={described.devices}"
+        )
+    chosen = np.array(devices[: described.devices]).reshape(described.sizes)
+    return Mesh(chosen, described.names)
+
+
+def _check_local(mesh: Any) -> None:
+    local = local_devices(mesh.devices.flat[0].platform)
+    if any(device not in local for device in mesh.devices.flat):
+        raise CompositesError(
+            "mesh: a live program runs in one process, and the mesh has devices of others; use"
+            " DistributedDataParallel, FSDP, or an exported step"
+        )
