@@ -8,8 +8,8 @@ saves.
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -31,9 +31,6 @@ from lowering.live.strides import Order, in_memory_order, in_own_order
 from lowering.stablehlo.errors import RunError
 from lowering.stablehlo.run import enable_x64, import_jax, local_devices
 
-ToJax = Callable[[int, torch.Tensor], Any]
-"""The array of the input at a position."""
-
 _REPLACED = (
     "a hook has replaced a tensor that a live program saved for its backward; the values of saved"
     " tensors are on the program's devices, and PyTorch cannot read them"
@@ -52,20 +49,28 @@ class GraphInput:
     """Whether it is a parameter or buffer that the graph does not write to."""
 
 
-class Devices(Protocol):
+@dataclass(frozen=True, slots=True)
+class Devices:
     """The devices that run a graph."""
+
+    home: Any
+    """The device of JAX that shares the memory of PyTorch's tensors."""
+    mesh: Any = None
+    """A `jax.sharding.Mesh` of devices that tensors are copied to; by default, `home` runs the
+    graph."""
+    shardings: InputShardings = field(default_factory=InputShardings)
+    frozen: bool = False
+    """Whether parameters and buffers are copied to the mesh once, and not at each call."""
 
     @property
     def platform(self) -> str:
         """The platform of JAX."""
-
-    @property
-    def are_apart(self) -> bool:
-        """Whether arrays on the devices and PyTorch's tensors have no memory in common."""
+        return platform_of(self.home if self.mesh is None else self.mesh.devices.flat[0])
 
     @property
     def are_several(self) -> bool:
         """Whether XLA's partitioner divides the graph."""
+        return self.mesh is not None and self.mesh.devices.size > 1
 
     def compile(
         self,
@@ -74,48 +79,21 @@ class Devices(Protocol):
         results: int,
         cache: str | os.PathLike[str] | None,
     ) -> Callable[..., Any]:
-        """A compiled function of arrays on the devices.
+        """A compiled function of arrays on the devices. For a mesh, XLA compiles at the first call,
+        for the shardings that saved values have then.
 
         Args:
             types: a `jax.ShapeDtypeStruct` for each operand.
+            results: the number of results.
             cache: a folder that keeps XLA's results; see `Program.compile`.
 
         Raises:
             RunError: XLA cannot compile the function.
         """
-
-    def inputs(self, inputs: Sequence[GraphInput | None], *, is_backward: bool) -> ToJax:
-        """The function that passes the inputs of a graph; those that are None are not tensors."""
-
-    def array(self, tensor: torch.Tensor) -> Any:
-        """A tensor that is not an input."""
-
-    def result(self, array: Any, order: Order) -> torch.Tensor:
-        """A result as a tensor of PyTorch's."""
-
-    def saved(self, array: Any, order: Order) -> torch.Tensor:
-        """A result as a tensor that only autograd and the backward get."""
-
-
-@dataclass(frozen=True, slots=True)
-class SharedDevice:
-    """A device that PyTorch and JAX share."""
-
-    platform: str
-    device: Any
-    are_apart: bool = False
-    are_several: bool = False
-
-    def compile(
-        self,
-        function: Callable[..., Any],
-        types: Sequence[Any],
-        results: int,
-        cache: str | os.PathLike[str] | None,
-    ) -> Any:
-        """See `Devices.compile`."""
         jax = import_jax()
-        on_device = jax.sharding.SingleDeviceSharding(self.device)
+        if self.mesh is not None:
+            return _compiled_at_first_call(function, cache)
+        on_device = jax.sharding.SingleDeviceSharding(self.home)
         with enable_x64(), cached_in(cache):
             jitted = jax.jit(
                 function,
@@ -123,85 +101,31 @@ class SharedDevice:
                 out_shardings=tuple(on_device for _ in range(results)),
                 keep_unused=True,
             )
-            return jitted.lower(*types).compile()
+            compiled: Callable[..., Any] = jitted.lower(*types).compile()
+            return compiled
 
-    def inputs(self, inputs: Sequence[GraphInput | None], *, is_backward: bool) -> ToJax:
-        """See `Devices.inputs`."""
-        orders = [None if each is None else each.order for each in inputs]
-        return ProgramInputs(orders, self.device).to_jax
+    def inputs(
+        self, inputs: Sequence[GraphInput | None], *, is_backward: bool
+    ) -> Callable[[int, torch.Tensor], Any]:
+        """A function that returns the array of the input at a position.
 
-    def array(self, tensor: torch.Tensor) -> Any:
-        """See `Devices.array`."""
-        return to_jax(tensor, self.device)
-
-    def result(self, array: Any, order: Order) -> torch.Tensor:
-        """See `Devices.result`."""
-        return to_torch(array, order)
-
-    def saved(self, array: Any, order: Order) -> torch.Tensor:
-        """See `Devices.saved`."""
-        tensor = to_torch(array, order)
-        remember(tensor, array, order)
-        return tensor
-
-
-@dataclass(frozen=True, slots=True)
-class MeshDevices:
-    """Devices that PyTorch's tensors are copied to."""
-
-    mesh: Any
-    """A `jax.sharding.Mesh`."""
-    home: Any
-    """The device of JAX that shares the memory of PyTorch's tensors."""
-    shardings: InputShardings
-    frozen: bool = False
-    """Whether parameters and buffers are copied once, and not at each call."""
-    are_apart: bool = True
-
-    @property
-    def platform(self) -> str:
-        """See `Devices.platform`."""
-        return platform_of(self.mesh.devices.flat[0])
-
-    @property
-    def are_several(self) -> bool:
-        """See `Devices.are_several`."""
-        return bool(self.mesh.devices.size > 1)
-
-    def compile(
-        self,
-        function: Callable[..., Any],
-        types: Sequence[Any],
-        results: int,
-        cache: str | os.PathLike[str] | None,
-    ) -> Callable[..., Any]:
-        """See `Devices.compile`. XLA compiles at the first call, for the shardings that saved
-        values have then."""
-        jitted = import_jax().jit(function, keep_unused=True)
-
-        def run(*arrays: Any) -> Any:
-            with cached_in(cache):
-                try:
-                    return jitted(*arrays)
-                except (RuntimeError, ValueError) as error:
-                    raise RunError(f"a graph failed on the mesh: {error}") from error
-
-        return run
-
-    def inputs(self, inputs: Sequence[GraphInput | None], *, is_backward: bool) -> ToJax:
-        """See `Devices.inputs`.
+        Args:
+            inputs: None for inputs that are not tensors.
 
         Raises:
             CompositesError: parameters do not change, and there is a backward.
+            ExportError: a sharding does not fit its input.
         """
+        orders = [None if each is None else each.order for each in inputs]
+        if self.mesh is None:
+            return ProgramInputs(orders, self.home).to_jax
         if self.frozen and is_backward:
             raise CompositesError("frozen is for inference; call the model under torch.no_grad()")
-        orders = [None if each is None else each.order for each in inputs]
         on_mesh = [None if each is None else self._sharding(each) for each in inputs]
         stay = [self.frozen and each is not None and each.stays for each in inputs]
         frozen: dict[int, Any] = {}
 
-        def to_devices(position: int, tensor: torch.Tensor) -> Any:
+        def to_mesh(position: int, tensor: torch.Tensor) -> Any:
             if position in frozen:
                 return frozen[position]
             order, sharding = orders[position], on_mesh[position]
@@ -219,7 +143,33 @@ class MeshDevices:
             frozen[position] = self._put(plain.clone(), sharding)
             return frozen[position]
 
-        return to_devices
+        return to_mesh
+
+    def array(self, tensor: torch.Tensor) -> Any:
+        """The array of a tensor that is not an input."""
+        if self.mesh is None:
+            return to_jax(tensor, self.home)
+        return self._put(tensor, self._divided(()))
+
+    def result(self, array: Any, order: Order) -> torch.Tensor:
+        """A result as a tensor of PyTorch's."""
+        if self.mesh is not None:
+            jax = import_jax()
+            array = jax.block_until_ready(jax.device_put(array, self.home))
+        return to_torch(array, order)
+
+    def saved(self, array: Any, order: Order) -> torch.Tensor:
+        """A result as a tensor that only autograd and the backward get. The tensor of a result on a
+        mesh has no values."""
+        if self.mesh is None:
+            tensor = to_torch(array, order)
+            remember(tensor, array, order)
+            return tensor
+        dtype = getattr(torch, array.dtype.name)
+        like = in_own_order(torch.empty(array.shape, dtype=dtype, device="meta"), order)
+        tensor = torch.empty_strided(like.size(), like.stride(), dtype=dtype, device="meta")
+        remember_copy(tensor, array, order)
+        return tensor
 
     def _sharding(self, described: GraphInput) -> Any:
         spec = self.shardings.spec(described.name, described.shape)
@@ -229,31 +179,29 @@ class MeshDevices:
 
     def _divided(self, spec: Spec) -> Any:
         sharding = import_jax().sharding
-        return sharding.NamedSharding(
-            self.mesh, sharding.PartitionSpec(*(axes or None for axes in spec))
-        )
+        parts = sharding.PartitionSpec(*(axes or None for axes in spec))
+        return sharding.NamedSharding(self.mesh, parts)
 
-    def array(self, tensor: torch.Tensor) -> Any:
-        """See `Devices.array`."""
-        return self._put(tensor, self._divided(()))
-
-    def _put(self, tensor: torch.Tensor, sharding: Any) -> Any:
+    @staticmethod
+    def _put(tensor: torch.Tensor, sharding: Any) -> Any:
         jax = import_jax()
         # Arrays of `to_jax` stay on their device: JAX cannot copy them to others.
         return jax.device_put(jax.dlpack.from_dlpack(in_plain_order(tensor)), sharding)
 
-    def result(self, array: Any, order: Order) -> torch.Tensor:
-        """See `Devices.result`."""
-        jax = import_jax()
-        return to_torch(jax.block_until_ready(jax.device_put(array, self.home)), order)
 
-    def saved(self, array: Any, order: Order) -> torch.Tensor:
-        """See `Devices.saved`. The tensor has no values, as a copy is not needed."""
-        dtype = getattr(torch, array.dtype.name)
-        like = in_own_order(torch.empty(array.shape, dtype=dtype, device="meta"), order)
-        tensor = torch.empty_strided(like.size(), like.stride(), dtype=dtype, device="meta")
-        remember_copy(tensor, array, order)
-        return tensor
+def _compiled_at_first_call(
+    function: Callable[..., Any], cache: str | os.PathLike[str] | None
+) -> Callable[..., Any]:
+    jitted = import_jax().jit(function, keep_unused=True)
+
+    def run(*arrays: Any) -> Any:
+        with cached_in(cache):
+            try:
+                return jitted(*arrays)
+            except (RuntimeError, ValueError) as error:
+                raise RunError(f"a graph failed on the mesh: {error}") from error
+
+    return run
 
 
 def _is_on(array: Any, sharding: Any) -> bool:
@@ -274,7 +222,7 @@ def devices_of(
         platform: of JAX; by default, the one of the tensors, or of the mesh.
         mesh: None, a `jax.sharding.Mesh`, or a mapping from the names of axes to sizes.
         device_type: the type of the device of PyTorch's tensors.
-        frozen: see `MeshDevices`.
+        frozen: see `Devices`.
 
     Raises:
         CompositesError: the mesh has devices of other processes, or more than there are.
@@ -283,8 +231,8 @@ def devices_of(
     names = (None, device_type, "gpu" if device_type == "cuda" else device_type)
     home = local_devices(device_type)[0]
     if mesh is None and platform in names:
-        return SharedDevice(platform or device_type, home)
-    return MeshDevices(_jax_mesh(mesh, platform or device_type), home, shardings, frozen)
+        return Devices(home)
+    return Devices(home, _jax_mesh(mesh, platform or device_type), shardings, frozen)
 
 
 def _jax_mesh(mesh: Any, platform: str) -> Any:

@@ -78,7 +78,7 @@ class LiveProgram:
         self._views = views_among(placeholders, outputs)
         self._returned = len(outputs) if returned is None else returned
         self._devices = devices
-        if devices.are_apart:
+        if devices.mesh is not None:
             # The devices have views that only the backward gets, and have inputs already.
             self._views = {
                 n: view
@@ -103,7 +103,7 @@ class LiveProgram:
         self._kept = [
             (position, operand, orders[position])
             for operand, position in enumerate(self._parameters)
-            if position in saved and devices.are_apart
+            if position in saved and devices.mesh is not None
         ]
         if folder is not None:
             names = [placeholders[position].name for position in self._operands]
