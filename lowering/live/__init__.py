@@ -12,6 +12,7 @@ The path of a graph:
 | these graphs, run with traced tensors; results that share memory | `replay`, `views` |
 | StableHLO, with kernels in place of composites; compiled by XLA | `executable`, `chosen_kernels` |
 | calls with PyTorch's tensors, which JAX takes without a copy | `exchange` |
+| copies on a mesh, or on a device that JAX alone has; shardings | `devices`, `input_names` |
 | kernels beside decompositions on the data of a step, on request | `checks` |
 
 `composites.wrap` (`wrapping`, `in_front`) hands AOTAutograd's graphs to another backend of

@@ -69,7 +69,7 @@ class Devices:
 
     @property
     def are_several(self) -> bool:
-        """Whether XLA's partitioner divides the graph."""
+        """True if XLA's partitioner divides the graph."""
         return self.mesh is not None and self.mesh.devices.size > 1
 
     def compile(
