@@ -1,9 +1,8 @@
 """The backend of torch.compile."""
 
-import os
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,6 @@ from composites.errors import (
     UnsupportedCallError,
 )
 from lowering import activation
-from lowering.export.step import Kernels
 from lowering.frontends import chosen
 from lowering.frontends.errors import ForeignDataError, NoKernelError, ValueReadError
 
@@ -36,7 +34,7 @@ from lowering.frontends.fx.recorder import device_offered  # noqa: E402
 from lowering.frontends.fx.tensors import LIVE_BACKENDS  # noqa: E402
 from lowering.live.checks import check_every  # noqa: E402
 from lowering.live.chosen_kernels import check_names  # noqa: E402
-from lowering.live.executable import LiveProgram  # noqa: E402
+from lowering.live.executable import LiveProgram, Options  # noqa: E402
 from lowering.live.numbers import changing_numbers, without_reads  # noqa: E402
 from lowering.live.sizes import FunctionsOfSizes, varies  # noqa: E402
 from lowering.live.traced_graph import (  # noqa: E402
@@ -54,38 +52,6 @@ _UNSUPPORTED = (
 )
 """Errors of graphs that cannot become programs. PyTorch runs these graphs instead. PyTorch raises
 `NotImplementedError` for an operator without a kernel for tensors that have no values."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of `torch.compile(…, options={…})`."""
-
-    kernels: Kernels = "auto"
-    """The kernels that take composites, as `Program.compile` has it: those of registries, none,
-    those that are named, or a mapping."""
-    platform: str | None = None
-    """The platform of JAX, such as `cpu` or `cuda`; by default that of the tensors."""
-    save: str | os.PathLike[str] | None = None
-    """A folder to which each graph is written; see `lowering.live.saved`."""
-    cache: str | os.PathLike[str] | None = None
-    """A folder in which XLA's results are kept, as `Program.compile` has it."""
-
-    @classmethod
-    def read(cls, options: Mapping[str, Any]) -> "Options":
-        """The options that a user gives.
-
-        Raises:
-            CompositesError: there is no such option.
-        """
-        if not isinstance(options, Mapping):
-            raise CompositesError(f"options must be a mapping, not {options!r}")
-        known = [field.name for field in fields(cls)]
-        for name in options:
-            if name not in known:
-                raise CompositesError(
-                    f"backend 'composites' has no option {name!r}; it has: {', '.join(known)}"
-                )
-        return cls(**options)
 
 
 def composites(
@@ -110,13 +76,9 @@ def composites(
         raise CompositesError(f"backend 'composites' has no mode {mode!r}; leave `mode` out")
     chosen_options = Options.read(options or {})
     check_names(chosen_options.kernels)
+    platform = chosen_options.platform or device_type_of(example_inputs)
     compile_graph = partial(
-        _compiled,
-        platform=chosen_options.platform or device_type_of(example_inputs),
-        kernels=chosen_options.kernels,
-        folder=chosen_options.save,
-        cache=chosen_options.cache,
-        check_every=check_every(),
+        _compiled, options=replace(chosen_options, platform=platform), check_every=check_every()
     )
     return with_composites(graph, example_inputs, compile_graph)
 
@@ -245,32 +207,16 @@ def _autocast_dtype(device_type: str) -> torch.dtype | None:
 
 
 def _compiled(
-    graph: torch.fx.GraphModule,
-    inputs: Sequence[Any],
-    *,
-    platform: str,
-    kernels: Kernels,
-    returned: int | None,
-    written: Sequence[int] = (),
-    folder: str | os.PathLike[str] | None,
-    cache: str | os.PathLike[str] | None,
-    check_every: int,
+    graph: torch.fx.GraphModule, inputs: Sequence[Any], *, options: Options, **keywords: Any
 ) -> Any:
     """A graph of AOTAutograd as a program. Dynamo does not trace it: a backward can run in a frame
-    that Dynamo would trace."""
+    that Dynamo would trace.
+
+    Args:
+        keywords: see `LiveProgram`.
+    """
     make = torch.compiler.disable(LiveProgram)
-    program = make(
-        graph,
-        inputs,
-        platform,
-        kernels,
-        returned=returned,
-        written=written,
-        folder=folder,
-        cache=cache,
-        check_every=check_every,
-    )
-    run = torch.compiler.disable(program)
+    run = torch.compiler.disable(make(graph, inputs, options, **keywords))
     run._boxed_call = True
     return run
 

@@ -1,13 +1,15 @@
 """A graph of AOTAutograd as a program of XLA, called with PyTorch's tensors."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
 
 from composites import torch_internals
+from composites.errors import CompositesError
 from lowering import activation
 from lowering.export.compilation_cache import cached_in
 from lowering.export.step import Kernels, candidates_of
@@ -31,6 +33,38 @@ _STATE = torch.empty((), dtype=torch.int64, device="meta")
 """A state of the random number generator, as programs have it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of `torch.compile(…, options={…})`."""
+
+    kernels: Kernels = "auto"
+    """The kernels that take composites, as `Program.compile` has it: those of registries, none,
+    those that are named, or a mapping."""
+    platform: str | None = None
+    """The platform of JAX, such as `cpu` or `cuda`; by default that of the tensors."""
+    save: str | os.PathLike[str] | None = None
+    """A folder to which each graph is written; see `lowering.live.saved`."""
+    cache: str | os.PathLike[str] | None = None
+    """A folder in which XLA's results are kept, as `Program.compile` has it."""
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any]) -> "Options":
+        """The options that a user gives.
+
+        Raises:
+            CompositesError: there is no such option.
+        """
+        if not isinstance(options, Mapping):
+            raise CompositesError(f"options must be a mapping, not {options!r}")
+        known = [field.name for field in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise CompositesError(
+                    f"backend 'composites' has no option {name!r}; it has: {', '.join(known)}"
+                )
+        return cls(**options)
+
+
 class LiveProgram:
     """A compiled graph. It is called with a list of the graph's inputs, which it empties."""
 
@@ -38,26 +72,20 @@ class LiveProgram:
         self,
         graph: torch.fx.GraphModule,
         inputs: Sequence[Any],
-        platform: str,
-        kernels: Kernels,
+        options: Options,
         *,
         returned: int | None,
         written: Sequence[int] = (),
-        folder: str | os.PathLike[str] | None = None,
-        cache: str | os.PathLike[str] | None = None,
         check_every: int = 0,
     ) -> None:
         """Lower a graph, put kernels in place of composites, and compile.
 
         Args:
             inputs: for each input of the graph, a fake tensor, or a number.
-            platform: the platform of JAX, such as `cpu`.
-            kernels: see `Program.compile`.
+            options: those of the user, with a platform.
             returned: how many results are returned. The others are saved for the backward, if there
                 is one.
             written: the inputs that the caller lets have the first results; see `return_parts`.
-            folder: where the graph is saved; see `save_graph`.
-            cache: where XLA's results are kept; see `Program.compile`.
             check_every: the number of calls from a check of kernels to the next one; 0 for none.
 
         Raises:
@@ -76,7 +104,8 @@ class LiveProgram:
         }
         self._views = views_among(placeholders, outputs)
         self._returned = len(outputs) if returned is None else returned
-        device = local_devices(platform)[0]
+        assert options.platform is not None
+        device = local_devices(options.platform)[0]
         orders = [memory_order(x) if isinstance(x, torch.Tensor) else None for x in inputs]
         self._inputs = ProgramInputs(orders, device)
         results, lowered = self._lowered(graph, inputs, orders)
@@ -87,14 +116,14 @@ class LiveProgram:
             for parameter in lowered.parameters
         ]
         self._device = device
-        if folder is not None:
+        if options.save is not None:
             names = [placeholders[position].name for position in self._operands]
             kind = "forward" if returned is not None else "inference"
             kind = "backward" if any(name.startswith("tangents") for name in names) else kind
-            save_graph(lowered, names, [n for n, _ in self._results], kind, folder)
-        self.kernels = self._placed(lowered, platform, kernels)
-        self._compiled = self._compile(lowered, platform, cache)
-        self._checks = GraphChecks.create(self.kernels, platform, check_every)
+            save_graph(lowered, names, [n for n, _ in self._results], kind, options.save)
+        self.kernels = self._placed(lowered, options.platform, options.kernels)
+        self._compiled = self._compile(lowered, options.platform, options.cache)
+        self._checks = GraphChecks.create(self.kernels, options.platform, check_every)
 
     def _lowered(
         self, graph: torch.fx.GraphModule, inputs: Sequence[Any], orders: Sequence[Order]
