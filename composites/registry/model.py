@@ -1,11 +1,13 @@
 """The registry as frozen values. All later stages work with these."""
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from composites.contracts.model import AttributeSpec
+from composites.element_types import PYTORCH_NAMES
 from composites.errors import Problem
 
 DecompositionKind = Literal["native", "torch", "jax", "ffi"]
@@ -67,10 +69,28 @@ class When:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """The type of a tensor in an example call, written as `2x3xf32`."""
+    """The type of a tensor, written as `2x3xf32`: in an example call, or as conditions see it."""
 
     element_type: str
     shape: tuple[int, ...]
+
+    @property
+    def dtype(self) -> str:
+        """PyTorch's name of the element type."""
+        return PYTORCH_NAMES.get(self.element_type, self.element_type)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def dim(self) -> int:
+        return len(self.shape)
+
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+    def is_floating_point(self) -> bool:
+        return self.element_type.startswith(("f", "bf"))
 
     def __str__(self) -> str:
         return "x".join((*map(str, self.shape), self.element_type))

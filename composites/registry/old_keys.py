@@ -82,17 +82,14 @@ def with_new_keys(text: str, file: str) -> str:
             mappings += [entry for _, entry in value.value]
     keys = []
     for mapping in mappings:
-        named = {key.value: key for key, _ in mapping.value} if _is_mapping(mapping) else {}
+        is_mapping = isinstance(mapping, yaml.MappingNode)
+        named = {key.value: key for key, _ in mapping.value} if is_mapping else {}
         if OLD in named and NEW in named:
             raise RegistryError([_by_hand(file, named[OLD].start_mark.line + 1)])
         keys += [named[OLD]] if OLD in named else []
     for key in sorted(keys, key=lambda key: -key.start_mark.index):
         text = text[: key.start_mark.index] + NEW + text[key.end_mark.index :]
     return text
-
-
-def _is_mapping(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.MappingNode)
 
 
 def _by_hand(file: str, line: int) -> Problem:

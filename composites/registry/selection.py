@@ -8,7 +8,6 @@ place makes a `DescribedCall` of it, which is all that conditions see, and tries
 """
 
 import ctypes
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -18,46 +17,17 @@ from typing import Any, Generic, TypeVar
 from composites.element_types import PYTORCH_NAMES
 from composites.errors import LoweringError, UnsupportedCallError, did_you_mean
 from composites.registry.conditions import ConditionError, compile_condition
-from composites.registry.model import When
+from composites.registry.model import Tensor, When
 
 TYPES = SimpleNamespace(**{name: name for name in PYTORCH_NAMES.values()})
 """The namespace `torch` of conditions, in which types are their names."""
 
 
 @dataclass(frozen=True, slots=True)
-class DescribedOperand:
-    """A tensor of a call, as conditions see it."""
-
-    shape: tuple[int, ...]
-    element_type: str
-
-    @property
-    def dtype(self) -> str:
-        """PyTorch's name of the element type."""
-        return PYTORCH_NAMES.get(self.element_type, self.element_type)
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    def dim(self) -> int:
-        return len(self.shape)
-
-    def numel(self) -> int:
-        return math.prod(self.shape)
-
-    def is_floating_point(self) -> bool:
-        return self.element_type.startswith(("f", "bf"))
-
-    def __str__(self) -> str:
-        return "x".join((*map(str, self.shape), self.element_type))
-
-
-@dataclass(frozen=True, slots=True)
 class DescribedCall:
     """A call, as conditions of kernels see it."""
 
-    operands: Sequence[DescribedOperand | Sequence[DescribedOperand | None]]
+    operands: Sequence[Tensor | Sequence[Tensor | None]]
     """The operands that the call has, in the composite's order; one may be a list."""
     values: Mapping[str, Any]
     """Arguments or attributes, and operands, by the names that conditions have for them, which may
@@ -170,11 +140,9 @@ def _same(value: Any, allowed: Any) -> bool:
     return bool(value == allowed) and isinstance(value, bool) == isinstance(allowed, bool)
 
 
-def _listed(
-    operand: DescribedOperand | Sequence[DescribedOperand | None],
-) -> Sequence[DescribedOperand]:
+def _listed(operand: Tensor | Sequence[Tensor | None]) -> Sequence[Tensor]:
     """The tensors of an operand. A list may lack some of them."""
-    if isinstance(operand, DescribedOperand):
+    if isinstance(operand, Tensor):
         return (operand,)
     return [tensor for tensor in operand if tensor is not None]
 

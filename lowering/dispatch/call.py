@@ -14,10 +14,10 @@ import torch
 from composites import attribute_types
 from composites.contracts.model import AttributeSpec
 from composites.element_types import NAME_OF_PYTORCH
-from composites.registry.model import Composite
+from composites.registry.model import Composite, Tensor
 from composites.registry.operand_lists import has_segment_sizes, may_have_segment_sizes
 from composites.registry.operators import Operator
-from composites.registry.selection import DescribedCall, DescribedOperand
+from composites.registry.selection import DescribedCall
 from lowering.codegen.conditions import optional_in_order, tensors_left_out
 from lowering.codegen.paths import is_owner, paths_of
 from lowering.dispatch.guarded_self import guarded_self
@@ -245,7 +245,7 @@ def seen(value: Any) -> Any:
     """A value of a call as conditions see it: tensors without their values, dtypes as names."""
     if isinstance(value, torch.Tensor):
         name = _name(value.dtype)
-        return DescribedOperand(tuple(value.shape), NAME_OF_PYTORCH.get(name, name))
+        return Tensor(NAME_OF_PYTORCH.get(name, name), tuple(value.shape))
     if isinstance(value, torch.dtype):
         return _name(value)
     if isinstance(value, list | tuple) and any(isinstance(v, torch.Tensor) for v in value):

@@ -31,6 +31,8 @@ _PURE = """
     tuple xor
 """
 PURE = frozenset(_PURE.split())
+_SPREADING = frozenset(["broadcast", "reshape", "transpose"])
+"""Opcodes whose value is filled with a number if that of their operand is."""
 
 
 def simplify(computation: Any) -> None:
@@ -133,6 +135,8 @@ class ComputationBody:
 
     def position_of(self, instruction: Any, opcode: str, operands: list[int]) -> int:
         """The place of an instruction's value: a new one, or one that holds the value already."""
+        if opcode in _SPREADING and operands[0] in self._scalars:
+            return self.filled(instruction.shape, self._scalars[operands[0]])
         rule = self.rule(instruction, opcode)
         position = None if rule is None else rule(self, instruction, operands)
         return self.append(instruction, opcode, operands) if position is None else position
@@ -202,17 +206,8 @@ class ComputationBody:
             self._scalar(position, literal)
         return position
 
-    def spread_constant(self, instruction: Any, operands: list[int]) -> int | None:
-        """The broadcast, reshape or transpose of a value that is filled with a constant."""
-        (operand,) = operands
-        if operand in self._scalars:
-            return self.filled(instruction.shape, self._scalars[operand])
-        return None
-
     def broadcast(self, instruction: Any, operands: list[int]) -> int | None:
         (operand,) = operands
-        if operand in self._scalars:
-            return self.filled(instruction.shape, self._scalars[operand])
         inner = self.instructions[operand]
         axes = list(instruction.dimensions)
         if _same_type(inner, instruction) and axes == sorted(axes):
@@ -224,8 +219,6 @@ class ComputationBody:
 
     def reshape(self, instruction: Any, operands: list[int]) -> int | None:
         (operand,) = operands
-        if operand in self._scalars:
-            return self.filled(instruction.shape, self._scalars[operand])
         if _same_type(self.instructions[operand], instruction):
             return operand
         if operand in self._values:
@@ -237,8 +230,6 @@ class ComputationBody:
 
     def transpose(self, instruction: Any, operands: list[int]) -> int | None:
         (operand,) = operands
-        if operand in self._scalars:
-            return self.filled(instruction.shape, self._scalars[operand])
         inner = self.instructions[operand]
         axes = list(instruction.dimensions)
         if axes == sorted(axes):
@@ -330,9 +321,6 @@ RULES: Mapping[str, Rule] = {
     "transpose": ComputationBody.transpose,
 }
 _NARROW_RULES: Mapping[str, Rule] = {
-    "broadcast": ComputationBody.spread_constant,
     "constant": ComputationBody.constant,
     "get-tuple-element": ComputationBody.get_tuple_element,
-    "reshape": ComputationBody.spread_constant,
-    "transpose": ComputationBody.spread_constant,
 }

@@ -17,8 +17,8 @@ from composites.errors import UnsupportedCallError, UnusableFunctionError
 from composites.functions import find_function
 from composites.registry.conditions import parse_condition
 from composites.registry.listed_kernels import ListedKernel, fast_kernels
-from composites.registry.model import Decomposition
-from composites.registry.selection import DescribedCall, DescribedOperand
+from composites.registry.model import Decomposition, Tensor
+from composites.registry.selection import DescribedCall
 from lowering.stablehlo.candidates import Candidate
 from lowering.stablehlo.composites import Signature
 from lowering.stablehlo.dtypes import shape_and_element_type, static_tensor
@@ -198,10 +198,10 @@ def _wanted(names: Sequence[str], call: Signature) -> list[str]:
     return [name for name, asked in zip(names, mask, strict=True) if asked]
 
 
-def operands_of(call: Signature) -> list[DescribedOperand] | None:
+def operands_of(call: Signature) -> list[Tensor] | None:
     """The operands of a call as conditions see them; None if the size of one varies."""
     types = [shape_and_element_type(type_) for type_ in call.operands]
-    operands = [DescribedOperand(*type_) for type_ in types if type_ is not None]
+    operands = [Tensor(type_[1], type_[0]) for type_ in types if type_ is not None]
     return operands if len(operands) == len(types) else None
 
 
@@ -217,7 +217,7 @@ def _check_conditions(
     if types is None:
         raise _Refused("takes static shapes only")
     saves = names if listed.saves is None else listed.saves
-    operands: dict[str, DescribedOperand | None] = {
+    operands: dict[str, Tensor | None] = {
         name: types[places[name]] if name in places else None
         for name in names
         if name in places or name in saves

@@ -93,6 +93,24 @@ def _adapted(claim: Claim, composite: CaughtComposite) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+class _Form:
+    """All that calls of one kind have in common."""
+
+    values: dict[str, Any]
+    types: tuple[Any, ...]
+    made: Callable[..., Any]
+    has_backward: bool
+    orders: Orders | None
+    many: Many | None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """A key of the kind, which also depends on JAX's settings."""
+        values, form = typed(tuple(self.values.items())), (self.made, self.has_backward)
+        return values, self.types, *form, self.orders, self.many, settings_of_traces()
+
+
+@dataclass(frozen=True, slots=True)
 class CaughtComposite:
     """The composite of an entry, for the adapter of one call."""
 
@@ -160,14 +178,9 @@ class CaughtComposite:
         keeps_sums = KNOWS_SUMS or self.catcher.is_compiled
         # JAX adds up gradients of an array that is given twice in an order of its own.
         is_repeated = len(set(map(id, flat))) < len(flat)
-        call = self._call(
-            values,
-            arrays,
-            _Uncaught(made),
-            has_backward and keeps_sums and not is_repeated,
-            orders,
-            many,
-        )
+        has_backward = has_backward and keeps_sums and not is_repeated
+        types = tuple(map(strong, arrays))
+        call = self._call(_Form(values, types, _Uncaught(made), has_backward, orders, many))
 
         def put() -> Any:
             claim.statistics.caught += 1
@@ -181,61 +194,41 @@ class CaughtComposite:
         types = [strong(jnp.asarray(array)) for array in arrays]
         return is_same(trace(_Uncaught(one), types), trace(_Uncaught(other), types))
 
-    def _call(
-        self,
-        values: dict[str, Any],
-        arrays: list[Any],
-        made: _Uncaught,
-        has_backward: bool,
-        orders: Orders | None,
-        many: Many | None,
-    ) -> CaughtCall | LaidOutCall:
-        calls, types = self.catcher.calls, tuple(map(strong, arrays))
-        key = (
-            self.claim.entry.identity, typed(tuple(values.items())), types, made, has_backward,
-            orders, many, settings_of_traces(),
-        )  # fmt: skip
+    def _call(self, form: _Form) -> CaughtCall | LaidOutCall:
+        calls, key = self.catcher.calls, (self.claim.entry.identity, *form.key)
         try:
             call = calls.get(key)
         except TypeError as error:
             raise UnsupportedCallError(f"an argument cannot be compared: {error}") from error
         if call is None:
-            call = self._made(values, types, made, has_backward, orders, many)
+            call = self._made(form)
             if len(calls) >= _KINDS:
                 calls.clear()
             calls[key] = call
         return call
 
-    def _made(
-        self,
-        values: dict[str, Any],
-        types: tuple[Any, ...],
-        made: _Uncaught,
-        has_backward: bool,
-        orders: Orders | None,
-        many: Many | None,
-    ) -> CaughtCall | LaidOutCall:
-        self._check_forms(types, made, orders, many)
-        if orders is None:
-            call = self._checked(values, types, made, has_backward, many)
+    def _made(self, form: _Form) -> CaughtCall | LaidOutCall:
+        self._check_forms(form.types, form.made, form.orders, form.many)
+        if form.orders is None:
+            call = self._checked(form)
             self.claim.statistics.lowered += 1
             return call
-        whole = Layout(*orders)
+        whole = Layout(*form.orders)
 
         def inside(*arrays: Any) -> list[Any]:
-            results = listed(made(*whole.out_of(arrays, whole.operands)))
+            results = listed(form.made(*whole.out_of(arrays, whole.operands)))
             return whole.into(results, whole.results)
 
-        laid_out = tuple(map(ordered_type, types, whole.operands))
-        call = self._checked(values, laid_out, inside, has_backward, None)
+        laid_out = tuple(map(ordered_type, form.types, whole.operands))
+        call = self._checked(replace(form, types=laid_out, made=inside, many=None))
         self.claim.statistics.lowered += 1
         layout = replace(whole, operands=tuple(whole.operands[n] for n in call.order))
-        return LaidOutCall(call, layout, _in_order(made, call.order))
+        return LaidOutCall(call, layout, _in_order(form.made, call.order))
 
     def _check_forms(
         self,
         types: tuple[Any, ...],
-        made: _Uncaught,
+        made: Callable[..., Any],
         orders: Orders | None,
         many: Many | None,
     ) -> None:
@@ -262,18 +255,11 @@ class CaughtComposite:
             f" {adapter.__module__}:{adapter.__qualname__}: {problem}"
         )
 
-    def _checked(
-        self,
-        values: dict[str, Any],
-        types: tuple[Any, ...],
-        made: Callable[..., Any],
-        has_backward: bool,
-        many: Many | None,
-    ) -> CaughtCall:
+    def _checked(self, form: _Form) -> CaughtCall:
         order: list[int] = []
         call = CaughtCall(
-            self.claim.definition, values, types, self.catcher.entries.invoke,
-            function=_in_order(made, order), has_backward=has_backward, many=many,
+            self.claim.definition, form.values, form.types, self.catcher.entries.invoke,
+            function=_in_order(form.made, order), has_backward=form.has_backward, many=form.many,
         )  # fmt: skip
         order[:] = call.order
         try:

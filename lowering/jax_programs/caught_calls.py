@@ -6,7 +6,7 @@ bits with the composite and without it. The entry's own decomposition is traced 
 of the types of results, and of the call under `jax.vmap`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -228,7 +228,8 @@ class CaughtCall(_PlainCall):
                 full = signature_of(backward).bind(**bound)
                 full.apply_defaults()
                 named, taken = taken_apart(backward, full.arguments)
-                leaves = [leaf for leaf in _leaves(full.arguments) if isinstance(leaf, jax.Array)]
+                leaves = jax.tree.leaves(list(full.arguments.values()))
+                leaves = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
                 if len(leaves) != len(taken) or any(id(array) not in known for array in leaves):
                     raise NotExpressible("autograd does not only call the entry's backward")
                 calls.append((named, list(map(strong, taken)), [known[id(a)] for a in leaves]))
@@ -338,10 +339,6 @@ class _OperatorBackward(BackwardRules):
         except (LoweringError, InvalidCallError):
             return None
         return made[0] if made is not None and made[1] == self.sources else None
-
-
-def _leaves(arguments: Mapping[str, Any]) -> list[Any]:
-    return list(jax.tree.leaves(list(arguments.values())))
 
 
 def _typed(aval: Any) -> tuple[Any, ...]:

@@ -1,9 +1,7 @@
 """The backend of torch.compile."""
 
-import os
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -17,7 +15,6 @@ from composites.errors import (
     UnsupportedCallError,
 )
 from lowering import activation
-from lowering.export.step import Kernels
 from lowering.frontends import chosen
 from lowering.frontends.errors import ForeignDataError, NoKernelError, ValueReadError
 
@@ -41,6 +38,7 @@ from lowering.live.devices import Devices, devices_of  # noqa: E402
 from lowering.live.executable import LiveProgram  # noqa: E402
 from lowering.live.input_names import InputShardings  # noqa: E402
 from lowering.live.numbers import changing_numbers, without_reads  # noqa: E402
+from lowering.live.options import Options  # noqa: E402
 from lowering.live.sizes import FunctionsOfSizes, varies  # noqa: E402
 from lowering.live.traced_graph import (  # noqa: E402
     control_flow,
@@ -57,48 +55,6 @@ _UNSUPPORTED = (
 )
 """Errors of graphs that cannot become programs. PyTorch runs these graphs instead. PyTorch raises
 `NotImplementedError` for an operator without a kernel for tensors that have no values."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of `torch.compile(…, options={…})`."""
-
-    kernels: Kernels = "auto"
-    """The kernels that take composites, as `Program.compile` has it: those of registries, none,
-    those that are named, or a mapping."""
-    platform: str | None = None
-    """The platform of JAX, such as `cpu` or `cuda`; by default that of the tensors. A device that
-    PyTorch does not have gets copies of the tensors."""
-    save: str | os.PathLike[str] | None = None
-    """A folder to which each graph is written; see `lowering.live.saved`."""
-    cache: str | os.PathLike[str] | None = None
-    """A folder in which XLA's results are kept, as `Program.compile` has it."""
-    mesh: Any = None
-    """Devices among which XLA's partitioner divides each graph: names and sizes of axes, such as
-    `{"data": 4}`, or a `jax.sharding.Mesh`."""
-    shardings: Mapping[str, Any] | None = None
-    """The dimensions of inputs that the mesh divides, by patterns of names such as `*.weight` and
-    `arg:x`, as `composites.export` has them."""
-    frozen: bool = False
-    """Whether devices that PyTorch does not have keep parameters and buffers as they are in the
-    first call of a graph, for inference."""
-
-    @classmethod
-    def read(cls, options: Mapping[str, Any]) -> "Options":
-        """The options that a user gives.
-
-        Raises:
-            CompositesError: there is no such option.
-        """
-        if not isinstance(options, Mapping):
-            raise CompositesError(f"options must be a mapping, not {options!r}")
-        known = [field.name for field in fields(cls)]
-        for name in options:
-            if name not in known:
-                raise CompositesError(
-                    f"backend 'composites' has no option {name!r}; it has: {', '.join(known)}"
-                )
-        return cls(**options)
 
 
 def composites(
@@ -126,19 +82,9 @@ def composites(
     divided = mesh_of(chosen_options.mesh, chosen_options.shardings, "gspmd")
     shardings = InputShardings(divided, chosen_options.shardings or {})
     shardings.check(graph.graph, is_full_graph=torch_internals.is_full_graph())
+    devices = devices_of(chosen_options, shardings, device_type_of(example_inputs))
     compile_graph = partial(
-        _compiled,
-        devices=devices_of(
-            chosen_options.platform,
-            chosen_options.mesh,
-            shardings,
-            device_type_of(example_inputs),
-            frozen=chosen_options.frozen,
-        ),
-        kernels=chosen_options.kernels,
-        folder=chosen_options.save,
-        cache=chosen_options.cache,
-        check_every=check_every(),
+        _compiled, devices=devices, options=chosen_options, check_every=check_every()
     )
     return with_composites(graph, example_inputs, compile_graph)
 
@@ -271,28 +217,17 @@ def _compiled(
     inputs: Sequence[Any],
     *,
     devices: Devices,
-    kernels: Kernels,
-    returned: int | None,
-    written: Sequence[int] = (),
-    folder: str | os.PathLike[str] | None,
-    cache: str | os.PathLike[str] | None,
-    check_every: int,
+    options: Options,
+    **keywords: Any,
 ) -> Any:
     """A graph of AOTAutograd as a program. Dynamo does not trace it: a backward can run in a frame
-    that Dynamo would trace."""
+    that Dynamo would trace.
+
+    Args:
+        keywords: see `LiveProgram`.
+    """
     make = torch.compiler.disable(LiveProgram)
-    program = make(
-        graph,
-        inputs,
-        devices,
-        kernels,
-        returned=returned,
-        written=written,
-        folder=folder,
-        cache=cache,
-        check_every=check_every,
-    )
-    run = torch.compiler.disable(program)
+    run = torch.compiler.disable(make(graph, inputs, devices, options, **keywords))
     run._boxed_call = True
     return run
 

@@ -27,6 +27,7 @@ from lowering.live.exchange import (
     to_torch,
 )
 from lowering.live.input_names import InputShardings
+from lowering.live.options import Options
 from lowering.live.strides import Order, in_memory_order, in_own_order
 from lowering.stablehlo.errors import RunError
 from lowering.stablehlo.run import enable_x64, import_jax, local_devices
@@ -208,21 +209,11 @@ def _is_on(array: Any, sharding: Any) -> bool:
     return bool(array.sharding.is_equivalent_to(sharding, array.ndim))
 
 
-def devices_of(
-    platform: str | None,
-    mesh: Any,
-    shardings: InputShardings,
-    device_type: str,
-    *,
-    frozen: bool = False,
-) -> Devices:
+def devices_of(options: Options, shardings: InputShardings, device_type: str) -> Devices:
     """The devices that options name.
 
     Args:
-        platform: of JAX; by default, the one of the tensors, or of the mesh.
-        mesh: None, a `jax.sharding.Mesh`, or a mapping from the names of axes to sizes.
         device_type: the type of the device of PyTorch's tensors.
-        frozen: see `Devices`.
 
     Raises:
         CompositesError: the mesh has devices of other processes, or more than there are.
@@ -230,9 +221,10 @@ def devices_of(
     """
     names = (None, device_type, "gpu" if device_type == "cuda" else device_type)
     home = local_devices(device_type)[0]
-    if mesh is None and platform in names:
+    if options.mesh is None and options.platform in names:
         return Devices(home)
-    return Devices(home, _jax_mesh(mesh, platform or device_type), shardings, frozen)
+    mesh = _jax_mesh(options.mesh, options.platform or device_type)
+    return Devices(home, mesh, shardings, options.frozen)
 
 
 def _jax_mesh(mesh: Any, platform: str) -> Any:

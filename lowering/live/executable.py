@@ -17,6 +17,7 @@ from lowering.live.chosen_kernels import kernels_of
 from lowering.live.devices import Devices, GraphInput
 from lowering.live.exchange import remember_copy
 from lowering.live.input_names import name_of_source
+from lowering.live.options import Options
 from lowering.live.replay import GraphReplay, states_of_generators
 from lowering.live.saved import save_graph
 from lowering.live.strides import Order, in_memory_order, in_own_order, memory_order
@@ -40,12 +41,10 @@ class LiveProgram:
         graph: torch.fx.GraphModule,
         inputs: Sequence[Any],
         devices: Devices,
-        kernels: Kernels,
+        options: Options,
         *,
         returned: int | None,
         written: Sequence[int] = (),
-        folder: str | os.PathLike[str] | None = None,
-        cache: str | os.PathLike[str] | None = None,
         check_every: int = 0,
     ) -> None:
         """Lower a graph, put kernels in place of composites, and compile.
@@ -53,12 +52,10 @@ class LiveProgram:
         Args:
             inputs: for each input of the graph, a fake tensor, or a number.
             devices: run the program.
-            kernels: see `Program.compile`.
+            options: those of the user.
             returned: how many results are returned. The others are saved for the backward, if there
                 is one.
             written: the inputs that the caller lets have the first results; see `return_parts`.
-            folder: where the graph is saved; see `save_graph`.
-            cache: where XLA's results are kept; see `Program.compile`.
             check_every: the number of calls from a check of kernels to the next one; 0 for none.
 
         Raises:
@@ -105,13 +102,13 @@ class LiveProgram:
             for operand, position in enumerate(self._parameters)
             if position in saved and devices.mesh is not None
         ]
-        if folder is not None:
+        if options.save is not None:
             names = [placeholders[position].name for position in self._operands]
             kind = "forward" if returned is not None else "inference"
             kind = "backward" if is_backward else kind
-            save_graph(lowered, names, [n for n, _ in self._results], kind, folder)
-        self.kernels = self._placed(lowered, devices, kernels)
-        self._compiled = self._compile(lowered, cache)
+            save_graph(lowered, names, [n for n, _ in self._results], kind, options.save)
+        self.kernels = self._placed(lowered, devices, options.kernels)
+        self._compiled = self._compile(lowered, options.cache)
         self._checks = GraphChecks.create(self.kernels, devices.platform, check_every)
 
     def _lowered(

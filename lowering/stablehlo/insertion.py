@@ -8,17 +8,30 @@ from .bindings import IrAttribute, IrOperation, IrType, IrValue, building, ir
 def inserted(
     before: IrOperation, name: str, result: IrType, *operands: IrValue, **attributes: IrAttribute
 ) -> IrValue:
-    """The result of a new operation, which has the location of the operation after it."""
+    """The result of a new operation before another one; see `created`."""
+    return created(before, name, [result], operands, attributes).results[0]
+
+
+def created(
+    before: IrOperation,
+    name: str,
+    results: Sequence[IrType],
+    operands: Sequence[IrValue],
+    attributes: Mapping[str, IrAttribute],
+    *,
+    regions: int = 0,
+) -> IrOperation:
+    """A new operation, which has the location of the operation after it."""
     with building(before.context):
-        operation = ir().Operation.create(
+        return ir().Operation.create(
             name,
-            results=[result],
-            operands=operands,
-            attributes=attributes,
+            results=[*results],
+            operands=[*operands],
+            attributes=dict(attributes),
+            regions=regions,
             loc=before.location,
             ip=ir().InsertionPoint(before),
         )
-        return operation.results[0]
 
 
 def replace_operation(
@@ -29,15 +42,8 @@ def replace_operation(
 ) -> None:
     """Replace an operation by one with results of the same types; by default, with the same
     operands."""
-    with building(old.context):
-        new = ir().Operation.create(
-            name,
-            results=[result.type for result in old.results],
-            operands=[*(old.operands if operands is None else operands)],
-            attributes=dict(attributes),
-            loc=old.location,
-            ip=ir().InsertionPoint(old),
-        )
+    types = [result.type for result in old.results]
+    new = created(old, name, types, old.operands if operands is None else operands, attributes)
     for before, after in zip(old.results, new.results, strict=True):
         before.replace_all_uses_with(after)
     old.erase()

@@ -20,6 +20,7 @@ from ..bindings import (
     made_by,
 )
 from ..in_place import in_place
+from ..insertion import created, inserted
 from ..symbols import CUSTOM_CALL, body, callees_first, functions, update_type, uses
 
 _GET = "stablehlo.get_tuple_element"
@@ -88,18 +89,8 @@ def _expand_call(call: IrOperation) -> None:
     with building(call.context):
         tuple_ = ir().TupleType(packed.type)
         types = [tuple_.get_type(number) for number in range(tuple_.num_types)]
-        kept = {k: v for k, v in attributes(call).items() if k not in _NOTES}
-        at = ir().InsertionPoint(call)
-        expanded = ir().Operation.create(
-            call.name,
-            results=types,
-            operands=list(call.operands),
-            attributes=kept,
-            loc=call.location,
-            ip=at,
-        )
-        again = ir().Operation.create(
-            _TUPLE, results=[packed.type], operands=list(expanded.results), ip=at
-        )
-    packed.replace_all_uses_with(again.results[0])
+    kept = {k: v for k, v in attributes(call).items() if k not in _NOTES}
+    expanded = created(call, call.name, types, call.operands, kept)
+    again = inserted(call, _TUPLE, packed.type, *expanded.results)
+    packed.replace_all_uses_with(again)
     call.erase()

@@ -16,10 +16,10 @@ that is added and cut off. The result has the same bits.
 from functools import partial
 from typing import Any
 
-from ..bindings import IrOperation, building, ir
+from ..bindings import IrOperation
 from ..combinations import neutral_element
 from ..in_place import rewrites
-from ..insertion import attribute
+from ..insertion import attribute, created
 from ..scatters import OPERATION, ROWS, RowScatter
 from .expansion import computed
 
@@ -33,16 +33,8 @@ def flatten_scatter_indices(scatter: IrOperation) -> None:
         return
     operands = computed(scatter, partial(_flat, rows), *scatter.operands)
     numbers, not_unique = attribute(scatter, ROWS), attribute(scatter, "false")
-    with building(scatter.context):
-        flat = ir().Operation.create(
-            OPERATION,
-            results=[operands[0].type],
-            operands=operands,
-            attributes={"scatter_dimension_numbers": numbers, "unique_indices": not_unique},
-            regions=1,
-            loc=scatter.location,
-            ip=ir().InsertionPoint(scatter),
-        )
+    written = {"scatter_dimension_numbers": numbers, "unique_indices": not_unique}
+    flat = created(scatter, OPERATION, [operands[0].type], operands, written, regions=1)
     scatter.regions[0].blocks[0].append_to(flat.regions[0])
     (result,) = computed(scatter, lambda x: rows.restored(x[: rows.rows]), flat.results[0])
     scatter.results[0].replace_all_uses_with(result)

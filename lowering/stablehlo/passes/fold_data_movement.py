@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from ..bindings import (
     IrModule,
     IrOperation,
-    IrType,
     IrValue,
     attributes,
     building,
@@ -32,7 +31,8 @@ from ..insertion import inserted
 _BROADCAST, _RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
 _TRANSPOSE, _CONSTANT = "stablehlo.transpose", "stablehlo.constant"
 _MULTIPLY = "stablehlo.multiply"
-_MOVES = (_BROADCAST, _RESHAPE, _TRANSPOSE, CONVERT)
+_FILLING = (_BROADCAST, _RESHAPE, _TRANSPOSE)
+_MOVES = (*_FILLING, CONVERT)
 
 
 @in_place
@@ -48,7 +48,7 @@ def fold_data_movement(module: IrModule) -> None:
         for operation in find_operations(module.operation, *_MOVES, _MULTIPLY):
             if not all(map(_is_static, (*operation.operands, *operation.results))):
                 continue
-            replacement = _RULES[operation.name](operation)
+            replacement = _filled(operation) or _RULES[operation.name](operation)
             if replacement is not None:
                 operation.results[0].replace_all_uses_with(replacement)
                 replaced.append(operation.results[0])
@@ -63,9 +63,6 @@ def _is_static(value: IrValue) -> bool:
 def _broadcast(operation: IrOperation) -> IrValue | None:
     (operand,), (result,) = operation.operands, operation.results
     dimensions = _integers(operation, "broadcast_dimensions")
-    filled = _filled(operand, result.type, operation)
-    if filled is not None:
-        return filled
     if operand.type == result.type and dimensions == sorted(dimensions):
         return operand
     inner = made_by(operand, _BROADCAST)
@@ -77,9 +74,6 @@ def _broadcast(operation: IrOperation) -> IrValue | None:
 
 def _reshape(operation: IrOperation) -> IrValue | None:
     (operand,), (result,) = operation.operands, operation.results
-    filled = _filled(operand, result.type, operation)
-    if filled is not None:
-        return filled
     inner = made_by(operand, _RESHAPE, _BROADCAST)
     is_reshaped = inner is not None and (inner.name == _RESHAPE or _adds_ones(inner))
     source = inner.operands[0] if inner is not None and is_reshaped else operand
@@ -101,11 +95,8 @@ def _adds_ones(operation: IrOperation) -> bool:
 
 
 def _transpose(operation: IrOperation) -> IrValue | None:
-    (operand,), (result,) = operation.operands, operation.results
+    (operand,) = operation.operands
     permutation = _integers(operation, "permutation")
-    filled = _filled(operand, result.type, operation)
-    if filled is not None:
-        return filled
     inner = made_by(operand, _TRANSPOSE)
     source = operand
     if inner is not None:
@@ -141,17 +132,18 @@ def _integers(operation: IrOperation, name: str) -> list[int]:
     return list(ir().DenseI64ArrayAttr(attributes(operation)[name]))
 
 
-def _filled(operand: IrValue, type_: IrType, before: IrOperation) -> IrValue | None:
-    """A constant of a type that has the operand's only number; None if the operand is another
-    value. Bindings lack complex splats."""
-    constant = made_by(operand, _CONSTANT)
-    if constant is None or "complex" in str(type_):
+def _filled(operation: IrOperation) -> IrValue | None:
+    """A constant of the result's type that has the only number of the operand that is moved; None
+    if the operand is another value. Bindings lack complex splats."""
+    type_ = operation.results[0].type
+    constant = made_by(operation.operands[0], _CONSTANT)
+    if operation.name not in _FILLING or constant is None or "complex" in str(type_):
         return None
     held = attributes(constant)["value"]
     if not isinstance(held, ir().DenseElementsAttr) or not held.is_splat:
         return None
     value = ir().DenseElementsAttr.get_splat(type_, held.get_splat_value())
-    return inserted(before, _CONSTANT, type_, value=value)
+    return inserted(operation, _CONSTANT, type_, value=value)
 
 
 def _made(

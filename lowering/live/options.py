@@ -1,0 +1,51 @@
+"""The options of the backend of torch.compile."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from composites.errors import CompositesError
+from lowering.export.step import Kernels
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of `torch.compile(…, options={…})`."""
+
+    kernels: Kernels = "auto"
+    """The kernels that take composites, as `Program.compile` has it: those of registries, none,
+    those that are named, or a mapping."""
+    platform: str | None = None
+    """The platform of JAX, such as `cpu` or `cuda`; by default that of the tensors. A device that
+    PyTorch does not have gets copies of the tensors."""
+    save: str | os.PathLike[str] | None = None
+    """A folder to which each graph is written; see `lowering.live.saved`."""
+    cache: str | os.PathLike[str] | None = None
+    """A folder in which XLA's results are kept, as `Program.compile` has it."""
+    mesh: Any = None
+    """Devices among which XLA's partitioner divides each graph: names and sizes of axes, such as
+    `{"data": 4}`, or a `jax.sharding.Mesh`."""
+    shardings: Mapping[str, Any] | None = None
+    """The dimensions of inputs that the mesh divides, by patterns of names such as `*.weight` and
+    `arg:x`, as `composites.export` has them."""
+    frozen: bool = False
+    """Whether devices that PyTorch does not have keep parameters and buffers as they are in the
+    first call of a graph, for inference."""
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any]) -> "Options":
+        """The options that a user gives.
+
+        Raises:
+            CompositesError: there is no such option.
+        """
+        if not isinstance(options, Mapping):
+            raise CompositesError(f"options must be a mapping, not {options!r}")
+        known = [field.name for field in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise CompositesError(
+                    f"backend 'composites' has no option {name!r}; it has: {', '.join(known)}"
+                )
+        return cls(**options)
