@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -41,7 +41,7 @@ from torch.utils._python_dispatch import (
 )
 
 from composites.errors import UnsupportedCallError
-from composites.tensor_subclasses import inner_tensors, with_inner_tensors
+from composites.tensor_subclasses import with_inner_tensors
 from composites.user_code import call_site
 
 __all__ = ["DispatchKeySet", "TreeSpec", "pytree"]
@@ -1042,6 +1042,11 @@ def below_autograd() -> AbstractContextManager[Any]:
     return torch._C._AutoDispatchBelowAutograd()
 
 
+def version_of(tensor: Tensor) -> int:
+    """The number of writes to a tensor that autograd has seen; 0 for tensors of inference mode."""
+    return 0 if tensor.is_inference() else int(tensor._version)
+
+
 def storage_key(tensor: Tensor) -> int:
     """A number that tensors which share memory have in common."""
     return int(tensor.untyped_storage()._cdata)
@@ -1066,7 +1071,8 @@ def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
             described = torch.empty(0, dtype=value.dtype, device="meta")
             size, stride = map(int, value.shape), map(int, value.stride())
             described.set_(storage, int(value.storage_offset()), tuple(size), tuple(stride))
-        made = FakeTensor(mode, described, device, requires_grad=value.requires_grad)
+            made = FakeTensor(mode, described, device)
+            made.requires_grad_(value.requires_grad)
         if isinstance(value, torch.nn.Parameter):
             made._is_param = True
         return made
@@ -1098,6 +1104,7 @@ def compile_ahead(
     compile_graph: Callable[..., Any],
     *,
     draws_again: bool,
+    sources: Sequence[str],
 ) -> Callable[..., Any]:
     """AOTAutograd: the forward and the backward of a graph of Dynamo, each compiled.
 
@@ -1112,17 +1119,15 @@ def compile_ahead(
         draws_again: whether the backward may draw random numbers of the forward a second time, by
             operators that keep the state of the generator. Such graphs also make the tokens of
             effects, which are inputs and results otherwise.
+        sources: of the inputs, which those of each graph have under `SOURCE` in `meta`. A tensor
+            subclass has one for each tensor that it holds.
     """
     from torch._functorch import config
     from torch._functorch.aot_autograd import aot_module_simplified  # takes a second to import
     from torch._functorch.partitioners import default_partition
 
     returned: list[int] = []
-    sources = [
-        name
-        for source, value in zip(input_sources(module.graph), inputs, strict=True)
-        for name, _ in inner_tensors(source, value)
-    ]
+    names = list(sources)
 
     def partition(joint: torch.fx.GraphModule, *arguments: Any, **keywords: Any) -> Any:
         _view_inputs_again(joint.graph)
@@ -1134,15 +1139,15 @@ def compile_ahead(
         return default_partition(joint, *arguments, **keywords)
 
     def forward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
-        _note_sources(gm.graph, sources)
+        _note_sources(gm.graph, names, is_backward=False)
         return compile_graph(gm, example_inputs, returned=returned[-1])
 
     def backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
-        _note_sources(gm.graph, sources)
+        _note_sources(gm.graph, names, is_backward=True)
         return compile_graph(gm, example_inputs, returned=None)
 
     def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
-        _note_sources(gm.graph, sources)
+        _note_sources(gm.graph, names, is_backward=False)
         metadata = torch._guards.TracingContext.get().fw_metadata
         written = metadata.mutated_inp_runtime_indices if metadata is not None else ()
         return compile_graph(gm, example_inputs, returned=None, written=written)
@@ -1162,6 +1167,18 @@ def compile_ahead(
     return made
 
 
+def not_traced(function: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+    """A function of a list, as AOTAutograd calls it, that Dynamo does not trace.
+
+    PyTorch 2.10 copies attributes from it to what AOTAutograd makes of it, and would then call the
+    attribute that `torch.compiler.disable` has added, which is the function itself.
+    """
+    run: Any = torch.compiler.disable(function)
+    vars(run).pop("_torchdynamo_orig_callable", None)
+    run._boxed_call = True
+    return cast(Callable[[list[Any]], Any], run)
+
+
 def input_sources(graph: torch.fx.Graph) -> list[str]:
     """The expressions by which Dynamo has read the inputs of its graph, such as `L['x']`; empty for
     inputs without one."""
@@ -1173,14 +1190,19 @@ def _source(node: torch.fx.Node) -> str:
     return str(name() if callable(name) else name)  # a method in PyTorch 2.10
 
 
-def _note_sources(traced: torch.fx.Graph, sources: Sequence[str]) -> None:
+def _note_sources(traced: torch.fx.Graph, sources: list[str], *, is_backward: bool) -> None:
     """Note the sources of tensors on the inputs of a graph that AOTAutograd has made, which are
-    called `primals_1` or, without a backward, `arg0_1` (PyTorch 2.14)."""
+    called `primals_1` or, without a backward, `arg0_1` (PyTorch 2.14). If AOTAutograd has other
+    inputs than Dynamo, such as one for tensors that share memory, sources are cleared."""
+    numbered: dict[int, torch.fx.Node] = {}
     for node in traced.find_nodes(op="placeholder"):
         match = re.fullmatch(r"primals_(\d+)|arg(\d+)_1", node.name)
         if match is not None:
-            number = int(match[2]) if match[1] is None else int(match[1]) - 1
-            node.meta[SOURCE] = sources[number] if number < len(sources) else ""
+            numbered[int(match[2]) if match[1] is None else int(match[1]) - 1] = node
+    if not is_backward and sorted(numbered) != list(range(len(sources))):
+        sources.clear()
+    for number, node in numbered.items():
+        node.meta[SOURCE] = sources[number] if sources else ""
 
 
 SOURCE = "composites_source"

@@ -36,7 +36,7 @@ from lowering.live.checks import check_every  # noqa: E402
 from lowering.live.chosen_kernels import check_names  # noqa: E402
 from lowering.live.devices import Devices, devices_of  # noqa: E402
 from lowering.live.executable import LiveProgram  # noqa: E402
-from lowering.live.input_names import InputShardings  # noqa: E402
+from lowering.live.input_names import InputShardings, inner_sources  # noqa: E402
 from lowering.live.numbers import changing_numbers, without_reads  # noqa: E402
 from lowering.live.options import Options  # noqa: E402
 from lowering.live.sizes import FunctionsOfSizes, varies  # noqa: E402
@@ -81,7 +81,10 @@ def composites(
     check_names(chosen_options.kernels)
     divided = mesh_of(chosen_options.mesh, chosen_options.shardings, "gspmd")
     shardings = InputShardings(divided, chosen_options.shardings or {})
-    shardings.check(graph.graph, is_full_graph=torch_internals.is_full_graph())
+    sources = torch_internals.input_sources(graph.graph)
+    shardings.check(
+        inner_sources(sources, example_inputs), is_full_graph=torch_internals.is_full_graph()
+    )
     devices = devices_of(chosen_options, shardings, device_type_of(example_inputs))
     compile_graph = partial(
         _compiled, devices=devices, options=chosen_options, check_every=check_every()
@@ -108,6 +111,9 @@ def with_composites(
     numbers = changing_numbers(graph.graph)
     written = without_reads(graph, numbers)
     constants = numbers if written is None else ()
+    sources = torch_internals.input_sources(graph.graph)  # Dynamo forgets them
+    for position in numbers:
+        sources[position] = ""
     compile_inputs = partial(
         _function,
         written or graph,
@@ -115,6 +121,7 @@ def with_composites(
             torch_internals.compile_ahead, compile_graph=compile_graph, draws_again=draws_again
         ),
         constants=constants,
+        sources=sources,
         otherwise=graph.forward,
         device_type=device_type_of(example_inputs),
         is_full_graph=torch_internals.is_full_graph(),
@@ -137,6 +144,7 @@ def _function(
     *,
     compile_ahead: Callable[..., Any],
     constants: Collection[int],
+    sources: Sequence[str],
     otherwise: Callable[..., Any],
     device_type: str,
     is_full_graph: bool,
@@ -147,12 +155,14 @@ def _function(
     Args:
         keeps_whole: see `lowering.frontends.fx.flex_attention.kept_whole`.
         constants: see `on_traced_device`.
+        sources: see `torch_internals.input_sources`.
         otherwise: runs the graph in eager PyTorch.
     """
     traced = on_traced_device(graph, inputs, device_type, constants)
     tensors = [read() for read in traced.attributes]
     tensors += [inputs[position] for position in traced.positions]
     fakes = torch_internals.fakes(tensors, device())
+    named = ["" for _ in traced.attributes] + [sources[n] for n in traced.positions]
     try:
         with (
             device_offered(),
@@ -161,7 +171,9 @@ def _function(
             torch_internals.made_on_cpu(),
             kept_whole(keeps_whole),
         ):
-            function: Callable[..., Any] = compile_ahead(traced.module, fakes)
+            function: Callable[..., Any] = compile_ahead(
+                traced.module, fakes, sources=inner_sources(named, tensors)
+            )
     except Exception as error:
         if torch_internals.restarts_trace(error):
             raise
@@ -227,9 +239,7 @@ def _compiled(
         keywords: see `LiveProgram`.
     """
     make = torch.compiler.disable(LiveProgram)
-    run = torch.compiler.disable(make(graph, inputs, devices, options, **keywords))
-    run._boxed_call = True
-    return run
+    return torch_internals.not_traced(make(graph, inputs, devices, options, **keywords))
 
 
 LIVE_BACKENDS.append(composites)

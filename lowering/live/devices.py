@@ -2,16 +2,17 @@
 
 A device that PyTorch and JAX share takes tensors without a copy. A mesh of several devices, and a
 device that JAX alone has, get copies of a program's inputs at each call, and PyTorch copies of its
-results. Values that autograd saves stay on the devices until the backward, as do inputs that it
-saves.
+results. Values that autograd saves, inputs among them, stay on the devices until the backward.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from composites.errors import CompositesError
 from lowering.export.compilation_cache import cached_in
@@ -32,11 +33,6 @@ from lowering.live.strides import Order, in_memory_order, in_own_order
 from lowering.stablehlo.errors import RunError
 from lowering.stablehlo.run import enable_x64, import_jax, local_devices
 
-_REPLACED = (
-    "a hook has replaced a tensor that a live program saved for its backward; the values of saved"
-    " tensors are on the program's devices, and PyTorch cannot read them"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class GraphInput:
@@ -46,8 +42,8 @@ class GraphInput:
     """The name that shardings may mean; None for values that a backward gets."""
     order: Order
     shape: tuple[int, ...]
-    stays: bool = False
-    """Whether it is a parameter or buffer that the graph does not write to."""
+    can_be_frozen: bool = False
+    """True for a parameter or buffer that the graph does not write to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +57,9 @@ class Devices:
     graph."""
     shardings: InputShardings = field(default_factory=InputShardings)
     frozen: bool = False
-    """Whether parameters and buffers are copied to the mesh once, and not at each call."""
+    """If True, a parameter or buffer is copied to the mesh once, and not at each call."""
+    copies: MutableMapping[torch.Tensor, Any] = field(default_factory=WeakTensorKeyDictionary)
+    """The copies of frozen tensors, with the memory, order and sharding that each is of."""
 
     @property
     def platform(self) -> str:
@@ -114,7 +112,7 @@ class Devices:
             inputs: None for inputs that are not tensors.
 
         Raises:
-            CompositesError: parameters do not change, and there is a backward.
+            CompositesError: parameters are frozen, and the graph is a backward.
             ExportError: a sharding does not fit its input.
         """
         orders = [None if each is None else each.order for each in inputs]
@@ -123,28 +121,26 @@ class Devices:
         if self.frozen and is_backward:
             raise CompositesError("frozen is for inference; call the model under torch.no_grad()")
         on_mesh = [None if each is None else self._sharding(each) for each in inputs]
-        stay = [self.frozen and each is not None and each.stays for each in inputs]
-        frozen: dict[int, Any] = {}
+        frozen = [self.frozen and each is not None and each.can_be_frozen for each in inputs]
 
         def to_mesh(position: int, tensor: torch.Tensor) -> Any:
-            if position in frozen:
-                return frozen[position]
-            order, sharding = orders[position], on_mesh[position]
-            if is_backward:
-                # The backward is the last user of the copy of an input.
-                array = remembered_copy(tensor, order, forget=not tensor.is_meta)
-                if array is None and tensor.is_meta:
-                    raise RunError(_REPLACED)
-                if tensor.is_meta or (array is not None and _is_on(array, sharding)):
-                    return array
-            plain = in_memory_order(tensor, order)
-            if not stay[position]:
-                return self._put(plain, sharding)
-            # A device of the mesh that is `home` takes memory that nobody writes to.
-            frozen[position] = self._put(plain.clone(), sharding)
-            return frozen[position]
+            order = orders[position]
+            if tensor.is_meta:
+                return remembered_copy(tensor, order)
+            if frozen[position]:
+                return self._frozen_copy(tensor, order, on_mesh[position])
+            return self._put(in_memory_order(tensor, order), on_mesh[position])
 
         return to_mesh
+
+    def _frozen_copy(self, tensor: torch.Tensor, order: Order, sharding: Any) -> Any:
+        key = (tensor.data_ptr(), order, sharding)
+        known = self.copies.get(tensor)
+        if known is None or known[0] != key:
+            # A device of the mesh that is `home` takes memory that nobody writes to.
+            array = self._put(in_memory_order(tensor, order).clone(), sharding)
+            known = self.copies[tensor] = (key, array)
+        return known[1]
 
     def array(self, tensor: torch.Tensor) -> Any:
         """The array of a tensor that is not an input."""
@@ -160,17 +156,21 @@ class Devices:
         return to_torch(array, order)
 
     def saved(self, array: Any, order: Order) -> torch.Tensor:
-        """A result as a tensor that only autograd and the backward get. The tensor of a result on a
-        mesh has no values."""
+        """A result as a tensor that only autograd and the backward get. For a mesh, the tensor has
+        no values."""
         if self.mesh is None:
             tensor = to_torch(array, order)
             remember(tensor, array, order)
             return tensor
         dtype = getattr(torch, array.dtype.name)
         like = in_own_order(torch.empty(array.shape, dtype=dtype, device="meta"), order)
-        tensor = torch.empty_strided(like.size(), like.stride(), dtype=dtype, device="meta")
-        remember_copy(tensor, array, order)
-        return tensor
+        return remember_copy(like, array, order)
+
+    def saved_input(self, tensor: torch.Tensor, array: Any, order: Order) -> torch.Tensor:
+        """An input that autograd saves, as a tensor without values that the backward on a mesh
+        gets. PyTorch's memory may be that of `array` on `home`, so the backward raises an error if
+        the input is written to before."""
+        return remember_copy(tensor, array, order, source=tensor)
 
     def _sharding(self, described: GraphInput) -> Any:
         spec = self.shardings.spec(described.name, described.shape)
@@ -194,19 +194,19 @@ def _compiled_at_first_call(
     function: Callable[..., Any], cache: str | os.PathLike[str] | None
 ) -> Callable[..., Any]:
     jitted = import_jax().jit(function, keep_unused=True)
+    compiled: set[tuple[Any, ...]] = set()
 
     def run(*arrays: Any) -> Any:
-        with cached_in(cache):
+        key = () if cache is None else tuple(array.sharding for array in arrays)
+        with nullcontext() if key in compiled else cached_in(cache):
             try:
-                return jitted(*arrays)
+                results = jitted(*arrays)
             except (RuntimeError, ValueError) as error:
                 raise RunError(f"a graph failed on the mesh: {error}") from error
+        compiled.add(key)
+        return results
 
     return run
-
-
-def _is_on(array: Any, sharding: Any) -> bool:
-    return bool(array.sharding.is_equivalent_to(sharding, array.ndim))
 
 
 def devices_of(options: Options, shardings: InputShardings, device_type: str) -> Devices:
@@ -216,13 +216,19 @@ def devices_of(options: Options, shardings: InputShardings, device_type: str) ->
         device_type: the type of the device of PyTorch's tensors.
 
     Raises:
-        CompositesError: the mesh has devices of other processes, or more than there are.
+        CompositesError: the mesh has devices of other processes, or more than there are, or options
+            exclude each other.
         RunError: there is no such platform.
     """
-    names = (None, device_type, "gpu" if device_type == "cuda" else device_type)
+    if type(options.frozen) is not bool:
+        raise CompositesError(f"frozen must be True or False, not {options.frozen!r}")
+    if options.mesh is None:
+        device = local_devices(options.platform or device_type)[0]
+        if device.platform == ("gpu" if device_type == "cuda" else device_type):
+            return Devices(device)
     home = local_devices(device_type)[0]
-    if options.mesh is None and options.platform in names:
-        return Devices(home)
+    if options.mesh is not None and options.platform is not None:
+        raise CompositesError("mesh and platform cannot both be given; make a mesh of its devices")
     mesh = _jax_mesh(options.mesh, options.platform or device_type)
     return Devices(home, mesh, shardings, options.frozen)
 

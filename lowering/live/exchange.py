@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 
-from composites.torch_internals import below_autograd
+from composites.torch_internals import below_autograd, version_of
 from lowering.frontends.jax.internals import array_from_dlpack, array_to_dlpack
 from lowering.live.strides import Order, in_memory_order, in_own_order
+from lowering.stablehlo.errors import RunError
 
 _ALIGNMENT = 64
 """Bytes. XLA:CPU takes memory that begins at a multiple of this (jaxlib 0.12)."""
@@ -47,7 +48,7 @@ def to_torch(array: Any, order: Order) -> torch.Tensor:
 _ARRAY = "_composites_array"
 """An attribute of a tensor that autograd saves, whose array shares its memory."""
 _COPY = "_composites_copy"
-"""An attribute of a tensor of which devices have a copy."""
+"""An attribute of a tensor without values, which other devices have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,33 +64,57 @@ class _Remembered:
         return set, ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    order: Order
+    array: Any
+    source: torch.Tensor | None
+    version: int
+    """The number of writes to the source before it was copied."""
+
+
 def remember(saved: torch.Tensor, array: Any, order: Order) -> None:
     """Let a backward have the array from which `to_torch` made a tensor that only it sees."""
     setattr(saved, _ARRAY, _Remembered(saved.data_ptr(), order, array))
 
 
-def remember_copy(tensor: torch.Tensor, array: Any, order: Order) -> None:
-    """Let a backward have the copy of a tensor that is on other devices."""
-    setattr(tensor, _COPY, _Remembered(tensor.data_ptr(), order, array))
-
-
-def remembered_copy(tensor: torch.Tensor, order: Order, *, forget: bool = False) -> Any:
-    """The copy that `remember_copy` has noted, with its dimensions in an order; None if there is
-    none, or the tensor has other memory since.
+def remember_copy(
+    like: torch.Tensor, array: Any, order: Order, *, source: torch.Tensor | None = None
+) -> torch.Tensor:
+    """A tensor without values that lets a backward have an array on other devices.
 
     Args:
-        forget: whether it is dropped.
+        like: has its size and strides.
+        source: the tensor that the array is a copy of.
     """
-    saved = getattr(tensor, _COPY, None)
-    if not isinstance(saved, _Remembered) or saved.start != tensor.data_ptr():
-        return None
-    if forget:
-        delattr(tensor, _COPY)
-    if saved.order == order:
-        return saved.array
-    own = range(tensor.dim()) if saved.order is None else saved.order
+    tensor = torch.empty_strided(like.size(), like.stride(), dtype=like.dtype, device="meta")
+    version = 0 if source is None else version_of(source)
+    setattr(tensor, _COPY, _Copy(order, array, source, version))
+    return tensor
+
+
+def remembered_copy(tensor: torch.Tensor, order: Order) -> Any:
+    """The array that `remember_copy` has noted, with its dimensions in an order.
+
+    Raises:
+        RunError: it is not the tensor that `remember_copy` has made, or the source was written to.
+    """
+    copy = getattr(tensor, _COPY, None)
+    if not isinstance(copy, _Copy):
+        raise RunError(
+            "a hook has replaced a tensor that a live program saved for its backward, or has"
+            " detached it; its values are on the program's devices, and PyTorch cannot read them"
+        )
+    if copy.source is not None and version_of(copy.source) != copy.version:
+        raise RunError(
+            f"an input of shape {tuple(tensor.shape)} that the backward needs has been written to"
+            " since the forward"
+        )
+    if copy.order == order:
+        return copy.array
+    own = range(tensor.dim()) if copy.order is None else copy.order
     dims = range(tensor.dim()) if order is None else order
-    return saved.array.transpose([list(own).index(dim) for dim in dims])
+    return copy.array.transpose([list(own).index(dim) for dim in dims])
 
 
 class ProgramInputs:

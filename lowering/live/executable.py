@@ -15,7 +15,6 @@ from lowering.frontends.protocols import LoweredGraph
 from lowering.live.checks import GraphChecks
 from lowering.live.chosen_kernels import kernels_of
 from lowering.live.devices import Devices, GraphInput
-from lowering.live.exchange import remember_copy
 from lowering.live.input_names import name_of_source
 from lowering.live.options import Options
 from lowering.live.replay import GraphReplay, states_of_generators
@@ -76,11 +75,11 @@ class LiveProgram:
         self._returned = len(outputs) if returned is None else returned
         self._devices = devices
         if devices.mesh is not None:
-            # The devices have views that only the backward gets, and have inputs already.
+            # Views share PyTorch's memory, which saved values do not have there.
             self._views = {
                 n: view
                 for n, view in self._views.items()
-                if view.is_of_input and n < self._returned
+                if n < self._returned and (view.is_of_input or view.position < self._returned)
             }
         described = [
             _described(node, x, is_written=position in written)
@@ -96,12 +95,12 @@ class LiveProgram:
             None if parameter.operand is None else self._operands[parameter.operand]
             for parameter in lowered.parameters
         ]
-        saved = {p for n, p in self._passed.items() if n >= self._returned}
-        self._kept = [
-            (position, operand, orders[position])
-            for operand, position in enumerate(self._parameters)
-            if position in saved and devices.mesh is not None
-        ]
+        operands = {position: operand for operand, position in enumerate(self._parameters)}
+        self._saved_inputs = {
+            n: (position, operands[position], orders[position])
+            for n, position in self._passed.items()
+            if devices.mesh is not None and n >= self._returned and position in operands
+        }
         if options.save is not None:
             names = [placeholders[position].name for position in self._operands]
             kind = "forward" if returned is not None else "inference"
@@ -196,9 +195,9 @@ class LiveProgram:
                 devices.array(_seed()) if position is None else convert(position, inputs[position])
                 for position in self._parameters
             ]
-            for position, operand, order in self._kept:
-                remember_copy(inputs[position], arrays[operand], order)
             passed = {n: inputs[position] for n, position in self._passed.items()}
+            for n, (position, operand, order) in self._saved_inputs.items():
+                passed[n] = devices.saved_input(inputs[position], arrays[operand], order)
             passed |= {
                 n: view.apply_to(inputs[view.position])
                 for n, view in self._views.items()
@@ -233,8 +232,8 @@ def _described(node: torch.fx.Node, x: Any, *, is_written: bool) -> GraphInput |
         return None
     source = node.meta.get(torch_internals.SOURCE)
     name = name_of_source(source) if source else None
-    stays = name is not None and name.startswith("param:") and not is_written
-    return GraphInput(name, memory_order(x), tuple(x.shape), stays)
+    can_be_frozen = name is not None and name.startswith("param:") and not is_written
+    return GraphInput(name, memory_order(x), tuple(x.shape), can_be_frozen)
 
 
 def _seed() -> torch.Tensor:

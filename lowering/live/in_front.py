@@ -65,9 +65,7 @@ def _compiled(
         arguments.clear()  # the tensors of a forward may go while its backward runs
         return function(*taken)
 
-    run: Any = torch.compiler.disable(call)
-    run._boxed_call = True
-    return run
+    return torch_internals.not_traced(call)
 
 
 def _with_operators(source: torch.fx.GraphModule, device: torch.device) -> torch.fx.GraphModule:

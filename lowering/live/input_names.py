@@ -6,17 +6,15 @@ L['batch']['ids']                                   arg:batch.ids
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-
-from composites import torch_internals
 from composites.errors import CompositesError, CompositesWarning
+from composites.tensor_subclasses import inner_tensors
 from lowering.export.shardings import DeviceMesh, Spec, matches, names_near
 
-_IN_MODULE = re.compile(r"\._(?:modules|parameters|buffers)\['([^']+)'\]")
+_IN_MODULE = re.compile(r"\._(?:modules|parameters|buffers)\[(['\"])(.+?)\1\]")
 _KEY = re.compile(r"\[['\"]?([^'\"\]]*)['\"]?\]")
 _LOCAL = re.compile(r"^[LG]\[(['\"])(.*?)\1\]")
 
@@ -25,9 +23,15 @@ def name_of_source(source: str) -> str:
     """The name of an input that Dynamo has read by an expression."""
     parts = list(_IN_MODULE.finditer(source))
     if parts:
-        names = [match[1] for match in parts]
+        names = [match[2] for match in parts]
         return f"param:{'.'.join(names)}{source[parts[-1].end() :]}"
     return "arg:" + _KEY.sub(r".\1", _LOCAL.sub(r"\2", source))
+
+
+def inner_sources(sources: Sequence[str], values: Sequence[Any]) -> list[str]:
+    """The sources of the tensors that inputs hold: `….weight.qdata` for a quantized weight."""
+    pairs = zip(sources, values, strict=True)
+    return [name for source, value in pairs for name, _ in inner_tensors(source, value)]
 
 
 @dataclass(frozen=True)
@@ -49,14 +53,17 @@ class InputShardings:
         specs = [spec for pattern, spec in self.by_pattern.items() if matches(pattern, name)]
         return self.mesh.spec(specs[-1], shape, name) if specs else None
 
-    def check(self, graph: torch.fx.Graph, *, is_full_graph: bool) -> None:
-        """Tell which patterns mean no input of a graph. The other graphs of a model that Dynamo has
-        broken may have such inputs.
+    def check(self, sources: Sequence[str], *, is_full_graph: bool) -> None:
+        """Warn about patterns that mean no input of a graph. The other graphs of a model that
+        Dynamo has broken may have such inputs.
+
+        Args:
+            sources: of the inputs.
 
         Raises:
             CompositesError: there is one, and the model is one graph, or one is not a string.
         """
-        names = [name_of_source(source) for source in torch_internals.input_sources(graph)]
+        names = [name_of_source(source) for source in sources if source]
         for pattern in self.by_pattern:
             if not isinstance(pattern, str):
                 raise CompositesError(f"shardings: a pattern must be a string, not {pattern!r}")

@@ -18,7 +18,7 @@ class Options:
     those that are named, or a mapping."""
     platform: str | None = None
     """The platform of JAX, such as `cpu` or `cuda`; by default that of the tensors. A device that
-    PyTorch does not have gets copies of the tensors."""
+    PyTorch does not have gets copies of the tensors, as a mesh does."""
     save: str | os.PathLike[str] | None = None
     """A folder to which each graph is written; see `lowering.live.saved`."""
     cache: str | os.PathLike[str] | None = None
@@ -30,8 +30,8 @@ class Options:
     """The dimensions of inputs that the mesh divides, by patterns of names such as `*.weight` and
     `arg:x`, as `composites.export` has them."""
     frozen: bool = False
-    """Whether devices that PyTorch does not have keep parameters and buffers as they are in the
-    first call of a graph, for inference."""
+    """If True, devices of a mesh keep parameters and buffers as they are in the first call, for
+    inference."""
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> "Options":

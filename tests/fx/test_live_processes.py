@@ -23,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 import composites
 from lowering.live.exchange import remembered_copy
 from lowering.live.strides import memory_order
+from lowering.stablehlo.errors import RunError
 
 PROCESSES = 2
 STEPS = 4
@@ -132,12 +133,22 @@ def train_on_meshes(_: int) -> None:
             trained = losses(live, run, 0)
         torch.testing.assert_close(trained, expected, rtol=2e-6, atol=1e-7)
         assert any(divided) is (name != "another device")
-        run = torch.compile(live, backend="composites", options={**options, "frozen": True})
-        x, written = torch.ones(4, 8), copy.deepcopy(live)
+        frozen = {"backend": "composites", "options": {**options, "frozen": True}}
+        others = [copy.deepcopy(model), live]
+        compiled: Any = torch.compile
+        runs = [compiled(other, **frozen) for other in others]
+        x, written = torch.ones(4, 8), copy.deepcopy(others)
         with torch.no_grad():
             for part in (live.up.weight, live.down.bias):
-                torch.testing.assert_close(run(x), written(x), rtol=1e-5, atol=1e-6)
+                for run, kept in zip(runs, written, strict=True):
+                    torch.testing.assert_close(run(x), kept(x), rtol=1e-5, atol=1e-6)
                 part.zero_()
+        x = torch.ones(4, 8, requires_grad=True)
+        scaled = torch.compile(lambda x: x * x, backend="composites", options=options)(x)
+        with torch.no_grad():
+            x.mul_(2)
+        with pytest.raises(RunError, match="has been written to since the forward"):
+            scaled.sum().backward()
 
 
 @pytest.mark.process
