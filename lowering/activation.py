@@ -96,7 +96,9 @@ class _ActiveEntries(RequestStack):
         if (entries, words, exporting) != (self.entries, self.words, self.exporting):
             new = Installation()
             try:
-                _install(new, entries, words, exporting)
+                if entries:
+                    made = _computations(entries, words, exporting)
+                    _install_from(catalog(), new, entries, made, statistics, words)
                 (
                     self.outdated, self.installation, self.entries, self.words, self.exporting,
                     self.requests,
@@ -385,14 +387,6 @@ def _computations(entries: tuple[Composite, ...], words: Words, exporting: bool)
     """The computations that were lowered while these entries were on, with these decompositions.
     Decompositions can contain other composites, so they depend on the whole set."""
     return Computations(dict)
-
-
-def _install(
-    installation: Installation, entries: tuple[Composite, ...], words: Words, exporting: bool
-) -> None:
-    if entries:
-        computations = _computations(entries, words, exporting)
-        _install_from(catalog(), installation, entries, computations, statistics, words)
 
 
 def composite_function(entry: Composite, catalog: Catalog) -> Kernel:

@@ -7,11 +7,11 @@ import json
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from composites.contracts.model import STRICT, Contract, Lock, Retired
+from composites.contracts.model import Contract, Lock, Retired, Strict
 from composites.errors import LockError
 from composites.files import write_atomic
 
@@ -24,10 +24,8 @@ _MAX_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class _Document:
+class _Document(Strict):
     """The form of the file."""
-
-    __pydantic_config__: ClassVar = STRICT
 
     format: Literal[1]
     namespace: str

@@ -1,16 +1,13 @@
 """The contents of a lock, as frozen values."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 Scalar = bool | int | float | str
 _List = tuple[Scalar, ...]
 _Lists = tuple[Scalar | _List, ...]
 Constant = Scalar | tuple[Scalar | tuple[Scalar | _Lists, ...], ...]
 """A number, text, or a list, in which lists can be three deep (`attribute_types.DEEPEST`)."""
-
-STRICT: dict[str, Any] = {"extra": "forbid", "strict": True}
-"""The pydantic settings with which locks check these values: no other fields, no conversions."""
 
 GRADIENTS = "gradients"
 """The first operand of a derived backward: the gradients of the forward's results, as many as there
@@ -23,11 +20,17 @@ SEED = "tensor<i64>"
 """The type of the last operand of a composite that draws random numbers: the generator's state."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """A tensor that a composite takes, at its position."""
+class Strict:
+    """A value that pydantic checks strictly where it reads a lock: no other fields, no
+    conversions."""
 
-    __pydantic_config__: ClassVar = STRICT
+    __slots__ = ()
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Operand(Strict):
+    """A tensor that a composite takes, at its position."""
 
     name: str
     optional: bool = False
@@ -36,11 +39,9 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class AttributeSpec:
+class AttributeSpec(Strict):
     """One attribute of a composite: its type, and the argument or constant it comes from. Entries
     and locks have it in this form."""
-
-    __pydantic_config__: ClassVar = STRICT
 
     name: str
     type: str | None = None
@@ -58,10 +59,8 @@ class AttributeSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class Conditions(Strict):
     """Conditions under which a call becomes the composite."""
-
-    __pydantic_config__: ClassVar = STRICT
 
     values: dict[str, tuple[Scalar, ...]] = field(default_factory=dict)
     dtypes: tuple[str, ...] = ()
@@ -70,13 +69,11 @@ class Conditions:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Strict):
     """A canonical call: types and attributes as MLIR text, and the hash of their decomposition.
 
     The call is the same in every process, and so is the text that is hashed.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     operands: tuple[str, ...]
     attributes: str
@@ -86,10 +83,8 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Contract:
+class Contract(Strict):
     """One version of a composite, as one entry makes it."""
-
-    __pydantic_config__: ClassVar = STRICT
 
     entry: str
     """The entry's name with its namespace."""
@@ -118,10 +113,8 @@ class Contract:
 
 
 @dataclass(frozen=True, slots=True)
-class Retired:
+class Retired(Strict):
     """A version that no entry has any more. Its number is not reused."""
-
-    __pydantic_config__: ClassVar = STRICT
 
     entry: str
     composite: str

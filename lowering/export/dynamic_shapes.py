@@ -86,7 +86,10 @@ class _SpecReader:
         self.sizes: dict[int, dict[int, Size]] = {}
 
     def result(self) -> DynamicArguments | None:
-        dimensions = tuple(_dimension(name, dim) for name, dim in self.dims.items())
+        dimensions = tuple(
+            Dimension(name, max(1, int(dim.min)), _bound(dim.max))
+            for name, dim in self.dims.items()
+        )
         if not dimensions:
             return None
         return DynamicArguments(self.args, self.kwargs, dimensions, self.sizes)
@@ -208,10 +211,6 @@ def _check_keys(spec: Mapping[Any, Any], known: Mapping[Any, Any], owner: str) -
             names = [name for name in known if isinstance(name, str)]
             hint = did_you_mean(key, names) if isinstance(key, str) else ""
             raise ExportError(f"dynamic_shapes: {owner} has no argument {key!r}{hint}")
-
-
-def _dimension(name: str, dim: Any) -> Dimension:
-    return Dimension(name, max(1, int(dim.min)), _bound(dim.max))
 
 
 def _bound(largest: Any) -> int | None:

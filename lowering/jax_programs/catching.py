@@ -208,7 +208,7 @@ class CaughtComposite:
         return call
 
     def _made(self, form: _Form) -> CaughtCall | LaidOutCall:
-        self._check_forms(form.types, form.made, form.orders, form.many)
+        self._check_form(form)
         if form.orders is None:
             call = self._checked(form)
             self.claim.statistics.lowered += 1
@@ -225,25 +225,19 @@ class CaughtComposite:
         layout = replace(whole, operands=tuple(whole.operands[n] for n in call.order))
         return LaidOutCall(call, layout, _in_order(form.made, call.order))
 
-    def _check_forms(
-        self,
-        types: tuple[Any, ...],
-        made: Callable[..., Any],
-        orders: Orders | None,
-        many: Many | None,
-    ) -> None:
+    def _check_form(self, form: _Form) -> None:
         """Check what the adapter says of the form of its arrays.
 
         Raises:
             UnusableFunctionError: it fits no call.
         """
-        problem = None
+        many, orders, problem = form.many, form.orders, None
         if many is not None and many not in get_args(Many):
             problem = f"many is {many!r}, and can be {' or '.join(map(repr, get_args(Many)))}"
         elif many is not None and orders is not None:
             problem = "many and orders cannot both be given"
         elif orders is not None:
-            problem = _problem_of(orders, types, made)
+            problem = _problem_of(orders, form.types, form.made)
         if problem is not None:
             raise self._unusable(problem)
 
