@@ -64,7 +64,8 @@ class Description:
     targets: Sequence[str]
     """The targets of `composites lower --target` that take the example call."""
     tolerance: Mapping[str, float]
-    """The greatest error that `composites verify` accepts, by element type; others are equal."""
+    """The greatest error that `composites verify` accepts, by element type; others are equal. The
+    facts say which of them the entry sets."""
     alternatives: Mapping[str, Mapping[str, Any]]
     """Other decompositions, as in a registry file."""
     kernels: Sequence[PrintedKernel]
@@ -131,7 +132,7 @@ def described(entry: Composite, catalog: Catalog, *, tried: bool = True) -> Desc
         frontends=("xla", "fx") if not_in_jax else ("xla", "fx", "jax"),
         not_in_jax=not_in_jax,
         targets=_targets(example.call) if tried and example.call is not None else (),
-        tolerance=TOLERANCES,
+        tolerance={**TOLERANCES, **dict(entry.tolerance)},
         alternatives={
             kernel.name: replace(kernel, samples=samples_of(kernel)).document
             for kernel in entry.alternatives

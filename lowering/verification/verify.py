@@ -259,15 +259,20 @@ class _Verifier:
                 again=ours.again.get(number),
                 is_random=item.is_random,
                 is_native=self._is_native(),
-                limit=None if self.subject.alternative is None else self._tolerance(),
+                limit=self._own_tolerance(),
             )
         )
 
     def _tolerance(self) -> float:
         """The greatest error that is accepted."""
-        alternative = self.subject.alternative
-        promised = {} if alternative is None else dict(alternative.tolerance)
-        return promised.get(self.dtype, tolerance_of(self.dtype))
+        own = self._own_tolerance()
+        return tolerance_of(self.dtype) if own is None else own
+
+    def _own_tolerance(self) -> float | None:
+        """The tolerance of the alternative, or else of the entry; None if they have none."""
+        entry, alternative = self.subject.entry, self.subject.alternative
+        promised = dict((*entry.tolerance, *(alternative.tolerance if alternative else ())))
+        return promised.get(self.dtype)
 
     def _is_native(self) -> bool:
         """Return whether all entries that are on are the stock lowering of operators. A function's

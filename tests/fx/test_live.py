@@ -25,7 +25,7 @@ from torch.utils.checkpoint import checkpoint
 
 import composites
 from composites.errors import CompositesWarning
-from lowering.live import exchange
+from lowering.live import checks, exchange
 
 
 def compiled(function: Any, **keywords: Any) -> Any:
@@ -628,6 +628,11 @@ def test_kernels_are_checked_on_the_data_of_steps(monkeypatch: pytest.MonkeyPatc
     first, second = (row for row in composites.stats().checks.rows if row not in before)
     assert (first.kernel, first.calls, first.wrong) == ("too_large", 2, 2)
     assert (second.kernel, second.calls, second.wrong) == ("right", 2, 0)
+    monkeypatch.setattr(checks, "listed_tolerances", lambda: {("ptxla.gelu", 1): {"f32": 0.1}})
+    with composites.enabled("gelu"):
+        compiled(F.gelu, options={"kernels": kernels})(x.detach())
+    (more,) = [row for row in composites.stats().checks.rows if row.kernel == "too_large"]
+    assert (more.calls, more.wrong, more.tolerance) == (3, 2, 0.1)
     monkeypatch.setenv("XLA_COMPOSITE_CHECK_EVERY", "often")
     with pytest.raises(Exception, match="CHECK_EVERY=often: it must be a number of calls"):
         compiled(F.gelu)(torch.ones(2))

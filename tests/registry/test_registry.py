@@ -4,6 +4,7 @@ from pathlib import Path
 
 from composites.contracts.model import AttributeSpec
 from composites.registry.catalog import builtin_registry
+from composites.registry.listed_kernels import listed_in, listed_tolerances
 from composites.registry.model import Decomposition, When
 from composites.registry.validation import load_registry
 
@@ -54,3 +55,27 @@ def test_a_file_that_extends_others(tmp_path: Path) -> None:
     assert extending("backward.yaml", base % "gelu") == ["gelu", "gelu_backward"]
     rest = extending("rest.yaml", base % "-silu", "{exp: aten::exp}")
     assert rest[1:] == ["gelu_backward", "exp"]
+
+
+def test_the_tolerances_of_a_file_are_its_own(tmp_path: Path) -> None:
+    """Of the entries of one composite, the greatest counts; of those that it leaves out, none."""
+
+    def listed(file: str, composites: str) -> dict[str, dict[str, float]]:
+        (tmp_path / file).write_text(f"schema: 2\nnamespace: acme\n{composites}\n")
+        tolerances = listed_tolerances(tmp_path / file)
+        return {n: limits for (n, version), limits in tolerances.items() if n.startswith("acme.")}
+
+    base = listed(
+        "base.yaml",
+        "composites: {tanh: {op: aten::tanh, backward: derive, tolerance: {f32: 0.1, bf16: 0.2},"
+        " kernels: {cpu: [{target: acme_tanh}]}},"
+        " silu: {op: aten::silu, composite: tanh, tolerance: {f32: 0.3}}, exp: aten::exp}",
+    )
+    assert base["acme.tanh"] == {"f32": 0.3, "bf16": 0.2}
+    assert (base["acme.tanh_backward"], base["acme.exp"]) == ({"f32": 0.1, "bf16": 0.2}, {})
+    own = "composites: {silu: {op: aten::silu, composite: tanh, tolerance: {f32: 1}}}"
+    assert listed("own.yaml", "extends: {base.yaml: [exp]}\n" + own)["acme.tanh"] == {"f32": 1}
+    del base["acme.tanh_backward"], base["acme.tanh"]
+    assert listed("rest.yaml", "extends: {base.yaml: [-tanh]}\ncomposites: {}") == base
+    assert listed("all.yaml", "extends: {base.yaml: []}\ncomposites: {}")["acme.tanh"]["f32"] == 0.3
+    assert [k.name for k in listed_in(tmp_path / "all.yaml")] == ["acme_tanh"]

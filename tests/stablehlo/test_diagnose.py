@@ -232,6 +232,9 @@ def test_a_kernel_that_is_wrong_from_a_size_on(
         code, out, err = invoke("compare", worst, *bound, *inputs)
         assert (code, "kernels for @module" in out) == (1, True)
         assert "differs from the decomposition" in err
+    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(DATA / "tolerances.yaml"))
+    assert invoke("diagnose", DATA / "three_sizes.mlir", *kernels, *written[:2])[0] == 0
+    assert {row["tolerance"] for row in json.loads(data.read_text())["composites"]} == {0.1}
 
 
 def test_bisection_finds_what_makes_the_loss_leave_the_tolerance(

@@ -20,7 +20,7 @@ from ..passes.compute_in_f64 import compute_in_f64
 from ..passes.decompose import decompose
 from ..run import compile_module
 from ..single_calls import call_module, decomposition_module, with_unreadable_attributes
-from .difference import any_finite, default_tolerance, error
+from .difference import Tolerances, any_finite, default_tolerance, error
 from .inputs import Inputs, make_inputs, real_inputs
 from .results import ComparedCall, Comparison, Numbers
 from .timing import machine, median_times, moved_bytes
@@ -54,6 +54,7 @@ def compare(
     ignored: Mapping[str, Collection[str]] | None = None,
     inputs: Sequence[Any] | None = None,
     tolerance: float | None = None,
+    tolerances: Tolerances | None = None,
     platform: str = "cpu",
     timed: bool = True,
 ) -> Comparison:
@@ -74,6 +75,7 @@ def compare(
             from their types.
         tolerance: the largest error that counts as equal; by default 1e-12 for f64, 1e-5 for f32,
             4e-3 for f16 and 2e-2 for bf16, by the least precise float of the call.
+        tolerances: those of entries, which count instead of the default ones.
         platform: the platform of jax to run on.
         timed: whether calls are timed, which takes most of the time of small ones.
 
@@ -92,7 +94,8 @@ def compare(
     real = {} if inputs is None else real_inputs(module, inputs, platform)
     rows = []
     for (call, decomposition), report in distinct_calls(module).items():
-        types = (*call.operands, *call.results)
+        own = (tolerances or {}).get((call.name, call.version))
+        default = default_tolerance((*call.operands, *call.results), own)
         for candidate in candidates(call):
             case = _Case(
                 module=module,
@@ -101,7 +104,7 @@ def compare(
                 # As one that a registry lists, it may also return what an entry saves.
                 kernel=replace(candidate, listed_as=candidate.name),
                 inputs=real.get((call, decomposition)),
-                tolerance=default_tolerance(types) if tolerance is None else tolerance,
+                tolerance=default if tolerance is None else tolerance,
                 platform=platform,
                 timed=timed,
             )

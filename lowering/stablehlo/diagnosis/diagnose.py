@@ -5,7 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeVar
 
-from ..comparison.difference import Difference, any_finite, default_tolerance, difference, error
+from ..comparison.difference import (
+    Difference,
+    Tolerances,
+    any_finite,
+    default_tolerance,
+    difference,
+    error,
+)
 from ..composites import Signature, signature
 from ..errors import RunError, StableHLOError
 from ..inspection.report import CompositeReport, distinct_calls
@@ -70,6 +77,8 @@ class Diagnoser:
     """True if the reference computes in f64, and not in the program's types."""
     tolerance: float | None = None
     """The largest error that counts as equal; by default as in `compare`."""
+    tolerances: Tolerances = field(default_factory=dict)
+    """Those of entries, which count instead of the default ones."""
     kernels: Mapping[Signature, str] = field(default_factory=dict)
     """The names of kernels by call, for the report."""
     clock: Clock | None = None
@@ -112,7 +121,7 @@ class Diagnoser:
             call = None if part.composite is None else signature(part.composite)
             number += call is not None
             replay = ReplayPart(part.module(module), tuple(right[value] for value in part.inputs))
-            outcome = self._outcome(replay, [computed[value] for value in part.inputs])
+            outcome = self._outcome(call, replay, [computed[value] for value in part.inputs])
             where = f"{reports[call].name}, {'behind ' if call is None else ''}call {number}"
             problem = outcome.problem and f"{where} of the program: {outcome.problem}"
             row = DiagnosedCall(
@@ -143,14 +152,18 @@ class Diagnoser:
         peaks = None if self.clock is None else self.clock.peaks
         return Diagnosis(module.name, tuple(composites), peaks), dict(replays.values())
 
-    def _outcome(self, replay: ReplayPart, others: Sequence[Any]) -> _Outcome:
-        """Run a part. `others` are the operands that the device has computed."""
+    def _outcome(
+        self, call: Signature | None, replay: ReplayPart, others: Sequence[Any]
+    ) -> _Outcome:
+        """Run a part: a call of a composite, or operations. `others` are the operands that the
+        device has computed."""
         part, arrays = replay.part, replay.arrays
         expected = (self.exact if self.f64 else self.plain)(part)(*arrays)
         types, results = main_types(part)
         limit = self.tolerance
         if limit is None:
-            limit = default_tolerance((*types, *results))
+            own = None if call is None else self.tolerances.get((call.name, call.version))
+            limit = default_tolerance((*types, *results), own)
         try:
             run = self.device(part)
             got, again = run(*arrays), run(*arrays)
