@@ -195,8 +195,7 @@ def _check_conditions(when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
 
 def _check_tolerance(tolerance: Any) -> Any:
     if not isinstance(tolerance, dict):
-        form = "a mapping of element types to numbers, such as {f32: 1.0e-5}"
-        raise ValueError(f"tolerance: must be {form}, not {tolerance!r}")
+        raise ValueError(f"tolerance: must be a mapping such as {{f32: 1.0e-5}}, not {tolerance!r}")
     for dtype, limit in tolerance.items():
         _check_element_type("tolerance", dtype)
         if type(limit) not in (int, float) or not limit >= 0:  # nan too; 1e-5 is text in YAML

@@ -2,7 +2,7 @@
 kernel is imported."""
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from importlib.util import find_spec
@@ -134,7 +134,7 @@ class RegistryFile:
             jax=tuple(entry.jax.items()),
             samples=entry.samples or document.default_samples(name),
             samples_by_name=entry.samples is None and document.samples is not None,
-            tolerance=_tolerance(entry.tolerance),
+            tolerance=tuple((t, float(limit)) for t, limit in entry.tolerance.items()),
             copies=tuple(dict.fromkeys(entry.copies)),
             kernels=self.entry_kernels(name),
         )
@@ -203,16 +203,12 @@ def _to_choose(
                 backward=_function(document.backward),
                 derives=document.backward == DERIVE,
                 gradients=tuple(document.gradients),
-                tolerance=_tolerance(document.tolerance),
+                tolerance=tuple((t, float(limit)) for t, limit in document.tolerance.items()),
                 samples=document.samples,
             )
             if samples is not None and document.samples is None and not kernel.is_automatic:
                 kernel = replace(kernel, samples=samples, samples_by_name=True)
             yield kernel
-
-
-def _tolerance(document: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    return tuple((element_type, float(limit)) for element_type, limit in document.items())
 
 
 def _function(text: str | None) -> Decomposition | None:

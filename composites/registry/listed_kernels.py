@@ -5,7 +5,6 @@ available, so operands that an entry does not list follow from the functions lat
 """
 
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,26 +86,24 @@ def fast_kernels() -> tuple[ListedKernel, ...]:
 
 def listed_tolerances(path: Path | None = None) -> dict[tuple[str, int], dict[str, float]]:
     """The tolerances of entries by name and version of their composites, and by element type.
-    Derived backwards have those of their entries. Of several entries of one composite, the greatest
-    counts.
+    Derived backwards have those of their entries. Of the entries of one composite in a file, the
+    greatest counts, and of files the first.
 
     Args:
-        path: a file whose entries come before those of all registries, as `all_listed` has them.
+        path: a file that comes before those of all registries, as `all_listed` has them.
 
     Raises:
         RegistryError: with the problems of a file that the user has named.
     """
-    everywhere = _tolerances(_all_files())
-    return everywhere if path is None else everywhere | _tolerances([_read(path)])
-
-
-def _tolerances(files: Iterable[RegistryFile]) -> dict[tuple[str, int], dict[str, float]]:
     tolerances: dict[tuple[str, int], dict[str, float]] = {}
-    for entry in (entry for file in files for entry in _entries(file)):
-        for name in (entry.composite_name, *([entry.backward_name] if entry.derives else ())):
-            greatest = tolerances.setdefault((name, entry.version), {})
-            for element_type, limit in entry.tolerance:
-                greatest[element_type] = max(limit, greatest.get(element_type, 0.0))
+    for file in (*([] if path is None else [_read(path)]), *_all_files()):
+        of_file: dict[tuple[str, int], dict[str, float]] = {}
+        for entry in _entries(file):
+            for name in (entry.composite_name, *([entry.backward_name] if entry.derives else ())):
+                greatest = of_file.setdefault((name, entry.version), {})
+                for element_type, limit in entry.tolerance:
+                    greatest[element_type] = max(limit, greatest.get(element_type, 0.0))
+        tolerances = of_file | tolerances
     return tolerances
 
 

@@ -64,8 +64,7 @@ class Description:
     targets: Sequence[str]
     """The targets of `composites lower --target` that take the example call."""
     tolerance: Mapping[str, float]
-    """The greatest error that `composites verify` accepts, by element type; others are equal. The
-    facts say which of them the entry sets."""
+    """The greatest error that `composites verify` accepts, by element type; others are equal."""
     alternatives: Mapping[str, Mapping[str, Any]]
     """Other decompositions, as in a registry file."""
     kernels: Sequence[PrintedKernel]

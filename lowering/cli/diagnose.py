@@ -133,14 +133,9 @@ def diagnose_program(
             return
         device, names = _device(module, named, backend, kernels)
         clock = Clock.create(module, device, named) if time else None
+        own = listed_tolerances(None if kernels in (None, "auto") else Path(str(kernels)))
         diagnoser = Diagnoser(
-            module,
-            device,
-            f64=f64,
-            tolerance=tolerance,
-            tolerances=listed_tolerances(_file(kernels)),
-            kernels=names,
-            clock=clock,
+            module, device, f64=f64, tolerance=tolerance, tolerances=own, kernels=names, clock=clock
         )
         diagnosis, replays = diagnoser.run(loaded.arrays)
         print_table(diagnosis.table())
@@ -261,18 +256,13 @@ def _placed(module: Module, kernels: str, platform: str) -> PlacedKernels:
     """The program with the kernels of a registry file, or of all registries."""
     from lowering.export.listed_kernels import listed_kernels
 
-    candidates = listed_kernels(module, platform, file=_file(kernels))
-    placed = place_kernels(module, candidates, platform=platform)
+    file = None if kernels == "auto" else Path(kernels)
+    placed = place_kernels(module, listed_kernels(module, platform, file=file), platform=platform)
     if not placed.has_kernels:
         uses = [placed.use(call, 0) for call in distinct(module)]
         reasons = dict.fromkeys(f"{use.composite}: {use.reason}" for use in uses)
         fail("; ".join([f"no kernel of {kernels} takes a call of the program", *reasons]))
     return placed
-
-
-def _file(kernels: str | None) -> Path | None:
-    """The registry file that --kernels names."""
-    return None if kernels in (None, "auto") else Path(str(kernels))
 
 
 def _register(plugin: Path) -> str:

@@ -50,8 +50,7 @@ class GraphChecks:
         names = {call: candidate.name for call, candidate in placed.taken.items()}
         device = with_kernels(placed, platform)
         tolerances = listed_tolerances()
-        diagnoser = Diagnoser(placed.original, device, tolerances=tolerances, kernels=names)
-        return cls(every, diagnoser)
+        return cls(every, Diagnoser(placed.original, device, tolerances=tolerances, kernels=names))
 
     def count(self, arrays: Sequence[Any]) -> None:
         """Count a call with these operands, and check it if it is time for one.

@@ -249,6 +249,7 @@ class _Verifier:
         )
 
     def _one(self, number: int, item: Prepared, stock: Run, ours: Run) -> Judged:
+        is_set = self.subject.alternative or self.dtype in dict(self.subject.entry.tolerance)
         return judge(
             Outcomes(
                 sample=item.sample.text,
@@ -259,20 +260,15 @@ class _Verifier:
                 again=ours.again.get(number),
                 is_random=item.is_random,
                 is_native=self._is_native(),
-                limit=self._own_tolerance(),
+                limit=self._tolerance() if is_set else None,
             )
         )
 
     def _tolerance(self) -> float:
         """The greatest error that is accepted."""
-        own = self._own_tolerance()
-        return tolerance_of(self.dtype) if own is None else own
-
-    def _own_tolerance(self) -> float | None:
-        """The tolerance of the alternative, or else of the entry; None if they have none."""
         entry, alternative = self.subject.entry, self.subject.alternative
         promised = dict((*entry.tolerance, *(alternative.tolerance if alternative else ())))
-        return promised.get(self.dtype)
+        return promised.get(self.dtype, tolerance_of(self.dtype))
 
     def _is_native(self) -> bool:
         """Return whether all entries that are on are the stock lowering of operators. A function's

@@ -289,6 +289,34 @@ def test_a_backward_without_a_rule() -> None:
     torch.testing.assert_close(leaves[0].grad, leaves[1].grad)
 
 
+@pytest.mark.skipif(not hasattr(nn, "LinearCrossEntropyOptions"), reason="PyTorch 2.14 has it")
+@pytest.mark.parametrize("kind", ["mean", "sum", "none", "weights", "probabilities"])
+def test_a_linear_layer_and_its_loss_in_chunks(kind: str, tmp_path: Path) -> None:
+    """The graph does not run in eager PyTorch, and no tensor has all logits."""
+    target = torch.arange(9).masked_fill(torch.arange(9) == 4, -100)
+    keywords = {
+        "options": nn.LinearCrossEntropyOptions(batch_chunk_size=4, allow_retain_graph=True),
+        "reduction": kind if kind in ("sum", "none") else "mean",
+        "weight": torch.arange(50.0) if kind == "weights" else None,
+    }
+    if kind == "probabilities":
+        target = torch.linspace(0, 9, 450).reshape(9, 50).sin().softmax(1)
+
+    def call(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return F.linear_cross_entropy(x, weight, target, linear_bias=bias, **keywords)
+
+    shapes = (9, 5), (50, 5), (50,)
+    operands = [torch.linspace(-2, 2, math.prod(s)).reshape(s).requires_grad_() for s in shapes]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CompositesWarning)
+        result = compiled(call, options={"save": tmp_path / "live"})(*operands)
+        gradients = torch.autograd.grad(result.sum(), operands)
+    torch.testing.assert_close(result, call(*operands))
+    torch.testing.assert_close(gradients, torch.autograd.grad(call(*operands).sum(), operands))
+    forward = composites.Program.load(tmp_path / "live" / "000_forward").mlir
+    assert ("tensor<9x50xf32>" in forward) == (kind == "probabilities")
+
+
 def test_threads() -> None:
     compiled(F.gelu)(torch.ones(2))  # PyTorch's list of backends is loaded by one thread
     before = torch.is_autocast_enabled, torch.set_autocast_enabled

@@ -57,25 +57,16 @@ def test_a_file_that_extends_others(tmp_path: Path) -> None:
     assert rest[1:] == ["gelu_backward", "exp"]
 
 
-def test_the_tolerances_of_a_file_are_its_own(tmp_path: Path) -> None:
-    """Of the entries of one composite, the greatest counts; of those that it leaves out, none."""
+def test_the_tolerances_of_a_file_are_its_own() -> None:
+    """Of the entries of one composite, the greatest counts, and of those that are left out none."""
+    files = Path(__file__).parent / "files"
 
-    def listed(file: str, composites: str) -> dict[str, dict[str, float]]:
-        (tmp_path / file).write_text(f"schema: 2\nnamespace: acme\n{composites}\n")
-        tolerances = listed_tolerances(tmp_path / file)
-        return {n: limits for (n, version), limits in tolerances.items() if n.startswith("acme.")}
+    def listed(name: str) -> dict[str, dict[str, float]]:
+        tolerances = listed_tolerances(files / name).items()
+        return {name: of_types for (name, _), of_types in tolerances if name.startswith("acme.")}
 
-    base = listed(
-        "base.yaml",
-        "composites: {tanh: {op: aten::tanh, backward: derive, tolerance: {f32: 0.1, bf16: 0.2},"
-        " kernels: {cpu: [{target: acme_tanh}]}},"
-        " silu: {op: aten::silu, composite: tanh, tolerance: {f32: 0.3}}, exp: aten::exp}",
-    )
-    assert base["acme.tanh"] == {"f32": 0.3, "bf16": 0.2}
-    assert (base["acme.tanh_backward"], base["acme.exp"]) == ({"f32": 0.1, "bf16": 0.2}, {})
-    own = "composites: {silu: {op: aten::silu, composite: tanh, tolerance: {f32: 1}}}"
-    assert listed("own.yaml", "extends: {base.yaml: [exp]}\n" + own)["acme.tanh"] == {"f32": 1}
-    del base["acme.tanh_backward"], base["acme.tanh"]
-    assert listed("rest.yaml", "extends: {base.yaml: [-tanh]}\ncomposites: {}") == base
-    assert listed("all.yaml", "extends: {base.yaml: []}\ncomposites: {}")["acme.tanh"]["f32"] == 0.3
-    assert [k.name for k in listed_in(tmp_path / "all.yaml")] == ["acme_tanh"]
+    own = {"acme.tanh": {"f32": 0.3, "bf16": 0.2}, "acme.exp": {}}
+    own["acme.tanh_backward"] = {"f32": 0.1, "bf16": 0.2}
+    assert listed("tolerances.yaml") == listed("tolerances_all.yaml") == own
+    assert listed("tolerances_own.yaml") == {"acme.exp": {}, "acme.tanh": {"f32": 1}}
+    assert [kernel.name for kernel in listed_in(files / "tolerances_all.yaml")] == ["acme_tanh"]

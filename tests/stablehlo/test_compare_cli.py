@@ -15,9 +15,7 @@ def compare(*arguments: str | Path) -> tuple[int, str, str]:
     return invoke("compare", *arguments)
 
 
-def test_a_wrong_kernel_is_exit_code_1_with_the_whole_output(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_wrong_kernel_is_exit_code_1_with_all_output(monkeypatch: pytest.MonkeyPatch) -> None:
     both = ("--bind", "acme.twice=stand_ins:wrong", "--bind", "acme.tanh=stand_ins:undecided")
     code, out, err = compare(BLOCK, *both, "--json")
     assert code == 1

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..candidates import Candidate
-from ..composites import Signature
+from ..composites import NameAndVersion, Signature
 from ..errors import RunError, StableHLOError, UnsupportedOperationError
 from ..inspection.report import CompositeReport, distinct_calls
 from ..kernels import Candidates, given_kernels, put
@@ -20,7 +20,7 @@ from ..passes.compute_in_f64 import compute_in_f64
 from ..passes.decompose import decompose
 from ..run import compile_module
 from ..single_calls import call_module, decomposition_module, with_unreadable_attributes
-from .difference import Tolerances, any_finite, default_tolerance, error
+from .difference import any_finite, default_tolerance, error
 from .inputs import Inputs, make_inputs, real_inputs
 from .results import ComparedCall, Comparison, Numbers
 from .timing import machine, median_times, moved_bytes
@@ -54,7 +54,7 @@ def compare(
     ignored: Mapping[str, Collection[str]] | None = None,
     inputs: Sequence[Any] | None = None,
     tolerance: float | None = None,
-    tolerances: Tolerances | None = None,
+    tolerances: Mapping[NameAndVersion, Mapping[str, float]] | None = None,
     platform: str = "cpu",
     timed: bool = True,
 ) -> Comparison:
@@ -75,7 +75,7 @@ def compare(
             from their types.
         tolerance: the largest error that counts as equal; by default 1e-12 for f64, 1e-5 for f32,
             4e-3 for f16 and 2e-2 for bf16, by the least precise float of the call.
-        tolerances: those of entries, which count instead of the default ones.
+        tolerances: those of entries, by element type, which count instead of the default ones.
         platform: the platform of jax to run on.
         timed: whether calls are timed, which takes most of the time of small ones.
 

@@ -3,20 +3,15 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from composites.element_types import BY_NAME
 
-from ..composites import NameAndVersion
 from ..dtypes import element_of, is_float, significand
 
 TOLERANCES = {"f64": 1e-12, "f32": 1e-5, "f16": 4e-3, "bf16": 2e-2}
 """The error that a kernel may have, by the least precise float among operands and results. Floats
 of 8 bits and less may differ by a step of theirs."""
-
-
-Tolerances: TypeAlias = Mapping[NameAndVersion, Mapping[str, float]]
-"""The tolerances that entries of registries set, by element type."""
 
 
 def default_tolerance(types: Iterable[str], own: Mapping[str, float] | None = None) -> float:
