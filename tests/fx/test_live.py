@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from composites_testing.modules import Calling
 from composites_testing.processes import run, run_python
 from composites_testing.scaled_weights import scale_weights
 from composites_testing.transformer import TOKENS, Block, losses, made
@@ -313,6 +314,9 @@ def test_a_linear_layer_and_its_loss_in_chunks(kind: str, tmp_path: Path) -> Non
         gradients = torch.autograd.grad(result.sum(), operands)
     torch.testing.assert_close(result, call(*operands))
     torch.testing.assert_close(gradients, torch.autograd.grad(call(*operands).sum(), operands))
+    exported = composites.export(Calling(call), operands, frontend="fx")
+    (values,) = exported.run(*(operand.detach() for operand in operands)).values()
+    torch.testing.assert_close(torch.tensor(values), result.detach())
     forward = composites.Program.load(tmp_path / "live" / "000_forward").mlir
     assert ("tensor<9x50xf32>" in forward) == (kind == "probabilities")
 
