@@ -294,9 +294,10 @@ def test_a_backward_without_a_rule() -> None:
 @pytest.mark.parametrize("kind", ["mean", "sum", "none", "weights", "probabilities"])
 def test_a_linear_layer_and_its_loss_in_chunks(kind: str, tmp_path: Path) -> None:
     """The graph does not run in eager PyTorch, and no tensor has all logits."""
+    new: Any = torch.nn
     target = torch.arange(9).masked_fill(torch.arange(9) == 4, -100)
     keywords = {
-        "options": nn.LinearCrossEntropyOptions(batch_chunk_size=4, allow_retain_graph=True),
+        "options": new.LinearCrossEntropyOptions(batch_chunk_size=4, allow_retain_graph=True),
         "reduction": kind if kind in ("sum", "none") else "mean",
         "weight": torch.arange(50.0) if kind == "weights" else None,
     }
@@ -304,7 +305,7 @@ def test_a_linear_layer_and_its_loss_in_chunks(kind: str, tmp_path: Path) -> Non
         target = torch.linspace(0, 9, 450).reshape(9, 50).sin().softmax(1)
 
     def call(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        return F.linear_cross_entropy(x, weight, target, linear_bias=bias, **keywords)
+        return new.functional.linear_cross_entropy(x, weight, target, linear_bias=bias, **keywords)
 
     shapes = (9, 5), (50, 5), (50,)
     operands = [torch.linspace(-2, 2, math.prod(s)).reshape(s).requires_grad_() for s in shapes]
