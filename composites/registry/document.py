@@ -193,11 +193,13 @@ def _check_conditions(when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
     return when
 
 
-def _check_tolerance(tolerance: dict[str, float]) -> dict[str, float]:
+def _check_tolerance(tolerance: Any) -> Any:
+    if not isinstance(tolerance, dict):
+        raise ValueError(f"tolerance: must be a mapping such as {{f32: 1.0e-5}}, not {tolerance!r}")
     for dtype, limit in tolerance.items():
         _check_element_type("tolerance", dtype)
-        if not limit >= 0:  # nan too
-            raise ValueError(f"tolerance: {limit!r} is not a number from 0, such as 1e-5")
+        if type(limit) not in (int, float) or not limit >= 0:  # nan too; 1e-5 is text in YAML
+            raise ValueError(f"tolerance: {limit!r} is not a number from 0, such as 1.0e-5")
     return tolerance
 
 
@@ -280,6 +282,8 @@ def _mistake(place: tuple[int | str, ...], message: str) -> InitErrorDetails:
 _Item = TypeVar("_Item")
 OneOrMore = Annotated[list[_Item], BeforeValidator(_listed), _ItemAlone()]
 Conditions = Annotated[dict[str, OneOrMore[Scalar]], AfterValidator(_check_conditions)]
+Tolerance = Annotated[dict[str, float], BeforeValidator(_check_tolerance)]
+"""The greatest errors that are accepted, by element type."""
 
 
 # Each key has a `Field` of its own: pydantic 2.11 adds the checks of an annotation to it.
@@ -334,7 +338,7 @@ class AlternativeDocument(_Strict):
     decomposition: Annotated[str, _matching(TARGET, _A_TARGET)] | None = None
     backward: Annotated[str, _matching(f"{DERIVE}|{TARGET.pattern}", _A_TARGET)] | None = None
     gradients: list[str] = _no_items()
-    tolerance: Annotated[dict[str, float], AfterValidator(_check_tolerance)] = _no_keys()
+    tolerance: Tolerance = _no_keys()
     samples: FunctionName | None = None
 
     @model_validator(mode="after")
@@ -439,6 +443,7 @@ class CompositeDocument(_Strict):
     jax: dict[JaxFunctionName, FunctionName] = _no_keys()
     example: dict[str, Scalar | list[Scalar] | None] = Field(default_factory=dict)
     samples: FunctionName | None = None
+    tolerance: Tolerance = _no_keys()
     kernels: _Kernels = _no_keys()
 
     @model_validator(mode="after")

@@ -134,6 +134,7 @@ class RegistryFile:
             jax=tuple(entry.jax.items()),
             samples=entry.samples or document.default_samples(name),
             samples_by_name=entry.samples is None and document.samples is not None,
+            tolerance=tuple((t, float(limit)) for t, limit in entry.tolerance.items()),
             copies=tuple(dict.fromkeys(entry.copies)),
             kernels=self.entry_kernels(name),
         )

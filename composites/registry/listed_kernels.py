@@ -16,7 +16,7 @@ from composites.registry.kernels import (
     kernel_problems,
     rows_of_file,
 )
-from composites.registry.model import Composite, Kernel
+from composites.registry.model import Composite, Kernel, Registry
 from composites.registry.packages import LeftOut, announced
 from composites.settings import registry_files
 
@@ -70,7 +70,7 @@ def fast_kernels() -> tuple[ListedKernel, ...]:
         RegistryError: with the problems of a file that the user has named.
     """
     files = _all_files()
-    of_files = [[file.entry(name) for name in file.document.entries] for file in files]
+    of_files = [_entries(file) for file in files]
     own = [(entry, kernel) for entries in of_files for entry in entries for kernel in entry.kernels]
     added = [
         (entry, kernel)
@@ -82,6 +82,39 @@ def fast_kernels() -> tuple[ListedKernel, ...]:
     ]
     # A kernel of a file is tried before those of the entry.
     return tuple(ListedKernel(*pair) for pair in (*added, *own) if FAST in pair[1].goals)
+
+
+def listed_tolerances(path: Path | None = None) -> dict[tuple[str, int], dict[str, float]]:
+    """The tolerances of entries by name and version of their composites, and by element type.
+    Derived backwards have those of their entries. Of the entries of one composite in a file, the
+    greatest counts, and of files the first.
+
+    Args:
+        path: a file that comes before those of all registries, as `all_listed` has them.
+
+    Raises:
+        RegistryError: with the problems of a file that the user has named.
+    """
+    tolerances: dict[tuple[str, int], dict[str, float]] = {}
+    for file in (*([] if path is None else [_read(path)]), *_all_files()):
+        of_file: dict[tuple[str, int], dict[str, float]] = {}
+        for entry in _entries(file):
+            for name in (entry.composite_name, *([entry.backward_name] if entry.derives else ())):
+                greatest = of_file.setdefault((name, entry.version), {})
+                for element_type, limit in entry.tolerance:
+                    greatest[element_type] = max(limit, greatest.get(element_type, 0.0))
+        tolerances = of_file | tolerances
+    return tolerances
+
+
+def _entries(file: RegistryFile) -> tuple[Composite, ...]:
+    """The entries of a file, behind those of other files that it includes."""
+    entries: list[Composite] = []
+    for name, items in file.document.extends.items():
+        other = _read(Path(file.document.text.file).parent / name)
+        own = tuple(map(other.entry, other.document.entries))
+        entries += Registry(name, other.document.namespace, own).included(items)
+    return (*entries, *map(file.entry, file.document.entries))
 
 
 def _all_files() -> list[RegistryFile]:
@@ -111,5 +144,5 @@ def _read(path: Path) -> RegistryFile:
 
 
 def _of_platforms(file: RegistryFile) -> tuple[Kernel, ...]:
-    own = [kernel for name in file.document.entries for kernel in file.entry_kernels(name)]
+    own = [kernel for entry in _entries(file) for kernel in entry.kernels]
     return tuple(kernel for kernel in (*own, *file.for_others) if kernel.platform is not None)

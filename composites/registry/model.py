@@ -308,6 +308,8 @@ class Composite:
     before it is needed."""
     samples_by_name: bool = field(default=False, compare=False)
     """Set as in `Kernel`. Then the first of these calls is the example too."""
+    tolerance: tuple[tuple[str, float], ...] = ()
+    """The greatest error that is accepted, by element type; by default that of each command."""
     copies: tuple[str, ...] = ()
     """Packages in which the entry also catches every function that is a copy of one of
     `functions`; see `lowering.copies`."""
@@ -428,6 +430,18 @@ class Registry:
     def named(self, name: str) -> tuple[Composite, ...]:
         """The entries whose name, composite or group is `name`."""
         return tuple(e for e in self.composites if name in (e.name, e.composite, e.group))
+
+    def included(self, items: Sequence[str]) -> tuple[Composite, ...]:
+        """The entries that a file includes with these items of its key `extends`: those that they
+        name, or all but those that they name with a minus, each with its backward."""
+        named: dict[bool, set[str]] = {True: set(), False: set()}
+        for item in items:
+            entries = self.named(item.removeprefix("-"))
+            backwards = (self.backward_of(entry) for entry in entries)
+            both = (*entries, *filter(None, backwards))
+            named[item.startswith("-")].update(entry.identity for entry in both)
+        left = (entry for entry in self.composites if entry.identity not in named[True])
+        return tuple(e for e in left if not named[False] or e.identity in named[False])
 
 
 def split_version(text: str) -> tuple[str, int | None]:

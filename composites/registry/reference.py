@@ -82,6 +82,8 @@ def facts(entry: Composite, registry: Registry) -> Iterator[str]:
     native = "stock lowering" if entry.op else "the function's own body"
     yield f"decomposition: {native if decomposition == 'native' else f'`{decomposition}`'}"
     yield from _backward(entry, registry)
+    if entry.tolerance:
+        yield "tolerance: " + ", ".join(f"{limit:g} in {type_}" for type_, limit in entry.tolerance)
     yield from map(_kernel, entry.kernels)
 
 

@@ -131,21 +131,11 @@ def _inherited(file: str, document: CheckedDocument) -> list[Composite]:
         message = f"extends: {file} has the namespace {registry.namespace!r}"
         document.problems.append(line.problem(message))
     entry_names = [entry.name for entry in registry.composites]
-    named: dict[bool, set[str]] = {True: set(), False: set()}
     for item in items:
-        entries = registry.named(item.removeprefix("-"))
-        if not entries:
+        if not registry.named(item.removeprefix("-")):
             hint = did_you_mean(item.removeprefix("-"), entry_names)
             document.problems.append(line.problem(f"extends: {file} has no entry {item!r}{hint}"))
-        backwards = (registry.backward_of(entry) for entry in entries)
-        both = (*entries, *filter(None, backwards))
-        named[item.startswith("-")].update(entry.identity for entry in both)
-    left = [
-        entry
-        for entry in registry.composites
-        if entry.identity not in named[True]
-        and (not named[False] or entry.identity in named[False])
-    ]
+    left = list(registry.included(items))
     if both_ways := [item for item in items if f"-{item}" in items]:
         message = f"extends: {file}: {both_ways[0]!r} is both named and left out"
         document.problems.append(line.problem(message))

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from composites.functions import load_function
+from composites.registry.listed_kernels import listed_tolerances
 from lowering.cli.errors import clear_errors, fail
 from lowering.cli.output import (
     AsJson,
@@ -34,7 +35,8 @@ Tolerance = Annotated[
     typer.Option(
         min=0,
         help="The largest error, relative to the largest value of a result. By default 1e-12 for"
-        " f64, 1e-5 for f32, 4e-3 for f16, 2e-2 for bf16, by the least precise type.",
+        " f64, 1e-5 for f32, 4e-3 for f16, 2e-2 for bf16, by the least precise type, or what the"
+        " entries of registries set.",
     ),
 ]
 
@@ -100,6 +102,7 @@ def compare_kernels(
             ignored=listed("--ignore-attribute", ignore_attribute or []),
             inputs=None if inputs is None else list(load_arrays(inputs, module).values()),
             tolerance=tolerance,
+            tolerances=listed_tolerances(),
         )
         if json:
             typer.echo(comparison.to_json())

@@ -131,7 +131,7 @@ def described(entry: Composite, catalog: Catalog, *, tried: bool = True) -> Desc
         frontends=("xla", "fx") if not_in_jax else ("xla", "fx", "jax"),
         not_in_jax=not_in_jax,
         targets=_targets(example.call) if tried and example.call is not None else (),
-        tolerance=TOLERANCES,
+        tolerance={**TOLERANCES, **dict(entry.tolerance)},
         alternatives={
             kernel.name: replace(kernel, samples=samples_of(kernel)).document
             for kernel in entry.alternatives

@@ -10,6 +10,7 @@ import typer
 
 from composites.errors import did_you_mean
 from composites.files import write_atomic
+from composites.registry.listed_kernels import listed_tolerances
 from lowering.cli.compare import Tolerance, load_arrays, read_program
 from lowering.cli.errors import clear_errors, fail, fail_usage
 from lowering.cli.output import NodeDataFile, check_folders, print_table, write_node_data
@@ -132,8 +133,9 @@ def diagnose_program(
             return
         device, names = _device(module, named, backend, kernels)
         clock = Clock.create(module, device, named) if time else None
+        own = listed_tolerances(None if kernels in (None, "auto") else Path(str(kernels)))
         diagnoser = Diagnoser(
-            module, device, f64=f64, tolerance=tolerance, kernels=names, clock=clock
+            module, device, f64=f64, tolerance=tolerance, tolerances=own, kernels=names, clock=clock
         )
         diagnosis, replays = diagnoser.run(loaded.arrays)
         print_table(diagnosis.table())

@@ -9,6 +9,7 @@ from math import isfinite
 from typing import Any
 
 from composites.errors import CompositesError, CompositesWarning
+from composites.registry.listed_kernels import listed_tolerances
 from composites.settings import CHECK_EVERY
 from lowering.stablehlo.diagnosis.devices import with_kernels
 from lowering.stablehlo.diagnosis.diagnose import Diagnoser
@@ -48,7 +49,8 @@ class GraphChecks:
             return None
         names = {call: candidate.name for call, candidate in placed.taken.items()}
         device = with_kernels(placed, platform)
-        return cls(every, Diagnoser(placed.original, device, kernels=names))
+        tolerances = listed_tolerances()
+        return cls(every, Diagnoser(placed.original, device, tolerances=tolerances, kernels=names))
 
     def count(self, arrays: Sequence[Any]) -> None:
         """Count a call with these operands, and check it if it is time for one.

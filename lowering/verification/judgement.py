@@ -155,7 +155,7 @@ def _difference(mine: Any, right: Any, wide: Any, accepted: float | None) -> str
     if not isinstance(right, torch.Tensor):
         return None if mine == right else f"{mine!r}, but PyTorch gives {right!r}"
     limit = tolerance_of(_name(right.dtype))
-    if accepted is not None and right.is_floating_point():
+    if accepted is not None and (right.is_floating_point() or right.is_complex()):
         limit = accepted
     bad = ~_close(mine, right, wide, limit)
     if not bool(bad.any()):

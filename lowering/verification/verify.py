@@ -249,6 +249,7 @@ class _Verifier:
         )
 
     def _one(self, number: int, item: Prepared, stock: Run, ours: Run) -> Judged:
+        is_set = self.subject.alternative or self.dtype in dict(self.subject.entry.tolerance)
         return judge(
             Outcomes(
                 sample=item.sample.text,
@@ -259,14 +260,14 @@ class _Verifier:
                 again=ours.again.get(number),
                 is_random=item.is_random,
                 is_native=self._is_native(),
-                limit=None if self.subject.alternative is None else self._tolerance(),
+                limit=self._tolerance() if is_set else None,
             )
         )
 
     def _tolerance(self) -> float:
         """The greatest error that is accepted."""
-        alternative = self.subject.alternative
-        promised = {} if alternative is None else dict(alternative.tolerance)
+        entry, alternative = self.subject.entry, self.subject.alternative
+        promised = dict((*entry.tolerance, *(alternative.tolerance if alternative else ())))
         return promised.get(self.dtype, tolerance_of(self.dtype))
 
     def _is_native(self) -> bool:

@@ -73,8 +73,7 @@ print(failed, *composites.active())
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("imports", "variable", "expected"),
-    [("import torch_xla", "", GELU), ("", "silu", GELU | SILU)],
+    ("imports", "variable", "expected"), [("import torch_xla", "", GELU), ("", "silu", GELU | SILU)]
 )
 def test_the_first_use_in_several_threads(imports: str, variable: str, expected: set[str]) -> None:
     """The first use imports torch_xla if nothing has done so before."""

@@ -91,6 +91,7 @@ def test_what_is_shown(file: Path) -> None:
 def test_lists_of_tensors(file: Path) -> None:
     entry = shown("umbra.add", "--registry", str(file))
     assert [operand["variadic"] for operand in entry["contract"]["operands"]] == [True, True]
+    assert entry["tolerance"] == {"f64": 1e-9, "f32": 2e-5, "f16": 1e-2, "bf16": 0.1}
     assert "operand_segment_sizes = dense<2> : tensor<2xi64>" in entry["stablehlo"]
     assert entry["stablehlo"] in invoke("umbra.add", "--registry", str(file)).stdout
 

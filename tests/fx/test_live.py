@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from composites_testing.modules import Calling
 from composites_testing.processes import run, run_python
 from composites_testing.scaled_weights import scale_weights
 from composites_testing.transformer import TOKENS, Block, losses, made
@@ -25,7 +26,7 @@ from torch.utils.checkpoint import checkpoint
 
 import composites
 from composites.errors import CompositesWarning
-from lowering.live import exchange
+from lowering.live import checks, exchange
 
 
 def compiled(function: Any, **keywords: Any) -> Any:
@@ -287,6 +288,38 @@ def test_a_backward_without_a_rule() -> None:
         compiled(call)(leaves[0]).backward()
     call(leaves[1]).backward()
     torch.testing.assert_close(leaves[0].grad, leaves[1].grad)
+
+
+@pytest.mark.skipif(not hasattr(nn, "LinearCrossEntropyOptions"), reason="PyTorch 2.14 has it")
+@pytest.mark.parametrize("kind", ["mean", "sum", "none", "weights", "probabilities"])
+def test_a_linear_layer_and_its_loss_in_chunks(kind: str, tmp_path: Path) -> None:
+    """The graph does not run in eager PyTorch, and no tensor has all logits."""
+    new: Any = torch.nn
+    target = torch.arange(9).masked_fill(torch.arange(9) == 4, -100)
+    keywords = {
+        "options": new.LinearCrossEntropyOptions(batch_chunk_size=4, allow_retain_graph=True),
+        "reduction": kind if kind in ("sum", "none") else "mean",
+        "weight": torch.arange(50.0) if kind == "weights" else None,
+    }
+    if kind == "probabilities":
+        target = torch.linspace(0, 9, 450).reshape(9, 50).sin().softmax(1)
+
+    def call(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return new.functional.linear_cross_entropy(x, weight, target, linear_bias=bias, **keywords)
+
+    shapes = (9, 5), (50, 5), (50,)
+    operands = [torch.linspace(-2, 2, math.prod(s)).reshape(s).requires_grad_() for s in shapes]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CompositesWarning)
+        result = compiled(call, options={"save": tmp_path / "live"})(*operands)
+        gradients = torch.autograd.grad(result.sum(), operands)
+    torch.testing.assert_close(result, call(*operands))
+    torch.testing.assert_close(gradients, torch.autograd.grad(call(*operands).sum(), operands))
+    exported = composites.export(Calling(call), operands, frontend="fx")
+    (values,) = exported.run(*(operand.detach() for operand in operands)).values()
+    torch.testing.assert_close(torch.tensor(values), result.detach())
+    forward = composites.Program.load(tmp_path / "live" / "000_forward").mlir
+    assert ("tensor<9x50xf32>" in forward) == (kind == "probabilities")
 
 
 def test_threads() -> None:
@@ -633,6 +666,11 @@ def test_kernels_are_checked_on_the_data_of_steps(monkeypatch: pytest.MonkeyPatc
     first, second = (row for row in composites.stats().checks.rows if row not in before)
     assert (first.kernel, first.calls, first.wrong) == ("too_large", 2, 2)
     assert (second.kernel, second.calls, second.wrong) == ("right", 2, 0)
+    monkeypatch.setattr(checks, "listed_tolerances", lambda: {("ptxla.gelu", 1): {"f32": 0.1}})
+    with composites.enabled("gelu"):
+        compiled(F.gelu, options={"kernels": kernels})(x.detach())
+    (more,) = [row for row in composites.stats().checks.rows if row.kernel == "too_large"]
+    assert (more.calls, more.wrong, more.tolerance) == (3, 2, 0.1)
     monkeypatch.setenv("XLA_COMPOSITE_CHECK_EVERY", "often")
     with pytest.raises(Exception, match="CHECK_EVERY=often: it must be a number of calls"):
         compiled(F.gelu)(torch.ones(2))

@@ -98,9 +98,7 @@ def _more_programs() -> dict[str, Program]:
     return {
         "mask": Program(masked(attention), (*GROUPED, MASK), _own_with_mask),
         "bias": Program(
-            partial(attention, is_causal=True),
-            (*GROUPED, BIAS),
-            partial(_own, is_causal=True),
+            partial(attention, is_causal=True), (*GROUPED, BIAS), partial(_own, is_causal=True)
         ),
         "all masked": Program(masked(attention), (*GROUPED, nothing), _own_with_mask),
         "without a batch": Program(attention, tuple(x[0] for x in GROUPED), _own),

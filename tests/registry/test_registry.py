@@ -4,6 +4,7 @@ from pathlib import Path
 
 from composites.contracts.model import AttributeSpec
 from composites.registry.catalog import builtin_registry
+from composites.registry.listed_kernels import listed_in, listed_tolerances
 from composites.registry.model import Decomposition, When
 from composites.registry.validation import load_registry
 
@@ -54,3 +55,18 @@ def test_a_file_that_extends_others(tmp_path: Path) -> None:
     assert extending("backward.yaml", base % "gelu") == ["gelu", "gelu_backward"]
     rest = extending("rest.yaml", base % "-silu", "{exp: aten::exp}")
     assert rest[1:] == ["gelu_backward", "exp"]
+
+
+def test_the_tolerances_of_a_file_are_its_own() -> None:
+    """Of the entries of one composite, the greatest counts, and of those that are left out none."""
+    files = Path(__file__).parent / "files"
+
+    def listed(name: str) -> dict[str, dict[str, float]]:
+        tolerances = listed_tolerances(files / name).items()
+        return {name: of_types for (name, _), of_types in tolerances if name.startswith("acme.")}
+
+    own = {"acme.tanh": {"f32": 0.3, "bf16": 0.2}, "acme.exp": {}}
+    own["acme.tanh_backward"] = {"f32": 0.1, "bf16": 0.2}
+    assert listed("tolerances.yaml") == listed("tolerances_all.yaml") == own
+    assert listed("tolerances_own.yaml") == {"acme.exp": {}, "acme.tanh": {"f32": 1}}
+    assert [kernel.name for kernel in listed_in(files / "tolerances_all.yaml")] == ["acme_tanh"]

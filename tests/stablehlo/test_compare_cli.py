@@ -15,7 +15,7 @@ def compare(*arguments: str | Path) -> tuple[int, str, str]:
     return invoke("compare", *arguments)
 
 
-def test_a_wrong_kernel_is_exit_code_1_with_the_whole_output() -> None:
+def test_a_wrong_kernel_is_exit_code_1_with_all_output(monkeypatch: pytest.MonkeyPatch) -> None:
     both = ("--bind", "acme.twice=stand_ins:wrong", "--bind", "acme.tanh=stand_ins:undecided")
     code, out, err = compare(BLOCK, *both, "--json")
     assert code == 1
@@ -24,7 +24,11 @@ def test_a_wrong_kernel_is_exit_code_1_with_the_whole_output() -> None:
     assert len(lines) == 2
     assert any("wrong differs from the decomposition; its error is 2.5" in line for line in lines)
     assert any("undecided cannot be lowered" in line for line in lines)
-    assert compare(BLOCK, "--bind", "acme.twice=stand_ins:wrong", "--tolerance", "3")[0] == 0
+    wrong = (BLOCK, "--bind", "acme.twice=stand_ins:wrong")
+    assert compare(*wrong, "--tolerance", "3")[0] == 0
+    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(DATA / "tolerances.yaml"))
+    assert compare(*wrong)[0] == 0
+    assert compare(*wrong, "--tolerance", "2")[0] == 1
 
 
 @pytest.mark.slow

@@ -192,23 +192,21 @@ def test_a_slow_kernel_could_win_most_of_the_step() -> None:
 
 def test_parts_give_what_the_whole_gives() -> None:
     """Regions read values from outside, and constants are in each part that reads them."""
-    for name in ("block", "transformer_step_torch_xla_2_9"):
+    for name in ("block", "loops", "transformer_step_torch_xla_2_9"):
         module = clean(load(name))
         inputs = typical_inputs(module)
         main = functions(module.ir)["main"]
         block = main.regions[0].blocks[0]
         values = dict(zip(block.arguments, inputs, strict=True))
         for part in parts_of(main):
-            operands = [values[value] for value in part.inputs]
+            operands = [values[value] for value in part.sources]
             values |= zip(part.outputs, run(part.module(module), *operands), strict=True)
         *_, end = block.operations
         for value, expected in zip(end.operands, run(module, *inputs), strict=True):
             assert error([values[value]], [expected]) < 1e-5, value
 
 
-def test_a_kernel_that_is_wrong_from_a_size_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_kernel_of_large_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The saved call is wrong alone too, and node data has the numbers that the graph has."""
     monkeypatch.syspath_prepend(str(DATA.parent))
     data, nodes, saved = tmp_path / "d.json", tmp_path / "n.json", tmp_path / "worst"
@@ -232,6 +230,18 @@ def test_a_kernel_that_is_wrong_from_a_size_on(
         code, out, err = invoke("compare", worst, *bound, *inputs)
         assert (code, "kernels for @module" in out) == (1, True)
         assert "differs from the decomposition" in err
+    _, out, err = invoke("diagnose", DATA / "loops.mlir", *kernels, *written[:2])
+    assert "call 2 of the program, in the first iteration of a loop: its error is 0.085" in err
+    diagnosis = json.loads(data.read_text())
+    assert (diagnosis["left_out"], "not looked at" in out) == (
+        ["acme.twice in stablehlo.case"],
+        True,
+    )
+    calls = {row["call"]["name"]: row["calls"] for row in diagnosis["composites"]}
+    assert [call["in_loop"] for call in calls["acme.twice"]] == [True] * 3
+    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(DATA / "tolerances.yaml"))
+    assert invoke("diagnose", DATA / "three_sizes.mlir", *kernels, *written[:2])[0] == 0
+    assert {row["tolerance"] for row in json.loads(data.read_text())["composites"]} == {0.1}
 
 
 def test_bisection_finds_what_makes_the_loss_leave_the_tolerance(
@@ -240,39 +250,12 @@ def test_bisection_finds_what_makes_the_loss_leave_the_tolerance(
     """An error of a gradient shows in the loss of the second step; kernels that are right are in no
     set."""
     monkeypatch.syspath_prepend(str(DATA.parent))
-    short, long = "tensor<8xf32>", "tensor<16xf32>"
-    twice = "composite_attributes = {axis = 1 : i64, scale = 2.0 : f32}, decomposition = @twice"
-    functions_ = "".join(
-        f"func.func private @{name}(%x: {type_}) -> {type_} {{"
-        f" %c = stablehlo.constant dense<{factor}> : {type_}"
-        f" %r = stablehlo.multiply %x, %c : {type_} return %r : {type_} }}\n"
-        for name, type_, factor in (
-            ("twice8", short, 2.0),
-            ("twice16", long, 2.0),
-            ("tenth", long, 0.1),
-        )
-    )
-    step = Module.parse(f"""
-        func.func @main(%x: {short}, %w: {long}) -> ({short}, {long}, {long}) {{
-          %a = stablehlo.composite "acme.twice" %x {{{twice}8}} : ({short}) -> {short}
-          %loss = stablehlo.composite "acme.twice" %w {{{twice}16}} : ({long}) -> {long}
-          %g = stablehlo.composite "acme.tenth" %w {{decomposition = @tenth}} : ({long}) -> {long}
-          %next = stablehlo.subtract %w, %g : {long}
-          return %a, %loss, %next : {short}, {long}, {long}
-        }}
-        {functions_}
-    """)
     inputs = Value("arg:0", (8,), "f32"), Value("param:w", (16,), "f32")
-    outputs = (
-        *(Value("out:0", (8,), "f32"), Value("loss", (16,), "f32")),
-        Value("param:w", (16,), "f32", updates="param:w"),
-    )
-    Program(step, inputs, outputs).save(tmp_path / "step")
-    kernels = DATA.joinpath("kernels.yaml").read_text()
-    kernels += '  acme.tenth:\n    cpu: [{function: "stand_ins:a_percent_more"}]\n'
-    (tmp_path / "kernels.yaml").write_text(kernels)
+    weight = Value("param:w", (16,), "f32", updates="param:w")
+    outputs = Value("out:0", (8,), "f32"), Value("loss", (16,), "f32"), weight
+    Program(load("step"), inputs, outputs).save(tmp_path / "step")
     bisection = (
-        *("diagnose", tmp_path / "step", "--kernels", tmp_path / "kernels.yaml"),
+        *("diagnose", tmp_path / "step", "--kernels", DATA / "step.yaml"),
         *("--bisect", "--json", tmp_path / "sets.json", "--steps"),
     )
     code, _, err = invoke(*bisection, "3")

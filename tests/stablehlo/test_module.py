@@ -78,9 +78,7 @@ def test_newer_stablehlo_names_both_versions() -> None:
     assert f"the installed jaxlib reads up to {newest}; install a newer jaxlib" in str(caught.value)
 
 
-def test_damaged_bytecode_is_an_error_and_prints_nothing(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_damaged_bytecode_is_an_error_and_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     for data, message in (
         (load("block").portable()[:80], "damaged or unreadable bytecode: "),
         (b"\x89PNG\r\n\xff\xfe", r"neither MLIR text nor MLIR bytecode \(it starts with"),

@@ -83,9 +83,7 @@ def test_mistakes_are_one_line_and_write_nothing(
 
 
 @pytest.mark.parametrize(
-    "command",
-    [["inspect"], ["inspect", "--casts"], ["lower", "-o", "out.mlir"]],
-    ids=" ".join,
+    "command", [["inspect"], ["inspect", "--casts"], ["lower", "-o", "out.mlir"]], ids=" ".join
 )
 def test_files_that_cannot_be_read(command: list[str], tmp_path: Path) -> None:
     code, _, err = invoke(*command, tmp_path / "absent.mlir")

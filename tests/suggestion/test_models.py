@@ -31,10 +31,7 @@ def rwkv():
     return language_model("Rwkv", attention_hidden_size=32)
 """
 
-WORTH = {
-    "gemma2": {"Gemma2RMSNorm.forward", "apply_rotary_pos_emb"},
-    "rwkv": {"pad"},
-}
+WORTH = {"gemma2": {"Gemma2RMSNorm.forward", "apply_rotary_pos_emb"}, "rwkv": {"pad"}}
 """What a draft has an entry for, as far as it has work outside composites."""
 
 SUGGEST = """

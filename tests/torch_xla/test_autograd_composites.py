@@ -90,10 +90,7 @@ OPERATORS = {
         retains=5,
     ),
     "rms_norm": Operator(
-        "rms_norm",
-        lambda x, w: F.rms_norm(x, (6,), w, 1e-5),
-        rows_and(6),
-        retains=3,
+        "rms_norm", lambda x, w: F.rms_norm(x, (6,), w, 1e-5), rows_and(6), retains=3
     ),
     "dropout": Operator("dropout", lambda x: F.dropout(x, 0.4), rows_and(), retains=0),
     "cross_entropy": Operator(

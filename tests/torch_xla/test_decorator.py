@@ -381,9 +381,7 @@ class Shifted(Norm):
         self.eps = 1e-2
 
     @composites.composite(
-        "acme.shifted_norm",
-        operands=("x", "self.weight"),
-        attributes={"epsilon": "self.eps"},
+        "acme.shifted_norm", operands=("x", "self.weight"), attributes={"epsilon": "self.eps"}
     )
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return super().forward(x) + 1

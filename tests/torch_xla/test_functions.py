@@ -40,10 +40,7 @@ TARGETS: dict[str, tuple[Any, str]] = {
     "fused_adamw": (sys.modules["torch.optim.adam"], "_multi_tensor_adam"),
     "adafactor": (sys.modules["torch.optim._adafactor"], "_single_tensor_adafactor"),
     "muon": (sys.modules["torch.optim._muon"], "_single_tensor_muon"),
-    "zeropower_via_newtonschulz": (
-        sys.modules["torch.optim._muon"],
-        "_zeropower_via_newtonschulz",
-    ),
+    "zeropower_via_newtonschulz": (sys.modules["torch.optim._muon"], "_zeropower_via_newtonschulz"),
     "clip_grad_norm": (nn.utils, "clip_grad_norm_"),
     "llama_rms_norm, a copy": (modeling_qwen2.Qwen2RMSNorm, "forward"),
     "rotary_embedding, a copy": (modeling_qwen2, "apply_rotary_pos_emb"),

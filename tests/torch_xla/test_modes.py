@@ -180,10 +180,7 @@ def scalar(x: torch.Tensor) -> torch.Tensor:
 
 
 TRANSFORMS: dict[str, tuple[Callable[[], Any], set[str]]] = {
-    "grad": (
-        lambda: torch.func.grad(scalar)(values(16, 32)),
-        (FORWARD | BACKWARD) - IMPLICIT,
-    ),
+    "grad": (lambda: torch.func.grad(scalar)(values(16, 32)), (FORWARD | BACKWARD) - IMPLICIT),
     "jvp": (
         lambda: torch.func.jvp(network, (values(16, 32),), (values(16, 32, seed=1),)),
         # The derivatives of the softmaxes that run forward are made of small operators.

@@ -318,6 +318,10 @@ def test_what_is_slightly_wrong_can_be_promised(run: Verify) -> None:
     assert row.verdict is Verdict.VERIFIED, row
     assert row.numbers.forward_f64 is not None
     assert row.numbers.forward_f64 > 1e-5
+    for limit, verdict in ("1.0e-3", Verdict.VERIFIED), ("1.0e-6", Verdict.FAILED):
+        own = f"decomposition: 'planted:slightly_wrong', tolerance: {{f32: {limit}}}"
+        (row,) = run(entry(f"{GELU}, {own}"))
+        assert (row.verdict, row.tolerance) == (verdict, float(limit)), row
 
 
 def test_an_alternative_that_takes_no_sample(run: Verify) -> None:

@@ -7,12 +7,13 @@ a decomposition of the other, in programs of all frontends.
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
 from composites.operators.aten_enums import MEAN, NO_REDUCTION
 from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
-from lowering.frontends.aten_in_jax.table import rule
+from lowering.frontends.aten_in_jax.table import rule, rule_of_package
 
 
 @rule("aten::log_sigmoid_forward")
@@ -61,6 +62,43 @@ def _nll_loss_backward(
     classes = lax.broadcasted_iota(target.dtype, x.shape, axis)
     is_label = (classes == jnp.expand_dims(target, axis)) & (classes != ignore_index)
     return jnp.where(is_label, jnp.expand_dims(of_each, axis), 0)
+
+
+@rule_of_package("torch_nn::_linear_cross_entropy_batch_chunked_no_reduction")
+def _row_losses(
+    dtype: Any, /, x: Any, weight: Any, target: Any, bias: Any, class_weight: Any,
+    ignore_index: int, size: int, *_: Any,
+) -> Any:  # fmt: skip
+    """The cross entropy of each row. The logits of `size` rows are held, which a gradient computes
+    again. A target is a class, or has the probability of each."""
+    matrix, addend = _wide(weight).T, 0 if bias is None else bias
+
+    def of_row(row: Any) -> Any:
+        logs = jax.nn.log_softmax(_wide(row[0]) @ matrix + addend)
+        if target.ndim > 1:
+            return -(logs * row[1] * (1 if class_weight is None else class_weight)).sum()
+        return _nll_loss([dtype] * 2, logs, row[1], class_weight, NO_REDUCTION, ignore_index)[0]
+
+    return lax.map(jax.checkpoint(of_row), (x, target), batch_size=size)
+
+
+@rule_of_package("torch_nn::_linear_cross_entropy_batch_chunked")
+def _linear_cross_entropy(
+    dtypes: Any, /, x: Any, weight: Any, target: Any, bias: Any, class_weight: Any, reduction: str,
+    ignore_index: int, _: float, size: int, *options: Any,
+) -> Any:  # fmt: skip
+    """The loss, and the gradients of the operands that need them, as the last options say."""
+    rest = class_weight, ignore_index, size
+    rows = len(x) if target.ndim > 1 else _weights(x, target, *rest[:2]).sum()
+
+    def loss(x: Any, weight: Any, bias: Any) -> Any:
+        total = _row_losses(dtypes[0], x, weight, target, bias, *rest).sum()
+        return total / rows if reduction == "mean" else total
+
+    addend = jnp.zeros(len(weight), x.dtype) if bias is None else bias
+    total, grads = jax.value_and_grad(loss, (0, 1, 2))(x, weight, addend)
+    needed = zip(grads, options[-3:], strict=True)
+    return (total, *(g if is_needed else jnp.zeros((0,) * g.ndim) for g, is_needed in needed))
 
 
 def _classes(x: Any) -> int:

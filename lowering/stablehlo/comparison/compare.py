@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..candidates import Candidate
-from ..composites import Signature
+from ..composites import NameAndVersion, Signature
 from ..errors import RunError, StableHLOError, UnsupportedOperationError
 from ..inspection.report import CompositeReport, distinct_calls
 from ..kernels import Candidates, given_kernels, put
@@ -54,6 +54,7 @@ def compare(
     ignored: Mapping[str, Collection[str]] | None = None,
     inputs: Sequence[Any] | None = None,
     tolerance: float | None = None,
+    tolerances: Mapping[NameAndVersion, Mapping[str, float]] | None = None,
     platform: str = "cpu",
     timed: bool = True,
 ) -> Comparison:
@@ -74,6 +75,7 @@ def compare(
             from their types.
         tolerance: the largest error that counts as equal; by default 1e-12 for f64, 1e-5 for f32,
             4e-3 for f16 and 2e-2 for bf16, by the least precise float of the call.
+        tolerances: those of entries, by element type, which count instead of the default ones.
         platform: the platform of jax to run on.
         timed: whether calls are timed, which takes most of the time of small ones.
 
@@ -92,7 +94,8 @@ def compare(
     real = {} if inputs is None else real_inputs(module, inputs, platform)
     rows = []
     for (call, decomposition), report in distinct_calls(module).items():
-        types = (*call.operands, *call.results)
+        own = (tolerances or {}).get((call.name, call.version))
+        default = default_tolerance((*call.operands, *call.results), own)
         for candidate in candidates(call):
             case = _Case(
                 module=module,
@@ -101,7 +104,7 @@ def compare(
                 # As one that a registry lists, it may also return what an entry saves.
                 kernel=replace(candidate, listed_as=candidate.name),
                 inputs=real.get((call, decomposition)),
-                tolerance=default_tolerance(types) if tolerance is None else tolerance,
+                tolerance=default if tolerance is None else tolerance,
                 platform=platform,
                 timed=timed,
             )

@@ -1,7 +1,7 @@
 """The distance of two results, and the distance that a kernel may have from a decomposition."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +14,11 @@ TOLERANCES = {"f64": 1e-12, "f32": 1e-5, "f16": 4e-3, "bf16": 2e-2}
 of 8 bits and less may differ by a step of theirs."""
 
 
-def default_tolerance(types: Iterable[str]) -> float:
-    """The tolerance for a call with these operand and result types; 0 without floats."""
-    elements = {element_of(type_) for type_ in types}
-    return max((_tolerance(element) for element in elements), default=0.0)
+def default_tolerance(types: Iterable[str], own: Mapping[str, float] | None = None) -> float:
+    """The tolerance for a call with these operand and result types; 0 without floats. `own` are
+    those that the entry of the composite sets."""
+    own, elements = own or {}, {element_of(type_) for type_ in types}
+    return max((own.get(each, _tolerance(each)) for each in elements), default=0.0)
 
 
 def _tolerance(element: str) -> float:

@@ -5,14 +5,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeVar
 
+from ..bindings import find_operations
 from ..comparison.difference import Difference, any_finite, default_tolerance, difference, error
-from ..composites import Signature, signature
+from ..composites import NameAndVersion, Signature, composite_name, signature
 from ..errors import RunError, StableHLOError
 from ..inspection.report import CompositeReport, distinct_calls
 from ..module import Module
 from ..passes.clean import clean
 from ..run import check_arrays, main_types
-from ..symbols import body, functions
+from ..symbols import COMPOSITE, body, functions
 from .clock import Clock, Time
 from .devices import Device, in_f64, on_platform
 from .parts import parts_of
@@ -52,7 +53,8 @@ class Diagnoser:
     """Runs a program part by part on a device and on a reference, the CPU, for one set of inputs
     after the other. Compiled parts are kept.
 
-    A part is a composite of `@main`, or the operations between two composites. The device runs it
+    A part is a composite of `@main`, or the operations between two composites. Of a loop that has
+    composites, the first iteration has parts too, even if the loop ends before. The device runs it
     twice on values that the reference has computed, which has to give the same bits, and once on
     values that the device itself has computed.
 
@@ -70,6 +72,8 @@ class Diagnoser:
     """True if the reference computes in f64, and not in the program's types."""
     tolerance: float | None = None
     """The largest error that counts as equal; by default as in `compare`."""
+    tolerances: Mapping[NameAndVersion, Mapping[str, float]] = field(default_factory=dict)
+    """Those of entries, by element type, which count instead of the default ones."""
     kernels: Mapping[Signature, str] = field(default_factory=dict)
     """The names of kernels by call, for the report."""
     clock: Clock | None = None
@@ -108,19 +112,20 @@ class Diagnoser:
         times: dict[Signature | None, list[Time]] = {}
         replays: dict[Signature, tuple[int, ReplayPart]] = {}
         number = 0
-        for part in parts_of(main):
+        parts = parts_of(main)
+        for part in parts:
             call = None if part.composite is None else signature(part.composite)
             number += call is not None
-            replay = ReplayPart(part.module(module), tuple(right[value] for value in part.inputs))
-            outcome = self._outcome(replay, [computed[value] for value in part.inputs])
-            where = f"{reports[call].name}, {'behind ' if call is None else ''}call {number}"
-            problem = outcome.problem and f"{where} of the program: {outcome.problem}"
-            row = DiagnosedCall(
-                number, part.node, outcome.own, outcome.added, outcome.repeats, problem
-            )
+            replay = ReplayPart(part.module(module), tuple(right[value] for value in part.sources))
+            outcome = self._outcome(call, replay, [computed[value] for value in part.sources])
+            where = f"{reports[call].name}, {'behind ' if call is None else ''}call {number} of the"
+            where += " program" + ", in the first iteration of a loop" * part.in_loop
+            problem = outcome.problem and f"{where}: {outcome.problem}"
+            numbers = outcome.own, outcome.added, outcome.repeats
+            row = DiagnosedCall(number, part.node, *numbers, problem, part.in_loop)
             rows.setdefault(call, []).append(row)
             limits[call] = max(outcome.limit, limits.get(call, 0.0))
-            if outcome.time is not None:
+            if outcome.time is not None and not part.in_loop:  # the time of the loop has it
                 times.setdefault(call, []).append(outcome.time)
             if call is not None and problem and row is max(rows[call], key=lambda each: each.rank):
                 replays[call] = (number, replay)
@@ -141,16 +146,24 @@ class Diagnoser:
         ]
         composites.sort(key=lambda each: each.rank, reverse=True)
         peaks = None if self.clock is None else self.clock.peaks
-        return Diagnosis(module.name, tuple(composites), peaks), dict(replays.values())
+        alone = {part.operations[-1] for part in parts}
+        others = {each: each.parent.operation for each in find_operations(main, COMPOSITE)}
+        left = tuple(
+            f"{composite_name(c)} in {o.name}" for c, o in others.items() if c not in alone
+        )
+        return Diagnosis(module.name, tuple(composites), left, peaks), dict(replays.values())
 
-    def _outcome(self, replay: ReplayPart, others: Sequence[Any]) -> _Outcome:
+    def _outcome(
+        self, call: Signature | None, replay: ReplayPart, others: Sequence[Any]
+    ) -> _Outcome:
         """Run a part. `others` are the operands that the device has computed."""
         part, arrays = replay.part, replay.arrays
         expected = (self.exact if self.f64 else self.plain)(part)(*arrays)
         types, results = main_types(part)
         limit = self.tolerance
         if limit is None:
-            limit = default_tolerance((*types, *results))
+            of_entry = self.tolerances.get((call.name, call.version)) if call else None
+            limit = default_tolerance((*types, *results), of_entry)
         try:
             run = self.device(part)
             got, again = run(*arrays), run(*arrays)

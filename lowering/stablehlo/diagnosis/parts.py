@@ -30,10 +30,14 @@ class Part:
     node: int
     """The number of the last operation in `@main`, where those in regions are counted too."""
     inputs: tuple[IrValue, ...]
+    sources: tuple[IrValue, ...]
+    """The same, with what the arguments of a loop's body are in the first iteration."""
     outputs: tuple[IrValue, ...]
     released: tuple[IrValue, ...]
-    """Inputs and outputs that no later part reads."""
+    """Sources and outputs that no later part reads."""
     operations: tuple[IrOperation, ...]
+    in_loop: bool
+    """True if this is a part of the first iteration of a loop."""
 
     def module(self, program: Module) -> Module:
         """The part as a program of its own, which takes its inputs and returns its outputs."""
@@ -41,53 +45,79 @@ class Part:
 
 
 def parts_of(main: IrOperation) -> list[Part]:
-    """The parts of `@main`, which has one block, in program order.
+    """The parts of `@main`, which has one block, in program order. The parts of a loop's body come
+    before the loop, up to its last composite.
 
     Raises:
-        StableHLOError: it calls no composite outside of loops and other regions.
+        StableHLOError: it calls no composite, or only in branches.
     """
     (block,) = main.regions[0].blocks
-    *operations, terminator = (each.operation for each in block.operations)
-    groups: list[list[IrOperation]] = [[]]
-    for operation in operations:
-        if operation.name == COMPOSITE:
-            groups += [[operation], []]
-        elif operation.name != _CONSTANT:
-            groups[-1].append(operation)
+    constants: dict[IrValue, IrOperation] = {}
+    at_start: dict[IrValue, IrValue] = {}
+    groups = _groups(block, constants, at_start)
     if len(groups) == 1:
-        raise StableHLOError(
-            "@main calls no composites outside of loops, so there is nothing to compare"
-        )
-    groups = [group for group in groups if group]
-    reads = [_reads(group) for group in groups]
-    last = {value: number for number, read in enumerate(reads) for value in read}
-    constants = {each.results[0]: each for each in operations if each.name == _CONSTANT}
-    known = {*block.arguments, *(value for each in operations for value in each.results)}
-    returned = set(terminator.operands)
+        raise StableHLOError("nothing to compare: @main calls no composites, or only in branches")
+    groups = [group for group in groups if group[0]]
+    reads = [_reads(operations) for operations, _ in groups]
+    last = {at_start.get(v, v): number for number, read in enumerate(reads) for v in read}
+    *_, terminator = block.operations
+    returned = set(terminator.operation.operands)
     nodes = {operation: number for number, operation in numbered(main)}
 
-    def part(number: int, group: list[IrOperation]) -> Part:
-        made = [result for operation in group for result in operation.results]
-        outside = [value for value in reads[number] if value in known and value not in made]
-        inputs = [value for value in outside if value not in constants]
+    def part(number: int, operations: list[IrOperation], in_loop: bool) -> Part:
+        made = [result for operation in operations for result in operation.results]
+        inputs = [value for value in reads[number] if value not in constants]
+        sources = tuple(at_start.get(value, value) for value in inputs)
         used = [value for value in made if value in returned or last.get(value, 0) > number]
         outputs = used or made
         return Part(
-            group[0] if group[0].name == COMPOSITE else None,
-            nodes[group[-1]],
+            operations[0] if operations[0].name == COMPOSITE else None,
+            nodes[operations[-1]],
             tuple(inputs),
+            sources,
             tuple(outputs),
-            tuple(value for value in (*inputs, *outputs) if last.get(value, 0) <= number),
-            (*(constants[value] for value in outside if value in constants), *group),
+            tuple(v for v in dict.fromkeys((*sources, *outputs)) if last.get(v, 0) <= number),
+            (*(constants[value] for value in reads[number] if value in constants), *operations),
+            in_loop,
         )
 
-    return [part(number, group) for number, group in enumerate(groups)]
+    return [part(number, *group) for number, group in enumerate(groups)]
+
+
+def _groups(
+    block: IrOperation,
+    constants: dict[IrValue, IrOperation],
+    at_start: dict[IrValue, IrValue],
+    in_loop: bool = False,
+) -> list[tuple[list[IrOperation], bool]]:
+    """The composites of a block and of the bodies of its loops, the operations between two of them,
+    and which of these are in a loop. Adds constants, and what arguments of bodies are at first."""
+    groups: list[tuple[list[IrOperation], bool]] = [([], in_loop)]
+    *operations, _ = (each.operation for each in block.operations)
+    for operation in operations:
+        if operation.name == COMPOSITE:
+            groups += [([operation], in_loop), ([], in_loop)]
+        elif operation.name == _CONSTANT:
+            constants[operation.results[0]] = operation
+        else:
+            if operation.name == "stablehlo.while":
+                (body,) = operation.regions[1].blocks
+                first = [at_start.get(value, value) for value in operation.operands]
+                at_start |= zip(body.arguments, first, strict=True)
+                made = [constants[value] for value in dict.fromkeys(first) if value in constants]
+                if of_body := _groups(body, constants, at_start, in_loop=True)[:-1]:
+                    groups += [(made, in_loop), *of_body, ([], in_loop)]
+            groups[-1][0].append(operation)
+    return groups
 
 
 def _reads(group: Sequence[IrOperation]) -> dict[IrValue, None]:
-    """The values that operations and those in their regions read, each once."""
+    """The values that operations and those in their regions read and do not make, each once."""
     values: dict[IrValue, None] = {}
+    own: set[IrValue] = set()
     for operation in group:
         for each in nested_operations(operation):
             values |= dict.fromkeys(each.operands)
-    return values
+            blocks = (block for region in each.regions for block in region.blocks)
+            own.update(each.results, *(block.arguments for block in blocks))
+    return {value: None for value in values if value not in own}

@@ -48,6 +48,8 @@ class DiagnosedCall:
     """True if both runs gave the same bits, or the device failed."""
     problem: str | None
     """The reason why it is wrong; None if it is right."""
+    in_loop: bool = False
+    """True for the first iteration of a loop; the others were not looked at."""
 
     @property
     def verdict(self) -> str:
@@ -97,6 +99,8 @@ class Diagnosis(JsonReport):
     """The module's symbol name."""
     composites: tuple[DiagnosedComposite, ...]
     """Composites that introduce errors come first."""
+    left_out: tuple[str, ...] = ()
+    """The calls that were not looked at, such as `acme.gelu in stablehlo.case`."""
     peaks: Peaks | None = None
     """The rates that were measured on the device; None without times."""
 
@@ -119,10 +123,11 @@ class Diagnosis(JsonReport):
         values = {call.node: call.rank[1] for call in calls}
         wrong = {call.node: call.problem is not None for call in calls}
         seconds = {
-            call.node: each.time.seconds / len(each.calls)
+            call.node: each.time.seconds / sum(not one.in_loop for one in each.calls)
             for each in composites
             if each.time is not None
             for call in each.calls
+            if not call.in_loop
         }
         times = [] if self.peaks is None else [NodeData("seconds", seconds)]
         return [NodeData("error", values, wrong), *times]
@@ -137,6 +142,11 @@ class Diagnosis(JsonReport):
             numbers, caption = (*numbers, *_TIMES), f"{caption}\n{_about_times(self.peaks)}"
             times = map(_time_cells, self.composites)
             rows = [(*row, *more) for row, more in zip(rows, times, strict=True)]
+        if any(call.in_loop for each in self.composites for call in each.calls):
+            caption += "\n*: in a loop, whose first iteration was looked at"
+        if self.left_out:
+            listed = ", ".join(dict.fromkeys(self.left_out))
+            caption += f"\nnot looked at, as only bodies of loops are entered: {listed}"
         return report_table(_TEXTS, numbers, rows, title, caption, wrong)
 
 
@@ -174,7 +184,7 @@ def _cells(row: DiagnosedComposite) -> tuple[str, ...]:
         worst.verdict,
         str(len(row.calls)),
         str(sum(call.problem is not None for call in row.calls)),
-        str(worst.number),
+        f"{worst.number}{'*' * worst.in_loop}",
         error,
         f"{row.tolerance:.0e}",
         f"{max(added):.1e}" if added else "",

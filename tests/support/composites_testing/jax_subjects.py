@@ -43,9 +43,7 @@ SUBJECTS = (
         lambda x: jax.nn.gelu(x, approximate=True),
     ),
     Subject(
-        "ptxla.softmax",
-        lambda x: composites.jax.softmax(x, -1),
-        lambda x: jax.nn.softmax(x, -1),
+        "ptxla.softmax", lambda x: composites.jax.softmax(x, -1), lambda x: jax.nn.softmax(x, -1)
     ),
     Subject(
         "ptxla.layer_norm",

@@ -191,9 +191,7 @@ Computed = dict[str, list[torch.Tensor]]
 
 
 def _called(
-    forms: Mapping[str, Form],
-    inputs: Mapping[str, Mapping[str, torch.Tensor]],
-    problems: list[str],
+    forms: Mapping[str, Form], inputs: Mapping[str, Mapping[str, torch.Tensor]], problems: list[str]
 ) -> Computed:
     computed: Computed = {}
     for name, form in forms.items():
