@@ -112,7 +112,8 @@ def _to_maximum(rank: int, dtype: Any, /, grad: Any, x: Any, *rest: Any) -> Any:
     outer, count = x.shape[:-rank], math.prod(x.shape[-rank:])
     rows = int(np.prod(outer))
     flat = jnp.zeros((rows, count), dtype)
-    sums = flat.at[jnp.arange(rows)[:, None], indices.reshape(rows, -1)].add(grad.reshape(rows, -1))
+    windows = rows, math.prod(grad.shape[len(outer) :])
+    sums = flat.at[jnp.arange(rows)[:, None], indices.reshape(windows)].add(grad.reshape(windows))
     return sums.reshape(x.shape)
 
 
