@@ -40,10 +40,7 @@ from lowering.stablehlo import from_quantized_types, to_quantized_types
 INT4: dict[str, Any] = {"weight_dtype": getattr(torch, "int4")}  # noqa: B009
 INT8 = {"version": 2}
 CONFIGS: dict[str, tuple[str, Callable[[], Any]]] = {
-    "int8 weights": (
-        "int8_weight_only_linear",
-        lambda: ao.Int8WeightOnlyConfig(**INT8),
-    ),
+    "int8 weights": ("int8_weight_only_linear", lambda: ao.Int8WeightOnlyConfig(**INT8)),
     "int8 weights in groups": (
         "intx_weight_only_linear",
         lambda: ao.Int8WeightOnlyConfig(granularity=ao.PerGroup(32), **INT8),
@@ -64,10 +61,7 @@ CONFIGS: dict[str, tuple[str, Callable[[], Any]]] = {
             weight_granularity=ao.PerGroup(32), **INT4
         ),
     ),
-    "int8 rows": (
-        "int8_dynamic_linear",
-        lambda: ao.Int8DynamicActivationInt8WeightConfig(**INT8),
-    ),
+    "int8 rows": ("int8_dynamic_linear", lambda: ao.Int8DynamicActivationInt8WeightConfig(**INT8)),
     "int8 rows that are asymmetric": (
         "int8_dynamic_linear",
         lambda: ao.Int8DynamicActivationInt8WeightConfig(

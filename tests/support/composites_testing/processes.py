@@ -27,11 +27,6 @@ def run_python(script: str, *arguments: str, **environment: str) -> Finished:
 
 def run(*command: str, cwd: str | os.PathLike[str] | None = None, **environment: str) -> Finished:
     done = subprocess.run(
-        command,
-        cwd=cwd,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
+        command, cwd=cwd, env=os.environ | environment, capture_output=True, text=True, check=False
     )
     return Finished(done.returncode, done.stdout, done.stderr)
