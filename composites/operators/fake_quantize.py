@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from composites.errors import UnsupportedCallError
+from composites.errors import InvalidCallError
 from composites.operators.opmath import opmath_type
 
 
@@ -46,8 +46,8 @@ def per_channel(
 ) -> tuple[Tensor, Tensor]:
     """`aten::fake_quantize_per_channel_affine_cachemask`: a zero point of a float type is added
     before numbers are rounded."""
-    if axis < 0:
-        raise UnsupportedCallError(f"PyTorch takes no negative axis of channels, such as {axis}")
+    if not 0 <= axis < self.dim():
+        raise InvalidCallError(f"the axis {axis} of channels is not from 0 to {self.dim() - 1}")
     scale, zero_point = along_axis(scale, self, axis), along_axis(zero_point, self, axis)
     scaled = self.to(opmath_type(self.dtype)) * scale.reciprocal()
     is_float = zero_point.is_floating_point()

@@ -47,7 +47,8 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "sigmoid": jax.nn.sigmoid, "sign": _sign, "sin": jnp.sin, "sinh": jnp.sinh,
     "sqrt": jnp.sqrt, "tan": jnp.tan, "tanh": jnp.tanh, "trunc": jnp.trunc, "round": jnp.round,
     "conj_physical": jnp.conj, "sgn": _sign, "_neg_view": jnp.negative,
-    "_neg_view_copy": jnp.negative,
+    "_neg_view_copy": jnp.negative, "_conj": jnp.conj, "_conj_copy": jnp.conj,
+    "_conj_physical": jnp.conj, "resolve_conj": jnp.conj,
 }  # fmt: skip
 for _name, _function in _UNARY.items():
     rule(f"aten::{_name}")(_in_type(_function))
@@ -60,9 +61,6 @@ _OF_OPERAND: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 for _name, _function in _OF_OPERAND.items():
     rule_without_dtype(_function, f"aten::{_name}")
-rule("aten::_conj", "aten::_conj_copy", "aten::_conj_physical", "aten::resolve_conj")(
-    _in_type(jnp.conj)
-)
 
 
 def _compared(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -80,8 +78,8 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 _WITH_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
     "div": jnp.true_divide, "bitwise_and": jnp.bitwise_and, "bitwise_or": jnp.bitwise_or,
-    "bitwise_xor": jnp.bitwise_xor, "fmod": jnp.fmod, "remainder": jnp.remainder, "__lshift__": jnp.left_shift,
-    "__rshift__": jnp.right_shift,
+    "bitwise_xor": jnp.bitwise_xor, "fmod": jnp.fmod, "remainder": jnp.remainder,
+    "__lshift__": jnp.left_shift, "__rshift__": jnp.right_shift,
 }  # fmt: skip
 _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     "eq": jnp.equal, "ge": jnp.greater_equal, "gt": jnp.greater, "le": jnp.less_equal,
