@@ -30,7 +30,7 @@ def _in_type(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _sign(x: Any) -> Any:
-    """The sign as PyTorch computes it: that of NaN and of -0.0 is 0."""
+    """The sign as PyTorch computes it: 0 for NaN and -0.0."""
     if not jnp.issubdtype(x.dtype, jnp.floating):
         return x if x.dtype == jnp.bool_ else jnp.sign(x)
     return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
@@ -114,7 +114,7 @@ def _mul(dtype: Any, /, a: Any, b: Any) -> Any:
 
 
 def _is_boolean(value: Any) -> bool:
-    return getattr(value, "dtype", None) == jnp.bool_
+    return bool(getattr(value, "dtype", None) == jnp.bool_)
 
 
 def _scaled(b: Any, alpha: Any, dtype: Any) -> Any:

@@ -112,7 +112,7 @@ def _rule_of_scatter(*names: str) -> Callable[[Rule], Rule]:
 
 
 def _summed(place: Any, values: Any) -> Any:
-    """The sums of elements and values. That of booleans is true if one of them is."""
+    """The sums of elements and values. A sum of booleans is true if one of them is."""
     return place.max(values) if values.dtype == jnp.bool_ else place.add(values)
 
 
