@@ -44,6 +44,8 @@ def of_experts(x: torch.Tensor) -> torch.Tensor:
         lambda x: trained(x, lambda: torch.nn.LSTM(6, 3)),
         lambda x: trained(x, lambda: torch.nn.GRU(6, 3)),
         lambda x: F.conv_transpose1d(x.view(1, 4, 6), x.view(4, 2, 3), None, 2, 1, groups=2),
+        lambda x: x + F.max_pool2d(x.view(1, 1, 4, 6)[:0], 2).sum(),
+        lambda x: x + F.adaptive_max_pool2d(x.view(1, 1, 4, 6)[:0], 2).sum(),
         lambda x: F.grid_sample(x.view(1, 1, 4, 6), x.view(1, 4, 3, 2).tanh(), align_corners=True),
     ],
 )

@@ -186,7 +186,7 @@ def _adaptive_maximum(dtypes: Any, /, x: Any, sizes: Sequence[int]) -> tuple[Any
             slice(n * length // size, -((n + 1) * -length // size))
             for n, length, size in zip(part, lengths, sizes, strict=True)
         )
-        flat = x[(..., *inside)].reshape(*x.shape[:-rank], -1)
+        flat = lax.collapse(x[(..., *inside)], x.ndim - rank)
         best = jnp.max(flat, -1, keepdims=True)
         first = jnp.argmax((flat == best) | jnp.isnan(flat), -1)
         values.append(best[..., 0])
