@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from composites.errors import InvalidCallError
 from composites.operators.opmath import opmath_type
 
 
@@ -45,6 +46,8 @@ def per_channel(
 ) -> tuple[Tensor, Tensor]:
     """`aten::fake_quantize_per_channel_affine_cachemask`: a zero point of a float type is added
     before numbers are rounded."""
+    if not 0 <= axis < self.dim():
+        raise InvalidCallError(f"the axis {axis} of channels is not from 0 to {self.dim() - 1}")
     scale, zero_point = along_axis(scale, self, axis), along_axis(zero_point, self, axis)
     scaled = self.to(opmath_type(self.dtype)) * scale.reciprocal()
     is_float = zero_point.is_floating_point()
@@ -60,6 +63,7 @@ def along_axis(values: Tensor, tensor: Tensor, axis: int) -> Tensor:
 def _rounded(
     self: Tensor, integers: Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int
 ) -> tuple[Tensor, Tensor]:
-    in_range = integers.clamp(quant_min, quant_max)
+    is_above = integers >= quant_min  # not NaN, which becomes the least integer
+    in_range = torch.where(is_above, integers.clamp(max=quant_max), quant_min)
     rounded = ((in_range - zero_point) * scale).to(self.dtype)
-    return rounded, (integers >= quant_min) & (integers <= quant_max)
+    return rounded, is_above & (integers <= quant_max)

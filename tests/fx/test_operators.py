@@ -1,6 +1,7 @@
 """Functions, and arguments of operators, that PyTorch's database lacks: PyTorch's numbers."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -42,12 +43,10 @@ def of_experts(x: torch.Tensor) -> torch.Tensor:
         of_experts,
         lambda x: trained(x, lambda: torch.nn.LSTM(6, 3)),
         lambda x: trained(x, lambda: torch.nn.GRU(6, 3)),
-        lambda x: F.conv_transpose1d(
-            x.reshape(1, 4, 6), x.reshape(4, 2, 3), stride=2, padding=1, groups=2
-        ),
-        lambda x: F.grid_sample(
-            x.reshape(1, 1, 4, 6), x.reshape(1, 4, 3, 2).tanh(), align_corners=True
-        ),
+        lambda x: F.conv_transpose1d(x.view(1, 4, 6), x.view(4, 2, 3), None, 2, 1, groups=2),
+        lambda x: x + F.max_pool2d(x.view(1, 1, 4, 6)[:0], 2).sum(),
+        lambda x: x + F.adaptive_max_pool2d(x.view(1, 1, 4, 6)[:0], 2).sum(),
+        lambda x: F.grid_sample(x.view(1, 1, 4, 6), x.view(1, 4, 3, 2).tanh(), align_corners=True),
     ],
 )
 def test_results_and_gradients_are_those_of_pytorch(function: Callable[..., Any]) -> None:
@@ -61,6 +60,15 @@ def test_results_and_gradients_are_those_of_pytorch(function: Callable[..., Any]
         torch.testing.assert_close(
             torch.from_numpy(results[key].copy()), expected, rtol=1e-4, atol=1e-4
         )
+
+
+PLACES = torch.tensor([[0, 0, 2, 1, 5, 5]])
+
+
+def of_booleans(x: torch.Tensor, reduce: str) -> torch.Tensor:
+    added = (x > 1).scatter_add(1, PLACES, x > 0).index_add(1, PLACES[0], x < 0)
+    added = added.put(PLACES, x[0] > 1, accumulate=True)
+    return added.scatter_reduce(1, PLACES, x > 0, reduce, include_self=False)
 
 
 def of_moments(x: torch.Tensor) -> torch.Tensor:
@@ -89,12 +97,9 @@ def of_masks(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: x.view(torch.int16),
-        lambda x: x.view(torch.uint8),
-        lambda x: x.view(torch.int64),
+        *[lambda x, to=to: x.view(to) for to in (torch.int16, torch.uint8, torch.int64)],
         lambda x: x[0, 0].view(torch.int32),
-        lambda x: (x > 0).view(torch.uint8),
-        lambda x: (x > 0).view(torch.int16),
+        *[lambda x, to=to: (x > 0).view(to) for to in (torch.uint8, torch.int16)],
         lambda x: (x > 0).to(torch.uint8).view(torch.bool),
         lambda x: torch.view_as_real(x.view(torch.complex64)),
         lambda x: x.to(torch.complex64).view(torch.float32),
@@ -112,9 +117,15 @@ def of_masks(x: torch.Tensor) -> torch.Tensor:
         lambda x: torch.bitwise_right_shift((x * 9).int(), (x * 9).int().abs()),
         lambda x: x.bfloat16() ** 5,
         lambda x: torch.view_as_real(x.to(torch.complex64) ** (0.5 + 1j)),
-        lambda x: torch.addbmm(
-            x[:4, :4].int(), x[None, :, :4].int() * 3, x[None, :, :4].int() * 5, beta=2, alpha=3
-        ),
+        lambda x: (i := x[:, :4].int()).addbmm(i[None] * 3, i[None] * 5, beta=2, alpha=3),
+        lambda x: torch.cat([torch.sign(x * torch.nan), torch.sgn(x * torch.nan)]),
+        lambda x: torch.stack([x * torch.inf * (x > 0), (x > 0) * (x * torch.nan)]).isnan(),
+        lambda x: (x * 1j).conj().imag + x.add(1j).conj().resolve_conj().real,
+        lambda x: x.scatter(1, PLACES, x, reduce="add").scatter(1, PLACES, 3, reduce="multiply"),
+        lambda x: F.rrelu(x, 0.2, 0.4),
+        lambda x: torch.fake_quantize_per_tensor_affine(x * torch.nan, 0.1, 3, 0, 9),
+        *[partial(of_booleans, reduce=reduce) for reduce in ("sum", "prod", "amax", "amin")],
+        lambda x: x.index_reduce(1, PLACES[0], x * 2, "prod", include_self=False),
         of_moments,
         of_masks,
     ],

@@ -11,7 +11,7 @@ from jax import lax
 from jax.export import is_symbolic_dim
 
 from lowering.frontends.aten_in_jax.dtypes import common_dtype, jax_dtype, opmath_dtype
-from lowering.frontends.aten_in_jax.table import rule, rule_without_dtype
+from lowering.frontends.aten_in_jax.table import NoRuleError, rule, rule_without_dtype
 
 
 def as_type(value: Any, dtype: Any) -> Any:
@@ -30,7 +30,10 @@ def _in_type(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _sign(x: Any) -> Any:
-    return x if x.dtype == jnp.bool_ else jnp.sign(x)
+    """The sign as PyTorch computes it: 0 for NaN and -0.0."""
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        return x if x.dtype == jnp.bool_ else jnp.sign(x)
+    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
 
 
 _UNARY: dict[str, Callable[[Any], Any]] = {
@@ -44,6 +47,8 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "sigmoid": jax.nn.sigmoid, "sign": _sign, "sin": jnp.sin, "sinh": jnp.sinh,
     "sqrt": jnp.sqrt, "tan": jnp.tan, "tanh": jnp.tanh, "trunc": jnp.trunc, "round": jnp.round,
     "conj_physical": jnp.conj, "sgn": _sign, "_neg_view": jnp.negative,
+    "_neg_view_copy": jnp.negative, "_conj": jnp.conj, "_conj_copy": jnp.conj,
+    "_conj_physical": jnp.conj, "resolve_conj": jnp.conj,
 }  # fmt: skip
 for _name, _function in _UNARY.items():
     rule(f"aten::{_name}")(_in_type(_function))
@@ -56,7 +61,6 @@ _OF_OPERAND: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 for _name, _function in _OF_OPERAND.items():
     rule_without_dtype(_function, f"aten::{_name}")
-rule("aten::_conj", "aten::_conj_physical", "aten::resolve_conj")(_in_type(jnp.conj))
 
 
 def _compared(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -73,9 +77,9 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "logaddexp": jnp.logaddexp, "hypot": jnp.hypot, "true_divide.Tensor": jnp.true_divide,
 }  # fmt: skip
 _WITH_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
-    "mul": jnp.multiply, "div": jnp.true_divide, "bitwise_and": jnp.bitwise_and,
-    "bitwise_or": jnp.bitwise_or, "bitwise_xor": jnp.bitwise_xor, "fmod": jnp.fmod,
-    "remainder": jnp.remainder, "__lshift__": jnp.left_shift, "__rshift__": jnp.right_shift,
+    "div": jnp.true_divide, "bitwise_and": jnp.bitwise_and, "bitwise_or": jnp.bitwise_or,
+    "bitwise_xor": jnp.bitwise_xor, "fmod": jnp.fmod, "remainder": jnp.remainder,
+    "__lshift__": jnp.left_shift, "__rshift__": jnp.right_shift,
 }  # fmt: skip
 _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     "eq": jnp.equal, "ge": jnp.greater_equal, "gt": jnp.greater, "le": jnp.less_equal,
@@ -95,6 +99,22 @@ rule("aten::pow.Tensor_Tensor", "aten::pow.Scalar")(_in_type(jnp.power))
 rule_without_dtype(jnp.logical_and, "aten::logical_and")
 rule_without_dtype(jnp.logical_or, "aten::logical_or")
 rule_without_dtype(jnp.logical_xor, "aten::logical_xor")
+
+
+@rule("aten::mul.Tensor", "aten::mul.Scalar")
+def _mul(dtype: Any, /, a: Any, b: Any) -> Any:
+    """A product. XLA would compute that of a number and a converted boolean as a choice of the
+    number or 0, also where the number is infinite or NaN."""
+    if _is_boolean(a):
+        a, b = b, a
+    a = as_type(a, dtype)
+    if _is_boolean(b) and jnp.issubdtype(dtype, jnp.inexact):
+        return jnp.where(b, a, a * as_type(0, dtype))
+    return jnp.multiply(a, as_type(b, dtype))
+
+
+def _is_boolean(value: Any) -> bool:
+    return bool(getattr(value, "dtype", None) == jnp.bool_)
 
 
 def _scaled(b: Any, alpha: Any, dtype: Any) -> Any:
@@ -207,6 +227,16 @@ _OF_COMPLEX = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 def _shrink_backward(dtype: Any, /, grad: Any, x: Any, bound: Any) -> Any:
     bound = as_type(bound, x.dtype)
     return jnp.where((x >= -bound) & (x <= bound), as_type(0, dtype), grad)
+
+
+@rule("aten::rrelu_with_noise_functional")
+def _rrelu(
+    dtypes: Any, /, x: Any, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3,
+    training: bool = False, *_: Any,
+) -> tuple[Any, Any]:  # fmt: skip
+    if training:
+        raise NoRuleError("aten::rrelu draws random numbers from PyTorch's generator")
+    return jnp.where(x <= 0, x * as_type((lower + upper) / 2, x.dtype), x), noise
 
 
 @rule("aten::round.decimals")

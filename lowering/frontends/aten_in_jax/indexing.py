@@ -61,7 +61,7 @@ def _index_put(
     place = x.at[_index(indices, why)]
     if not accumulate:
         return place.set(values)
-    return place.max(values) if x.dtype == jnp.bool_ else place.add(values)
+    return _summed(place, values)
 
 
 def _put_under_mask(x: Any, mask: Any, before: int, values: Any, accumulate: bool) -> Any:
@@ -98,33 +98,46 @@ def _part(source: Any, index: Any) -> Any:
     return source[tuple(slice(0, size) for size in index.shape)]
 
 
-def _rule_of_scatter(name: str) -> Callable[[Rule], Rule]:
-    """Register a rule for an operator that writes to the elements that an index names. An index
+def _rule_of_scatter(*names: str) -> Callable[[Rule], Rule]:
+    """Register a rule for operators that write to the elements that an index names. An index
     without elements can have another rank, and changes nothing."""
 
     def register(function: Rule) -> Rule:
         def changed(dtype: Any, /, x: Any, dim: int, index: Any, *others: Any, **named: Any) -> Any:
             return function(dtype, x, dim, index, *others, **named) if index.size else x
 
-        return rule(name)(changed)
+        return rule(*names)(changed)
 
     return register
 
 
-@_rule_of_scatter("aten::scatter.value")
-def _scatter_value(dtype: Any, /, x: Any, dim: int, index: Any, value: Any) -> Any:
-    return _place(x, dim, index).set(as_type(value, dtype))
+def _summed(place: Any, values: Any) -> Any:
+    """The sums of elements and values. A sum of booleans is true if one of them is."""
+    return place.max(values) if values.dtype == jnp.bool_ else place.add(values)
 
 
-@_rule_of_scatter("aten::scatter.src")
-def _scatter(dtype: Any, /, x: Any, dim: int, index: Any, source: Any) -> Any:
-    return _place(x, dim, index).set(_part(source, index))
+def _multiplied(place: Any, values: Any) -> Any:
+    return place.min(values) if values.dtype == jnp.bool_ else place.multiply(values)
+
+
+_REDUCING: dict[str, Callable[[Any, Any], Any]] = {
+    "add": _summed, "sum": _summed, "multiply": _multiplied, "prod": _multiplied,
+    "amax": lambda place, values: place.max(values),
+    "amin": lambda place, values: place.min(values), "": lambda place, values: place.set(values),
+}  # fmt: skip
+
+
+@_rule_of_scatter(*(f"aten::scatter.{kind}" for kind in ("value", "src", "value_reduce", "reduce")))
+def _scatter(dtype: Any, /, x: Any, dim: int, index: Any, source: Any, *, reduce: str = "") -> Any:
+    is_number = not hasattr(source, "ndim")
+    values = jnp.full(index.shape, source, dtype) if is_number else _part(source, index)
+    return _REDUCING[reduce](_place(x, dim, index), values)
 
 
 @_rule_of_scatter("aten::scatter_add")
 def _scatter_add(dtype: Any, /, x: Any, dim: int, index: Any, source: Any) -> Any:
     wide = opmath_dtype(dtype)  # as in PyTorch, which rounds such a sum once
-    total = _place(x.astype(wide), dim, index).add(_part(source, index).astype(wide))
+    total = _summed(_place(x.astype(wide), dim, index), _part(source, index).astype(wide))
     return total.astype(dtype)
 
 
@@ -146,6 +159,8 @@ def _scatter_reduce(
         x = _place(x, dim, index).set(_neutral(reduce, wide))
     place = _place(x, dim, index)
     if reduce == "mean":
+        if dtype == jnp.bool_:
+            raise NoRuleError("PyTorch has no mean of booleans")
         count = jnp.full(x.shape, 1, jnp.int32)
         if not include_self:
             count = _place(count, dim, index).set(0)
@@ -155,12 +170,22 @@ def _scatter_reduce(
         if jnp.issubdtype(dtype, jnp.integer):
             return jnp.floor_divide(total, count.astype(dtype))
         return total.astype(dtype) / count.astype(dtype)
-    named = {"sum": place.add, "prod": place.multiply, "amax": place.max, "amin": place.min}
-    return named[reduce](part).astype(dtype)
+    return _REDUCING[reduce](place, part).astype(dtype)
+
+
+@rule("aten::index_reduce")
+def _index_reduce(dtype: Any, /, x: Any, dim: int, index: Any, *others: Any, **named: Any) -> Any:
+    """A scatter of whole slices; the first one of `others` has them."""
+    along = index.reshape([-1 if n == dim % x.ndim else 1 for n in range(x.ndim)])
+    return _scatter_reduce(
+        dtype, x, dim, jnp.broadcast_to(along, others[0].shape), *others, **named
+    )
 
 
 def _neutral(reduce: str, dtype: Any) -> Any:
     """The value that changes no result of a reduction."""
+    if dtype == jnp.bool_:
+        return as_type(reduce in ("prod", "amin"), dtype)
     if reduce in ("amax", "amin"):
         sign = -1 if reduce == "amax" else 1
         if jnp.issubdtype(dtype, jnp.floating):
@@ -175,7 +200,7 @@ def _index_add(dtype: Any, /, x: Any, dim: int, index: Any, source: Any, *, alph
     wide = opmath_dtype(dtype)  # as in PyTorch, but for one dimension
     scaled = source.astype(wide) if alpha == 1 else source.astype(wide) * as_type(alpha, wide)
     place = x.astype(wide).at[(slice(None),) * (dim % x.ndim) + (index.reshape(-1),)]
-    return place.add(scaled).astype(dtype)
+    return _summed(place, scaled).astype(dtype)
 
 
 @rule("aten::searchsorted.Tensor", "aten::searchsorted.Scalar")
@@ -213,4 +238,4 @@ def _take(dtype: Any, /, x: Any, index: Any) -> Any:
 def _put(dtype: Any, /, x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     place = x.reshape(-1).at[index.reshape(-1)]
     values = source.reshape(-1)
-    return (place.add(values) if accumulate else place.set(values)).reshape(x.shape)
+    return (_summed(place, values) if accumulate else place.set(values)).reshape(x.shape)

@@ -112,7 +112,8 @@ def _to_maximum(rank: int, dtype: Any, /, grad: Any, x: Any, *rest: Any) -> Any:
     outer, count = x.shape[:-rank], math.prod(x.shape[-rank:])
     rows = int(np.prod(outer))
     flat = jnp.zeros((rows, count), dtype)
-    sums = flat.at[jnp.arange(rows)[:, None], indices.reshape(rows, -1)].add(grad.reshape(rows, -1))
+    windows = rows, math.prod(grad.shape[len(outer) :])
+    sums = flat.at[jnp.arange(rows)[:, None], indices.reshape(windows)].add(grad.reshape(windows))
     return sums.reshape(x.shape)
 
 
@@ -185,7 +186,7 @@ def _adaptive_maximum(dtypes: Any, /, x: Any, sizes: Sequence[int]) -> tuple[Any
             slice(n * length // size, -((n + 1) * -length // size))
             for n, length, size in zip(part, lengths, sizes, strict=True)
         )
-        flat = x[(..., *inside)].reshape(*x.shape[:-rank], -1)
+        flat = lax.collapse(x[(..., *inside)], x.ndim - rank)
         best = jnp.max(flat, -1, keepdims=True)
         first = jnp.argmax((flat == best) | jnp.isnan(flat), -1)
         values.append(best[..., 0])
