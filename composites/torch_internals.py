@@ -1088,13 +1088,14 @@ PRODUCTS_OF_LISTS = frozenset(
 
 @contextmanager
 def tracing() -> Iterator[None]:
-    """A context in which graphs are compiled outside of a trace of torch.compile. No other thread
-    traces meanwhile: AOTAutograd replaces methods of modules in the whole process."""
+    """A context in which graphs are compiled outside of a trace of torch.compile, also where
+    PyTorch 2.10 has left the trace's fake mode active. No other thread traces meanwhile:
+    AOTAutograd replaces methods of modules in the whole process."""
     from torch._dynamo.convert_frame import compile_lock
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     mode = FakeTensorMode(shape_env=ShapeEnv())
-    with compile_lock, tracing_with(TracingContext(mode)):
+    with compile_lock, without_modes(), tracing_with(TracingContext(mode)):
         yield
 
 
