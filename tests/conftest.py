@@ -60,6 +60,17 @@ def own_path() -> Iterator[None]:
 
 
 @pytest.fixture
+def module_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """`tmp_path`, whose modules and packages a test imports; the next test does not see them."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__spec__", None)):
+            del sys.modules[name]
+
+
+@pytest.fixture
 def nothing_on() -> Iterator[None]:
     """A test that begins and ends with nothing turned on, and with no registry read."""
     import composites
@@ -75,26 +86,23 @@ def nothing_on() -> Iterator[None]:
 @pytest.fixture
 def use(
     request: pytest.FixtureRequest,
-    tmp_path: Path,
+    module_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     nothing_on: None,
-) -> Iterator[Callable[[str], str]]:
+) -> Callable[[str], str]:
     """`use(ENTRIES)`: write a registry file of the namespace `umbra`, and give its path.
 
     The module `umbra_ops` has the functions: the source `FUNCTIONS` of the test's file.
     """
     from lowering import activation
 
-    sys.modules.pop("umbra_ops", None)  # another file's
-    (tmp_path / "umbra_ops.py").write_text(getattr(request.module, "FUNCTIONS", ""))
-    monkeypatch.syspath_prepend(str(tmp_path))
+    (module_folder / "umbra_ops.py").write_text(getattr(request.module, "FUNCTIONS", ""))
 
     def write(entries: str) -> str:
-        path = tmp_path / "umbra.yaml"
+        path = module_folder / "umbra.yaml"
         path.write_text(f"schema: 1\nnamespace: umbra\ncomposites:\n{entries}")
         monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
         activation.catalog.cache_clear()
         return str(path)
 
-    yield write
-    sys.modules.pop("umbra_ops", None)
+    return write
