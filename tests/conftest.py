@@ -52,22 +52,23 @@ def no_tensors_without_data(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def own_path() -> Iterator[None]:
-    """Undo a test's changes of the path: one has a json.py that later processes would import."""
-    before = list(sys.path)
+def own_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Undo a test's changes of the path, and forget the modules that it wrote and imported: one has
+    a json.py that later processes would import."""
+    path, modules = list(sys.path), set(sys.modules)
+    written = str(tmp_path_factory.getbasetemp())
     yield
-    sys.path[:] = before
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        if written in str(getattr(sys.modules[name], "__spec__", None)):
+            del sys.modules[name]
 
 
 @pytest.fixture
-def module_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """`tmp_path`, whose modules and packages a test imports; the next test does not see them."""
+def module_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`tmp_path`, from which a test imports modules and packages that it writes there."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        if str(tmp_path) in str(getattr(sys.modules[name], "__spec__", None)):
-            del sys.modules[name]
+    return tmp_path
 
 
 @pytest.fixture
