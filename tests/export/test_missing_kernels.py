@@ -57,8 +57,7 @@ OF_OURS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 def run_training(module: torch.nn.Module, **options: Any) -> dict[str, torch.Tensor]:
     """The results of a module's exported training step."""
     program = composites.export(module, (), train=True, **options)
-    values = {f"param:{name}": value.detach() for name, value in module.named_parameters()}
-    results = program.run({value.name: values[value.name] for value in program.inputs})
+    results = program.run(program.module_weights(module))
     return {name: torch.from_numpy(array.copy()) for name, array in results.items()}
 
 

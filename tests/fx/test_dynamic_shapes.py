@@ -243,14 +243,8 @@ def test_sizes_in_a_modules_own_python(function: Any) -> None:
         with torch.no_grad():
             result = module(x)
         results = result if isinstance(result, tuple) else (result,)
-        got = program.run(values(module, program, x))
+        got = program.run(program.module_weights(module) | {"arg:0": x})
         compare(got, {f"out:{n}": tensor for n, tensor in enumerate(results)})
-
-
-def values(module: nn.Module, program: Program, *args: torch.Tensor) -> Tensors:
-    known = {f"param:{name}": p.detach() for name, p in module.named_parameters()}
-    known |= {f"arg:{number}": tensor for number, tensor in enumerate(args)}
-    return {value.name: known[value.name] for value in program.inputs}
 
 
 def test_nested_arguments_and_derived_dimensions() -> None:
@@ -383,7 +377,8 @@ def test_a_composite_whose_attributes_vary_is_turned_off() -> None:
     for b, height in ((3, 9), (1, 16), (4, 21)):
         x = torch.randn(b, 3, height, 8)
         with torch.no_grad():
-            compare(program.run(values(module, program, x)), {"out:0": module(x)})
+            expected = {"out:0": module(x)}
+        compare(program.run(program.module_weights(module) | {"arg:0": x}), expected)
 
 
 def test_what_has_fixed_sizes() -> None:

@@ -113,7 +113,7 @@ class Pair(nn.Module):
         return torch.cat((self.one(x), self.two(x)), -1)
 
 
-def compiled(program: composites.Program, model: nn.Module, x: Tensor) -> Tensor:
+def compiled(program: composites.Program, model: Any, x: Tensor) -> Tensor:
     """The result of a compiled program, in f32."""
     step = program.compile()
     results, _ = step(step.init(model), x)
@@ -407,9 +407,7 @@ def test_a_converted_program_quantizes_by_composites(
     for program in (converted, again):
         found = composites.export(program, (x,), ops=["quantization"])
         assert written_composites(found.module.text) == counted
-        step = found.compile()
-        arrays, _ = step(step.init(program), x)
-        torch.testing.assert_close(torch.from_numpy(arrays["out:0"].__array__()), expected)
+        torch.testing.assert_close(compiled(found, program, x), expected)
         typed = to_quantized_types(found.module)
         assert ("!quant.uniform" in typed.text) == (not (is_dynamic and is_per_channel))
         there_and_back = replace(found, module=from_quantized_types(typed))
