@@ -15,14 +15,13 @@ import torch
 from composites_testing.example_models import Example, compare
 from composites_testing.modules import Computed
 from composites_testing.selection import variants
+from composites_testing.stablehlo_commands import invoke
 from composites_testing.transformer import Block
 from torch import nn
 from torch.export import Dim
-from typer.testing import CliRunner
 
 import composites
 from composites import ExportError, Program, ProgramError
-from lowering.cli.app import app
 from lowering.cli.factories import load_factory
 from lowering.export.dimensions import Dimension
 from lowering.stablehlo import Module, refine
@@ -463,10 +462,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def said(*dimensions: str) -> str:
         options = [part for text in dimensions for part in ("--dynamic", text)]
-        command = ["export", f"{file}:net", "-o", str(tmp_path / "net"), *options]
-        result = CliRunner().invoke(app, command)
-        assert (result.exit_code == 0) == (tmp_path / "net").exists(), result.output
-        return result.output
+        code, out, err = invoke("export", f"{file}:net", "-o", tmp_path / "net", *options)
+        assert (code == 0) == (tmp_path / "net").exists(), err
+        return out + err
 
     for text in ("x=batch", "x:0", "x:a=batch", "x:0=batch,least=3", "x:0=batch,max=many", ":0=b"):
         assert "write an argument, a dimension and a name" in said(text)
