@@ -52,11 +52,23 @@ def no_tensors_without_data(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def own_path() -> Iterator[None]:
-    """Undo a test's changes of the path: one has a json.py that later processes would import."""
-    before = list(sys.path)
+def own_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Undo a test's changes of the path, and forget the modules that it wrote and imported: one has
+    a json.py that later processes would import."""
+    path, modules = list(sys.path), set(sys.modules)
+    written = str(tmp_path_factory.getbasetemp())
     yield
-    sys.path[:] = before
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        if written in str(getattr(sys.modules[name], "__spec__", None)):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def module_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`tmp_path`, from which a test imports modules and packages that it writes there."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
 
 
 @pytest.fixture
@@ -75,26 +87,23 @@ def nothing_on() -> Iterator[None]:
 @pytest.fixture
 def use(
     request: pytest.FixtureRequest,
-    tmp_path: Path,
+    module_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     nothing_on: None,
-) -> Iterator[Callable[[str], str]]:
+) -> Callable[[str], str]:
     """`use(ENTRIES)`: write a registry file of the namespace `umbra`, and give its path.
 
     The module `umbra_ops` has the functions: the source `FUNCTIONS` of the test's file.
     """
     from lowering import activation
 
-    sys.modules.pop("umbra_ops", None)  # another file's
-    (tmp_path / "umbra_ops.py").write_text(getattr(request.module, "FUNCTIONS", ""))
-    monkeypatch.syspath_prepend(str(tmp_path))
+    (module_folder / "umbra_ops.py").write_text(getattr(request.module, "FUNCTIONS", ""))
 
     def write(entries: str) -> str:
-        path = tmp_path / "umbra.yaml"
+        path = module_folder / "umbra.yaml"
         path.write_text(f"schema: 1\nnamespace: umbra\ncomposites:\n{entries}")
         monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
         activation.catalog.cache_clear()
         return str(path)
 
-    yield write
-    sys.modules.pop("umbra_ops", None)
+    return write

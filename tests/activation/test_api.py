@@ -1,7 +1,5 @@
 """enable, disable, enabled and active: what is on, and that off is stock again."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,12 +9,7 @@ from composites_testing.names import GELU, SILU
 
 import composites
 
-
-@pytest.fixture(autouse=True)
-def all_off() -> Iterator[None]:
-    composites.disable()
-    yield
-    composites.disable()
+pytestmark = pytest.mark.usefixtures("nothing_on")
 
 
 def text() -> str:

@@ -15,20 +15,17 @@ from lowering.import_hook import after_import, after_imports
 
 
 @pytest.fixture(autouse=True)
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    folder = tmp_path / "acme_parts"
+def package(module_folder: Path) -> Iterator[Path]:
+    folder = module_folder / "acme_parts"
     (folder / "inner").mkdir(parents=True)
     for file in ("__init__.py", "first.py", "second.py", "inner/__init__.py", "inner/third.py"):
         (folder / file).write_text("def function():\n    pass\n")
     (folder / "inner" / "data.txt").write_text("data")
-    (tmp_path / "acme_parts_too.py").write_text("")
-    monkeypatch.syspath_prepend(tmp_path)
+    (module_folder / "acme_parts_too.py").write_text("")
     importlib.invalidate_caches()
     before = list(sys.meta_path)
     yield folder
     assert sys.meta_path == before
-    for name in [name for name in sys.modules if name.startswith("acme_parts")]:
-        del sys.modules[name]
 
 
 def test_an_action_runs_after_each_import_of_a_package() -> None:

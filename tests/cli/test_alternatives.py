@@ -1,8 +1,6 @@
 """Alternatives in the commands list, show, run and export."""
 
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,19 +30,14 @@ for shape in ((2, 2), (2, 2), (3, 3), (3,)):
 
 
 @pytest.fixture(autouse=True)
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    (tmp_path / "umbra_f.py").write_text(FUNCTIONS)
-    (tmp_path / "umbra.yaml").write_text(REGISTRY)
-    (tmp_path / "train.py").write_text(SCRIPT)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+def files(module_folder: Path, monkeypatch: pytest.MonkeyPatch, nothing_on: None) -> None:
+    (module_folder / "umbra_f.py").write_text(FUNCTIONS)
+    (module_folder / "umbra.yaml").write_text(REGISTRY)
+    (module_folder / "train.py").write_text(SCRIPT)
+    monkeypatch.chdir(module_folder)
+    monkeypatch.setenv("PYTHONPATH", str(module_folder), prepend=":")
     monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", "umbra.yaml")
     monkeypatch.setenv("COLUMNS", "200")
-    activation.catalog.cache_clear()
-    yield
-    activation.catalog.cache_clear()
-    sys.modules.pop("umbra_f", None)
 
 
 def invoke(*arguments: str, **variables: str) -> Result:

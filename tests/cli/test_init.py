@@ -128,11 +128,8 @@ def test_names_that_cannot_be_used(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_with_the_name_takes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "acme").mkdir()  # an empty clone, which Python could import
-    monkeypatch.syspath_prepend(str(tmp_path))
+def test_a_folder_with_the_name_takes_nothing(module_folder: Path) -> None:
+    (module_folder / "acme").mkdir()  # an empty clone, which Python could import
     assert init("acme").exit_code == 0
 
 

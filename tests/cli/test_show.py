@@ -35,12 +35,10 @@ def slope(grad_output: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "umbra.yaml"
+def file(module_folder: Path) -> Path:
+    path = module_folder / "umbra.yaml"
     path.write_text(REGISTRY)
-    (tmp_path / "layers_of_umbra.py").write_text(LAYERS)
-    monkeypatch.delitem(sys.modules, "layers_of_umbra", raising=False)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    (module_folder / "layers_of_umbra.py").write_text(LAYERS)
     return path
 
 

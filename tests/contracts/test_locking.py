@@ -116,16 +116,14 @@ def test_without_torch_xla_the_rest_is_locked(
     assert [change.verdict for change in changes(whole, bare)] == [Effect.UNKNOWN]
 
 
-def test_a_broken_decomposition_is_an_error(
-    write: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "locked_ops.py").write_text("def gelu(self, *, approximate): return self.nothing\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
+def test_a_broken_decomposition_is_an_error(write: Callable[..., str], module_folder: Path) -> None:
+    text = "def gelu(self, *, approximate): return self.nothing\n"
+    (module_folder / "locked_ops.py").write_text(text)
     file = write("  gelu: {op: aten::gelu, decomposition: 'locked_ops:gelu'}\n")
-    result = invoke("lock", file, "-o", str(tmp_path / "umbra.lock"))
+    result = invoke("lock", file, "-o", str(module_folder / "umbra.lock"))
     assert result.exit_code == 1
     assert f"{file}:4: umbra.gelu: decomposition locked_ops:gelu failed" in result.stderr
-    assert not (tmp_path / "umbra.lock").exists()
+    assert not (module_folder / "umbra.lock").exists()
 
 
 DECOMPOSITION = """
@@ -135,13 +133,10 @@ def scaled(self: torch.Tensor, *, approximate: str = "none") -> torch.Tensor:
 """
 
 
-def test_a_changed_decomposition(
-    write: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_decomposition(write: Callable[..., str], module_folder: Path) -> None:
     """The file says the same before and after: the function is another one."""
-    monkeypatch.syspath_prepend(str(tmp_path))
     for module, factor in (("umbra_one", 2), ("umbra_same", 2), ("umbra_other", 3)):
-        (tmp_path / f"{module}.py").write_text(DECOMPOSITION.format(factor=factor))
+        (module_folder / f"{module}.py").write_text(DECOMPOSITION.format(factor=factor))
     locks = {
         module: lock(write(f"  gelu: {{op: aten::gelu, decomposition: '{module}:scaled'}}\n"))
         for module in ("umbra_one", "umbra_same", "umbra_other")

@@ -3,7 +3,7 @@
 import importlib
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,16 +33,12 @@ composites:
 
 
 @pytest.fixture(autouse=True)
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    (tmp_path / "acme_parts").mkdir()
-    (tmp_path / "acme_scale.py").write_text(CODE)
+def package(module_folder: Path) -> None:
+    (module_folder / "acme_parts").mkdir()
+    (module_folder / "acme_scale.py").write_text(CODE)
     for number in range(COUNT):
-        (tmp_path / "acme_parts" / f"part{number}.py").write_text(CODE)
-    monkeypatch.syspath_prepend(tmp_path)
+        (module_folder / "acme_parts" / f"part{number}.py").write_text(CODE)
     importlib.invalidate_caches()
-    yield
-    for name in [name for name in sys.modules if name.startswith("acme_")]:
-        del sys.modules[name]
 
 
 def wrapper(copy: Copy) -> Callable[[Any], Replacement]:

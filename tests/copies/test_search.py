@@ -3,7 +3,7 @@
 import importlib
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,16 +42,13 @@ TWO, CALLING = CASES["two names of one function"], CASES["what it calls is a cop
 
 
 @pytest.fixture(autouse=True)
-def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def packages(module_folder: Path) -> Path:
     """A module `acme_named`, and a package `acme_models` to write modules into."""
-    (tmp_path / "acme_named.py").write_text(NAMED)
-    (tmp_path / "acme_models").mkdir()
-    (tmp_path / "acme_models" / "__init__.py").write_text("")
-    monkeypatch.syspath_prepend(tmp_path)
+    (module_folder / "acme_named.py").write_text(NAMED)
+    (module_folder / "acme_models").mkdir()
+    (module_folder / "acme_models" / "__init__.py").write_text("")
     importlib.invalidate_caches()
-    yield tmp_path / "acme_models"
-    for name in [name for name in sys.modules if name.startswith("acme_")]:
-        del sys.modules[name]
+    return module_folder / "acme_models"
 
 
 def found(folder: Path, text: str, named: str, *, packages: str = "acme_models") -> set[str]:

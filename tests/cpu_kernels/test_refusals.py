@@ -16,16 +16,11 @@ from composites.functions import find_function
 from lowering.stablehlo.run import enable_x64
 
 
-def f32(*shape: int) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, jnp.dtype("float32"))
+def operand(*shape: int, dtype: str) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.dtype(dtype))
 
 
-def i64(*shape: int) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, jnp.dtype("int64"))
-
-
-def i1(*shape: int) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, jnp.dtype("bool"))
+f32, i64, i1 = (partial(operand, dtype=dtype) for dtype in ("float32", "int64", "bool"))
 
 
 @dataclass(frozen=True)
@@ -109,7 +104,7 @@ CALLS = {
     "fewer weights than classes": LOSS.but(r"weights of shape \(5,\)", {2: f32(4)}),
     "one gradient for each row": LOSS_BACKWARD.but(r"gradient of shape \(\)", {0: f32(4)}),
     "a gradient of another type": LOSS_BACKWARD.but(
-        "not bfloat16, float32", {0: jax.ShapeDtypeStruct((), jnp.dtype("bfloat16"))}
+        "not bfloat16, float32", {0: operand(dtype="bfloat16")}
     ),
     "fewer sums than rows": LOSS_BACKWARD.but(r"sums of shape \(4,\), not \(3,\)", {4: f32(3)}),
     "sums of another type": LOSS_BACKWARD.but("sums of f32, not of int64", {4: i64(4)}),

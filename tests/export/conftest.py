@@ -1,6 +1,5 @@
 """Fixtures of the export tests: the example models, and registry files."""
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -36,24 +35,22 @@ def x() -> torch.Tensor:
 
 @pytest.fixture
 def listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Callable[[str, str], tuple[Path, str]]]:
+    module_folder: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Callable[[str, str], tuple[Path, str]]:
     """`listed(functions, text)` writes a registry file, which XLA_COMPOSITE_REGISTRY then names.
 
     MODULE in its text is the module of the functions. Returns the file, and that module's name,
     which no other test has.
     """
     module = f"listed_{abs(hash(request.node.name))}"
-    monkeypatch.syspath_prepend(tmp_path)
 
     def write(functions: str, text: str) -> tuple[Path, str]:
-        (tmp_path / f"{module}.py").write_text(functions)
-        path = tmp_path / "acme.yaml"
+        (module_folder / f"{module}.py").write_text(functions)
+        path = module_folder / "acme.yaml"
         head = "schema: 1\nnamespace: acme\ncomposites: {}\n"
         path.write_text(head + text.replace("MODULE", module))
         activation.catalog()  # that of the process is loaded once, and must not have this file
         monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
         return path, module
 
-    yield write
-    sys.modules.pop(module, None)
+    return write

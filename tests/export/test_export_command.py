@@ -1,16 +1,15 @@
 """`composites export`: what it writes, and what it says about mistakes."""
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from composites_testing.golden import Parts, check_cases
+from composites_testing.stablehlo_commands import invoke
 from safetensors.numpy import load_file
-from typer.testing import CliRunner
 
 from composites import Program
-from lowering.cli.app import app
 from lowering.stablehlo import Module
 
 FACTORIES = """
@@ -42,30 +41,20 @@ def raises():
 """
 
 
+export = partial(invoke, "export")
+
+
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The factories. What the command prints is not folded."""
+    monkeypatch.setenv("COLUMNS", "200")
     path = tmp_path / "factories.py"
     path.write_text(FACTORIES)
     return path
 
 
-@pytest.fixture
-def composites_export(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs the command; returns its exit code, output and error output."""
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def start(*arguments: object) -> tuple[int, str, str]:
-        result = CliRunner().invoke(app, ["export", *map(str, arguments)])
-        assert result.exception is None or isinstance(result.exception, SystemExit), result.output
-        return result.exit_code, result.stdout, result.stderr
-
-    return start
-
-
-def test_a_training_step_with_all_options(
-    composites_export: Any, file: Path, tmp_path: Path
-) -> None:
-    code, out, _ = composites_export(
+def test_a_training_step_with_all_options(file: Path, tmp_path: Path) -> None:
+    code, out, _ = export(
         *(f"{file}:loss", "--optimizer", "torch.optim:AdamW", "--ops", "gelu,softmax"),
         *("--portable", "1.0.0", "--weights", "-o", tmp_path / "out"),
     )
@@ -81,8 +70,8 @@ def test_a_training_step_with_all_options(
     Module.from_bytes(artifact)
 
 
-def test_several_devices(composites_export: Any, file: Path, tmp_path: Path) -> None:
-    code, _, errors = composites_export(
+def test_several_devices(file: Path, tmp_path: Path) -> None:
+    code, _, errors = export(
         *(f"{file}:linear", "-o", tmp_path / "out", "--mesh", "data=2,model=2"),
         *("--shard", "weight=model,-", "--shard", "arg:0=-,data+model"),
     )
@@ -96,25 +85,21 @@ def test_several_devices(composites_export: Any, file: Path, tmp_path: Path) -> 
     assert "mhlo.sharding" in program.mlir
 
 
-def test_an_export_that_fails_writes_nothing(
-    composites_export: Any, file: Path, tmp_path: Path
-) -> None:
+def test_an_export_that_fails_writes_nothing(file: Path, tmp_path: Path) -> None:
     def message(parts: Parts) -> str:
         arguments = parts[""].replace("FACTORIES", str(file)).split()
-        code, out, errors = composites_export(*arguments, "-o", tmp_path / "out")
+        code, out, errors = export(*arguments, "-o", tmp_path / "out")
         assert not out
         assert not (tmp_path / "out").exists()
         return f"exit code {code}\n{errors}".replace(str(file), "FACTORIES")
 
     check_cases(Path(__file__).parent / "golden" / "commands.txt", message)
-    code, _, errors = composites_export(f"{file}:linear", "-o", file)
+    code, _, errors = export(f"{file}:linear", "-o", file)
     assert (code, errors) == (1, f"error: {file} cannot be written: File exists\n")
     assert file.read_text() == FACTORIES
 
 
-def test_a_file_does_not_take_the_place_of_another_module(
-    composites_export: Any, tmp_path: Path
-) -> None:
+def test_a_file_does_not_take_the_place_of_another_module(tmp_path: Path) -> None:
     """It can have dataclasses, which look for their module."""
     import json
 
@@ -128,5 +113,5 @@ def test_a_file_does_not_take_the_place_of_another_module(
         "    _: KW_ONLY\n"
         "    width: int = 4\n"
     )
-    assert composites_export(f"{file}:linear", "-o", tmp_path / "out")[0] == 0
+    assert export(f"{file}:linear", "-o", tmp_path / "out")[0] == 0
     assert sys.modules["json"] is json

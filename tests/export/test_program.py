@@ -36,8 +36,7 @@ def small() -> tuple[torch.nn.Module, Program]:
 def test_the_files_of_a_program(small: Any, tmp_path: Path) -> None:
     _, program = small
     program.save(tmp_path)
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["manifest.json", "program.mlir", "program.mlirbc"]
+    assert names(tmp_path) == FILES
     assert (tmp_path / "program.mlir").read_text() == program.mlir
     # For releases of a year ago.
     assert b"StableHLO_v1.13.0\0" in (tmp_path / "program.mlirbc").read_bytes()

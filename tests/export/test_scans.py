@@ -77,9 +77,7 @@ def with_loss(module: nn.Module) -> nn.Module:
 
 def assert_computes_as(program: Program, plain: nn.Module, x: torch.Tensor, output: str) -> None:
     """Check that a program has PyTorch's numbers for the same computation without a scan."""
-    values = {f"param:{name}": tensor.detach() for name, tensor in plain.named_parameters()}
-    values["arg:0"] = x
-    found = program.run({value.name: values[value.name] for value in program.inputs})
+    found = program.run(program.module_weights(plain) | {"arg:0": x})
     expected = plain(x)
     torch.testing.assert_close(torch.from_numpy(found[output].copy()), expected.detach())
     if output == "loss":

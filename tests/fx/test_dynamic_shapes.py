@@ -15,14 +15,13 @@ import torch
 from composites_testing.example_models import Example, compare
 from composites_testing.modules import Computed
 from composites_testing.selection import variants
+from composites_testing.stablehlo_commands import invoke
 from composites_testing.transformer import Block
 from torch import nn
 from torch.export import Dim
-from typer.testing import CliRunner
 
 import composites
 from composites import ExportError, Program, ProgramError
-from lowering.cli.app import app
 from lowering.cli.factories import load_factory
 from lowering.export.dimensions import Dimension
 from lowering.stablehlo import Module, refine
@@ -243,14 +242,8 @@ def test_sizes_in_a_modules_own_python(function: Any) -> None:
         with torch.no_grad():
             result = module(x)
         results = result if isinstance(result, tuple) else (result,)
-        got = program.run(values(module, program, x))
+        got = program.run(program.module_weights(module) | {"arg:0": x})
         compare(got, {f"out:{n}": tensor for n, tensor in enumerate(results)})
-
-
-def values(module: nn.Module, program: Program, *args: torch.Tensor) -> Tensors:
-    known = {f"param:{name}": p.detach() for name, p in module.named_parameters()}
-    known |= {f"arg:{number}": tensor for number, tensor in enumerate(args)}
-    return {value.name: known[value.name] for value in program.inputs}
 
 
 def test_nested_arguments_and_derived_dimensions() -> None:
@@ -383,7 +376,8 @@ def test_a_composite_whose_attributes_vary_is_turned_off() -> None:
     for b, height in ((3, 9), (1, 16), (4, 21)):
         x = torch.randn(b, 3, height, 8)
         with torch.no_grad():
-            compare(program.run(values(module, program, x)), {"out:0": module(x)})
+            expected = {"out:0": module(x)}
+        compare(program.run(program.module_weights(module) | {"arg:0": x}), expected)
 
 
 def test_what_has_fixed_sizes() -> None:
@@ -468,10 +462,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def said(*dimensions: str) -> str:
         options = [part for text in dimensions for part in ("--dynamic", text)]
-        command = ["export", f"{file}:net", "-o", str(tmp_path / "net"), *options]
-        result = CliRunner().invoke(app, command)
-        assert (result.exit_code == 0) == (tmp_path / "net").exists(), result.output
-        return result.output
+        code, out, err = invoke("export", f"{file}:net", "-o", tmp_path / "net", *options)
+        assert (code == 0) == (tmp_path / "net").exists(), err
+        return out + err
 
     for text in ("x=batch", "x:0", "x:a=batch", "x:0=batch,least=3", "x:0=batch,max=many", ":0=b"):
         assert "write an argument, a dimension and a name" in said(text)

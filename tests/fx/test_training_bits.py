@@ -13,7 +13,6 @@ import pytest
 import torch
 from composites_testing.environment import WITHOUT_YNNPACK, full_level
 from composites_testing.processes import run_python
-from torch import nn
 
 import composites
 from benchmarks.training_models import MODELS, Step
@@ -44,10 +43,6 @@ def step(name: str) -> tuple[Step, dict[str, torch.Tensor]]:
 
 def results_of(name: str, ops: Sequence[str]) -> Results:
     module, batch = step(name)
-    return gradients(module, batch, ops)
-
-
-def gradients(module: nn.Module, batch: dict[str, torch.Tensor], ops: Sequence[str]) -> Results:
     program = composites.export(module, (), batch, train=True, ops=list(ops), frontend="fx")
     assert bool(program.composites) == bool(ops)
     arguments = {f"kwarg:{name}": tensor for name, tensor in batch.items()}

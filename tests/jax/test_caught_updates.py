@@ -3,6 +3,7 @@
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -154,8 +155,7 @@ def test_update_without_a_jit_and_without_parameters() -> None:
     with composites.jax.enabled(ADAM):
         found = transformation.update(gradients, state)
     assert jax.tree.structure(found) == jax.tree.structure(expected)
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), found, expected)
 
 
 def test_attributes_and_operands() -> None:
@@ -174,15 +174,11 @@ def test_attributes_and_operands() -> None:
     assert f"({row}, tensor<f32>, tensor<f32>, tensor<f32>) -> ({row})" in line
 
 
-def _close(found: Any, expected: Any) -> None:
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=2e-6)
-
-
 def test_entries_mean_what_optax_computes() -> None:
     """The decompositions in PyTorch are the contract that a kernel is written for."""
     import optax
 
+    close = partial(jax.tree.map, partial(np.testing.assert_allclose, rtol=2e-6))
     random = np.random.default_rng(1)
     grad, mu, nu = (jnp.asarray(random.random((3, 4)), jnp.float32) for _ in range(3))
     for nesterov in (False, True):
@@ -196,15 +192,15 @@ def test_entries_mean_what_optax_computes() -> None:
                 grad, mu, nu, *(jnp.float32(1 - power) for power in powers),
                 beta1=0.8, beta2=0.9, eps=1e-3, eps_root=1e-2,
             )  # fmt: skip
-            _close(found, (direction, after.mu, after.nu))
+            close(found, [direction, after.mu, after.nu])
         momentum = optax.trace(0.8, nesterov)
         direction, sums = momentum.update(grad, optax.TraceState(mu))
         found = composites.jax.momentum_trace(grad, mu, decay=0.8, nesterov=nesterov)
-        _close(found, (direction, sums.trace))
+        close(found, [direction, sums.trace])
     lion = optax.scale_by_lion(0.8, 0.9)
     direction, after = lion.update(grad, optax.ScaleByLionState(jnp.int32(1), mu))
     found = composites.jax.scale_by_lion(grad, mu, beta1=0.8, beta2=0.9)
-    _close(found, (direction, after.mu))
+    close(found, [direction, after.mu])
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Values that a JAX function names: the forward returns them, and the backward takes them."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -29,9 +30,8 @@ def gradients(function: Callable[..., Any]) -> Callable[..., Any]:
     return jax.grad(lambda x, weight: (function(x, weight) ** 2).sum(), argnums=(0, 1))
 
 
-def same(mine: Any, right: Any) -> None:
-    for a, b in zip(jax.tree.leaves(mine), jax.tree.leaves(right), strict=True):
-        np.testing.assert_array_equal(a, b)
+same = partial(jax.tree.map, np.testing.assert_array_equal)
+close = partial(jax.tree.map, partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-6))
 
 
 def test_the_backward_takes_the_value() -> None:
@@ -54,9 +54,7 @@ def test_transformations() -> None:
         (lambda f: lambda x, weight: jax.jvp(f, (x, weight), ones), X),
     ]
     for transform, x in transformed:
-        found = [jax.jit(transform(function))(x, WEIGHT) for function in (named, plain)]
-        for mine, right in zip(*found, strict=True):
-            np.testing.assert_allclose(mine, right, rtol=1e-6, atol=1e-6)
+        close(*(jax.jit(transform(function))(x, WEIGHT) for function in (named, plain)))
 
 
 @pytest.mark.slow

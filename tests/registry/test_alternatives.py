@@ -71,12 +71,8 @@ def many(*values): ...
         ("backward: 'alt_f:backward', gradients: [self]", r"takes self, which acme\.e does not"),
     ],
 )
-def test_functions_fit(
-    keys: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "alt_f.py").write_text(FUNCTIONS)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "alt_f", raising=False)
+def test_functions_fit(keys: str, message: str, module_folder: Path) -> None:
+    (module_folder / "alt_f.py").write_text(FUNCTIONS)
     more = "backward: derive" + ("\n    saves: [result]" if message.startswith("takes") else "")
     (e,) = parse_registry(entry(f"a: {{{keys}}}", more), "acme.yaml").composites
     if not message:
@@ -130,14 +126,13 @@ def test_a_file_names_entries_of_its_own() -> None:
     ],
 )
 def test_kernels_in_a_file_of_their_own(
-    text: str | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str | None, message: str, module_folder: Path
 ) -> None:
-    folder = tmp_path / "acme_rows"
+    folder = module_folder / "acme_rows"
     folder.mkdir()
     (folder / "__init__.py").write_text("raise AssertionError('imported')")
     if text is not None:
         (folder / "kernels.yaml").write_text(text)
-    monkeypatch.syspath_prepend(str(tmp_path))
     written = f"{HEAD}  e: {{op: aten::gelu}}\nkernels: acme_rows:kernels.yaml\n"
     if not message:
         (e,) = parse_registry(written, "acme.yaml").composites

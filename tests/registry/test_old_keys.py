@@ -50,14 +50,11 @@ def test_a_mapping_with_both_keys() -> None:
         parse_registry(twice, "acme.yaml")
 
 
-def test_the_old_key_of_a_file_that_another_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "acme_kernels").mkdir()
-    (tmp_path / "acme_kernels" / "__init__.py").touch()
-    other = tmp_path / "acme_kernels" / "more.yaml"
+def test_the_old_key_of_a_file_that_another_names(module_folder: Path) -> None:
+    (module_folder / "acme_kernels").mkdir()
+    (module_folder / "acme_kernels" / "__init__.py").touch()
+    other = module_folder / "acme_kernels" / "more.yaml"
     other.write_text(OLD[: OLD.index("  e:")].rstrip() + " {}\n" + OLD[OLD.index("\nalt") + 1 :])
-    monkeypatch.syspath_prepend(tmp_path)
     text = "schema: 2\nnamespace: acme\ncomposites: {}\nkernels: acme_kernels:more.yaml\n"
     document = read_document(text, "acme.yaml")
     (problem,) = rows_of_file(document).outdated

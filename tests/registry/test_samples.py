@@ -1,7 +1,6 @@
 """The module that a registry file names for samples: of which entries it has some, and the example
 calls that the first ones are."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +45,8 @@ HEAD = "schema: 2\nnamespace: acme\nsamples: module_of_samples\n"
 
 
 @pytest.fixture(autouse=True)
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "module_of_samples.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "module_of_samples", raising=False)
+def module(module_folder: Path) -> None:
+    (module_folder / "module_of_samples.py").write_text(MODULE)
 
 
 def entries(text: str, head: str = HEAD) -> list[Composite]:

@@ -13,9 +13,6 @@ def doubled(x: Any) -> Any:
     return x + x
 
 
-NOT_A_FUNCTION = 3
-
-
 def wrong(x: Any, axis: int, scale: float) -> Any:
     """Seven times too much of acme.twice."""
     return x * 7

@@ -8,16 +8,12 @@ import pytest
 from composites_testing.golden import Parts, check_cases
 from typer.testing import CliRunner
 
-import composites
 from composites.registry.formatting import formatted
 from composites.registry.validation import load_registry
 from lowering import activation
 from lowering.cli.app import app
 
-
-@pytest.fixture(autouse=True)
-def nothing_on() -> None:
-    composites.disable()
+pytestmark = pytest.mark.usefixtures("nothing_on")
 
 
 def invoke(*arguments: object) -> Any:
@@ -97,11 +93,7 @@ def test_turning_a_draft_on_lowers_what_is_outside(
     measured = data_of(f"{model}:net")["after"]
     monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(draft))
     activation.catalog.cache_clear()
-    try:
-        found = data_of(f"{model}:net")
-    finally:
-        monkeypatch.delenv("XLA_COMPOSITE_REGISTRY")
-        activation.catalog.cache_clear()
+    found = data_of(f"{model}:net")
     assert found["outside"] == measured
     assert "draft.norm" in found["on"]
     assert found["draft"] is None

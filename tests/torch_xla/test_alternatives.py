@@ -1,7 +1,6 @@
 """Alternatives to decompositions, live: which one a call takes, and that nothing else changes."""
 
 import re
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -114,12 +113,9 @@ Enable = Callable[..., None]
 
 
 @pytest.fixture
-def enable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use_registry: Callable[[str], None]
-) -> Iterator[Enable]:
+def enable(module_folder: Path, use_registry: Callable[[str], None]) -> Iterator[Enable]:
     """Turns on one entry, `planted.e`, with alternatives."""
-    (tmp_path / "planted_alt.py").write_text(FUNCTIONS)
-    monkeypatch.syspath_prepend(tmp_path)
+    (module_folder / "planted_alt.py").write_text(FUNCTIONS)
 
     def turn_on(
         alternatives: str,
@@ -135,7 +131,6 @@ def enable(
     yield turn_on
     composites.disable()
     activation._of_environment.cache_clear()
-    sys.modules.pop("planted_alt", None)
 
 
 def alternative(function: str, more: str = "goals: fast") -> str:

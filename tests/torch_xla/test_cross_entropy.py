@@ -10,6 +10,7 @@ import torch.nn.functional as F
 import torch_xla
 import torch_xla.core.xla_model as xm
 from composites_testing.selection import variants
+from composites_testing.written import decomposition_of
 from torch import Tensor
 
 import composites
@@ -68,16 +69,21 @@ def test_sums_of_many_classes_have_the_bits_of_stock(
     check_bits(logits, target, reduction=reduction)
 
 
+def graph_of_both(logits: Tensor, target: Tensor) -> str:
+    """The graph of a loss and its gradient."""
+    with composites.enabled(LOSS):
+        result = F.cross_entropy(logits, target)
+        (gradient,) = torch.autograd.grad(result, [logits])
+        return str(xm.get_stablehlo([result.detach(), gradient]))
+
+
 @pytest.mark.parametrize("shape", [(4, 5), (3, 5, 2)], ids=str)
 @variants("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_what_is_saved(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     """The logits' shape without classes, in f32."""
     logits = torch.randn(shape).to(dtype).to("xla").requires_grad_()
     target = torch.zeros(shape[:1] + shape[2:], dtype=torch.int64)
-    with composites.enabled(LOSS):
-        result = F.cross_entropy(logits, target.to("xla"))
-        (gradient,) = torch.autograd.grad(result, [logits])
-        text = xm.get_stablehlo([result.detach(), gradient])
+    text = graph_of_both(logits, target.to("xla"))
     rows = "".join(f"{size}x" for size in target.shape)
     forward = re.search(r'composite "ptxla.cross_entropy_loss" .*-> tuple<(.*)>', text)
     assert forward is not None
@@ -95,22 +101,11 @@ def test_special_logits_keep_the_bits_of_stock(value: float, dtype: torch.dtype)
     check_bits(logits.to(dtype), target % 5, reduction="none")
 
 
-def body(text: str, composite: str) -> str:
-    """The decomposition of a composite in a StableHLO program that has it once."""
-    (name,) = re.findall(rf'composite "{re.escape(composite)}" .*decomposition = @([\w.]+)', text)
-    (found,) = re.findall(rf"func private @{re.escape(name)}\((.*?)\n  }}", text, re.DOTALL)
-    return str(found)
-
-
 def test_what_is_saved_is_computed_on_the_way() -> None:
     logits, target = (t.to("xla") for t in operands(37, 53))
-    logits.requires_grad_()
-    with composites.enabled(LOSS):
-        result = F.cross_entropy(logits, target)
-        (gradient,) = torch.autograd.grad(result, [logits])
-        text = xm.get_stablehlo([result.detach(), gradient])
+    text = graph_of_both(logits.requires_grad_(), target)
     for name in (LOSS, f"{LOSS}_backward"):
-        assert body(text, name).count("stablehlo.exponential") == 1
+        assert decomposition_of(name, text).count("stablehlo.exponential") == 1
 
 
 def test_the_gradient_needs_no_sum_over_the_logits() -> None:
@@ -120,7 +115,7 @@ def test_the_gradient_needs_no_sum_over_the_logits() -> None:
     with composites.enabled(LOSS):
         (gradient,) = torch.autograd.grad(F.cross_entropy(logits, target), [logits])
         text = xm.get_stablehlo([gradient])
-    backward = body(text, f"{LOSS}_backward")
+    backward = decomposition_of(f"{LOSS}_backward", text)
     assert "stablehlo.exponential" in backward
     sums = re.findall(r"stablehlo\.reduce\(.*: \(tensor<([0-9x]*)x\w+>", backward)
     assert sums == ["37"]  # the number of rows that count

@@ -29,11 +29,17 @@ NAME = "ptxla.linear_cross_entropy"
 Call = Callable[..., Tensor]
 
 
-def operands(*rows: int, classes: int = 11, dtype: torch.dtype = torch.float32) -> list[Tensor]:
-    """States, weight and bias; the classes of the rows."""
+BF16, F32, F64 = torch.bfloat16, torch.float32, torch.float64
+
+
+def operands(
+    *rows: int, classes: int = 11, size: int = 8, types: Sequence[torch.dtype] = (F32, F32, F32)
+) -> list[Tensor]:
+    """States, weight and bias of these types; the classes of the rows."""
     generator = torch.Generator().manual_seed(0)
-    shapes = ((*rows, 8), (classes, 8), (classes,))
-    leaves = [torch.randn(shape, generator=generator).to(dtype) for shape in shapes]
+    shapes = ((*rows, size), (classes, size), (classes,))
+    drawn = [torch.randn(shape, generator=generator) for shape in shapes]
+    leaves = [leaf.to(dtype) for leaf, dtype in zip(drawn, types, strict=True)]
     return [*leaves, torch.randint(0, classes, rows, generator=generator)]
 
 
@@ -283,9 +289,9 @@ def of_transformers(states: Tensor, weight: Tensor, target: Tensor, count: Any =
 
 
 def test_losses_of_transformers_have_the_bits_of_stock() -> None:
-    for dtype in (torch.float32, torch.bfloat16):
+    for dtype in (F32, BF16):
         for count in (None, 7, torch.tensor(7)):
-            states, weight, _, target = operands(2, 9, dtype=dtype)
+            states, weight, _, target = operands(2, 9, types=[dtype] * 3)
             call = partial(of_transformers, count=count)
             stock, ours = stock_and_ours(call, [states, weight, target])
             assert_bits_of_stock(ours, stock)
@@ -313,9 +319,6 @@ def test_autocast_where_devices_share_the_graph() -> None:
     assert "4 passed" in done.succeeded().stdout
 
 
-F32, F64 = torch.float32, torch.float64
-
-
 @variants("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 @pytest.mark.parametrize(
@@ -325,24 +328,16 @@ def test_bits_with_a_bias(
     rows: tuple[int, ...], size: int, dtype: torch.dtype, reduction: str
 ) -> None:
     """With hidden states, and without any."""
-    tensors = of_types(rows, (dtype, dtype, dtype), size)
+    tensors = operands(*rows, classes=300, size=size, types=[dtype] * 3)
     stock, ours = stock_and_ours(partial(whole, reduction=reduction), tensors)
     assert_bits_of_stock(ours, stock)
 
 
 @pytest.mark.parametrize("types", [(F32, F64, F64), (F64, F32, F32), (F32, F32, F64)], ids=str)
 def test_operands_of_different_types(types: tuple[torch.dtype, ...]) -> None:
-    stock, ours = stock_and_ours(whole, of_types((2, 9), types))
+    stock, ours = stock_and_ours(whole, operands(2, 9, classes=300, size=64, types=types))
     # Stock says f32 of a loss of f32 states that is f64.
     torch.testing.assert_close(ours, stock, check_dtype=False)
-
-
-def of_types(rows: tuple[int, ...], types: Sequence[torch.dtype], size: int = 64) -> list[Tensor]:
-    """States, weight and bias of these types; the classes of the rows."""
-    torch.manual_seed(0)
-    shapes = ((*rows, size), (300, size), (300,))
-    leaves = [torch.randn(shape).to(dtype) for shape, dtype in zip(shapes, types, strict=True)]
-    return [*leaves, torch.randint(300, rows)]
 
 
 def written(logits: Tensor) -> Tensor:

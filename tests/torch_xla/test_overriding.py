@@ -46,6 +46,16 @@ def calls(reason: str) -> int:
     return sum(fallback.calls for fallback in fallbacks if fallback.reason == reason)
 
 
+def graph_of(norm: Any, x: Tensor, *entries: str) -> str:
+    """The lazy graph of a call while entries are on. Its result is that without."""
+    expected = norm(x).cpu()
+    with composites.enabled(*entries):
+        found = norm(x)
+        text = lazy_text(found)
+    assert torch.equal(found.cpu(), expected)
+    return text
+
+
 @pytest.mark.parametrize("owner", NORMS)
 @pytest.mark.parametrize("how", ["method", "static method", "base", "object"])
 def test_what_overrides_a_method_runs_as_before(owner: Any, how: str) -> None:
@@ -98,25 +108,17 @@ def test_a_subclass_that_overrides_nothing_else_is_caught() -> None:
         @eps.setter
         def eps(self, value: float) -> None: ...
 
-    norm, x = Named(8).to("xla"), values(2, 8)
-    expected = norm(x).cpu()
-    with composites.enabled("gemma_rms_norm"):
-        found = norm(x)
-        assert "ptxla::gemma_rms_norm" in lazy_text(found)
-    assert torch.equal(found.cpu(), expected)
+    text = graph_of(Named(8).to("xla"), values(2, 8), "gemma_rms_norm")
+    assert "ptxla::gemma_rms_norm" in text
 
 
 @pytest.mark.parametrize("shape", [(1,), (2, 8)])
 @pytest.mark.parametrize("owner", [GemmaRMSNorm, LlamaRMSNorm])
 def test_a_weight_that_is_broadcast_is_left_to_stock(owner: Any, shape: tuple[int, ...]) -> None:
-    norm, x = owner(8), values(2, 8)
+    norm = owner(8)
     norm.weight = nn.Parameter(torch.ones(shape) / 2)
-    norm.to("xla")
-    expected = norm(x).cpu()
-    with composites.enabled("gemma_rms_norm", "llama_rms_norm"):
-        found = norm(x)
-        assert "ptxla::" not in lazy_text(found)
-    assert torch.equal(found.cpu(), expected)
+    text = graph_of(norm.to("xla"), values(2, 8), "gemma_rms_norm", "llama_rms_norm")
+    assert "ptxla::" not in text
 
 
 @pytest.mark.parametrize("owner", [GemmaRMSNorm, LlamaRMSNorm])
@@ -132,12 +134,8 @@ def test_a_norm_without_weight_fails_as_before(owner: Any) -> None:
 
 
 def test_a_norm_of_groups_is_no_copy() -> None:
-    norm, x = Qwen4ExpTextRMSNorm(8, group_size=4).to("xla"), values(2, 8)
-    expected = norm(x).cpu()
-    with composites.enabled("all"):
-        found = norm(x)
-        assert "ptxla::gemma_rms_norm" not in lazy_text(found)
-    assert torch.equal(found.cpu(), expected)
+    norm = Qwen4ExpTextRMSNorm(8, group_size=4).to("xla")
+    assert "ptxla::gemma_rms_norm" not in graph_of(norm, values(2, 8), "all")
 
 
 CODE = """
@@ -191,9 +189,5 @@ def test_entries_of_a_vendor(
         f"    attributes: {{factor: self.factor{listed}}}, {lines}}}\n"
     )
     names = {} if case is None else dict([OVERRIDES[case]])
-    norm, x = type("Other", (module.Norm,), names)(), values(2, 8)
-    expected = norm(x).cpu()
-    with composites.enabled("acme.norm"):
-        found = norm(x)
-        assert ("acme::norm" in lazy_text(found)) == (case in CAUGHT or not given)
-    assert torch.equal(found.cpu(), expected)
+    text = graph_of(type("Other", (module.Norm,), names)(), values(2, 8), "acme.norm")
+    assert ("acme::norm" in text) == (case in CAUGHT or not given)

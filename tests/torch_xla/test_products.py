@@ -386,7 +386,6 @@ def test_accumulation_is_one_composite(form: str, entries: tuple[str, ...]) -> N
     assert products_of(result) == ["(bf16, bf16) -> f32"]
     assert "stablehlo.convert" not in stablehlo(result)
     assert_close(result, reference, F32)
-    composites.enable("matmul_out_dtype")
 
 
 def test_what_does_not_only_accumulate_is_addmm() -> None:
@@ -433,7 +432,6 @@ def test_single_names_turn_on_single_products() -> None:
         c = torch.empty(1, 5, 3, device="xla")
         torch.matmul(a[None], b[None], out=c)
         assert composites_of(c) == []
-    composites.enable("matmul_out_dtype")
 
 
 def test_nothing_is_executed_to_find_out() -> None:

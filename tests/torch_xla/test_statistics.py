@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from composites_testing.golden import check_cases
 from composites_testing.processes import run, run_python
+from composites_testing.tensors import values
 
 import composites
 from composites import CompositesWarning, log
@@ -29,10 +30,6 @@ from lowering.stats.data import (
 )
 
 
-def data(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.linspace(-1.0, 1.0, torch.Size(shape).numel()).reshape(shape).to(dtype).to("xla")
-
-
 def fallbacks(name: str) -> dict[str, int]:
     """The reasons so far for which an entry did not claim calls, and their numbers."""
     entry = composites.stats().entries.get(name)
@@ -46,7 +43,7 @@ def test_calls_and_hits_are_counted() -> None:
     with composites.enabled("gelu"):
         before = composites.stats().entries["ptxla.gelu"]
         for _ in range(3):
-            F.gelu(data(5, 7))
+            F.gelu(values(5, 7))
         after = composites.stats().entries["ptxla.gelu"]
     assert after.on
     assert not composites.stats().entries["ptxla.gelu"].on
@@ -59,7 +56,7 @@ def test_one_nan_is_as_good_as_another() -> None:
     with composites.enabled("leaky_relu"):
         before = composites.stats().entries["ptxla.leaky_relu"]
         for _ in range(3):
-            F.leaky_relu(data(5, 7), float("nan"))
+            F.leaky_relu(values(5, 7), float("nan"))
         after = composites.stats().entries["ptxla.leaky_relu"]
     assert after.cache_hits - before.cache_hits == 2
 
@@ -97,21 +94,21 @@ class _Mine(torch.Tensor):
 
 
 def test_every_reason_for_which_a_function_is_not_claimed() -> None:
-    _scaled(data(2, 3))
+    _scaled(values(2, 3))
     assert fallbacks("umbra.scaled") == {"n is not a tensor; list it in `attributes`": 1}
-    _turned(data(2, 3))
+    _turned(values(2, 3))
     assert fallbacks("umbra.turned") == {"a result is an operand, or a view of one": 1}
-    _added(data(2), torch.ones(()))
-    _added(data(2).as_subclass(_Mine), data(2))
+    _added(values(2), torch.ones(()))
+    _added(values(2).as_subclass(_Mine), values(2))
     _added(torch.ones(2), torch.ones(2))  # a call on another device reaches no composite
     assert fallbacks("umbra.added") == {
         "b is on the device cpu": 1,
         "a is a _Mine, a subclass of Tensor": 1,
     }
-    torch.func.vmap(_added)(data(2, 3), data(2, 3))
+    torch.func.vmap(_added)(values(2, 3), values(2, 3))
     assert fallbacks("umbra.added")["it is inside a transform of torch.func"] == 1
     before = fallbacks("umbra.chosen")  # another test compiles it
-    _chosen(data(2), how=object())
+    _chosen(values(2), how=object())
     reason = (
         "an argument is neither a number, a string, a dtype, None nor a list of these; no composite"
         " can depend on it"
@@ -120,7 +117,7 @@ def test_every_reason_for_which_a_function_is_not_claimed() -> None:
 
 
 def test_a_backward_that_is_differentiated_is_not_claimed() -> None:
-    x = data(3, 4).requires_grad_()
+    x = values(3, 4).requires_grad_()
     reason = "its backward: the backward is differentiated too (`create_graph=True`)"
     before = fallbacks("ptxla.rms_norm").get(reason, 0)
     with composites.enabled("rms_norm"):
@@ -296,7 +293,7 @@ def test_a_misspelled_level_is_warned_of() -> None:
 
 
 def test_a_compiled_function_that_is_not_a_node_is_counted() -> None:
-    torch.compile(lambda a: _chosen(a, how=print), backend="openxla")(data(3))
+    torch.compile(lambda a: _chosen(a, how=print), backend="openxla")(values(3))
     assert "torch.compile: an argument is neither a tensor nor a constant" in fallbacks(
         "umbra.chosen"
     )

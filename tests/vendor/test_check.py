@@ -40,20 +40,19 @@ def write(folder: Path, entries: str) -> Path:
     return file
 
 
-def test_what_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_said(module_folder: Path) -> None:
     """Of the files of golden/check.txt, which have functions beside them. Nothing is turned on."""
-    monkeypatch.syspath_prepend(str(tmp_path))
     composites.enable("silu")
     before = composites.active()
 
     def said(parts: Parts) -> str:
         for name in ("umbra.yaml", "umbra_ops.py"):
-            (tmp_path / name).write_text(parts.get(name, ""))
+            (module_folder / name).write_text(parts.get(name, ""))
         importlib.invalidate_caches()
         sys.modules.pop("umbra_ops", None)
         linecache.clearcache()
-        result = check(tmp_path / "umbra.yaml", COLUMNS="5000")
-        return f"exit code {result.exit_code}\n" + result.stderr.replace(f"{tmp_path}/", "")
+        result = check(module_folder / "umbra.yaml", COLUMNS="5000")
+        return f"exit code {result.exit_code}\n" + result.stderr.replace(f"{module_folder}/", "")
 
     check_cases(GOLDEN, said)
     assert composites.active() == before
@@ -68,12 +67,12 @@ def rewritten(self: Tensor) -> Tensor:
 
 
 def test_a_rewrite_that_takes_other_arguments_is_an_error_of_the_call_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    module_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "rewriting_ops.py").write_text(REWRITING)
+    (module_folder / "rewriting_ops.py").write_text(REWRITING)
     rewrites = "{aten::gelu: 'rewriting_ops:rewritten'}"
-    file = write(tmp_path, f"  a: {{op: aten::silu, backward: derive, rewrites: {rewrites}}}\n")
+    entry = f"  a: {{op: aten::silu, backward: derive, rewrites: {rewrites}}}\n"
+    file = write(module_folder, entry)
     monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(file))
     message = "rewriting_ops:rewritten does not take the arguments of aten::gelu: got an unexpected"
     x = torch.ones(2, device="xla")

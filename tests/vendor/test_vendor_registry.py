@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 import torch.nn.functional as F
 import torch_xla
 import torch_xla.core.xla_model as xm
-from composites_testing.tensors import gradient_of
+from composites_testing.tensors import gradient_of, values
 
 import composites
 
@@ -19,10 +20,8 @@ Use = Callable[[str], str]
 GELU = "  gelu: {{op: aten::gelu, decomposition: 'acme.torch_ops:{}'}}\n"
 
 
-def data(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    tensor = torch.linspace(-2.9, 3.1, torch.Size(shape).numel()).reshape(shape).to(dtype).to("xla")
-    torch_xla.sync()
-    return tensor
+data = partial(values, scale=3)
+"""On both sides of every kink."""
 
 
 def composite_calls(*tensors: torch.Tensor) -> list[str]:

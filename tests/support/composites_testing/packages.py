@@ -1,6 +1,5 @@
 """Packages as if they were installed: their metadata stands in a folder on the import path."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ def install(folder: Path, package: str, monkeypatch: pytest.MonkeyPatch, **modul
     (info / "entry_points.txt").write_text(f"[composites.registries]\n{lines}")
     for name, source in modules.items():
         (folder / f"{name}.py").write_text(source)
-        monkeypatch.delitem(sys.modules, name, raising=False)  # of an earlier test
     monkeypatch.syspath_prepend(str(folder))
 
 

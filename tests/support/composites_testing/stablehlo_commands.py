@@ -1,4 +1,4 @@
-"""The commands `inspect`, `lower` and `compare`, and the tables that they print."""
+"""Commands such as `inspect`, `lower` and `export`, and the tables that they print."""
 
 import io
 from pathlib import Path

@@ -16,3 +16,11 @@ def written_composites(stablehlo: str) -> Counter[str]:
         counts.update(re.findall(r'stablehlo\.composite "([^"]+)"', body))
         pending.extend(re.findall(r"\bcall @([\w.]+)", body))
     return counts
+
+
+def decomposition_of(composite: str, stablehlo: str) -> str:
+    """The decomposition of a composite that StableHLO text has once."""
+    call = rf'composite "{re.escape(composite)}" .*decomposition = @([\w.]+)'
+    (name,) = re.findall(call, stablehlo)
+    (found,) = re.findall(rf"func private @{re.escape(name)}\((.*?)\n  }}", stablehlo, re.DOTALL)
+    return str(found)
