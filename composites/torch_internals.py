@@ -1120,8 +1120,8 @@ def compile_ahead(
         draws_again: whether the backward may draw random numbers of the forward a second time, by
             operators that keep the state of the generator. Such graphs also make the tokens of
             effects, which are inputs and results otherwise.
-        sources: of the inputs, which those of each graph have under `SOURCE` in `meta`. A tensor
-            subclass has one for each tensor that it holds.
+        sources: Dynamo's source of each input, and of each tensor that a tensor subclass holds. The
+            inputs of the compiled graphs have theirs under `SOURCE` in `meta`.
     """
     from torch._functorch import config
     from torch._functorch.aot_autograd import aot_module_simplified  # takes a second to import

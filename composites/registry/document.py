@@ -9,6 +9,7 @@ files.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -198,8 +199,10 @@ def _check_tolerance(tolerance: Any) -> Any:
         raise ValueError(f"tolerance: must be a mapping such as {{f32: 1.0e-5}}, not {tolerance!r}")
     for dtype, limit in tolerance.items():
         _check_element_type("tolerance", dtype)
-        if type(limit) not in (int, float) or not limit >= 0:  # nan too; 1e-5 is text in YAML
+        if type(limit) not in (int, float) or not 0 <= limit < math.inf:  # 1e-5 is text in YAML
             raise ValueError(f"tolerance: {limit!r} is not a number from 0, such as 1.0e-5")
+        if not dtype.startswith(("f", "bf", "complex")):
+            raise ValueError(f"tolerance: results of {dtype!r} must be equal; list types of floats")
     return tolerance
 
 

@@ -74,6 +74,23 @@ def checked_document(path: Path) -> CheckedDocument:
     return _checked(registry_text(path), str(path))
 
 
+def extended_path(file: str, location: Location) -> Path:
+    """The path of the file that another one extends.
+
+    Args:
+        location: the place where the other one names it.
+
+    Raises:
+        RegistryError: it is not another file beside that one.
+    """
+    path = Path(location.file).parent / file
+    if file in ("", "..") or Path(file).name != file:
+        raise RegistryError([location.problem(f"extends: {file!r}: name a file beside this one")])
+    if path == Path(location.file):
+        raise RegistryError([location.problem(f"extends: {file}: a file cannot extend itself")])
+    return path
+
+
 @lru_cache(maxsize=16)  # the built-in file takes a quarter of a second
 def _checked(text: str, source: str) -> CheckedDocument:
     return read_document(text, source)

@@ -13,6 +13,7 @@ from composites.registry.builtin import builtin_registry_path
 from composites.registry.kernels import (
     RegistryFile,
     checked_document,
+    extended_path,
     kernel_problems,
     rows_of_file,
 )
@@ -108,12 +109,27 @@ def listed_tolerances(path: Path | None = None) -> dict[tuple[str, int], dict[st
 
 
 def _entries(file: RegistryFile) -> tuple[Composite, ...]:
-    """The entries of a file, behind those of other files that it includes."""
+    """The entries of a file, behind those of other files that it includes.
+
+    Raises:
+        RegistryError: another file cannot be included.
+    """
     entries: list[Composite] = []
     for name, items in file.document.extends.items():
-        other = _read(Path(file.document.text.file).parent / name)
-        own = tuple(map(other.entry, other.document.entries))
-        entries += Registry(name, other.document.namespace, own).included(items)
+        line = file.document.text.location("extends", name)
+        document = checked_document(extended_path(name, line))
+        if document.problems:
+            raise RegistryError(document.problems)
+        if document.extends:
+            message = "extends: a file that another one extends cannot extend any"
+            raise RegistryError([document.text.problem(message, "extends")])
+        other = RegistryFile(document, rows_of_file(document))
+        included = Registry(name, document.namespace, tuple(map(other.entry, document.entries)))
+        missing = [item for item in items if not included.named(item.removeprefix("-"))]
+        if missing:
+            message = f"extends: {name} has no entry {missing[0]!r}"
+            raise RegistryError([line.problem(message)])
+        entries += included.included(items)
     return (*entries, *map(file.entry, file.document.entries))
 
 

@@ -26,7 +26,12 @@ from composites.frozen import frozen
 from composites.functions import find_function
 from composites.registry.alternatives import mistakes_in
 from composites.registry.document import MAX_VERSION, CompositeDocument
-from composites.registry.kernels import RegistryFile, kernel_problems, rows_of_file
+from composites.registry.kernels import (
+    RegistryFile,
+    extended_path,
+    kernel_problems,
+    rows_of_file,
+)
 from composites.registry.model import (
     DERIVE,
     Composite,
@@ -150,19 +155,13 @@ def _extended(file: str, location: Location) -> Registry:
     Raises:
         RegistryError: it is not another file beside that one, or cannot be used.
     """
-    path = Path(location.file).parent / file
-    if file in ("", "..") or Path(file).name != file:
-        message = f"{file!r}: name a file beside this one"
-    elif path == Path(location.file):
-        message = f"{file}: a file cannot extend itself"
-    else:
-        try:
-            text = registry_text(path)
-        except RegistryError as error:
-            message = f"{file} {error.problems[0].message}"
-        else:
-            return parse_registry(text, str(path), is_extended=True)
-    raise RegistryError([location.problem(f"extends: {message}")])
+    path = extended_path(file, location)
+    try:
+        text = registry_text(path)
+    except RegistryError as error:
+        message = f"extends: {file} {error.problems[0].message}"
+        raise RegistryError([location.problem(message)]) from error
+    return parse_registry(text, str(path), is_extended=True)
 
 
 def _across_entries(document: CheckedDocument) -> Iterator[Problem]:

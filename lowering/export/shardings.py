@@ -216,7 +216,7 @@ def names_near(pattern: str, inputs: Iterable[str]) -> str:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Return whether a pattern means an input: by its name, or a parameter without `param:`."""
+    """Return whether a pattern matches the name of an input, or a parameter's without `param:`."""
     return fnmatchcase(name, pattern) or (
         name.startswith("param:") and fnmatchcase(name.removeprefix("param:"), pattern)
     )

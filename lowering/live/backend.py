@@ -182,6 +182,8 @@ def _function(
         if isinstance(error, _UNSUPPORTED):
             if is_full_graph:
                 raise
+        elif isinstance(error, CompositesError):  # a mistake of the user
+            raise
         elif operators:
             reason = f"PyTorch does not trace {', '.join(operators)} in it ({reason})"
             if "while_loop" in operators and torch.is_grad_enabled():

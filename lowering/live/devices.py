@@ -6,6 +6,7 @@ results. Values that autograd saves, inputs among them, stay on the devices unti
 """
 
 import os
+import warnings
 from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -14,10 +15,13 @@ from typing import Any
 import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from composites.errors import CompositesError
+from composites.element_types import NAME_OF_PYTORCH
+from composites.errors import CompositesError, CompositesWarning
+from composites.torch_internals import version_of
 from lowering.export.compilation_cache import cached_in
 from lowering.export.partitioning import platform_of
 from lowering.export.shardings import DeviceMesh, Spec
+from lowering.frontends.tensor_types import DTYPE_OF
 from lowering.live.exchange import (
     ProgramInputs,
     in_plain_order,
@@ -39,7 +43,7 @@ class GraphInput:
     """An input of a graph that is a tensor."""
 
     name: str | None
-    """The name that shardings may mean; None for values that a backward gets."""
+    """The name that patterns of shardings match; None for values that a backward gets."""
     order: Order
     shape: tuple[int, ...]
     can_be_frozen: bool = False
@@ -57,9 +61,10 @@ class Devices:
     graph."""
     shardings: InputShardings = field(default_factory=InputShardings)
     frozen: bool = False
-    """If True, a parameter or buffer is copied to the mesh once, and not at each call."""
+    """If True, a parameter or buffer is copied to the mesh when it has been written to, and not at
+    each call."""
     copies: MutableMapping[torch.Tensor, Any] = field(default_factory=WeakTensorKeyDictionary)
-    """The copies of frozen tensors, with the memory, order and sharding that each is of."""
+    """The copies of frozen tensors, with the memory, version, order and sharding of each."""
 
     @property
     def platform(self) -> str:
@@ -120,6 +125,8 @@ class Devices:
             return ProgramInputs(orders, self.home).to_jax
         if self.frozen and is_backward:
             raise CompositesError("frozen is for inference; call the model under torch.no_grad()")
+        if not is_backward and not any(each is not None and each.name for each in inputs):
+            self._warn_of_names()
         on_mesh = [None if each is None else self._sharding(each) for each in inputs]
         frozen = [self.frozen and each is not None and each.can_be_frozen for each in inputs]
 
@@ -134,13 +141,13 @@ class Devices:
         return to_mesh
 
     def _frozen_copy(self, tensor: torch.Tensor, order: Order, sharding: Any) -> Any:
-        key = (tensor.data_ptr(), order, sharding)
-        known = self.copies.get(tensor)
-        if known is None or known[0] != key:
+        key = (tensor.data_ptr(), version_of(tensor), order, sharding)
+        copied = self.copies.get(tensor)
+        if copied is None or copied[0] != key:
             # A device of the mesh that is `home` takes memory that nobody writes to.
             array = self._put(in_memory_order(tensor, order).clone(), sharding)
-            known = self.copies[tensor] = (key, array)
-        return known[1]
+            copied = self.copies[tensor] = (key, array)
+        return copied[1]
 
     def array(self, tensor: torch.Tensor) -> Any:
         """The array of a tensor that is not an input."""
@@ -148,12 +155,13 @@ class Devices:
             return to_jax(tensor, self.home)
         return self._put(tensor, self._divided(()))
 
-    def result(self, array: Any, order: Order) -> torch.Tensor:
-        """A result as a tensor of PyTorch's."""
-        if self.mesh is not None:
-            jax = import_jax()
-            array = jax.block_until_ready(jax.device_put(array, self.home))
-        return to_torch(array, order)
+    def at_home(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """Results on the device that shares PyTorch's memory. All copies are made at once."""
+        if self.mesh is None:
+            return arrays
+        jax = import_jax()
+        copies: Sequence[Any] = jax.block_until_ready(jax.device_put(list(arrays), self.home))
+        return copies
 
     def saved(self, array: Any, order: Order) -> torch.Tensor:
         """A result as a tensor that only autograd and the backward get. For a mesh, the tensor has
@@ -162,15 +170,24 @@ class Devices:
             tensor = to_torch(array, order)
             remember(tensor, array, order)
             return tensor
-        dtype = getattr(torch, array.dtype.name)
-        like = in_own_order(torch.empty(array.shape, dtype=dtype, device="meta"), order)
-        return remember_copy(like, array, order)
+        dtype = DTYPE_OF[NAME_OF_PYTORCH[array.dtype.name]]
+        like = torch.empty(array.shape, dtype=dtype, device="meta")
+        return remember_copy(in_own_order(like, order), array, order)
 
     def saved_input(self, tensor: torch.Tensor, array: Any, order: Order) -> torch.Tensor:
         """An input that autograd saves, as a tensor without values that the backward on a mesh
         gets. PyTorch's memory may be that of `array` on `home`, so the backward raises an error if
         the input is written to before."""
         return remember_copy(tensor, array, order, source=tensor)
+
+    def _warn_of_names(self) -> None:
+        if self.shardings.by_pattern or self.frozen:
+            warnings.warn(
+                "shardings and frozen have no effect on a graph whose inputs have no names, as"
+                " where inputs share memory and one is written to: pass separate tensors",
+                CompositesWarning,
+                stacklevel=2,
+            )
 
     def _sharding(self, described: GraphInput) -> Any:
         spec = self.shardings.spec(described.name, described.shape)
@@ -225,8 +242,14 @@ def devices_of(options: Options, shardings: InputShardings, device_type: str) ->
     if options.mesh is None:
         device = local_devices(options.platform or device_type)[0]
         if device.platform == ("gpu" if device_type == "cuda" else device_type):
+            if options.frozen:
+                raise CompositesError("frozen needs a mesh, or a platform that PyTorch lacks")
             return Devices(device)
-    home = local_devices(device_type)[0]
+    try:
+        home = local_devices(device_type)[0]
+    except RunError as error:
+        hint = f"the tensors are there: add it, as in JAX_PLATFORMS=tpu,{device_type}"
+        raise RunError(f"{error}; {hint}") from error
     if options.mesh is not None and options.platform is not None:
         raise CompositesError("mesh and platform cannot both be given; make a mesh of its devices")
     mesh = _jax_mesh(options.mesh, options.platform or device_type)
@@ -239,14 +262,15 @@ def _jax_mesh(mesh: Any, platform: str) -> Any:
 
     if isinstance(mesh, Mesh):
         _check_local(mesh)
-        return mesh
+        # Explicit axes would make each result whole on every device.
+        return Mesh(mesh.devices, mesh.axis_names)
     described = DeviceMesh.from_mesh(mesh or {"device": 1})
     devices = local_devices(platform)
     if len(devices) < described.devices:
         raise CompositesError(
             f"mesh: {dict(described.axes)} needs {described.devices} devices of the platform"
-            f" {platform}, and there are {len(devices)}; a CPU becomes several devices with"
-            f" XLA_FLAGS=--xla_force_host_platform_device_count={described.devices}"
+            f" {platform}, and there are {len(devices)}; make it smaller, or use the platform cpu"
+            f" with XLA_FLAGS=--xla_force_host_platform_device_count={described.devices}"
         )
     chosen = np.array(devices[: described.devices]).reshape(described.sizes)
     return Mesh(chosen, described.names)

@@ -72,6 +72,10 @@ class _Copy:
     version: int
     """The number of writes to the source before it was copied."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """See `_Remembered`."""
+        return set, ()
+
 
 def remember(saved: torch.Tensor, array: Any, order: Order) -> None:
     """Let a backward have the array from which `to_torch` made a tensor that only it sees."""
@@ -84,7 +88,7 @@ def remember_copy(
     """A tensor without values that lets a backward have an array on other devices.
 
     Args:
-        like: has its size and strides.
+        like: a tensor of the size and strides that the new one gets.
         source: the tensor that the array is a copy of.
     """
     tensor = torch.empty_strided(like.size(), like.stride(), dtype=like.dtype, device="meta")
@@ -103,12 +107,13 @@ def remembered_copy(tensor: torch.Tensor, order: Order) -> Any:
     if not isinstance(copy, _Copy):
         raise RunError(
             "a hook has replaced a tensor that a live program saved for its backward, or has"
-            " detached it; its values are on the program's devices, and PyTorch cannot read them"
+            " detached it; its values are on the program's devices: remove the hook, such as"
+            " torch.autograd.graph.save_on_cpu, from around the compiled model"
         )
     if copy.source is not None and version_of(copy.source) != copy.version:
         raise RunError(
             f"an input of shape {tuple(tensor.shape)} that the backward needs has been written to"
-            " since the forward"
+            " since the forward; call backward before"
         )
     if copy.order == order:
         return copy.array

@@ -15,6 +15,7 @@ from lowering.frontends.protocols import LoweredGraph
 from lowering.live.checks import GraphChecks
 from lowering.live.chosen_kernels import kernels_of
 from lowering.live.devices import Devices, GraphInput
+from lowering.live.exchange import to_torch
 from lowering.live.input_names import name_of_source
 from lowering.live.options import Options
 from lowering.live.replay import GraphReplay, states_of_generators
@@ -90,6 +91,7 @@ class LiveProgram:
         self._to_jax = devices.inputs(described, is_backward=is_backward)
         results, lowered = self._lowered(graph, inputs, orders)
         self._results = self._computed(outputs, results)
+        self._count_of_returned = sum(n < self._returned for n, _ in self._results)
         self._constants = [None if isinstance(x, torch.Tensor) else x for x in results]
         self._parameters = [
             None if parameter.operand is None else self._operands[parameter.operand]
@@ -211,9 +213,11 @@ class LiveProgram:
             results: list[Any] = list(self._constants)
             for n, value in passed.items():
                 results[n] = value
+            count = self._count_of_returned
+            computed = [*devices.at_home(computed[:count]), *computed[count:]]
             for (n, order), array in zip(self._results, computed, strict=True):
                 is_returned = n < self._returned
-                results[n] = (devices.result if is_returned else devices.saved)(array, order)
+                results[n] = (to_torch if is_returned else devices.saved)(array, order)
         for n, view in self._views.items():
             if not view.is_of_input:
                 results[n] = view.apply_to(results[view.position])

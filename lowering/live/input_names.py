@@ -43,7 +43,7 @@ class InputShardings:
     """Specs by pattern; see `lowering.export.shardings.input_specs`."""
 
     def spec(self, name: str | None, shape: tuple[int, ...]) -> Spec | None:
-        """The spec of an input: that of the last pattern which means it; None if there is none.
+        """The spec of the last pattern that matches an input; None if none does.
 
         Raises:
             ExportError: it does not fit the mesh or the shape.
@@ -54,14 +54,15 @@ class InputShardings:
         return self.mesh.spec(specs[-1], shape, name) if specs else None
 
     def check(self, sources: Sequence[str], *, is_full_graph: bool) -> None:
-        """Warn about patterns that mean no input of a graph. The other graphs of a model that
+        """Warn about patterns that match no input of a graph. The other graphs of a model that
         Dynamo has broken may have such inputs.
 
         Args:
             sources: of the inputs.
 
         Raises:
-            CompositesError: there is one, and the model is one graph, or one is not a string.
+            CompositesError: a pattern matches no input and the model is one graph, or a pattern is
+                not a string.
         """
         names = [name_of_source(source) for source in sources if source]
         for pattern in self.by_pattern:

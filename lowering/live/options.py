@@ -30,8 +30,7 @@ class Options:
     """The dimensions of inputs that the mesh divides, by patterns of names such as `*.weight` and
     `arg:x`, as `composites.export` has them."""
     frozen: bool = False
-    """If True, devices of a mesh keep parameters and buffers as they are in the first call, for
-    inference."""
+    """If True, devices of a mesh keep parameters and buffers from call to call, for inference."""
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> "Options":

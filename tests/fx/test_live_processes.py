@@ -113,17 +113,17 @@ def train_on_meshes(_: int) -> None:
     model = Block()
     eager = copy.deepcopy(model)
     expected = losses(eager, eager, 0)
-    divided: list[bool] = []
+    axes: set[str] = set()
 
     def pack(saved: Tensor) -> Tensor:
         if saved.is_meta:
             array = remembered_copy(saved, memory_order(saved))
-            divided.append(not array.sharding.is_fully_replicated)
+            axes.update(axis for axis in array.sharding.spec if axis is not None)
         return saved
 
     for name, options in MESHES.items():
         torch.compiler.reset()
-        divided.clear()
+        axes.clear()
         live = copy.deepcopy(model)
         run = torch.compile(live, backend="composites", fullgraph=True, options=options)
         with (
@@ -132,23 +132,33 @@ def train_on_meshes(_: int) -> None:
         ):
             trained = losses(live, run, 0)
         torch.testing.assert_close(trained, expected, rtol=2e-6, atol=1e-7)
-        assert any(divided) is (name != "another device")
+        assert axes == (set() if name == "another device" else {*options["mesh"]})
         frozen = {"backend": "composites", "options": {**options, "frozen": True}}
-        others = [copy.deepcopy(model), live]
         compiled: Any = torch.compile
+        others = [copy.deepcopy(model), live]
         runs = [compiled(other, **frozen) for other in others]
         x, written = torch.ones(4, 8), copy.deepcopy(others)
         with torch.no_grad():
-            for part in (live.up.weight, live.down.bias):
-                for run, kept in zip(runs, written, strict=True):
+            for run, other, kept in zip(runs, others, written, strict=True):
+                for write in (other.up.weight.data.zero_, other.down.bias.data.zero_):
                     torch.testing.assert_close(run(x), kept(x), rtol=1e-5, atol=1e-6)
-                part.zero_()
+                    write()  # is not seen
+                other.up.weight.mul_(1)
+                kept.up.weight.zero_()
+                torch.testing.assert_close(run(x), kept(x), rtol=1e-5, atol=1e-6)
+        with pytest.raises(Exception, match="frozen is for inference"):
+            runs[0](x)
         x = torch.ones(4, 8, requires_grad=True)
-        scaled = torch.compile(lambda x: x * x, backend="composites", options=options)(x)
+        scaled = torch.compile(lambda x: x * x, backend="composites", options=options)
+        result = scaled(x)
         with torch.no_grad():
             x.mul_(2)
         with pytest.raises(RunError, match="has been written to since the forward"):
-            scaled.sum().backward()
+            result.sum().backward()
+        with torch.autograd.graph.saved_tensors_hooks(lambda x: x.detach(), lambda x: x):
+            result = scaled(x)
+        with pytest.raises(RunError, match="a hook has replaced a tensor"):
+            result.sum().backward()
 
 
 @pytest.mark.process

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from composites.contracts.model import AttributeSpec
+from composites.errors import RegistryError
 from composites.registry.catalog import builtin_registry
 from composites.registry.listed_kernels import listed_in, listed_tolerances
 from composites.registry.model import Decomposition, When
@@ -55,6 +58,20 @@ def test_a_file_that_extends_others(tmp_path: Path) -> None:
     assert extending("backward.yaml", base % "gelu") == ["gelu", "gelu_backward"]
     rest = extending("rest.yaml", base % "-silu", "{exp: aten::exp}")
     assert rest[1:] == ["gelu_backward", "exp"]
+
+
+@pytest.mark.parametrize(
+    ("included", "said"),
+    [("{acme.yaml: [e]}", "cannot extend itself"), ("{other.yaml: [f]}", "has no entry 'f'")],
+)
+def test_files_that_cannot_be_included(tmp_path: Path, included: str, said: str) -> None:
+    entries = "composites:\n  e: aten::exp\n"
+    (tmp_path / "other.yaml").write_text(f"schema: 1\nnamespace: acme\n{entries}")
+    (tmp_path / "acme.yaml").write_text(
+        f"schema: 1\nnamespace: acme\nextends: {included}\ncomposites: {{}}\n"
+    )
+    with pytest.raises(RegistryError, match=said):
+        listed_in(tmp_path / "acme.yaml")
 
 
 def test_the_tolerances_of_a_file_are_its_own() -> None:

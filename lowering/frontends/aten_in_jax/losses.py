@@ -87,7 +87,8 @@ def _linear_cross_entropy(
     dtypes: Any, /, x: Any, weight: Any, target: Any, bias: Any, class_weight: Any, reduction: str,
     ignore_index: int, _: float, size: int, *options: Any,
 ) -> Any:  # fmt: skip
-    """The loss, and the gradients of the operands that need them, as the last options say."""
+    """The loss, and the gradients of the operands that need them, as the last options say. PyTorch
+    does not call the operator with label smoothing."""
     rest = class_weight, ignore_index, size
     rows = len(x) if target.ndim > 1 else _weights(x, target, *rest[:2]).sum()
 

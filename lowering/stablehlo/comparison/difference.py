@@ -15,15 +15,20 @@ of 8 bits and less may differ by a step of theirs."""
 
 
 def default_tolerance(types: Iterable[str], own: Mapping[str, float] | None = None) -> float:
-    """The tolerance for a call with these operand and result types; 0 without floats. `own` are
-    those that the entry of the composite sets."""
-    own, elements = own or {}, {element_of(type_) for type_ in types}
-    return max((own.get(each, _tolerance(each)) for each in elements), default=0.0)
+    """The tolerance for a call with these operand and result types; 0 without floats.
+
+    Args:
+        own: the tolerances that the entry of the composite sets, by element type.
+    """
+    elements = {element_of(type_) for type_ in types}
+    return max((_tolerance(element, own or {}) for element in elements), default=0.0)
 
 
-def _tolerance(element: str) -> float:
+def _tolerance(element: str, own: Mapping[str, float]) -> float:
+    if element in own:
+        return own[element]
     if element.startswith("complex"):
-        element = element[len("complex<") : -1]
+        return _tolerance(element[len("complex<") : -1], own)
     if element in TOLERANCES:
         return TOLERANCES[element]
     bits = significand(element)

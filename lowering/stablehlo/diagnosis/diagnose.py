@@ -118,8 +118,10 @@ class Diagnoser:
             number += call is not None
             replay = ReplayPart(part.module(module), tuple(right[value] for value in part.sources))
             outcome = self._outcome(call, replay, [computed[value] for value in part.sources])
-            where = f"{reports[call].name}, {'behind ' if call is None else ''}call {number} of the"
-            where += " program" + ", in the first iteration of a loop" * part.in_loop
+            behind = "behind " if call is None else ""
+            where = f"{reports[call].name}, {behind}call {number} of the program"
+            if part.in_loop:
+                where += ", in the first iteration of a loop, which may not run"
             problem = outcome.problem and f"{where}: {outcome.problem}"
             numbers = outcome.own, outcome.added, outcome.repeats
             row = DiagnosedCall(number, part.node, *numbers, problem, part.in_loop)

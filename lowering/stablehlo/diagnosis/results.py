@@ -142,11 +142,11 @@ class Diagnosis(JsonReport):
             numbers, caption = (*numbers, *_TIMES), f"{caption}\n{_about_times(self.peaks)}"
             times = map(_time_cells, self.composites)
             rows = [(*row, *more) for row, more in zip(rows, times, strict=True)]
-        if any(call.in_loop for each in self.composites for call in each.calls):
-            caption += "\n*: in a loop, whose first iteration was looked at"
+        if any(each.worst.in_loop for each in self.composites):
+            caption += "\n*: in a loop, whose first iteration was looked at, if it runs or not"
         if self.left_out:
             listed = ", ".join(dict.fromkeys(self.left_out))
-            caption += f"\nnot looked at, as only bodies of loops are entered: {listed}"
+            caption += f"\nnot looked at, in branches and conditions of loops: {listed}"
         return report_table(_TEXTS, numbers, rows, title, caption, wrong)
 
 
@@ -155,8 +155,9 @@ def _about_times(peaks: Peaks) -> str:
         f"{rate / 1e9:.0f} GFLOP/s in {type_}" for type_, rate in peaks.product_rates.items()
     )
     return (
-        f"time: of all calls, less {readable_seconds(peaks.call_seconds)} each for a call without"
-        f" work; could win: the share of it that a kernel at the bound would save\n"
+        f"time: of all calls outside of loops, less {readable_seconds(peaks.call_seconds)} each"
+        f" for a call without work; could win: the share of it that a kernel at the bound would"
+        f" save\n"
         f"bound: a copy of the bytes at {peaks.copy_bandwidth / 1e9:.1f} GB/s, or a product of"
         f" matrices at {rates}, as measured"
     )
