@@ -91,6 +91,17 @@ def extended_path(file: str, location: Location) -> Path:
     return path
 
 
+def check_extended(document: CheckedDocument) -> None:
+    """Check that a file that another one extends extends none itself.
+
+    Raises:
+        RegistryError: it does; with the problems of the file.
+    """
+    if document.extends:
+        message = "extends: a file that another one extends cannot extend any"
+        raise RegistryError([*document.problems, document.text.problem(message, "extends")])
+
+
 @lru_cache(maxsize=16)  # the built-in file takes a quarter of a second
 def _checked(text: str, source: str) -> CheckedDocument:
     return read_document(text, source)

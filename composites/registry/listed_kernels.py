@@ -12,6 +12,7 @@ from composites.errors import CompositesWarning, RegistryError
 from composites.registry.builtin import builtin_registry_path
 from composites.registry.kernels import (
     RegistryFile,
+    check_extended,
     checked_document,
     extended_path,
     kernel_problems,
@@ -120,9 +121,7 @@ def _entries(file: RegistryFile) -> tuple[Composite, ...]:
         document = checked_document(extended_path(name, line))
         if document.problems:
             raise RegistryError(document.problems)
-        if document.extends:
-            message = "extends: a file that another one extends cannot extend any"
-            raise RegistryError([document.text.problem(message, "extends")])
+        check_extended(document)
         other = RegistryFile(document, rows_of_file(document))
         included = Registry(name, document.namespace, tuple(map(other.entry, document.entries)))
         missing = [item for item in items if not included.named(item.removeprefix("-"))]

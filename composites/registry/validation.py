@@ -28,6 +28,7 @@ from composites.registry.alternatives import mistakes_in
 from composites.registry.document import MAX_VERSION, CompositeDocument
 from composites.registry.kernels import (
     RegistryFile,
+    check_extended,
     extended_path,
     kernel_problems,
     rows_of_file,
@@ -91,9 +92,8 @@ def parse_registry(
     for kernel in file.for_others:
         if kernel.platform is not None:
             problems.extend(kernel_problems(kernel, None))
-    if is_extended and document.extends:
-        message = "extends: a file that another one extends cannot extend any"
-        raise RegistryError([*problems, document.text.problem(message, "extends")])
+    if is_extended:
+        check_extended(document)
     inherited = [entry for file in document.extends for entry in _inherited(file, document)]
     owners = {own.identity: Path(source).name for own in composites.values()}
     for twice in inherited:

@@ -9,7 +9,7 @@ from typing import Any
 
 from composites.errors import ExportError, ProgramError
 from lowering.export.manifest import Value
-from lowering.export.shardings import DeviceMesh, Form
+from lowering.export.shardings import DeviceMesh, Form, Spec
 from lowering.stablehlo import Module, Pass, RunError, annotate_shardings, jax_function
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.run import enable_x64
@@ -59,11 +59,11 @@ def check_mesh(mesh: Any, described: DeviceMesh | None) -> None:
         )
 
 
-def sharding_on(mesh: Any, value: Value) -> Any:
-    """jax's sharding of a value. A value without one is whole on every device."""
+def sharding_on(mesh: Any, spec: Spec | None) -> Any:
+    """jax's sharding of a value with a spec. A value without one is whole on every device."""
     from jax.sharding import NamedSharding, PartitionSpec
 
-    parts = [axes or None for axes in value.sharding or ()]
+    parts = [axes or None for axes in spec or ()]
     return NamedSharding(mesh, PartitionSpec(*parts))
 
 
@@ -122,14 +122,14 @@ def divided(
     """
     import jax
 
-    shardings = tuple(sharding_on(mesh, value) for value in inputs)
+    shardings = tuple(sharding_on(mesh, value.sharding) for value in inputs)
     step = jax.jit(
         jax_function(
             without_shardings(module, inputs, outputs, described),
             platform=platform_of(mesh.devices.flat[0]),
         ),
         in_shardings=shardings,
-        out_shardings=tuple(sharding_on(mesh, value) for value in outputs),
+        out_shardings=tuple(sharding_on(mesh, value.sharding) for value in outputs),
     )
 
     def run(*arrays: Any) -> list[Any]:

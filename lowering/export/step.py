@@ -277,7 +277,9 @@ class Step:
         else:
             check_mesh(mesh, described)
             named = platform_of(mesh.devices.flat[0])
-            shardings = {value.name: sharding_on(mesh, value) for value in (*outputs, *inputs)}
+            shardings = {
+                value.name: sharding_on(mesh, value.sharding) for value in (*outputs, *inputs)
+            }
         plain = module
         if described is not None:
             plain = without_shardings(module, inputs, outputs, described)

@@ -19,8 +19,8 @@ from composites.element_types import NAME_OF_PYTORCH
 from composites.errors import CompositesError, CompositesWarning
 from composites.torch_internals import version_of
 from lowering.export.compilation_cache import cached_in
-from lowering.export.partitioning import platform_of
-from lowering.export.shardings import DeviceMesh, Spec
+from lowering.export.partitioning import platform_of, sharding_on
+from lowering.export.shardings import DeviceMesh
 from lowering.frontends.tensor_types import DTYPE_OF
 from lowering.live.exchange import (
     ProgramInputs,
@@ -153,15 +153,16 @@ class Devices:
         """The array of a tensor that is not an input."""
         if self.mesh is None:
             return to_jax(tensor, self.home)
-        return self._put(tensor, self._divided(()))
+        return self._put(tensor, sharding_on(self.mesh, None))
 
-    def at_home(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        """Results on the device that shares PyTorch's memory. All copies are made at once."""
+    def at_home(self, arrays: Sequence[Any], count: int) -> Sequence[Any]:
+        """Results, of which the first `count` are on the device that shares PyTorch's memory. All
+        copies are made at once."""
         if self.mesh is None:
             return arrays
         jax = import_jax()
-        copies: Sequence[Any] = jax.block_until_ready(jax.device_put(list(arrays), self.home))
-        return copies
+        copies = jax.block_until_ready(jax.device_put(list(arrays[:count]), self.home))
+        return [*copies, *arrays[count:]]
 
     def saved(self, array: Any, order: Order) -> torch.Tensor:
         """A result as a tensor that only autograd and the backward get. For a mesh, the tensor has
@@ -173,12 +174,6 @@ class Devices:
         dtype = DTYPE_OF[NAME_OF_PYTORCH[array.dtype.name]]
         like = torch.empty(array.shape, dtype=dtype, device="meta")
         return remember_copy(in_own_order(like, order), array, order)
-
-    def saved_input(self, tensor: torch.Tensor, array: Any, order: Order) -> torch.Tensor:
-        """An input that autograd saves, as a tensor without values that the backward on a mesh
-        gets. PyTorch's memory may be that of `array` on `home`, so the backward raises an error if
-        the input is written to before."""
-        return remember_copy(tensor, array, order, source=tensor)
 
     def _warn_of_names(self) -> None:
         if self.shardings.by_pattern or self.frozen:
@@ -193,12 +188,7 @@ class Devices:
         spec = self.shardings.spec(described.name, described.shape)
         if spec is not None and described.order is not None:
             spec = tuple(spec[dim] for dim in described.order)
-        return self._divided(spec or ())
-
-    def _divided(self, spec: Spec) -> Any:
-        sharding = import_jax().sharding
-        parts = sharding.PartitionSpec(*(axes or None for axes in spec))
-        return sharding.NamedSharding(self.mesh, parts)
+        return sharding_on(self.mesh, spec)
 
     @staticmethod
     def _put(tensor: torch.Tensor, sharding: Any) -> Any:

@@ -15,7 +15,7 @@ from lowering.frontends.protocols import LoweredGraph
 from lowering.live.checks import GraphChecks
 from lowering.live.chosen_kernels import kernels_of
 from lowering.live.devices import Devices, GraphInput
-from lowering.live.exchange import to_torch
+from lowering.live.exchange import remember_copy, to_torch
 from lowering.live.input_names import name_of_source
 from lowering.live.options import Options
 from lowering.live.replay import GraphReplay, states_of_generators
@@ -199,7 +199,9 @@ class LiveProgram:
             ]
             passed = {n: inputs[position] for n, position in self._passed.items()}
             for n, (position, operand, order) in self._saved_inputs.items():
-                passed[n] = devices.saved_input(inputs[position], arrays[operand], order)
+                # A device of the mesh may share the input's memory, so writes to it are counted.
+                tensor = inputs[position]
+                passed[n] = remember_copy(tensor, arrays[operand], order, source=tensor)
             passed |= {
                 n: view.apply_to(inputs[view.position])
                 for n, view in self._views.items()
@@ -213,8 +215,7 @@ class LiveProgram:
             results: list[Any] = list(self._constants)
             for n, value in passed.items():
                 results[n] = value
-            count = self._count_of_returned
-            computed = [*devices.at_home(computed[:count]), *computed[count:]]
+            computed = devices.at_home(computed, self._count_of_returned)
             for (n, order), array in zip(self._results, computed, strict=True):
                 is_returned = n < self._returned
                 results[n] = (to_torch if is_returned else devices.saved)(array, order)

@@ -73,7 +73,7 @@ class Diagnoser:
     tolerance: float | None = None
     """The largest error that counts as equal; by default as in `compare`."""
     tolerances: Mapping[NameAndVersion, Mapping[str, float]] = field(default_factory=dict)
-    """Those of entries, by element type, which count instead of the default ones."""
+    """The tolerances that entries set, by element type. They replace the default ones."""
     kernels: Mapping[Signature, str] = field(default_factory=dict)
     """The names of kernels by call, for the report."""
     clock: Clock | None = None
