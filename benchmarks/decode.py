@@ -7,8 +7,8 @@ Run it in an environment without torch_xla. A Llama of transformers (d 512, 6 la
 32,000, random weights in f32, or in int8 by torchao) reads a prompt of 512 tokens and then writes
 256, in eager PyTorch, under `torch.compile`, and under `torch.compile(backend="composites")` with
 all composites and the kernels that registries list. The sides take turns, each in a process of its
-own. Compilations are the graphs that Dynamo has given to the backend; peak memory is that of the
-process.
+own, the last one with the variables of `composites run`. Compilations are the graphs that Dynamo
+has given to the backend; peak memory is that of the process.
 """
 
 import argparse
@@ -107,7 +107,7 @@ def lines_of(batch: int, weights: str, repeats: int, budget: float) -> Iterator[
         ValueError: a side writes other tokens than eager PyTorch.
     """
     with ExitStack() as stack:
-        processes = {side: stack.enter_context(new_process()) for side in SIDES}
+        processes = {side: stack.enter_context(new_process(side == LIVE)) for side in SIDES}
 
         def run(side: str) -> Any:
             return processes[side].submit(generated, side, batch, weights).result()

@@ -15,9 +15,10 @@ earlier run has compiled them.
 - calls: a model with 48 parameters. The executable's own time is that of its call with JAX's
   arrays, until the results are there. `PyTorch` is what Dynamo and AOTAutograd do around it, with
   autograd's own work, and `package` is what this package does.
-- steps: training steps with PyTorch's fused AdamW. Each side is a process of its own, and they take
-  turns. First steps have no caches; XLA's time in a second process is with JAX's cache on disk.
-  Peak memory is that of the process, all of PyTorch included.
+- steps: training steps with PyTorch's fused AdamW. Each side is a process of its own, live ones
+  with the variables of `composites run`, and they take turns. First steps have no caches; XLA's
+  time in a second process is with JAX's cache on disk. Peak memory is that of the process, all of
+  PyTorch included.
 - optimizer: AdamW of 26 million parameters whose gradients are there. The compiled step is that of
   `Program.compile`, whose state stays on XLA's side.
 - soak: a model whose batches have eight lengths, in turn.
@@ -251,7 +252,7 @@ def step_lines(case: StepCase, repeats: int, budget: float) -> list[Line]:
             "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor",
         }
         stack.enter_context(environment(variables))
-        processes = {side: stack.enter_context(new_process()) for side in SIDES}
+        processes = {side: stack.enter_context(new_process(side == LIVE)) for side in SIDES}
 
         def run(side: str, count: int) -> list[float]:
             future = processes[side].submit(steps_of, case.name, side, count)

@@ -10,20 +10,27 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import ParamSpec, TypeVar
+from unittest.mock import patch
+
+from composites.child_processes import FOR_XLA_ON_CPU
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
 
-def new_process() -> ProcessPoolExecutor:
-    """One new process, which shares nothing with this one."""
-    return ProcessPoolExecutor(1, get_context("spawn"))
+def new_process(as_composites_run: bool = False) -> ProcessPoolExecutor:
+    """One new process, which shares nothing with this one; or one with the variables that
+    `composites run` sets."""
+    process = ProcessPoolExecutor(1, get_context("spawn"))
+    with environment(FOR_XLA_ON_CPU if as_composites_run else {}):
+        process.submit(int).result()  # starts it
+    return process
 
 
 def alone(function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
-    """Call a function in a process of its own."""
-    with new_process() as process:
+    """Call a function in a process of its own, as `composites run` would."""
+    with new_process(as_composites_run=True) as process:
         return process.submit(function, *arguments, **named).result()
 
 
@@ -50,16 +57,8 @@ def each_in_processes(
 @contextmanager
 def environment(changed: Mapping[str, str]) -> Iterator[None]:
     """Set variables for the processes that start here."""
-    before = {name: os.environ.get(name) for name in changed}
-    os.environ.update(changed)
-    try:
+    with patch.dict(os.environ, changed):
         yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def xla_flags(*added: str) -> dict[str, str]:

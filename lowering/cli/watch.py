@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from composites.child_processes import run_to_end
+from composites.child_processes import FOR_XLA_ON_CPU, run_to_end
 from composites.settings import STATS
 from lowering.cli.output import numbers, texts
 from lowering.frontends import jax_dumps
@@ -50,12 +50,13 @@ class Watched:
 
 def watch(command: Sequence[str], variables: Mapping[str, str]) -> Watched:
     """Run a Python script with its arguments, and with environment variables, and collect its
-    graphs."""
+    graphs. It also has `FOR_XLA_ON_CPU`, of which the caller's environment has precedence."""
     with tempfile.TemporaryDirectory(prefix="composites-") as folder:
         dump, jax_dump = Path(folder) / "graphs", Path(folder) / "jax"
         stats_file = Path(folder) / "stats.jsonl"
         dumping = {**dumping_to(dump), **jax_dumps.dumping_to(jax_dump)}
-        environment = os.environ | variables | dumping | {STATS.name: str(stats_file)}
+        environment = {**FOR_XLA_ON_CPU, **os.environ, **variables, **dumping}
+        environment[STATS.name] = str(stats_file)
         exit_code = run_to_end([sys.executable, *command], environment)
         stats = read_stats(stats_file)
         written = [g for file in sorted(Path(folder).glob("graphs*")) for g in read_dump(file)]

@@ -45,7 +45,7 @@ from lowering.stablehlo.kernels import (
     given_kernels,
     place_kernels,
 )
-from lowering.stablehlo.run import enable_x64, import_jax, local_devices
+from lowering.stablehlo.run import compiler_options, enable_x64, import_jax, local_devices
 from lowering.stablehlo.seeds import next_seed
 
 Kernels: TypeAlias = Mapping[str, Kernel] | Collection[str] | Literal["auto"] | None
@@ -310,6 +310,7 @@ class Step:
                 out_shardings=(of_values(roles.changing), of_values(roles.results)),
                 donate_argnums=(0,) if donate else (),
                 keep_unused=True,
+                compiler_options=compiler_options(named),
             )
             try:
                 compiled = jitted.lower(*map(shapes, parts)).compile()

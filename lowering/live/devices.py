@@ -7,7 +7,7 @@ results. Values that autograd saves, inputs among them, stay on the devices unti
 
 import os
 import warnings
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,7 +35,7 @@ from lowering.live.input_names import InputShardings
 from lowering.live.options import Options
 from lowering.live.strides import Order, in_memory_order, in_own_order
 from lowering.stablehlo.errors import RunError
-from lowering.stablehlo.run import enable_x64, import_jax, local_devices
+from lowering.stablehlo.run import compiler_options, enable_x64, import_jax, local_devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Devices:
         """
         jax = import_jax()
         if self.mesh is not None:
-            return _compiled_at_first_call(function, cache)
+            return _compiled_at_first_call(function, compiler_options(self.platform), cache)
         on_device = jax.sharding.SingleDeviceSharding(self.home)
         with enable_x64(), cached_in(cache):
             jitted = jax.jit(
@@ -104,6 +104,7 @@ class Devices:
                 in_shardings=tuple(on_device for _ in types),
                 out_shardings=tuple(on_device for _ in range(results)),
                 keep_unused=True,
+                compiler_options=compiler_options(self.platform),
             )
             compiled: Callable[..., Any] = jitted.lower(*types).compile()
             return compiled
@@ -198,9 +199,11 @@ class Devices:
 
 
 def _compiled_at_first_call(
-    function: Callable[..., Any], cache: str | os.PathLike[str] | None
+    function: Callable[..., Any],
+    compiler_options: Mapping[str, Any] | None,
+    cache: str | os.PathLike[str] | None,
 ) -> Callable[..., Any]:
-    jitted = import_jax().jit(function, keep_unused=True)
+    jitted = import_jax().jit(function, keep_unused=True, compiler_options=compiler_options)
     compiled: set[tuple[Any, ...]] = set()
 
     def run(*arrays: Any) -> Any:

@@ -157,6 +157,16 @@ def _options() -> Any:
     return get_compile_options(num_replicas=1, num_partitions=1)
 
 
+def compiler_options(platform: str) -> dict[str, Any] | None:
+    """The options of XLA with which a program that runs many times is compiled for a platform.
+
+    XLA:CPU allocates all temporary values of a call at once, and glibc (2.36) gets memory of more
+    than 32 MiB from the system, and returns it, in each call: the system clears it each time. In
+    parts of less, the memory is reused.
+    """
+    return {"xla_multiheap_size_constraint_per_heap": 30 << 20} if platform == "cpu" else None
+
+
 def for_platform(module: IrModule, platform: str) -> IrModule:
     """The module as the platform can compile it: for the CPU, with a barrier after each product
     from bf16 to f32. It is the module itself if nothing changes.
