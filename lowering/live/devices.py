@@ -5,12 +5,14 @@ device that JAX alone has, get copies of a program's inputs at each call, and Py
 results. Values that autograd saves, inputs among them, stay on the devices until the backward.
 """
 
+import hashlib
 import os
 import warnings
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -36,6 +38,10 @@ from lowering.live.options import Options
 from lowering.live.strides import Order, in_memory_order, in_own_order
 from lowering.stablehlo.errors import RunError
 from lowering.stablehlo.run import compiler_options, enable_x64, import_jax, local_devices
+
+_COMPILED: MutableMapping[Hashable, Callable[..., Any]] = WeakValueDictionary()
+"""The compiled functions of this process, which equal graphs share: layers that are compiled one by
+one, and a graph for sizes that vary that has those of an earlier one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,12 @@ class Devices:
                 keep_unused=True,
                 compiler_options=compiler_options(self.platform),
             )
-            compiled: Callable[..., Any] = jitted.lower(*types).compile()
+            lowered = jitted.lower(*types)
+            text = lowered.as_text().encode()
+            key = self.home, cache, hashlib.sha256(text).hexdigest()
+            compiled: Callable[..., Any] | None = _COMPILED.get(key)
+            if compiled is None:
+                compiled = _COMPILED[key] = lowered.compile()
             return compiled
 
     def inputs(
