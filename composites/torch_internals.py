@@ -1042,6 +1042,11 @@ def below_autograd() -> AbstractContextManager[Any]:
     return torch._C._AutoDispatchBelowAutograd()
 
 
+tensor_from_dlpack: Callable[[Any], Tensor] = torch._C._from_dlpack
+"""A tensor that shares the memory of a DLPack capsule. `torch.utils.dlpack.from_dlpack` does the
+same, after looking for other objects (2.14)."""
+
+
 def version_of(tensor: Tensor) -> int:
     """The number of writes to a tensor that autograd has seen; 0 for tensors of inference mode."""
     return 0 if tensor.is_inference() else int(tensor._version)

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from composites.torch_internals import below_autograd, version_of
+from composites.torch_internals import below_autograd, tensor_from_dlpack, version_of
 from lowering.frontends.jax.internals import array_from_dlpack, array_to_dlpack
 from lowering.live.strides import Order, in_memory_order, in_own_order
 from lowering.stablehlo.errors import RunError
@@ -38,7 +38,7 @@ def in_plain_order(tensor: torch.Tensor) -> torch.Tensor:
 
 def to_torch(array: Any, order: Order) -> torch.Tensor:
     """An array as a tensor that shares its memory. The array is ready, and has no other owner."""
-    tensor = torch.utils.dlpack.from_dlpack(array_to_dlpack(array))
+    tensor = tensor_from_dlpack(array_to_dlpack(array))
     if order is None:
         return tensor
     with below_autograd():  # a view of nothing, to autograd
@@ -51,8 +51,7 @@ _COPY = "_composites_copy"
 """An attribute of a tensor without values, which other devices have."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Remembered:
+class _Remembered(NamedTuple):  # made in a fifth of the time of a frozen dataclass
     start: int
     """The address where the memory of the tensor begins."""
     order: Order
@@ -141,7 +140,7 @@ class ProgramInputs:
         if known is not None and known[0] == tensor.data_ptr() and known[1] == tensor.stride():
             return known[2]
         order = self._orders[position]
-        ordered = in_memory_order(tensor, order)
+        ordered = tensor if order is None else in_memory_order(tensor, order)
         saved = getattr(tensor, _ARRAY, None)
         if isinstance(saved, _Remembered):
             is_same = saved.start == tensor.data_ptr() and saved.order == order

@@ -211,7 +211,8 @@ class LiveProgram:
             inputs.clear()
             if self._checks is not None:
                 self._checks.count(arrays)
-            computed = import_jax().block_until_ready(self._compiled(*arrays))
+            computed = self._compiled(*arrays)
+            import_jax().block_until_ready(computed[-1:])  # all results are ready together
             results: list[Any] = list(self._constants)
             for n, value in passed.items():
                 results[n] = value

@@ -455,6 +455,5 @@ _TRACEBACKS = Lock()
 """Held while tracebacks are off, which they are for all threads."""
 
 
-def array_to_dlpack(array: Any) -> Any:
-    """A DLPack capsule that shares the memory of an array, which is ready (jax 0.12)."""
-    return _jax.buffer_to_dlpack_managed_tensor(array, stream=None)
+array_to_dlpack: Callable[[Any], Any] = partial(_jax.buffer_to_dlpack_managed_tensor, stream=None)
+"""A DLPack capsule that shares the memory of an array, which is ready (jax 0.12)."""
