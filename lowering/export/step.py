@@ -310,7 +310,7 @@ class Step:
                 out_shardings=(of_values(roles.changing), of_values(roles.results)),
                 donate_argnums=(0,) if donate else (),
                 keep_unused=True,
-                compiler_options=compiler_options(named),
+                compiler_options=compiler_options(kernels_placed.module, named),
             )
             try:
                 compiled = jitted.lower(*map(shapes, parts)).compile()

@@ -37,7 +37,7 @@ from lowering.live.input_names import InputShardings
 from lowering.live.options import Options
 from lowering.live.strides import Order, in_memory_order, in_own_order
 from lowering.stablehlo.errors import RunError
-from lowering.stablehlo.run import compiler_options, enable_x64, import_jax, local_devices
+from lowering.stablehlo.run import enable_x64, import_jax, local_devices
 
 _COMPILED: MutableMapping[Hashable, Callable[..., Any]] = WeakValueDictionary()
 """The compiled functions of this process, which equal graphs share: layers that are compiled one by
@@ -87,6 +87,7 @@ class Devices:
         function: Callable[..., Any],
         types: Sequence[Any],
         results: int,
+        options: Mapping[str, Any] | None,
         cache: str | os.PathLike[str] | None,
     ) -> Callable[..., Any]:
         """A compiled function of arrays on the devices. For a mesh, XLA compiles at the first call,
@@ -95,6 +96,7 @@ class Devices:
         Args:
             types: a `jax.ShapeDtypeStruct` for each operand.
             results: the number of results.
+            options: those of XLA.
             cache: a folder that keeps XLA's results; see `Program.compile`.
 
         Raises:
@@ -102,7 +104,7 @@ class Devices:
         """
         jax = import_jax()
         if self.mesh is not None:
-            return _compiled_at_first_call(function, compiler_options(self.platform), cache)
+            return _compiled_at_first_call(function, options, cache)
         on_device = jax.sharding.SingleDeviceSharding(self.home)
         with enable_x64(), cached_in(cache):
             jitted = jax.jit(
@@ -110,7 +112,7 @@ class Devices:
                 in_shardings=tuple(on_device for _ in types),
                 out_shardings=tuple(on_device for _ in range(results)),
                 keep_unused=True,
-                compiler_options=compiler_options(self.platform),
+                compiler_options=options,
             )
             lowered = jitted.lower(*types)
             text = lowered.as_text().encode()
@@ -211,10 +213,10 @@ class Devices:
 
 def _compiled_at_first_call(
     function: Callable[..., Any],
-    compiler_options: Mapping[str, Any] | None,
+    options: Mapping[str, Any] | None,
     cache: str | os.PathLike[str] | None,
 ) -> Callable[..., Any]:
-    jitted = import_jax().jit(function, keep_unused=True, compiler_options=compiler_options)
+    jitted = import_jax().jit(function, keep_unused=True, compiler_options=options)
     compiled: set[tuple[Any, ...]] = set()
 
     def run(*arrays: Any) -> Any:

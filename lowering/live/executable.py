@@ -27,7 +27,7 @@ from lowering.stablehlo import jax_function
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.errors import RunError
 from lowering.stablehlo.kernels import PlacedKernels, place_kernels
-from lowering.stablehlo.run import enable_x64, import_jax
+from lowering.stablehlo.run import compiler_options, enable_x64, import_jax
 
 _STATE = torch.empty((), dtype=torch.int64, device="meta")
 """A state of the random number generator, as programs have it."""
@@ -176,7 +176,8 @@ class LiveProgram:
             jax.ShapeDtypeStruct(parameter.type.shape, numpy_dtype(parameter.type.element_type))
             for parameter in lowered.parameters
         ]
-        return self._devices.compile(function, types, len(self._results), cache)
+        options = compiler_options(self.kernels.module, self._devices.platform)
+        return self._devices.compile(function, types, len(self._results), options, cache)
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         """Run once.

@@ -5,9 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import bindings
-from .bindings import IrModule, IrOperation, attributes, bytecode, find_operations
+from .bindings import (
+    IrModule,
+    IrOperation,
+    attributes,
+    bytecode,
+    find_operations,
+    nested_operations,
+)
 from .data_movement import element_type
-from .dtypes import static_tensor
+from .dtypes import byte_size, static_tensor
 from .errors import MissingJaxError, RunError
 from .insertion import inserted
 from .module import Module
@@ -157,14 +164,27 @@ def _options() -> Any:
     return get_compile_options(num_replicas=1, num_partitions=1)
 
 
-def compiler_options(platform: str) -> dict[str, Any] | None:
+_HEAP_BYTES = 30 << 20
+_FOLDED = frozenset(
+    f"stablehlo.{name}"
+    for name in ("broadcast_in_dim", "constant", "convert", "iota", "reshape", "transpose")
+)
+"""Operations whose results XLA seldom keeps: it makes them part of what uses them."""
+
+
+def compiler_options(module: Module, platform: str) -> dict[str, Any] | None:
     """The options of XLA with which a program that runs many times is compiled for a platform.
 
     XLA:CPU allocates all temporary values of a call at once, and glibc (2.36) gets memory of more
     than 32 MiB from the system, and returns it, in each call: the system clears it each time. In
-    parts of less, the memory is reused.
+    parts of less, the memory is reused. If one value is larger than a part, there are no parts:
+    XLA would log a warning about it.
     """
-    return {"xla_multiheap_size_constraint_per_heap": 30 << 20} if platform == "cpu" else None
+    operations = (op for op in nested_operations(module.ir) if op.name not in _FOLDED)
+    types = {result.type for operation in operations for result in operation.results}
+    if platform != "cpu" or any(byte_size(type_) > _HEAP_BYTES for type_ in types):
+        return None
+    return {"xla_multiheap_size_constraint_per_heap": _HEAP_BYTES}
 
 
 def for_platform(module: IrModule, platform: str) -> IrModule:
