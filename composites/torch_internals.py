@@ -1160,7 +1160,11 @@ def compile_ahead(
 
     # A backward that cannot be compiled is to be known before the forward runs.
     settings = {"force_non_lazy_backward_lowering": True, "unlift_effect_tokens": draws_again}
-    with config.patch(settings), _no_donated_buffers():
+    with (
+        config.patch(settings),
+        _no_donated_buffers(),
+        _attribute(torch.compiler, "_is_compiling_flag", True),
+    ):
         made: Callable[..., Any] = aot_module_simplified(
             module,
             inputs,

@@ -29,7 +29,7 @@ def make_frontend() -> Frontend:
         MissingPackageError: this PyTorch, or this process, cannot have the device.
     """
     define_casts()
-    strides.define_as_strided_in_place()
+    strides.define_operators()
     offer_control_flow()
     offer_flex_attention()
     graph = FxGraph()

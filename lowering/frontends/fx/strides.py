@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lowering.frontends.aten_in_jax.table import overload
 from lowering.frontends.errors import NoKernelError
-from lowering.frontends.fx import DISPATCH_KEY, capture
+from lowering.frontends.fx import AUTOGRAD_KEY, DISPATCH_KEY, capture
 
 
 def as_strided(
@@ -136,9 +136,10 @@ capture.OWN.update(
 
 
 @cache
-def define_as_strided_in_place() -> torch.library.Library:
-    """Register `aten::as_strided_`, which changes the sizes of a tensor, for the device of traced
-    tensors, which alone lacks it (torch 2.15.0). It stays for the life of the process."""
+def define_operators() -> torch.library.Library:
+    """Register operators for the device of traced tensors, for the life of the process:
+    `aten::as_strided_`, which changes the sizes of a tensor and which this device alone lacks
+    (torch 2.15.0), and `aten::one_hot`, of which PyTorch 2.10 reads the values there."""
     name = "aten::as_strided_"
     of_others = torch.library.get_kernel(name, "CPU").call_boxed
 
@@ -147,4 +148,11 @@ def define_as_strided_in_place() -> torch.library.Library:
 
     library = torch.library.Library("aten", "IMPL")
     library.impl("as_strided_", kernel, DISPATCH_KEY, with_keyset=True)
+    if torch.__version__ < "2.11":  # compares as versions
+        library.impl("one_hot", _one_hot, AUTOGRAD_KEY)
     return library
+
+
+def _one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
+    count = num_classes if num_classes >= 0 else int(tensor.max().item()) + 1
+    return (tensor.unsqueeze(-1) == torch.arange(count, device=tensor.device)).long()
