@@ -199,6 +199,7 @@ def _generation(
     request: ExportRequest,
     prompt: torch.Tensor,
     max_length: int,
+    cache: Any,
     passes: Sequence[Pass],
     keeps_decompositions: bool,
 ) -> GenerationPrograms:
@@ -208,7 +209,7 @@ def _generation(
         one = replace(request, args=(), kwargs={"input_ids": tokens})
         return _program(one, passes, keeps_decompositions)
 
-    with with_cache(request, prompt, max_length):
+    with with_cache(request, prompt, max_length, cache):
         return GenerationPrograms(program(prompt), program(prompt[:, :1]), max_length)
 
 
