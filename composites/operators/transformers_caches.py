@@ -13,7 +13,6 @@ from transformers.cache_utils import StaticCache, StaticLayer, StaticSlidingWind
 from composites.errors import InvalidCallError
 from composites.operators import kv_caches
 from composites.operators.kv_caches import QuantizedRows, quantize_rows
-from composites.operators.transformers_attention import NAME
 
 
 class KVCache(StaticCache):
@@ -59,10 +58,9 @@ class KVCache(StaticCache):
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Any, Any]:
         """Write the rows of a layer, and return the keys and values that its queries attend to."""
-        if self.config._attn_implementation != NAME:
+        if self.config._attn_implementation != "composites":
             raise InvalidCallError(
-                f'a KVCache needs attn_implementation="{NAME}", as after'
-                f' model.set_attn_implementation("{NAME}"); it is'
+                'a KVCache needs model.set_attn_implementation("composites"); the implementation is'
                 f" {self.config._attn_implementation!r}"
             )
         return super().update(key_states, value_states, layer_idx, *args, **kwargs)
