@@ -75,5 +75,11 @@ def update_quantized_kv_cache(
 def _last(size: int, positions: Tensor, source: Tensor, *, is_ring: bool) -> tuple[Tensor, Tensor]:
     """The slots of a cache that the last positions are written to, and the rows of these."""
     start = max(source.shape[2] - size, 0)
-    slots = positions[start:].to(torch.int64)
-    return slots % size if is_ring else slots, source[:, :, start:]
+    last = positions[start:]
+    slots = ring_slots(last, size) if is_ring else last.to(torch.int64)
+    return slots, source[:, :, start:]
+
+
+def ring_slots(positions: Tensor, size: int) -> Tensor:
+    """The slots of positions in a ring, i64. The remainder is one of i32, which LiteRT has."""
+    return torch.fmod(positions.to(torch.int32), size).to(torch.int64)

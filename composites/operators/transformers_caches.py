@@ -12,7 +12,7 @@ from transformers.cache_utils import StaticCache, StaticLayer, StaticSlidingWind
 
 from composites.errors import InvalidCallError
 from composites.operators import kv_caches
-from composites.operators.kv_caches import QuantizedRows, quantize_rows
+from composites.operators.kv_caches import QuantizedRows, quantize_rows, ring_slots
 
 
 class KVCache(StaticCache):
@@ -123,7 +123,7 @@ class CacheLayer(StaticLayer):  # type: ignore[no-untyped-call]
         added = positions - self.cumulative_length
         # Positions after the last query are not attended to; any row may stand for them.
         new = (added + size).clamp(max=size + length - 1)
-        return torch.where(added < 0, positions % size, new)
+        return torch.where(added < 0, ring_slots(positions, size), new)
 
     def _write(self, positions: Tensor, keys: Tensor, values: Tensor) -> None:
         for rows, scales, source in (

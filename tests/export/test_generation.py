@@ -68,7 +68,8 @@ def test_tokens_are_those_of_generate(name: str, cache: str, tmp_path: Path) -> 
         model.set_attn_implementation("composites")
     integers = composites.KVCache(model.config, 20, dtype=torch.int8) if cache == "i8" else None
     call = {"max_length": 20, "past_key_values": integers}
-    exported = composites.export(model, (PROMPT,), call, decode=True)
+    target = "litert" if cache == "ring" else None
+    exported = composites.export(model, (PROMPT,), call, decode=True, target=target)
     assert not [name for name, _ in model.named_modules() if name.startswith("cache")]
     for _ in range(2):  # the second one takes the place of the first
         exported.save(tmp_path / "saved", weights=exported.prefill.module_weights(model))
