@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from composites.intermediates import intermediate
     from composites.operators.language_attention import paged_attention
     from composites.operators.linear_cross_entropy import linear_cross_entropy
+    from composites.operators.transformers_caches import KVCache
     from lowering.activation import active, disable, enable, enabled
     from lowering.decorator import composite
     from lowering.export.api import export
@@ -50,6 +51,7 @@ __all__ = [
     "ExportError",
     "GenerationPrograms",
     "InvalidCallError",
+    "KVCache",
     "LoweringError",
     "MissingPackageError",
     "Program",
@@ -79,6 +81,7 @@ _HOMES = {
     "Stats": "lowering.stats.data",
     "stats": "lowering.stats.collect",
     "GenerationPrograms": "lowering.export.generation",
+    "KVCache": "composites.operators.transformers_caches",
     "Program": "lowering.export.program",
     "composite": "lowering.decorator",
     "export": "lowering.export.api",

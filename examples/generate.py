@@ -2,6 +2,7 @@
 
     python examples/generate.py
     python examples/generate.py --runtime litert      # needs litert-converter and ai-edge-litert
+    python examples/generate.py --int8                # keys and values as integers
 
 The weights are random. PyTorch generates with its static cache, and the tokens have to be the same;
 otherwise the exit status is 1.
@@ -47,7 +48,7 @@ def on_litert(programs: GenerationPrograms, model: torch.nn.Module, prompt: torc
     """The tokens, by LiteRT's CPU runtime. The state is a mapping from names of inputs to numpy
     arrays."""
     inputs = programs.prefill.inputs
-    types = {"f32": np.float32, "i64": np.int64}
+    types = {"f32": np.float32, "i64": np.int64, "i8": np.int8}
     cache = {v.name: np.zeros(v.shape, types[v.dtype]) for v in inputs if v.name[:6] == "cache:"}
     weights = programs.prefill.module_weights(model)
     state = cache | {name: tensor.detach().numpy() for name, tensor in weights.items()}
@@ -100,22 +101,27 @@ def main() -> None:
     parser.add_argument("--runtime", choices=RUNTIMES, default="jax")
     parser.add_argument("--folder", help="where to save the programs; by default nowhere")
     parser.add_argument("--max-length", type=int, default=32)
+    parser.add_argument("--int8", action="store_true", help="a cache of integers")
     options = parser.parse_args()
 
     torch.manual_seed(0)
     model = llama()
     prompt = torch.randint(model.config.vocab_size, (2, 8))
     length = {"max_length": options.max_length}
+    call: dict[str, Any] = {**length, "cache_implementation": "static"}
+    exported: dict[str, Any] = length
+    if options.int8:
+        model.set_attn_implementation("composites")
+        cache = composites.KVCache(model.config, options.max_length, dtype=torch.int8)
+        call = exported = {**length, "past_key_values": cache}
     target = "litert" if options.runtime == "litert" else None
-    programs = composites.export(model, (prompt,), length, decode=True, target=target)
+    programs = composites.export(model, (prompt,), exported, decode=True, target=target)
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or temporary
         programs.save(folder)
         programs = GenerationPrograms.load(folder)
     written = RUNTIMES[options.runtime](programs, model, prompt)
-    expected = model.generate(
-        prompt, do_sample=False, cache_implementation="static", pad_token_id=0, **length
-    ).numpy()
+    expected = model.generate(prompt, do_sample=False, pad_token_id=0, **call).numpy()
     for name, tokens in ((options.runtime, written), ("PyTorch", expected)):
         for row in tokens.tolist():
             print(f"{name:8}", *row)

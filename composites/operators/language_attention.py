@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from composites.errors import InvalidCallError
+from composites.operators.kv_caches import QuantizedRows
 from composites.operators.opmath import opmath_type
 
 
@@ -103,6 +104,38 @@ def cached_attention(
     """
     visible = _visible(positions.unsqueeze(1), key.shape[2], window)
     return _attend(query, key, value, visible, None, sinks, scale, softcap)
+
+
+def quantized_cached_attention(
+    query: Tensor,
+    key: Tensor,
+    key_scales: Tensor,
+    value: Tensor,
+    value_scales: Tensor,
+    positions: Tensor,
+    sinks: Tensor | None = None,
+    *,
+    scale: float,
+    window: int | None = None,
+    softcap: float | None = None,
+) -> Tensor:
+    """`cached_attention` over keys and values that `update_quantized_kv_cache` wrote.
+
+    Args:
+        query: `[N, Hq, L, E]`, floating point.
+        key: `[N, H, S, E]`, i8.
+        key_scales: `[N, H, S]`, f32. A key is its integers times its scale, of the query's type.
+        value: `[N, H, S, Ev]`, i8.
+        value_scales: `[N, H, S]`, f32.
+        positions, sinks, scale, window, softcap: as in `cached_attention`.
+
+    Returns:
+        `[N, Hq, L, Ev]`.
+    """
+    keys = QuantizedRows(key, key_scales).dequantized(query.dtype)
+    values = QuantizedRows(value, value_scales).dequantized(query.dtype)
+    visible = _visible(positions.unsqueeze(1), key.shape[2], window)
+    return _attend(query, keys, values, visible, None, sinks, scale, softcap)
 
 
 def paged_attention(

@@ -491,3 +491,15 @@ paged_attention = table(
     "2x4x8 2x5x4x8 2x5x4x8 #[7,3]:int32 #[[3,0],[4,1]]:int32 x4 scale=0.3 window=4 softcap=2.0",
 )
 update_kv_cache = table("2x2x6x8 2 #[1,4] 2x2x2x8", "2x6x8 2 #[1,4] 2x6x2")
+update_ring_kv_cache = table(
+    "2x2x6x8 #[4,5,6] 2x2x3x8", "2x2x3x8 #[1,2,3,4]:int32 2x2x4x8", gradients=False
+)
+update_quantized_kv_cache = table(
+    "2x2x6x8:i8 2x2x6:scale #[2,3] 2x2x2x8:plain",
+    "2x2x3x8:i8 2x2x3:scale #[4,5,6,7]:int32 2x2x4x8:plain is_ring=True",
+)
+_QUANTIZED = "2x4x2x8:plain 2x2x6x8:i8 2x2x6:scale 2x2x6x8:i8 2x2x6:scale"
+quantized_cached_attention = table(
+    f"{_QUANTIZED} #[[2,3]] scale=0.3",
+    f"{_QUANTIZED} #[[4,5],[0,1]] x4:plain scale=0.3 window=3 softcap=2.0",
+)

@@ -10,11 +10,12 @@ models pass on without looking into it:
 - `[N, 1, 1, S]`, i8: the same, and 0 for keys that are padding. There is no padding if N is 0, and
   only the first S keys take part;
 - `[N, 1, 2, S]`, i8: the same rows twice, and with the window that the module passes;
-- `[1, 1, L, 1]`, i64: the positions of the queries in a static cache; `[1, 1, L, 2]` has them
-  twice, and means that there is a window too.
+- `[1, 1, L, 1]`, i64: the positions of the queries in a static cache, or among the keys that a ring
+  has; `[1, 1, L, 2]` has them twice, and means that there is a window too.
 
 All have four dimensions, as a mask has that `generate` makes and models take as it is.
-Other masks are bool or floating point, as for PyTorch's attention.
+Other masks are bool or floating point, as for PyTorch's attention. Keys and values are tensors, or
+the `QuantizedRows` of a `KVCache`.
 
 `lowering.autoload` imports this module after transformers, and calls `register`.
 """
@@ -29,6 +30,7 @@ from transformers.utils import import_utils
 
 from composites.errors import InvalidCallError
 from composites.operators import language_attention
+from composites.operators.kv_caches import QuantizedRows
 
 NAME = "composites"
 
@@ -42,8 +44,8 @@ def register() -> None:
 def attention_forward(
     module: Any,
     query: Tensor,
-    key: Tensor,
-    value: Tensor,
+    key: Any,
+    value: Any,
     attention_mask: Tensor | None,
     scaling: float | None = None,
     dropout: float = 0.0,
@@ -58,13 +60,17 @@ def attention_forward(
     """Attention as transformers calls it. Arguments that only other implementations know are left
     alone, as transformers does for PyTorch's attention.
 
+    Args:
+        key: a tensor, or `QuantizedRows`, as the value is.
+
     Returns:
         `[N, L, Hq, Ev]`, and no weights.
     """
     if cache is not None:
         raise InvalidCallError('continuous batching needs another implementation than "composites"')
-    if query.shape[0] != key.shape[0]:  # learned queries, the same for all
-        query = query.expand(key.shape[0], -1, -1, -1)
+    batch = (key.rows if isinstance(key, QuantizedRows) else key).shape[0]
+    if query.shape[0] != batch:  # learned queries, the same for all
+        query = query.expand(batch, -1, -1, -1)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     mask, window = attention_mask, None
@@ -76,10 +82,17 @@ def attention_forward(
                 f'{type(module).__name__} passes no sliding_window to its attention; use "sdpa"'
             )
     if mask is not None and kind == torch.int64:
-        attended = language_attention.cached_attention(
-            query, key, value, mask[:, 0, :, 0], s_aux, scale=scale, window=window, softcap=softcap
-        )
+        operands: Any = (mask[:, 0, :, 0], s_aux)
+        rules: dict[str, Any] = {"scale": scale, "window": window, "softcap": softcap}
+        if isinstance(key, QuantizedRows):
+            attended = language_attention.quantized_cached_attention(
+                query, *key, *value, *operands, **rules
+            )
+        else:
+            attended = language_attention.cached_attention(query, key, value, *operands, **rules)
         return attended.transpose(1, 2).contiguous(), None
+    if isinstance(key, QuantizedRows):
+        key, value = key.dequantized(query.dtype), value.dequantized(query.dtype)
     if mask is not None and kind == torch.int8:
         keys = mask.shape[-1]
         key, value = key[:, :, :keys], value[:, :, :keys]
@@ -115,7 +128,7 @@ def attention_mask(
     q_length: int,
     kv_length: int,
     q_offset: int | Tensor = 0,
-    kv_offset: int = 0,
+    kv_offset: Any = 0,
     mask_function: Callable[..., Any] = masking_utils.causal_mask_function,
     attention_mask: Tensor | None = None,
     local_size: int | None = None,
@@ -130,7 +143,7 @@ def attention_mask(
 
     Args:
         q_offset: the position of the first query; a tensor for a static cache.
-        kv_offset: the position of the first key.
+        kv_offset: the position of the first key; a tensor for a ring.
         attention_mask: `[N, positions]`, False for padding.
         allow_is_bidirectional_skip: only given for attention that is not causal.
     """
@@ -143,6 +156,17 @@ def attention_mask(
     is_known = is_known and (allow_is_causal_skip or is_decoded)
     is_static = isinstance(q_offset, Tensor)
     keys = kv_length
+    if isinstance(kv_offset, Tensor):
+        if not is_known and (q_length == 1 or attention_mask is not None):
+            raise InvalidCallError(
+                "a KVCache whose windows are rings has no masks but those of padding; use the"
+                " StaticCache of transformers"
+            )
+        if is_known:
+            if attention_mask is not None:
+                attention_mask = _of_ring(attention_mask, q_length, q_offset, kv_offset, keys)
+            q_offset, kv_offset = q_offset - kv_offset, 0
+            local_size = None if q_length == 1 else local_size  # then all keys are in the window
     if not is_static and q_offset == kv_offset == 0:
         keys = q_length  # a prompt, for which a static cache has further places
     if is_known:
@@ -157,7 +181,7 @@ def attention_mask(
             rows = padding.to(torch.int8)[:, None, None]
             return rows.expand(-1, -1, 1 + has_window, -1)
         if padding is None:
-            positions = torch.arange(q_length, device=device) + (q_offset - kv_offset)
+            positions: Tensor = torch.arange(q_length, device=device) + (q_offset - kv_offset)
             return positions.reshape(1, 1, -1, 1).expand(-1, -1, -1, 1 if local_size is None else 2)
     sdpa_mask: Any = masking_utils.sdpa_mask  # its annotation knows no tensor as an offset
     mask: Tensor | None = sdpa_mask(
@@ -166,6 +190,14 @@ def attention_mask(
         allow_is_bidirectional_skip=bool(allow_is_bidirectional_skip),
     )  # fmt: skip
     return mask
+
+
+def _of_ring(mask: Tensor, length: int, q_offset: Any, kv_offset: Tensor, keys: int) -> Tensor:
+    """The part of a mask of padding for the keys that a layer with a ring returns, `[N, keys]`."""
+    places = torch.arange(keys, device=mask.device)
+    # One query sees the ring itself, in which its own slot is its position modulo the slots.
+    positions = q_offset - (q_offset - places) % keys if length == 1 else places + kv_offset
+    return mask.index_select(1, positions.clamp(0, mask.shape[1] - 1))
 
 
 def _is_window(local_size: int, config: Any) -> bool:

@@ -114,7 +114,8 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
             the gradient of every parameter that requires one.
         decode: whether to export generation with a causal language model of transformers: one
             program for a prompt and one for each further token, with a static cache as state. The
-            arguments are those of `generate`: `args=(tokens,), kwargs={"max_length": 64}`.
+            arguments are those of `generate`: `args=(tokens,), kwargs={"max_length": 64}`, and
+            `past_key_values` for a `KVCache`.
         optimizer: makes an optimizer from parameters, such as `partial(torch.optim.AdamW,
             lr=1e-3)`. The program then also returns the updated parameters and optimizer state.
             Implies `train`.
@@ -199,6 +200,7 @@ def _generation(
     request: ExportRequest,
     prompt: torch.Tensor,
     max_length: int,
+    cache: Any,
     passes: Sequence[Pass],
     keeps_decompositions: bool,
 ) -> GenerationPrograms:
@@ -208,7 +210,7 @@ def _generation(
         one = replace(request, args=(), kwargs={"input_ids": tokens})
         return _program(one, passes, keeps_decompositions)
 
-    with with_cache(request, prompt, max_length):
+    with with_cache(request, prompt, max_length, cache):
         return GenerationPrograms(program(prompt), program(prompt[:, :1]), max_length)
 
 

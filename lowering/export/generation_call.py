@@ -6,6 +6,7 @@ a model, and a prompt and a length as `generate` takes them
     tokens, and returns the logits of the last one
 """
 
+import copy
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,9 +22,14 @@ from lowering.export.tracing import nothing_kept, trace_inference
 
 
 def generation_call(
-    model: Any, input_ids: Any = None, *others: Any, max_length: Any = None, **options: Any
-) -> tuple[torch.Tensor, int]:
-    """The prompt and the maximal length of a call of a model's `generate`.
+    model: Any,
+    input_ids: Any = None,
+    *others: Any,
+    max_length: Any = None,
+    past_key_values: Any = None,
+    **options: Any,
+) -> tuple[torch.Tensor, int, Any]:
+    """The prompt, the maximal length and the cache of a call of a model's `generate`.
 
     Raises:
         ExportError: the model does not generate, or the arguments do not fit.
@@ -40,7 +46,8 @@ def generation_call(
     if others or options or not is_prompt:
         raise ExportError(
             "with decode=True, the arguments are those of generate: tokens of shape (batch, length)"
-            " and max_length, as in export(model, (tokens,), {'max_length': 64}, decode=True)"
+            " and max_length, as in export(model, (tokens,), {'max_length': 64}, decode=True), and"
+            " past_key_values for a KVCache"
         )
     config = model.config.get_text_config(decoder=True)
     length, most = input_ids.shape[1], getattr(config, "max_position_embeddings", None)
@@ -51,11 +58,25 @@ def generation_call(
             + (f", and at most the model's max_position_embeddings, {most}" if most else "")
             + f"; it is {max_length!r}"
         )
-    return input_ids, max_length
+    if past_key_values is not None and not _is_empty_cache(past_key_values, max_length):
+        raise ExportError(
+            "with decode=True, past_key_values is a composites.KVCache whose max_cache_len is"
+            f" max_length, {max_length}, and which no model has used"
+        )
+    return input_ids, max_length, past_key_values
+
+
+def _is_empty_cache(cache: Any, max_length: int) -> bool:
+    from composites.operators.transformers_caches import KVCache
+
+    is_ours = isinstance(cache, KVCache) and cache.max_length == max_length
+    return is_ours and not cache.is_initialized
 
 
 @contextmanager
-def with_cache(request: ExportRequest, prompt: torch.Tensor, max_length: int) -> Iterator[None]:
+def with_cache(
+    request: ExportRequest, prompt: torch.Tensor, max_length: int, chosen: Any
+) -> Iterator[None]:
     """A context in which the model of a request takes only `input_ids`, has the tensors of a cache
     as buffers, and returns the logits of the last position.
 
@@ -63,7 +84,7 @@ def with_cache(request: ExportRequest, prompt: torch.Tensor, max_length: int) ->
         ExportError: the model does not run with a static cache.
     """
     model: Any = request.module
-    cache = _cache(request, prompt, max_length)
+    cache = _cache(request, prompt, max_length, chosen)
     tensors = CacheTensors(cache)
 
     def add_cache(_: Any, args: Any, kwargs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -84,14 +105,22 @@ def with_cache(request: ExportRequest, prompt: torch.Tensor, max_length: int) ->
         delattr(model, ATTRIBUTE)
 
 
-def _cache(request: ExportRequest, prompt: torch.Tensor, max_length: int) -> Any:
-    """A static cache whose tensors have their shapes, which a recording of the prompt shows."""
+def _cache(request: ExportRequest, prompt: torch.Tensor, max_length: int, chosen: Any) -> Any:
+    """A static cache whose tensors have their shapes, which a recording of the prompt shows: as the
+    chosen one, or one that fits the model's attention."""
     from transformers.cache_utils import StaticCache, StaticLayer
+
+    from composites.operators.transformers_attention import NAME
+    from composites.operators.transformers_caches import CacheLayer, KVCache
 
     model: Any = request.module
     name = type(model).__name__
     try:
-        cache = StaticCache(config=model.config, max_cache_len=max_length)
+        is_ours = model.config.get_text_config(decoder=True)._attn_implementation == NAME
+        kind = KVCache if is_ours else StaticCache
+        cache = copy.copy(chosen)
+        if chosen is None:
+            cache = kind(config=model.config, max_cache_len=max_length)
         if any(hasattr(layer, "recurrent_states") for layer in cache.layers):
             raise ExportError(
                 f"{name} has layers of linear attention, whose state decode=True cannot export"
@@ -99,7 +128,9 @@ def _cache(request: ExportRequest, prompt: torch.Tensor, max_length: int) -> Any
         # A sliding layer computes its positions in Python, and rolls its tensors once it is full.
         # In a layer of the whole length, masks alone say what is in the window.
         cache.layers = [
-            StaticLayer(max_length) if getattr(layer, "is_sliding", False) else layer
+            StaticLayer(max_length)
+            if getattr(layer, "is_sliding", False) and not isinstance(layer, CacheLayer)
+            else copy.deepcopy(layer)
             for layer in cache.layers
         ]
         with nothing_kept(request.frontend, model):

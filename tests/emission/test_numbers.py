@@ -15,30 +15,17 @@ from lowering.stablehlo import Module, compile_module
 from lowering.stablehlo.run import enable_x64
 
 VALUES = {
-    "i1": np.bool_(True),
-    "i8": np.int8(-3),
-    "i16": np.int16(-300),
-    "i32": np.int32(-70000),
-    "i64": np.int64(-(2**40)),
-    "ui8": np.uint8(200),
-    "ui16": np.uint16(60000),
-    "ui32": np.uint32(2**31 + 1),
-    "ui64": np.uint64(2**63 + 1),
-    "f16": np.float16(0.3),
-    "bf16": ml_dtypes.bfloat16(0.3),
-    "f8E5M2": ml_dtypes.float8_e5m2(0.3),
-    "f8E4M3FN": ml_dtypes.float8_e4m3fn(0.3),
-    "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz(0.3),
-    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz(0.3),
-    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz(0.3),
-    "f8E4M3": ml_dtypes.float8_e4m3(0.3),
-    "f8E3M4": ml_dtypes.float8_e3m4(0.3),
-    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu(0.25),
-    "f32": np.float32(0.3),
-    "f64": np.float64(0.1) + 0.2,
-    "complex<f32>": np.complex64(0.3 - 2j),
+    "i1": np.bool_(True), "i8": np.int8(-3), "i16": np.int16(-300), "i32": np.int32(-70000),
+    "i64": np.int64(-(2**40)), "ui8": np.uint8(200), "ui16": np.uint16(60000),
+    "ui32": np.uint32(2**31 + 1), "ui64": np.uint64(2**63 + 1), "f16": np.float16(0.3),
+    "bf16": ml_dtypes.bfloat16(0.3), "f8E5M2": ml_dtypes.float8_e5m2(0.3),
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn(0.3), "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz(0.3),
+    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz(0.3), "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz(0.3),
+    "f8E4M3": ml_dtypes.float8_e4m3(0.3), "f8E3M4": ml_dtypes.float8_e3m4(0.3),
+    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu(0.25), "f32": np.float32(0.3),
+    "f64": np.float64(0.1) + 0.2, "complex<f32>": np.complex64(0.3 - 2j),
     "complex<f64>": np.complex128(0.1 - 2j),
-}
+}  # fmt: skip
 
 
 def test_every_type_with_a_literal_has_a_value() -> None:

@@ -11,6 +11,7 @@ import torch
 import transformers
 from composites_testing.processes import run
 from composites_testing.selection import variants
+from transformers.cache_utils import StaticLayer
 
 import composites
 from composites import ExportError, GenerationPrograms, ProgramError
@@ -35,31 +36,61 @@ MODELS: dict[str, dict[str, Any]] = {
 def made(name: str, **settings: Any) -> Any:
     kind = getattr(transformers, name)
     torch.manual_seed(0)
-    return kind(kind.config_class(**{**SIZES, **settings})).eval()
+    return kind(kind.config_class(**{**SIZES, **settings})).eval().requires_grad_(False)
 
 
-@variants("name", MODELS)
-def test_tokens_are_those_of_generate(name: str, tmp_path: Path) -> None:
+class Rounded(StaticLayer):
+    """The numbers of integers with a scale for each token and head."""
+
+    def update(self, *rows: torch.Tensor, **_: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        scales = [row.abs().amax(-1, keepdim=True) / 127 for row in rows]
+        return super().update(*((x / s).round() * s for x, s in zip(rows, scales, strict=True)))
+
+
+CASES = [("Gemma3ForCausalLM", "i8"), *((name, "f32") for name in MODELS)]
+CASES += [("LlamaForCausalLM", "i8"), ("MistralForCausalLM", "ring")]
+
+
+@variants(("name", "cache"), CASES, fast=2)
+def test_tokens_are_those_of_generate(name: str, cache: str, tmp_path: Path) -> None:
     """After a prompt of the export's length, and after one whose last tokens `decode` reads."""
     model = made(name, **MODELS[name])
-    call = {"max_length": 20, "do_sample": False, "cache_implementation": "static"}
-    expected = model.generate(PROMPT, pad_token_id=0, **call).numpy()
-    exported = composites.export(model, (PROMPT,), {"max_length": 20}, decode=True)
+    floats = model(PROMPT).logits[:, -1]
+    reference = transformers.StaticCache(config=model.config, max_cache_len=20)
+    if cache == "i8":
+        reference.layers = [Rounded(20) for _ in reference.layers]
+    call: dict[str, Any] = {"max_length": 20, "do_sample": False, "pad_token_id": 0}
+    expected = model.generate(PROMPT, past_key_values=reference, **call).numpy()
+    reference.reset()
+    logits = model(PROMPT, past_key_values=reference).logits[:, -1]
+    torch.testing.assert_close(logits, floats, atol=0.02 * floats.abs().max().item(), rtol=0)
+    if cache != "f32":
+        model.set_attn_implementation("composites")
+    integers = composites.KVCache(model.config, 20, dtype=torch.int8) if cache == "i8" else None
+    call = {"max_length": 20, "past_key_values": integers}
+    target = "litert" if cache == "ring" else None
+    exported = composites.export(model, (PROMPT,), call, decode=True, target=target)
     assert not [name for name, _ in model.named_modules() if name.startswith("cache")]
     for _ in range(2):  # the second one takes the place of the first
         exported.save(tmp_path / "saved", weights=exported.prefill.module_weights(model))
     programs = GenerationPrograms.load(tmp_path / "saved")
+    scales = ("key_scales", "value_scales") if cache == "i8" else ()
     for program in (programs.prefill, programs.decode):
         assert program.module.name == name
         assert {v.updates for v in program.outputs} == {None} | {
             f"cache:layers.{layer}.{tensor}"
             for layer in range(2)
-            for tensor in ("keys", "values", "cumulative_length")
+            for tensor in ("keys", "values", "cumulative_length", *scales)
         }
+        size = 8 if cache != "f32" and "sliding_window" in MODELS[name] else 20
+        (keys,) = (v.type for v in program.inputs if v.name == "cache:layers.0.keys")
+        assert keys.split("x")[2::2] == [str(size), "i8>" if scales else "f32>"]
     steps = programs.prefill.compile("cpu"), programs.decode.compile("cpu")
     for prompt in (PROMPT, expected[:, :9]):
         written = programs.generate(*steps, steps[0].init(model), prompt)
         assert written.tolist() == expected.tolist()
+    results, _ = steps[0](steps[0].init(model), input_ids=PROMPT)
+    torch.testing.assert_close(torch.tensor(results["out:logits"])[:, 0], logits)
     with pytest.raises(ProgramError, match=r"from \(2, 1\) to \(2, 19\); it has \(2, 20\)"):
         programs.generate(*steps, None, expected)
     with pytest.raises(ProgramError, match=r"takes the steps that compile\(\) of both programs"):
@@ -76,12 +107,15 @@ def test_tokens_are_those_of_generate(name: str, tmp_path: Path) -> None:
 LENGTH = (
     "above the prompt's length, which is 6, and at most the model's max_position_embeddings, 64;"
 )
+CACHE = {"past_key_values": composites.KVCache(transformers.LlamaConfig(**SIZES), 8)}
 REFUSED: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
     (torch.nn.Linear(2, 2), (PROMPT,), {}, "Linear is not one"),
     ("LlamaModel", (PROMPT,), {"max_length": 9}, "LlamaModel is not one"),
     *(("LlamaForCausalLM", (PROMPT,), {"max_length": n}, f"{LENGTH} it is {n}") for n in (6, 65)),
     ("LlamaForCausalLM", (PROMPT,), {}, f"{LENGTH} it is None"),
     ("LlamaForCausalLM", (), {"max_length": 9}, "tokens of shape (batch, length) and max_length"),
+    ("LlamaForCausalLM", (PROMPT,), {"max_length": 9, **CACHE}, "is max_length, 9, and which no"),
+    ("LlamaForCausalLM", (PROMPT,), {"max_length": 8, **CACHE}, "a KVCache needs model.set_attn_"),
     ("MambaForCausalLM", (PROMPT,), {"max_length": 9}, "MambaForCausalLM has layers of linear"),
 ]
 
@@ -100,8 +134,9 @@ def test_what_cannot_generate() -> None:
 
 @pytest.mark.process
 def test_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
-    for runtime in ["jax", *(["litert"] if find_spec("litert_converter") else [])]:
-        done = run(sys.executable, str(EXAMPLE), "--runtime", runtime, PJRT_DEVICE="CPU")
+    has_litert = find_spec("litert_converter") is not None
+    for runtime, *options in [["jax"], *([["litert"], ["litert", "--int8"]] if has_litert else [])]:
+        done = run(sys.executable, str(EXAMPLE), "--runtime", runtime, *options, PJRT_DEVICE="CPU")
         lines = [line.split(maxsplit=1) for line in done.succeeded().stdout.splitlines()]
         assert [name for name, _ in lines] == [runtime, runtime, "PyTorch", "PyTorch"]
         assert [row for _, row in lines[:2]] == [row for _, row in lines[2:]]

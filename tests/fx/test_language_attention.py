@@ -48,6 +48,14 @@ def made(name: str) -> Any:
     return model
 
 
+def chosen(cache: str, model: Any) -> dict[str, Any]:
+    """The argument of `generate` for a cache."""
+    if cache in ("dynamic", "static"):
+        return {"cache_implementation": cache}
+    dtype = torch.int8 if cache == "i8" else None
+    return {"past_key_values": composites.KVCache(model.config, 18, dtype)}
+
+
 def step(model: Any, call: Any, implementation: str, mask: Tensor | None) -> list[Tensor]:
     """The loss, the logits, and all gradients."""
     model.set_attn_implementation(implementation)
@@ -100,12 +108,12 @@ def test_experts_of_transformers(name: str) -> None:
 def test_generation_and_dropout_of_transformers(name: str) -> None:
     model = made(name)
     for mask in (torch.ones_like(PADDED), PADDED):
-        for cache in ("dynamic", "static"):
-            options = {**GENERATION, "cache_implementation": cache, "disable_compile": True}
+        for cache in ("dynamic", "static", "ring"):
+            options = {**GENERATION, "attention_mask": mask, "disable_compile": True}
             model.set_attn_implementation("eager")
-            expected = model.generate(TOKENS, attention_mask=mask, **options)
+            expected = model.generate(TOKENS, **options)
             model.set_attn_implementation("composites")
-            assert torch.equal(model.generate(TOKENS, attention_mask=mask, **options), expected)
+            assert torch.equal(model.generate(TOKENS, **options, **chosen(cache, model)), expected)
     model.train()
     for layer in model.model.layers:
         layer.self_attn.attention_dropout = 0.5
@@ -114,33 +122,42 @@ def test_generation_and_dropout_of_transformers(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "implementation"),
-    [("llama", "sdpa"), ("llama", "composites"), ("mistral", "composites")],
+    ("name", "implementation", "cache", "called"),
+    [
+        ("llama", "sdpa", "static", {"update_kv_cache"}),
+        ("llama", "composites", "static", {"update_kv_cache", "cached_attention"}),
+        ("llama", "composites", "i8", {"update_quantized_kv_cache", "quantized_cached_attention"}),
+        ("mistral", "composites", "static", set()),  # rolled, and has the prompt's last keys
+        ("mistral", "composites", "ring", {"update_ring_kv_cache", "cached_attention"}),
+    ],
 )
-def test_generation_compiles_a_prefill_and_a_decode(name: str, implementation: str) -> None:
-    """The second graph keeps the guards of the first one, for what caught functions read. A cache
-    of a window is rolled, and has the prompt's last keys."""
+def test_generation_compiles_a_prefill_and_a_decode(
+    name: str, implementation: str, cache: str, called: set[str]
+) -> None:
+    """The second graph keeps the guards of the first one, for what caught functions read."""
     model = made(name)
     options = {**GENERATION, "attention_mask": torch.ones_like(TOKENS)}
     expected = model.generate(TOKENS, **options)
     model.set_attn_implementation(implementation)
+    if cache == "i8":
+        expected = model.generate(TOKENS, disable_compile=True, **chosen(cache, model), **options)
     with composites.enabled("all"):
         torch._dynamo.reset()
         model.forward = torch.compile(model.forward, backend="composites")
         counters.clear()
         before = composites.stats().entries
         for _ in range(2):
-            tokens = model.generate(TOKENS, cache_implementation="static", **options)
+            tokens = model.generate(TOKENS, **chosen(cache, model), **options)
             assert torch.equal(tokens, expected)
         after = composites.stats().entries
     assert counters["stats"]["unique_graphs"] == 2
-    cached, written = (
-        after[name].calls - (before[name].calls if name in before else 0)
-        for name in ("ptxla.cached_attention", "ptxla.update_kv_cache")
-    )
-    is_rolled = name == "mistral"
-    assert (cached > 0) == (implementation == "composites" and not is_rolled)
-    assert (written > 0) == (not is_rolled)
+    found = {
+        name.removeprefix("ptxla.")
+        for name, entry in after.items()
+        if "cache" in name and entry.calls > (before[name].calls if name in before else 0)
+    }
+    # The decompositions of the others have it too.
+    assert found - (set() if cache == "static" else {"update_kv_cache"}) == called
 
 
 def test_types_and_sizes_of_attention() -> None:

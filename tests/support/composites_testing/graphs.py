@@ -358,33 +358,17 @@ def _is_filled_with(number: int, value: Value) -> bool:
 
 
 _ARITHMETIC: Mapping[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
-    "divide": operator.truediv,
-    "negate": operator.neg,
-    "EQ": operator.eq,
-    "NE": operator.ne,
-    "GE": operator.ge,
-    "GT": operator.gt,
-    "LE": operator.le,
-    "LT": operator.lt,
-}
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul,
+    "divide": operator.truediv, "negate": operator.neg, "EQ": operator.eq, "NE": operator.ne,
+    "GE": operator.ge, "GT": operator.gt, "LE": operator.le, "LT": operator.lt,
+}  # fmt: skip
 _RULES: Mapping[str, Callable[[_Operation], _Same]] = {
     **dict.fromkeys(("add", "subtract", "divide", "negate", "compare"), _fold),
-    "broadcast": _broadcast,
-    "concatenate": _concatenate,
-    "constant": _constant,
-    "convert": _convert,
-    "get-tuple-element": _tuple_element,
-    "multiply": _multiply,
-    "opt-barrier": _barrier,
-    "power": _power,
-    "reshape": _reshape,
-    "select": _select,
-    "slice": _slice,
-    "transpose": _transpose,
-}
+    "broadcast": _broadcast, "concatenate": _concatenate, "constant": _constant,
+    "convert": _convert, "get-tuple-element": _tuple_element, "multiply": _multiply,
+    "opt-barrier": _barrier, "power": _power, "reshape": _reshape, "select": _select,
+    "slice": _slice, "transpose": _transpose,
+}  # fmt: skip
 _NARROW = {(hlo_proto.ELEMENT_TYPE_NAMES[number],) for number in hlo_proto.NARROW_FLOATS}
 _NARROW_RULES: Mapping[str, Callable[[_Operation], _Same]] = {
     **dict.fromkeys(("broadcast", "reshape", "transpose"), _refilled),

@@ -1,0 +1,166 @@
+"""A static cache of transformers whose windows are rings, and whose rows may be integers.
+
+Its layers return what `composites.operators.transformers_attention` takes: keys and values, or
+`QuantizedRows` in their place.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import StaticCache, StaticLayer, StaticSlidingWindowLayer
+
+from composites.errors import InvalidCallError
+from composites.operators import kv_caches
+from composites.operators.kv_caches import QuantizedRows, quantize_rows, ring_slots
+
+
+class KVCache(StaticCache):
+    """A static cache for models with `attn_implementation="composites"`.
+
+    A layer with a sliding window has only the keys and values of the window: a ring, in which the
+    token at position p is in slot p modulo the window. With `dtype=torch.int8`, all keys and values
+    are integers with a scale for each token and head.
+
+        cache = composites.KVCache(model.config, max_cache_len=64, dtype=torch.int8)
+        tokens = model.generate(prompt, past_key_values=cache, max_length=64)
+
+    Args:
+        config: the model's.
+        max_cache_len: the number of tokens that layers without a window hold.
+        dtype: None for the type of the keys, or `torch.int8`.
+
+    Raises:
+        InvalidCallError: the type is another one, or the model has layers that cannot have it.
+    """
+
+    def __init__(self, config: Any, max_cache_len: int, dtype: torch.dtype | None = None) -> None:
+        if dtype not in (None, torch.int8):
+            raise InvalidCallError(f"dtype of a KVCache must be None or torch.int8, not {dtype}")
+        super().__init__(config=config, max_cache_len=max_cache_len)
+        self.config = config.get_text_config(decoder=True)
+        self.max_length, self.dtype = max_cache_len, dtype
+        # Chunks of attention have masks that say where a chunk begins, and no window that moves.
+        has_chunks = getattr(self.config, "attention_chunk_size", None) is not None
+        self.layers = [self._layer(layer, has_chunks=has_chunks) for layer in self.layers]
+
+    def _layer(self, layer: Any, *, has_chunks: bool) -> Any:
+        if type(layer) not in (StaticLayer, StaticSlidingWindowLayer):
+            if self.dtype is not None and isinstance(layer, StaticLayer):
+                kind = type(layer).__name__
+                raise InvalidCallError(f"a {kind} cannot have integers; leave out dtype")
+            return layer
+        is_ring = layer.max_cache_len < self.max_length and not has_chunks
+        size = layer.max_cache_len if is_ring else self.max_length
+        return CacheLayer(size, is_ring=is_ring, is_quantized=self.dtype is not None)
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[Any, Any]:
+        """Write the rows of a layer, and return the keys and values that its queries attend to."""
+        if self.config._attn_implementation != "composites":
+            raise InvalidCallError(
+                'a KVCache needs model.set_attn_implementation("composites"); the implementation is'
+                f" {self.config._attn_implementation!r}"
+            )
+        return super().update(key_states, value_states, layer_idx, *args, **kwargs)
+
+
+class CacheLayer(StaticLayer):  # type: ignore[no-untyped-call]
+    """A layer of a `KVCache`."""
+
+    keys: Any
+    values: Any
+
+    def __init__(self, size: int, *, is_ring: bool, is_quantized: bool) -> None:
+        super().__init__(size)
+        self.is_sliding = is_ring
+        self.is_quantized = is_quantized
+        self.key_scales: Any = None
+        self.value_scales: Any = None
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Make the tensors, for keys and values as these."""
+        if self.is_quantized:
+            key_states, value_states = key_states.to(torch.int8), value_states.to(torch.int8)
+        super().lazy_initialization(key_states, value_states)
+        if self.is_quantized:
+            shape = self.keys.shape[:3]
+            self.key_scales = self.keys.new_zeros(shape, dtype=torch.float32)
+            self.value_scales = self.keys.new_zeros(shape, dtype=torch.float32)
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Any, Any]:
+        """Write rows, and return the keys and values that their queries attend to."""
+        is_first, length = not self.is_initialized, key_states.shape[2]
+        if is_first:
+            self.lazy_initialization(key_states, value_states)
+        positions = torch.arange(length, device=self.keys.device) + self.cumulative_length
+        keys, values = self.keys, self.values
+        if self.is_quantized:
+            keys = QuantizedRows(keys, self.key_scales)
+            values = QuantizedRows(values, self.value_scales)
+        if self.is_sliding and (is_first or length > 1):
+            # A later token may be written over a key that an earlier one attends to.
+            places = self._places(length, is_first=is_first)
+            keys, values = (
+                _gathered(keys, key_states, places),
+                _gathered(values, value_states, places),
+            )
+        self._write(positions, key_states, value_states)
+        self.cumulative_length.add_(length)
+        return keys, values
+
+    def _places(self, length: int, *, is_first: bool) -> Tensor:
+        """The places of the keys that new tokens attend to, in the order of their positions, among
+        the slots of the ring and then the new keys."""
+        size = self.max_cache_len
+        if is_first:
+            return torch.arange(length, device=self.keys.device) + size
+        count, offset = self.get_mask_sizes(length)
+        positions = torch.arange(count, device=self.keys.device) + offset
+        added = positions - self.cumulative_length
+        # Positions after the last query are not attended to; any row may stand for them.
+        new = (added + size).clamp(max=size + length - 1)
+        return torch.where(added < 0, ring_slots(positions, size), new)
+
+    def _write(self, positions: Tensor, keys: Tensor, values: Tensor) -> None:
+        for rows, scales, source in (
+            (self.keys, self.key_scales, keys),
+            (self.values, self.value_scales, values),
+        ):
+            if self.is_quantized:
+                written, written_scales = kv_caches.update_quantized_kv_cache(
+                    rows, scales, positions, source, is_ring=self.is_sliding
+                )
+                rows.copy_(written)
+                scales.copy_(written_scales)
+            elif self.is_sliding:
+                rows.copy_(kv_caches.update_ring_kv_cache(rows, positions, source))
+            else:
+                rows.index_copy_(2, positions, source)
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, Any]:
+        """Return the number of keys that queries attend to, and the position of the first one."""
+        if not self.is_sliding:
+            return self.max_cache_len, 0
+        if not self.is_initialized:
+            return query_length, 0
+        earlier = self.max_cache_len - 1
+        return earlier + query_length, (self.cumulative_length - earlier).clamp(min=0)
+
+    def reorder_cache(self, beam_idx: Any) -> None:
+        """Reorder the sequences, for beam search."""
+        super().reorder_cache(beam_idx)
+        if self.is_quantized and self.is_initialized:
+            self.key_scales = self.key_scales.index_select(0, beam_idx)
+            self.value_scales = self.value_scales.index_select(0, beam_idx)
+
+
+def _gathered(earlier: Any, later: Tensor, places: Tensor) -> Any:
+    """Rows at places among those of a ring and new ones."""
+    if isinstance(earlier, QuantizedRows):
+        pairs = zip(earlier, quantize_rows(later), strict=True)
+        return QuantizedRows(*(_gathered(*pair, places) for pair in pairs))
+    return torch.cat([earlier, later], 2).index_select(2, places)
