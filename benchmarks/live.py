@@ -109,7 +109,8 @@ def model_lines(name: str) -> list[Line]:
         losses, composed = _trained(name, compiled)
     same = "yes"
     if not _are_equal(plain, composed):
-        called = [name.partition(".")[2] for name in composites.stats().entries]
+        entries = composites.stats().entries.items()
+        called = [name.partition(".")[2] for name, entry in entries if entry.calls]
         exceptions = [name for name in EXCEPTIONS if name in called]
         with composites.enabled("all", *(f"-{name}" for name in exceptions)):
             _, composed = _trained(name, compiled, BIT_STEPS)
