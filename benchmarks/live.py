@@ -109,7 +109,9 @@ def model_lines(name: str) -> list[Line]:
         losses, composed = _trained(name, compiled)
     same = "yes"
     if not _are_equal(plain, composed):
-        called = [name.partition(".")[2] for name in composites.stats().entries]
+        entries = [each for each in composites.stats().entries.items() if each[1].calls]
+        names = [name for entry, stats in entries for name in (entry, stats.composite)]
+        called = [name.partition(".")[2] for name in names]
         exceptions = [name for name in EXCEPTIONS if name in called]
         with composites.enabled("all", *(f"-{name}" for name in exceptions)):
             _, composed = _trained(name, compiled, BIT_STEPS)

@@ -4,10 +4,10 @@ and its peak of memory."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context
 from typing import ParamSpec, TypeVar
 from unittest.mock import patch
@@ -17,6 +17,10 @@ from composites.child_processes import FOR_XLA_ON_CPU
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+
+
+environment = partial(patch.dict, os.environ)
+"""A context in which processes start with more variables than this one has."""
 
 
 def new_process(as_composites_run: bool = False) -> ProcessPoolExecutor:
@@ -52,13 +56,6 @@ def each_in_processes(
                 except BrokenProcessPool as error:
                     del left[0]
                     yield error
-
-
-@contextmanager
-def environment(changed: Mapping[str, str]) -> Iterator[None]:
-    """Set variables for the processes that start here."""
-    with patch.dict(os.environ, changed):
-        yield
 
 
 def xla_flags(*added: str) -> dict[str, str]:
