@@ -437,6 +437,11 @@ def including_key(key: Any) -> AbstractContextManager[Any]:
     return torch._C._IncludeDispatchKeyGuard(key)
 
 
+def functionalizing() -> AbstractContextManager[Any]:
+    """A context in which this thread's calls are functionalized on all devices."""
+    return including_key(torch._C.DispatchKey.Functionalize)
+
+
 def excluding_key(key: Any) -> AbstractContextManager[Any]:
     """A context in which this thread excludes a dispatch key."""
     return torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key))

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import torch
 
 import composites.jax
-from lowering.frontends.aten_in_jax.evaluation import evaluate
-from lowering.frontends.aten_in_jax.recording import record
+from lowering.frontends.fx.apart import record
 from lowering.jax_entries.computed_once import computed_once
 
 X = jnp.ones(3)
@@ -74,14 +73,14 @@ def test_functions_of_tensors_are_recorded_one_after_the_other() -> None:
         return x.cos()
 
     def record_first() -> Any:
-        graph = record(first, [X])
+        run = record(first, [X])
         first_ended.set()
-        return graph
+        return run
 
     def record_second() -> Any:
         first_began.wait(TIMEOUT)
         return record(second, [X])
 
-    sine, cosine = (evaluate(g, [X])[0] for g in at_once(record_first, record_second))
+    sine, cosine = (run(X)[0] for run in at_once(record_first, record_second))
     assert (sine == jnp.sin(X)).all()
     assert (cosine == jnp.cos(X)).all()

@@ -15,6 +15,7 @@ from operator import getitem
 from typing import Any
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from composites import torch_internals
 from composites.errors import UnsupportedCallError
@@ -45,7 +46,7 @@ class TracedTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, described: torch.Tensor, node: torch.fx.Node) -> "TracedTensor":
-        made: TracedTensor = torch_internals.make_wrapper(cls, described, device())
+        made: TracedTensor = torch_internals.make_wrapper(cls, described, _device())
         made.described, made.node = described, node
         return made
 
@@ -62,6 +63,11 @@ class TracedTensor(torch.Tensor):
         return called(func, args, kwargs or {})
 
 
+def _device() -> torch.device:
+    """The device of the traced tensors that are made now."""
+    return device() if _kernels_apart() is None else torch.device("cpu")
+
+
 # ---- the graph ----
 
 
@@ -74,6 +80,11 @@ class Region:
     """The operator that takes the function."""
     lifted: dict[torch.fx.Node, TracedTensor] = field(default_factory=dict)
     """The placeholders of nodes of the enclosing region, by node."""
+    kernels: Mapping[Any, Kernel] | None = None
+    """Of a function that is recorded apart from programs, the operators that are recorded in
+    another way. None of a part of a program."""
+    writes: bool = True
+    """Whether calls may write to tensors."""
 
 
 LOCK = threading.RLock()
@@ -101,6 +112,42 @@ def recording(graph: torch.fx.Graph | None = None) -> Iterator[torch.fx.Graph]:
     finally:
         if outermost:
             _SHARED.clear()
+
+
+@contextmanager
+def apart(kernels: Mapping[Any, Kernel], *, writes: bool) -> Iterator[None]:
+    """A context in which calls with traced tensors are recorded to a new graph, apart from all else
+    that is being recorded. Traced tensors are of the CPU there, with the strides that PyTorch's
+    have, and so are those that calls make. No entry catches a call.
+
+    Args:
+        kernels: record calls of some operators.
+        writes: whether calls may write to tensors. Functionalization, which allows this, may
+            decompose an operator of `kernels`.
+    """
+    with (
+        LOCK,
+        errors_at_end(),
+        sdpa_kernel(SDPBackend.MATH),
+        torch_internals.without_saved_tensors_hooks(),
+    ):
+        others, _SHARED[:] = _SHARED[:], [Region(torch.fx.Graph(), kernels=kernels, writes=writes)]
+        token = _WITH_LAYOUT.set(True)
+        try:
+            yield
+        finally:
+            _WITH_LAYOUT.reset(token)
+            _SHARED[:] = others
+
+
+def is_apart() -> bool:
+    """Return whether a function is recorded apart from programs."""
+    return _kernels_apart() is not None
+
+
+def _kernels_apart() -> Mapping[Any, Kernel] | None:
+    """The kernels of the function that is recorded apart from programs, if one is."""
+    return _SHARED[0].kernels if _SHARED else None
 
 
 @contextmanager
@@ -188,9 +235,14 @@ def _seen(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> A
     if any(isinstance(leaf, TracedTensor) for leaf in leaves):
         return called(func, arguments, keywords)
     asked = keywords.get("device")
+    if _kernels_apart() is not None and torch_internals.takes_device(func) and asked is None:
+        asked = _device()
+        keywords = {**keywords, "device": asked}
     varies = vary() and _is_on_cpu_of_varying_size(leaves, asked)
-    if varies or (asked is not None and torch.device(asked).type == device().type):
+    if varies or (asked is not None and torch.device(asked).type == _device().type):
         made = called(func, arguments, keywords)
+        if is_apart():  # functionalization makes functional tensors of them
+            return made
         return pytree.tree_map_only(TracedTensor, torch_internals.functional, made)
     return func(*arguments, **keywords)
 
@@ -311,14 +363,15 @@ _SAME = frozenset(
 
 def called(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """The results of a call that came out of autograd and functionalization."""
-    kernels = KERNELS.get(func)
+    of_functions = _kernels_apart()
+    kernel = of_functions.get(func) if of_functions is not None else next(reversed(KERNELS.get(func, ())), None)
     for leaf in pytree.tree_leaves((arguments, keywords)):
         refusal = layout_refusal(leaf) if isinstance(leaf, torch.Tensor) else None
         if refusal is not None:
             raise ForeignDataError(f"{func.name()} takes a tensor that {refusal}")
     try:
-        if kernels:
-            return kernels[-1](*arguments, **keywords)
+        if kernel is not None:
+            return kernel(*arguments, **keywords)
         return stock(func, arguments, keywords)
     except Exception as error:
         deferred = _DEFERRED[-1] if _DEFERRED else None
@@ -327,7 +380,7 @@ def called(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> 
         # Written in C++, the backward of an operator would end the process with this error (torch
         # 2.15.0: a destructor of the engine calls into Python while the error is set).
         deferred.append(error)
-        described = _describe(func, arguments, keywords)
+        described = describe(func, arguments, keywords)
         return pytree.tree_map_only(torch.Tensor, placeholder, described)
 
 
@@ -401,7 +454,7 @@ def _recorded(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) 
         raise ValueReadError(
             "aten::index takes the elements of a mask, so the size of its result depends on values"
         )
-    described = _describe(func, arguments, keywords)
+    described = describe(func, arguments, keywords)
     if not isinstance(described, torch.Tensor | tuple | list):
         raise ValueReadError(f"{func.name()} returns a {type(described).__name__}")
     kept = {key: value for key, value in keywords.items() if key not in _OF_MEMORY}
@@ -428,7 +481,7 @@ _OF_MEMORY = frozenset(["device", "layout", "pin_memory", "memory_format", "non_
 """Arguments that change the place of values, and not the values."""
 
 
-def _describe(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def describe(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """The results of a call, on the device `meta`."""
     args, named = pytree.tree_map(_on_meta, (tuple(arguments), dict(keywords)))
     if _WITH_LAYOUT.get():
@@ -486,7 +539,7 @@ def _leaves_device(name: str, arguments: Sequence[Any], keywords: Mapping[str, A
     """Return whether a call copies a traced tensor to another device."""
     if name == "aten::_to_copy":
         asked = keywords.get("device")
-        return asked is not None and torch.device(asked).type != device().type
+        return asked is not None and torch.device(asked).type != _device().type
     if name in ("aten::copy", "aten::copy_"):
         to, source = arguments[:2]
         return isinstance(source, TracedTensor) and not isinstance(to, TracedTensor)
@@ -501,7 +554,8 @@ _UNDERWAY: ContextVar[frozenset[Any]] = ContextVar("underway", default=frozenset
 
 
 def _decomposed(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    function = _decompositions().get(func) or torch_internals.decomposition_of(func)
+    is_apart = _kernels_apart() is not None
+    function = _decompositions(is_apart).get(func) or torch_internals.decomposition_of(func)
     if torch.Tag.dynamic_output_shape in func.tags:
         raise ValueReadError(f"the result of {func.name()} has a size that depends on values")
     if function is None or func in _UNDERWAY.get():
@@ -516,10 +570,10 @@ def _decomposed(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
 
 
 @cache
-def _decompositions() -> Mapping[Any, Kernel]:
+def _decompositions(is_apart: bool) -> Mapping[Any, Kernel]:
     of_pytorch = torch_internals.all_decompositions()
-    of_factors = linear_algebra.DECOMPOSITIONS
-    ours = {**norms.OF_GRAPHS, **of_factors, **OWN}
+    of_norms = norms.OF_ENTRIES if is_apart else norms.OF_GRAPHS
+    ours = {**of_norms, **linear_algebra.DECOMPOSITIONS, **OWN}
     of_pytorch |= quantize.decompositions()
     return {**of_pytorch, **DECOMPOSITIONS, **lists.decompositions(), **ours}
 
@@ -539,6 +593,8 @@ def at_top() -> Iterator[None]:
         describing(),
         capturing(),
         torch.no_grad(),
+        # PyTorch has functional tensors of programs on some devices, and elsewhere by this key.
+        torch_internals.functionalizing() if is_apart() and _SHARED[0].writes else nullcontext(),
     ):
         yield
 
