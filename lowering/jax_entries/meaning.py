@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import torch
 
+import lowering.frontends.fx.derived  # noqa: F401  (it registers its rules)
 from composites.intermediates import recorded
 from composites.torch_internals import pytree
 from lowering.dispatch.autograd import gradients
@@ -17,7 +18,7 @@ from lowering.dispatch.backward import BackwardSpec, further_values
 from lowering.dispatch.call import CallSpec
 from lowering.frontends.aten_in_jax.dtypes import torch_dtype
 from lowering.frontends.aten_in_jax.table import RULES
-from lowering.frontends.fx import capture, derived  # noqa: F401  (it registers its rules)
+from lowering.frontends.fx import capture
 from lowering.frontends.fx.apart import record
 from lowering.frontends.jax import functions as jax_functions
 from lowering.jax_entries.definition import Definition
@@ -168,12 +169,13 @@ def operator_backward(
         return derived.pull(run, tensors, _zero_tensor, gradients, replaces=False)
 
     operands = [*(grad for grad in grads if grad is not None), *types]
-    recorded = record(of_tensors, operands, {operator: forward, backward: claimed}, results)
+    kernels = {operator: [forward], backward: [claimed]}
+    graph = record(of_tensors, operands, kernels, results)
 
     def run(called: Callable[..., Any], *arrays: Any) -> list[Any]:
         token = _CALLED.set(called)
         try:
-            return recorded(*arrays)
+            return graph(*arrays)
         finally:
             _CALLED.reset(token)
 

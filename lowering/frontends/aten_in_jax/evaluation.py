@@ -10,6 +10,7 @@ from composites.torch_internals import pytree
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype
 from lowering.frontends.aten_in_jax.table import rule_of
 
+
 def result_of(
     target: Any,
     described: Any,

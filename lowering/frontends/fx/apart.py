@@ -27,7 +27,7 @@ from lowering.frontends.protocols import Kernel
 def record(
     function: Callable[..., Any],
     operands: Sequence[Any | None],
-    kernels: Mapping[Any, Kernel] = MappingProxyType({}),
+    kernels: Mapping[Any, Sequence[Kernel]] = MappingProxyType({}),
     further: Sequence[TracedTensor] = (),
 ) -> Callable[..., list[Any]]:
     """Record a function of tensors. It becomes one of arrays, the operands that are present, which
@@ -46,12 +46,10 @@ def record(
     """
     present = [operand for operand in operands if operand is not None]
     writes = not any(map(torch_internals.decomposition_of, kernels))
-    with capture.apart(kernels, writes=writes), of_arrays([operand.shape for operand in present]) as shapes:
+    with capture.apart(kernels, writes=writes), of_arrays([x.shape for x in present]) as shapes:
         inputs = [
-            capture.placeholder(
-                torch.empty(shape, dtype=torch_dtype(operand.dtype), device="meta")
-            )
-            for operand, shape in zip(present, shapes, strict=True)
+            capture.placeholder(torch.empty(shape, dtype=torch_dtype(x.dtype), device="meta"))
+            for x, shape in zip(present, shapes, strict=True)
         ]
         tensors = map(torch_internals.functional, inputs) if writes else iter(inputs)
         try:

@@ -30,7 +30,7 @@ from lowering.frontends.errors import (
     ValueReadError,
     check_constant,
 )
-from lowering.frontends.fx import lists
+from lowering.frontends.fx import FUNCTIONALIZATION_KEY, lists
 from lowering.frontends.fx.device import device
 from lowering.frontends.fx.sizes import as_expressions, describing, vary
 from lowering.frontends.fx.sources import keep_source
@@ -65,10 +65,23 @@ class TracedTensor(torch.Tensor):
 
 def _device() -> torch.device:
     """The device of the traced tensors that are made now."""
-    return device() if _kernels_apart() is None else torch.device("cpu")
+    return device() if current_apart() is None else torch.device("cpu")
 
 
 # ---- the graph ----
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """The recording of a function apart from programs."""
+
+    kernels: Mapping[Any, Sequence[Kernel]]
+    """Record calls of some operators. The last one of a list is current."""
+    writes: bool
+    """Whether calls may write to tensors. Functionalization, which allows this, may decompose an
+    operator of `kernels`."""
+    thread: int = field(default_factory=threading.get_ident)
+    """The thread that records."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,11 +93,8 @@ class Region:
     """The operator that takes the function."""
     lifted: dict[torch.fx.Node, TracedTensor] = field(default_factory=dict)
     """The placeholders of nodes of the enclosing region, by node."""
-    kernels: Mapping[Any, Kernel] | None = None
-    """Of a function that is recorded apart from programs, the operators that are recorded in
-    another way. None of a part of a program."""
-    writes: bool = True
-    """Whether calls may write to tensors."""
+    apart: Apart | None = None
+    """None for a part of a program."""
 
 
 LOCK = threading.RLock()
@@ -115,15 +125,10 @@ def recording(graph: torch.fx.Graph | None = None) -> Iterator[torch.fx.Graph]:
 
 
 @contextmanager
-def apart(kernels: Mapping[Any, Kernel], *, writes: bool) -> Iterator[None]:
+def apart(kernels: Mapping[Any, Sequence[Kernel]], *, writes: bool) -> Iterator[None]:
     """A context in which calls with traced tensors are recorded to a new graph, apart from all else
-    that is being recorded. Traced tensors are of the CPU there, with the strides that PyTorch's
-    have, and so are those that calls make. No entry catches a call.
-
-    Args:
-        kernels: record calls of some operators.
-        writes: whether calls may write to tensors. Functionalization, which allows this, may
-            decompose an operator of `kernels`.
+    that is being recorded; see `Apart`. Traced tensors are of the CPU there, with the strides that
+    PyTorch's have, and so are those that calls make. No entry catches a call.
     """
     with (
         LOCK,
@@ -131,7 +136,7 @@ def apart(kernels: Mapping[Any, Kernel], *, writes: bool) -> Iterator[None]:
         sdpa_kernel(SDPBackend.MATH),
         torch_internals.without_saved_tensors_hooks(),
     ):
-        others, _SHARED[:] = _SHARED[:], [Region(torch.fx.Graph(), kernels=kernels, writes=writes)]
+        others, _SHARED[:] = _SHARED[:], [Region(torch.fx.Graph(), apart=Apart(kernels, writes))]
         token = _WITH_LAYOUT.set(True)
         try:
             yield
@@ -140,14 +145,10 @@ def apart(kernels: Mapping[Any, Kernel], *, writes: bool) -> Iterator[None]:
             _SHARED[:] = others
 
 
-def is_apart() -> bool:
-    """Return whether a function is recorded apart from programs."""
-    return _kernels_apart() is not None
-
-
-def _kernels_apart() -> Mapping[Any, Kernel] | None:
-    """The kernels of the function that is recorded apart from programs, if one is."""
-    return _SHARED[0].kernels if _SHARED else None
+def current_apart() -> Apart | None:
+    """The recording of this thread apart from programs; None if it has none."""
+    current = _SHARED[0].apart if _SHARED else None
+    return current if current is None or current.thread == threading.get_ident() else None
 
 
 @contextmanager
@@ -235,15 +236,16 @@ def _seen(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> A
     if any(isinstance(leaf, TracedTensor) for leaf in leaves):
         return called(func, arguments, keywords)
     asked = keywords.get("device")
-    if _kernels_apart() is not None and torch_internals.takes_device(func) and asked is None:
+    is_apart = current_apart() is not None
+    if is_apart and asked is None and torch_internals.takes_device(func):
         asked = _device()
         keywords = {**keywords, "device": asked}
     varies = vary() and _is_on_cpu_of_varying_size(leaves, asked)
     if varies or (asked is not None and torch.device(asked).type == _device().type):
         made = called(func, arguments, keywords)
-        if is_apart():  # functionalization makes functional tensors of them
-            return made
-        return pytree.tree_map_only(TracedTensor, torch_internals.functional, made)
+        # Where all calls are functionalized, so are their results.
+        wrapped = (lambda tensor: tensor) if is_apart else torch_internals.functional
+        return pytree.tree_map_only(TracedTensor, wrapped, made)
     return func(*arguments, **keywords)
 
 
@@ -363,15 +365,15 @@ _SAME = frozenset(
 
 def called(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """The results of a call that came out of autograd and functionalization."""
-    of_functions = _kernels_apart()
-    kernel = of_functions.get(func) if of_functions is not None else next(reversed(KERNELS.get(func, ())), None)
+    apart = current_apart()
+    kernels = (KERNELS if apart is None else apart.kernels).get(func)
     for leaf in pytree.tree_leaves((arguments, keywords)):
         refusal = layout_refusal(leaf) if isinstance(leaf, torch.Tensor) else None
         if refusal is not None:
             raise ForeignDataError(f"{func.name()} takes a tensor that {refusal}")
     try:
-        if kernel is not None:
-            return kernel(*arguments, **keywords)
+        if kernels:
+            return kernels[-1](*arguments, **keywords)
         return stock(func, arguments, keywords)
     except Exception as error:
         deferred = _DEFERRED[-1] if _DEFERRED else None
@@ -554,8 +556,8 @@ _UNDERWAY: ContextVar[frozenset[Any]] = ContextVar("underway", default=frozenset
 
 
 def _decomposed(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    is_apart = _kernels_apart() is not None
-    function = _decompositions(is_apart).get(func) or torch_internals.decomposition_of(func)
+    of_program = current_apart() is None
+    function = _decompositions(of_program).get(func) or torch_internals.decomposition_of(func)
     if torch.Tag.dynamic_output_shape in func.tags:
         raise ValueReadError(f"the result of {func.name()} has a size that depends on values")
     if function is None or func in _UNDERWAY.get():
@@ -570,12 +572,15 @@ def _decomposed(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
 
 
 @cache
-def _decompositions(is_apart: bool) -> Mapping[Any, Kernel]:
+def _decompositions(of_program: bool) -> Mapping[Any, Kernel]:
     of_pytorch = torch_internals.all_decompositions()
-    of_norms = norms.OF_ENTRIES if is_apart else norms.OF_GRAPHS
+    of_norms = norms.OF_GRAPHS if of_program else norms.OF_ENTRIES
     ours = {**of_norms, **linear_algebra.DECOMPOSITIONS, **OWN}
     of_pytorch |= quantize.decompositions()
     return {**of_pytorch, **DECOMPOSITIONS, **lists.decompositions(), **ours}
+
+
+_FUNCTIONALIZE = torch_internals.parse_key(FUNCTIONALIZATION_KEY)
 
 
 @cache
@@ -587,14 +592,16 @@ def _top_of_dispatch() -> DispatchState:
 def at_top() -> Iterator[None]:
     """A context in which calls start at the top of the dispatcher, as a user's do, whatever this
     thread is doing. No gradients are recorded."""
+    apart = current_apart()
+    is_functionalized = apart is not None and apart.writes
     with (
         torch_internals.without_modes(),
         torch_internals.dispatching_from(_top_of_dispatch()),
         describing(),
         capturing(),
         torch.no_grad(),
-        # PyTorch has functional tensors of programs on some devices, and elsewhere by this key.
-        torch_internals.functionalizing() if is_apart() and _SHARED[0].writes else nullcontext(),
+        # PyTorch does this by itself on the device of programs, and not on the CPU.
+        torch_internals.including_key(_FUNCTIONALIZE) if is_functionalized else nullcontext(),
     ):
         yield
 

@@ -112,7 +112,7 @@ def _current_state() -> _State:
         ControlFlowError: it is that of an enclosing region, in which it does not advance.
         NoRuleError: there is none.
     """
-    if capture.is_apart():
+    if capture.current_apart() is not None:
         raise NoRuleError(
             "it draws random numbers from PyTorch's generator, which JAX programs do not have"
         )

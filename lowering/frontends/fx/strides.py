@@ -21,7 +21,7 @@ def as_strided(
     Raises:
         NoKernelError: it is not known how `self` would lie in memory.
     """
-    if capture.is_apart() and _keeps_order(self, size, stride, storage_offset):
+    if capture.current_apart() is not None and _keeps_order(self, size, stride, storage_offset):
         return self.reshape(tuple(size))  # torch 2.9: the decomposition of native_group_norm
     _check_order(self)
     return strided_view(self.reshape(-1), size, stride, storage_offset)
