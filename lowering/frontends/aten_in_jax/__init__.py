@@ -1,8 +1,8 @@
 """PyTorch functions as functions of JAX arrays.
 
 There is one rule for each core operator. The rules are in one module for each family of operators,
-`table` is where they register, and `evaluation` runs one of them. `lowering.frontends.fx` records
-functions of tensors as graphs of these operators, and decomposes others.
+and `table` is where they register. `lowering.frontends.fx` records functions of tensors as graphs
+of these operators, decomposes others, and runs the rules.
 
 PyTorch's 64-bit types become 32-bit types unless JAX has 64-bit types turned on, as in JAX's own
 functions.

@@ -4,6 +4,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from operator import getitem
 from typing import Any
 
 import jax
@@ -11,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+from composites.torch_internals import pytree
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype
-from lowering.frontends.aten_in_jax.evaluation import result_of
-from lowering.frontends.aten_in_jax.table import LINEAR_ALGEBRA
+from lowering.frontends.aten_in_jax.table import LINEAR_ALGEBRA, rule_of
 from lowering.frontends.errors import ForeignDataError
 from lowering.frontends.fx import sources
 from lowering.frontends.fx.capture import TracedTensor
@@ -120,14 +121,14 @@ class _Evaluation:
         it may run on another one than that on which it is exported, which has no LAPACK."""
         described = node.meta["val"]
         if node.target not in LINEAR_ALGEBRA or not self.for_all:
-            return result_of(node.target, described, arguments, keywords)
+            return _result_of(node.target, described, arguments, keywords)
         leaves, tree = jax.tree.flatten((arguments, keywords))
         places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
 
         def of_arrays(*arrays: Any) -> Any:
             filled = dict(enumerate(leaves)) | dict(zip(places, arrays, strict=True))
             positional, named = jax.tree.unflatten(tree, filled.values())
-            return result_of(node.target, described, positional, named)
+            return _result_of(node.target, described, positional, named)
 
         return for_all_platforms(of_arrays)(*(leaves[place] for place in places))
 
@@ -139,6 +140,61 @@ def _with_inner(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
         for argument in node.args:
             if isinstance(argument, Subgraph):
                 yield from _with_inner(argument.nodes)
+
+
+def _result_of(target: Any, described: Any, arguments: Any, keywords: dict[str, Any]) -> Any:
+    """The results of a node for arrays, of which PyTorch's description is given."""
+    if target is getitem:
+        return target(*arguments)
+    dtypes = pytree.tree_map(_dtype, described)
+    scalar = _is_scalar_with_dims(target, arguments, keywords)
+    if scalar:
+        arguments, keywords = jax.tree.map(_as_vector, (arguments, keywords))
+    results = _cast(rule_of(target)(dtypes, *arguments, **keywords), dtypes)
+    return _shaped(results, described) if scalar else results
+
+
+_DIMS = frozenset(["dim", "dims", "dim0", "dim1", "dimension"])
+"""Names of arguments that are dimensions of the first operand."""
+
+
+def _is_scalar_with_dims(
+    target: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> bool:
+    """Return whether a call names dimensions of an operand that has none. PyTorch takes it for a
+    vector of one element then, and the rules do not need to know."""
+    first = arguments[0] if arguments else None
+    if getattr(first, "ndim", None) != 0:
+        return False
+    schema = getattr(target, "_schema", None)
+    for place, argument in enumerate(schema.arguments if schema is not None else ()):
+        if argument.name in _DIMS:
+            at = arguments[place] if place < len(arguments) else argument.default_value
+            if keywords.get(argument.name, at) not in (None, [], ()):
+                return True
+    return False
+
+
+def _as_vector(value: Any) -> Any:
+    return value.reshape(1) if getattr(value, "ndim", None) == 0 else value
+
+
+def _shaped(results: Any, described: Any) -> Any:
+    if isinstance(described, tuple | list):
+        return [_shaped(x, one) for x, one in zip(results, described, strict=True)]
+    return results.reshape(tuple(described.shape))
+
+
+def _dtype(value: Any) -> Any:
+    return jax_dtype(value.dtype) if isinstance(value, torch.Tensor) else value
+
+
+def _cast(results: Any, dtypes: Any) -> Any:
+    if isinstance(dtypes, tuple | list):
+        return [_cast(x, dtype) for x, dtype in zip(results, dtypes, strict=True)]
+    if results is None or results.dtype == dtypes:
+        return results
+    return results.astype(dtypes)
 
 
 def _constant(tensor: torch.Tensor) -> Any:
