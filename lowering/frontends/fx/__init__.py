@@ -1,4 +1,5 @@
-"""The fx frontend: PyTorch programs without torch_xla, recorded as graphs of aten operators.
+"""The fx frontend: PyTorch programs without torch_xla, recorded as graphs of aten operators. It also
+records decompositions for JAX programs (`apart`), with torch 2.9 too.
 
 Tensors of this frontend have no values. They are on PyTorch's device for backends outside PyTorch
 (dispatch key Lazy), under autograd, autocast and functionalization as those of any backend. Each
@@ -28,6 +29,8 @@ Importing this package imports neither torch nor jax.
 | `recorder` | whole programs, recorded and lowered for exports |
 | `runner` | recorded calls, run with jax's CPU client |
 | `lower` | from nodes of a graph to a function of JAX arrays |
+| `apart` | functions of tensors as functions of JAX arrays, recorded apart from programs |
+| `derived` | rules of backward operators that JAX derives |
 | `stablehlo` | from such a function to the StableHLO of a program |
 | `sources` | the operator and the line of Python that an operation comes from |
 """
