@@ -1,12 +1,12 @@
-"""The fx frontend: PyTorch programs without torch_xla, recorded as graphs of aten operators. It also
-records decompositions for JAX programs (`apart`), with torch 2.9 too.
+"""The fx frontend: PyTorch programs without torch_xla, recorded as graphs of aten operators.
 
 Tensors of this frontend have no values. They are on PyTorch's device for backends outside PyTorch
 (dispatch key Lazy), under autograd, autocast and functionalization as those of any backend. Each
 operator below these is a node of a `torch.fx` graph, and rules written in JAX lower the graph.
 
 Needs a PyTorch in which a backend can be written in Python. Tested with torch 2.10 to 2.15.
-Importing this package imports neither torch nor jax.
+Importing this package imports neither torch nor jax. JAX programs have decompositions recorded by
+`apart`, whose tensors are on the CPU, with torch 2.9 too.
 
 | module | what it provides |
 |---|---|

@@ -170,19 +170,19 @@ def of_arrays(shapes: Sequence[Sequence[Any]]) -> Iterator[list[tuple[Any, ...]]
     Raises:
         NoRuleError: PyTorch took a branch that depends on one.
     """
+    symbols = dict.fromkeys(size for shape in shapes for size in shape if not isinstance(size, int))
+    if not symbols:
+        with _recorded_with([]):
+            yield [tuple(shape) for shape in shapes]
+        return
     sizes = _Sizes(SizeSymbols(), None)
-    made: dict[Any, torch.SymInt] = {}
-
-    def added(size: Any) -> Any:
-        if not isinstance(size, int) and size not in made:
-            used = {torch_internals.example_of(other) for other in made.values()}
-            name, example = f"size{len(made)}", _example(2, None, used)
-            made[size] = sizes.add(name, example, 2, None, symbol=size)
-        return made.get(size, size)
-
-    described = [tuple(map(added, shape)) for shape in shapes]
-    with _recorded_with([sizes] if made else []):
-        yield described
+    used: set[int] = set()
+    made: dict[Any, Any] = {}
+    for number, symbol in enumerate(symbols):
+        used.add(example := _example(2, None, used))
+        made[symbol] = sizes.add(f"size{number}", example, 2, None, symbol=symbol)
+    with _recorded_with([sizes]):
+        yield [tuple(made.get(size, size) for size in shape) for shape in shapes]
     for guard in sizes.symbols.guards:
         if "!=" not in guard.text:
             raise NoRuleError(
