@@ -46,18 +46,18 @@ def record(
     """
     present = [operand for operand in operands if operand is not None]
     writes = not any(map(torch_internals.decomposition_of, kernels))
-    with capture.apart(kernels, writes=writes), of_arrays([x.shape for x in present]) as shapes:
-        inputs = [
-            capture.placeholder(torch.empty(shape, dtype=torch_dtype(x.dtype), device="meta"))
-            for x, shape in zip(present, shapes, strict=True)
-        ]
-        tensors = map(torch_internals.functional, inputs) if writes else iter(inputs)
-        try:
+    try:
+        with capture.apart(kernels, writes=writes), of_arrays([x.shape for x in present]) as shapes:
+            inputs = [
+                capture.placeholder(torch.empty(shape, dtype=torch_dtype(x.dtype), device="meta"))
+                for x, shape in zip(present, shapes, strict=True)
+            ]
+            tensors = map(torch_internals.functional, inputs) if writes else iter(inputs)
             with capture.at_top():
                 results = function(*(None if x is None else next(tensors) for x in operands))
-        except ValueReadError as error:
-            raise NoRuleError(str(error)) from error
-        leaves = [t for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
-        traced = [capture.traced(tensor) for tensor in leaves]
-        computed, read, _ = array_function(traced, [*inputs, *further], for_all=False)
+            leaves = [t for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
+            traced = [capture.traced(tensor) for tensor in leaves]
+            computed, read, _ = array_function(traced, [*inputs, *further], for_all=False)
+    except ValueReadError as error:
+        raise NoRuleError(str(error)) from error
     return lambda *arrays: computed(*(arrays[place] for place in read))

@@ -98,7 +98,8 @@ class Region:
 
 
 LOCK = threading.RLock()
-"""The lock of a recording, which all threads share."""
+"""The lock of a recording, which all threads share. A JAX program that calls an entry for the first
+time waits while another thread exports."""
 
 _SHARED: list[Region] = []
 """The regions that are recorded by all threads, the program first: autograd runs backward
