@@ -5,14 +5,13 @@ Names that start with an underscore can change between releases. Each one is wra
 function that states its purpose, so that adapting to a new PyTorch release means changing one file.
 """
 
-import logging
 import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeAlias, cast
@@ -25,7 +24,6 @@ from torch._functorch import pyfunctorch
 from torch._guards import TracingContext
 from torch._guards import tracing as tracing_with
 from torch._prims_common import wrappers
-from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.amp import autocast_mode
@@ -123,20 +121,6 @@ def all_decompositions() -> dict[Any, Callable[..., Any]]:
     return {**decompositions(), **core_aten_decompositions()}
 
 
-_whole = torch.library.Library("composites_whole", "DEF")
-
-
-@cache
-def whole_operator(overload: Any) -> Any:
-    """An operator with the schema of another one that PyTorch decomposes wherever it is traced. It
-    is traced as itself."""
-    name = f"{overload._schema.name}_{overload._overloadname}".replace("::", "_")
-    arguments = str(overload._schema).partition("(")[2]
-    _whole.define(f"{name}({arguments}")
-    _whole.impl(name, overload.decompose, "CompositeExplicitAutograd")
-    return getattr(torch.ops.composites_whole, name).default
-
-
 def is_operator(target: Any) -> bool:
     """Return whether the target of a graph's node is an overload of an operator."""
     return isinstance(target, torch._ops.OpOverload)
@@ -150,11 +134,6 @@ def takes_functions(target: Any) -> bool:
 def is_compiled(module: Any) -> bool:
     """Return whether a module is the wrapper that torch.compile returns."""
     return isinstance(module, torch.nn.Module) and type(module).__name__ == "OptimizedModule"
-
-
-def writes_to_an_argument(target: Any) -> bool:
-    """Return whether the target of a graph's node is an operator that writes to an argument."""
-    return is_operator(target) and bool(target._schema.is_mutable)
 
 
 def tags_of(target: Any) -> Sequence[Any]:
@@ -839,14 +818,6 @@ def exporting() -> Iterator[None]:
         yield
 
 
-def fake_mode(shapes: Any = None) -> AbstractContextManager[Any]:
-    """A context in which tensors have shapes and dtypes, and no values.
-
-    `shapes` is a `ShapeEnv`, if some sizes are symbols.
-    """
-    return FakeTensorMode(allow_non_fake_inputs=True, shape_env=shapes)
-
-
 @dataclass(frozen=True, slots=True)
 class SizeGuard:
     """A condition that symbolic sizes have to meet."""
@@ -993,24 +964,6 @@ def hashable_sizes() -> Iterator[None]:
         _attribute(torch.SymFloat, "__hash__", hashed),
     ):
         yield
-
-
-@contextmanager
-def without_logged_failures() -> Iterator[None]:
-    """A context in which operators that refuse tensors without values only raise, in this thread.
-
-    PyTorch also logs the traceback, even if the caller continues without the operator.
-    """
-    logger, thread = logging.getLogger(fake_tensor.__name__), threading.get_ident()
-
-    def is_of_another(record: logging.LogRecord) -> bool:
-        return record.thread != thread
-
-    logger.addFilter(is_of_another)
-    try:
-        yield
-    finally:
-        logger.removeFilter(is_of_another)
 
 
 def resize_out(out: Tensor, shape: torch.Size) -> None:

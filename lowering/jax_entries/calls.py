@@ -23,7 +23,6 @@ from lowering.dispatch.backward import (
 )
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.reads import Key
-from lowering.frontends.aten_in_jax.recording import is_symbolic
 from lowering.frontends.jax.composite_call import (
     Cotangents,
     Kind,
@@ -113,7 +112,7 @@ class EntryCall:
         unmet = spec.unmet()
         if unmet is not None:
             return unmet
-        if self.definition.entry.when.where and any(map(is_symbolic, self.arrays)):
+        if self.definition.entry.when.where and any(map(meaning.is_symbolic, self.arrays)):
             return "a condition cannot be evaluated for sizes that are symbols"
         try:
             self._attributes  # noqa: B018
@@ -352,26 +351,22 @@ class EntryCall:
         types = tuple(map(strong_or_none, cts.grads))
         after = self.operator_after(backward, types, cts.needed)
 
-        def claim(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-            if target != after.backward:
-                return NotImplemented
+        def called(*arguments: Any, **keywords: Any) -> Any:
             names = [argument.name for argument in backward.signature.arguments]
-            named = dict(zip(names, arguments, strict=False)) | keywords
-            return self.invoke(backward, named)
+            return self.invoke(backward, dict(zip(names, arguments, strict=False)) | keywords)
 
-        arrays = [*cts.present, *cts.operands]
-        return self._lowered(after.run, arrays, cts.results, claim)
+        return self._lowered(after, called, *cts.present, *cts.operands, *cts.results)
 
     @computed_once
     def operator_after(
         self, backward: Definition, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
-    ) -> meaning.OperatorBackward:
-        """The computation of PyTorch's autograd after the operator of this entry."""
+    ) -> meaning.Arrays:
+        """See `meaning.operator_backward`."""
         definition, op = self.definition, backward.entry.op
         assert op is not None
         own = definition.entry.decomposition.target is not None
         return self._lowered(
-            meaning.OperatorBackward,
+            meaning.operator_backward,
             find_overload(definition.signature) if own else definition.function,
             self.spec,
             self._types,

@@ -1,6 +1,7 @@
 """The decomposition of a call as a function of JAX arrays, with its gradients."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -9,15 +10,16 @@ import jax
 import jax.numpy as jnp
 import torch
 
+import lowering.frontends.fx.derived  # noqa: F401  (it registers its rules)
 from composites.intermediates import recorded
 from composites.torch_internals import pytree
 from lowering.dispatch.autograd import gradients
 from lowering.dispatch.backward import BackwardSpec, further_values
 from lowering.dispatch.call import CallSpec
 from lowering.frontends.aten_in_jax.dtypes import torch_dtype
-from lowering.frontends.aten_in_jax.evaluation import evaluate
-from lowering.frontends.aten_in_jax.recording import record
-from lowering.frontends.aten_in_jax.table import has_rule
+from lowering.frontends.aten_in_jax.table import RULES
+from lowering.frontends.fx import capture
+from lowering.frontends.fx.apart import record
 from lowering.frontends.jax import functions as jax_functions
 from lowering.jax_entries.definition import Definition
 
@@ -72,9 +74,8 @@ def forward(
 
         jax.eval_shape(of_arrays, *(t for t in types if t is not None))
         return of_arrays, structures[0]
-    with torch.no_grad():
-        graph = record(whole, types)
-    return lambda *arrays: evaluate(graph, arrays), structures[0]
+    run = record(whole, types)
+    return run, structures[0]
 
 
 def backward(
@@ -101,8 +102,7 @@ def backward(
 
     if definition.is_jax:
         return lambda *arrays: pull(list(spread(arrays, types)), _zeros, jax_functions)
-    graph = record(lambda *tensors: pull(tensors, _zero_tensor, gradients), types)
-    return lambda *arrays: evaluate(graph, arrays)
+    return record(lambda *tensors: pull(tensors, _zero_tensor, gradients), types)
 
 
 def _zeros(type_: Any) -> Any:
@@ -134,90 +134,75 @@ def differentiable(
         requires_grad[:] = [result.requires_grad for result in pytree.tree_leaves(results)]
         return [result.detach() for result in pytree.tree_leaves(results)]
 
-    record(run, types, decompose=False)
+    record(run, types)
     return tuple(requires_grad)
 
 
-class OperatorBackward:
-    """The computation of PyTorch's autograd after an operator: a graph of operators, one of which
-    has an entry."""
+def operator_backward(
+    operator: Any,
+    spec: CallSpec,
+    types: Sequence[Any | None],
+    grads: Sequence[Any | None],
+    needed: Sequence[bool],
+    backward: Any,
+) -> Callable[..., list[Any]]:
+    """The gradients that PyTorch's autograd computes after an operator, as a function. It takes a
+    function that computes the results of `backward`, an operator that autograd calls; the gradients
+    and operands that are present; and the operator's results.
+    """
+    present = tuple(grad is not None for grad in grads)
+    derived = BackwardSpec(spec, types, present, tuple(needed), tuple(range(len(types))))
+    results: list[Any] = []
 
-    def __init__(
-        self,
-        operator: Any,
-        spec: CallSpec,
-        types: Sequence[Any | None],
-        grads: Sequence[Any | None],
-        needed: Sequence[bool],
-        backward: Any,
-    ) -> None:
-        present = tuple(grad is not None for grad in grads)
-        every = tuple(range(len(types)))
-        derived = BackwardSpec(spec, types, present, tuple(needed), every)
+    def forward(*arguments: Any, **keywords: Any) -> Any:
+        described = capture.describe(operator, arguments, keywords)
+        made = pytree.tree_map_only(torch.Tensor, capture.placeholder, described)
+        results[:] = pytree.tree_leaves(made)
+        return made
 
-        def of_tensors(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
-            run = partial(spec.call, operator)
-            return derived.pull(run, tensors, _zero_tensor, gradients, replaces=False)
+    def claimed(*arguments: Any, **keywords: Any) -> Any:
+        described = capture.describe(backward, arguments, keywords)
+        return capture.node(_call_backward, arguments, keywords, described)
 
-        self.backward = backward
-        self._operator = operator
-        self._returns_list = spec.form.operator.returns_list
-        operands = [*(grad for grad in grads if grad is not None), *types]
-        self._graph = record(of_tensors, operands, decompose=False, kept=backward)
+    def of_tensors(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
+        run = partial(spec.call, operator)
+        return derived.pull(run, tensors, _zero_tensor, gradients, replaces=False)
 
-    def run(
-        self,
-        arrays: Sequence[Any],
-        results: Sequence[Any],
-        claim: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any],
-    ) -> list[Any]:
-        """The gradients that are needed.
+    operands = [*(grad for grad in grads if grad is not None), *types]
+    kernels = {operator: [forward], backward: [claimed]}
+    graph = record(of_tensors, operands, kernels, results)
 
-        Args:
-            arrays: gradients and operands that are present.
-            results: of the forward.
-            claim: see `evaluate`.
-        """
+    def run(called: Callable[..., Any], *arrays: Any) -> list[Any]:
+        token = _CALLED.set(called)
+        try:
+            return graph(*arrays)
+        finally:
+            _CALLED.reset(token)
 
-        def claimed(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-            if target == self._operator:
-                return results if len(results) > 1 or self._returns_list else results[0]
-            answer = claim(target, arguments, keywords)
-            return run_operator(target, arguments, keywords) if answer is NotImplemented else answer
-
-        return evaluate(self._graph, arrays, claim=claimed)
+    return run
 
 
-def run_operator(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """The result of an operator on arrays; NotImplemented if it has a rule, which the caller
-    uses."""
-    if has_rule(target):
-        return NotImplemented
-    leaves, structure = jax.tree.flatten((arguments, keywords), is_leaf=lambda leaf: leaf is None)
-    places = [n for n, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
-    shapes: list[Any] = []
+_CALLED: ContextVar[Callable[..., Any]] = ContextVar("_CALLED")
+"""The function that computes the results of a backward operator."""
 
-    def of_tensors(*tensors: torch.Tensor) -> Any:
-        inputs = list(leaves)
-        for place, tensor in zip(places, tensors, strict=True):
-            inputs[place] = tensor
-        positional, named = jax.tree.unflatten(structure, inputs)
-        results = target(*positional, **named)
-        shapes[:] = [pytree.tree_flatten(results)]
-        return results
 
-    with torch.no_grad():
-        graph = record(of_tensors, [leaves[place] for place in places])
-    flat, spec = shapes[0]
-    arrays = iter(evaluate(graph, [leaves[place] for place in places]))
-    filled = [next(arrays) if isinstance(leaf, torch.Tensor) else None for leaf in flat]
-    return pytree.tree_unflatten(filled, spec)
+def _call_backward(dtypes: Any, /, *arguments: Any, **keywords: Any) -> Any:
+    """One call of a backward operator, as a rule of `lowering.frontends.aten_in_jax`."""
+    return _CALLED.get()(*arguments, **keywords)
+
+
+RULES[_call_backward] = _call_backward
 
 
 def spread(arrays: Sequence[Any], types: Sequence[Any | None]) -> Iterator[Any]:
     """Operands in the composite's order, with None for absent ones."""
     present = iter(arrays)
     return (None if type_ is None else next(present) for type_ in types)
+
+
+def is_symbolic(type_: Any) -> bool:
+    """Return whether a size of an array is a symbol, as in `jax.export` with symbolic shapes."""
+    return not all(isinstance(size, int) for size in type_.shape)
 
 
 def stand_in(type_: Any) -> torch.Tensor:

@@ -206,7 +206,7 @@ class CaughtCall(_PlainCall):
         self, backward: Definition, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
     ) -> tuple[dict[str, Any], list[Any], list[Source]]:
         """The arguments with which autograd calls the backward, and where its arrays come from."""
-        operator = self.operator_after(backward, grads, needed)
+        after = self.operator_after(backward, grads, needed)
         calls: list[tuple[dict[str, Any], list[Any], list[Source]]] = []
         count, types = len(self._present), [grad for grad in grads if grad is not None]
 
@@ -220,9 +220,7 @@ class CaughtCall(_PlainCall):
                     known.setdefault(id(array), Source(kind, n))  # type: ignore[arg-type]
             claimed: list[Any] = []
 
-            def claim(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-                if target != operator.backward:
-                    return NotImplemented
+            def called(*arguments: Any, **keywords: Any) -> Any:
                 names = list(signature_of(backward).parameters)
                 bound = dict(zip(names, arguments, strict=False)) | keywords
                 full = signature_of(backward).bind(**bound)
@@ -236,7 +234,7 @@ class CaughtCall(_PlainCall):
                 claimed.append(self.invoke(backward, full.arguments))
                 return claimed[-1]
 
-            gradients = operator.run([*cotangents, *operands], results, claim)
+            gradients = after(called, *cotangents, *operands, *results)
             listed = jax.tree.leaves(claimed[0]) if len(claimed) == 1 else []
             if len(listed) != len(gradients) or any(
                 a is not b for a, b in zip(listed, gradients, strict=True)

@@ -128,6 +128,10 @@ def test_symbolic_sizes_leave_the_decomposition() -> None:
             exported = export.export(jax.jit(swish))(jax.ShapeDtypeStruct((size, 6), jnp.float32))
         assert "stablehlo.composite" not in exported.mlir_module()
         np.testing.assert_allclose(exported.call(np.asarray(x)), plain_swish(x), rtol=1e-6)
+    gradient = jax.jit(jax.grad(lambda x: composites.jax.rms_norm(x, [6]).sum()))
+    with pytest.warns(CompositesWarning, match="ptxla.rms_norm is not a composite in this module"):
+        exported = export.export(gradient)(jax.ShapeDtypeStruct((batch, 6), jnp.float32))
+    np.testing.assert_allclose(exported.call(X), gradient(X), rtol=1e-6)
 
 
 SCALE = 1.0

@@ -114,11 +114,8 @@ def test_private_operators_have_the_arguments_of_public_functions(name: str) -> 
         np.testing.assert_allclose(call(function), expected(), rtol=1e-5, atol=1e-5)
 
 
-def test_private_operators_are_available() -> None:
+def test_the_table_has_all_private_operators_and_they_are_available() -> None:
     assert all(one.is_available for one in composites.jax.available(*PRIVATE))
-
-
-def test_the_table_has_all_private_operators() -> None:
     entries = builtin_registry().composites
     named = {e.name for e in entries if re.search(r"::_|loss(2d)?_forward$", e.op or "")}
     assert named == PRIVATE.keys()
@@ -164,9 +161,8 @@ def test_what_is_available() -> None:
 
 
 def test_a_call_that_pytorch_rejects() -> None:
-    with pytest.raises(
-        LoweringError, match=r"ptxla\.gelu: decomposition native failed for float32"
-    ):
+    failed = r"ptxla\.gelu: decomposition native failed for float32"
+    with pytest.raises(LoweringError, match=failed):
         composites.jax.gelu(jnp.ones(3), approximate="sinh")
     with pytest.raises(TypeError, match="unexpected keyword"):
         composites.jax.gelu(jnp.ones(3), approximation="tanh")
@@ -183,13 +179,10 @@ def test_what_jax_forbids_a_program_is_no_matter_to_operators_of_pytorch() -> No
     assert [one.shape for one in gradients] == [(2, 3), (3,)]
 
 
-def test_dtypes_are_those_of_jax() -> None:
+def test_dtypes_and_integers_are_those_of_jax() -> None:
     narrow = jnp.arange(4, dtype=jnp.bfloat16)
     assert composites.jax.cumsum(narrow, 0, dtype=jnp.float32).dtype == jnp.float32
     assert composites.jax.cumsum(narrow, 0, dtype=torch.float32).dtype == jnp.float32
-
-
-def test_integers_have_the_bits_that_jax_has() -> None:
     logits, classes = jnp.ones((2, 3)), jnp.array([0, 2])
     assert classes.dtype == jnp.int32
     text = jax.jit(composites.jax.cross_entropy_loss).lower(logits, classes).as_text()

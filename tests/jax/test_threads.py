@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier, Event
 from typing import Any
 
@@ -10,8 +11,7 @@ import jax.numpy as jnp
 import torch
 
 import composites.jax
-from lowering.frontends.aten_in_jax.evaluation import evaluate
-from lowering.frontends.aten_in_jax.recording import record
+from lowering.frontends.fx.apart import record
 from lowering.jax_entries.computed_once import computed_once
 
 X = jnp.ones(3)
@@ -23,6 +23,17 @@ def at_once(*functions: Callable[[], Any]) -> list[Any]:
     """The results of functions that run in a thread each."""
     with ThreadPoolExecutor(len(functions)) as pool:
         return [future.result() for future in [pool.submit(f) for f in functions]]
+
+
+def signalling(began: Event, other: Event, function: Any, timeout: float = TIMEOUT) -> Any:
+    """A function that sets an event when it begins, and then waits for another one."""
+
+    def call(x: Any) -> Any:
+        began.set()
+        other.wait(timeout)
+        return function(x)
+
+    return call
 
 
 def test_two_kinds_of_calls_are_traced_at_once() -> None:
@@ -60,28 +71,23 @@ def test_threads_that_compute_a_property_at_once_get_one_object() -> None:
 
 
 def test_functions_of_tensors_are_recorded_one_after_the_other() -> None:
-    """PyTorch changes state of the whole process while it records."""
-    first_began, second_began, first_ended = Event(), Event(), Event()
-
-    def first(x: torch.Tensor) -> torch.Tensor:
-        first_began.set()
-        second_began.wait(0.5)  # it does not begin
-        return x.sin()
-
-    def second(x: torch.Tensor) -> torch.Tensor:
-        second_began.set()
-        first_ended.wait(TIMEOUT)
-        return x.cos()
+    """PyTorch changes state of the whole process while it records. `torch.compile` in another
+    thread traces meanwhile."""
+    traced, first_began, second_began, first_ended = (Event() for _ in range(4))
+    first = signalling(first_began, second_began, torch.sin, 0.5)  # the second does not begin
+    second = signalling(second_began, first_ended, torch.cos)
 
     def record_first() -> Any:
-        graph = record(first, [X])
+        traced.wait(TIMEOUT)
+        run = record(first, [X])
         first_ended.set()
-        return graph
+        return run(X)[0]
 
     def record_second() -> Any:
         first_began.wait(TIMEOUT)
-        return record(second, [X])
+        return record(second, [X])(X)[0]
 
-    sine, cosine = (evaluate(g, [X])[0] for g in at_once(record_first, record_second))
+    trace = partial(torch.fx.symbolic_trace, signalling(traced, first_began, torch.neg))
+    _, sine, cosine = at_once(trace, record_first, record_second)
     assert (sine == jnp.sin(X)).all()
     assert (cosine == jnp.cos(X)).all()

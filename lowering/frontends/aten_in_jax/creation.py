@@ -1,33 +1,23 @@
 """Rules of operators that make tensors from numbers."""
 
-from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
 
-from lowering.frontends.aten_in_jax.table import Rule, rule
+from lowering.frontends.aten_in_jax.table import rule
 
 
-@rule("aten::full", "aten::full_like", "aten::new_full")
-def _full(dtype: Any, /, *shapes_and_value: Any, **_: Any) -> Any:
-    *shapes, value = shapes_and_value
-    return jnp.full(_shape(*shapes), value, dtype)
+@rule("aten::full")
+def _full(dtype: Any, /, shape: Any, value: Any, **_: Any) -> Any:
+    return jnp.full(shape, value, dtype)
 
 
-def _shape(first: Any, *shape: Any) -> Any:
-    """The shape that is given, or else that of an array."""
-    return shape[0] if shape else getattr(first, "shape", first)
+@rule("aten::zeros", "aten::empty.memory_format", "aten::_efficientzerotensor")
+def _zeros(dtype: Any, /, shape: Any, **_: Any) -> Any:
+    return jnp.zeros(shape, dtype)
 
 
-def _filled(function: Callable[..., Any]) -> Rule:
-    return lambda dtype, /, *shapes, **_: function(_shape(*shapes), dtype)
-
-
-rule(
-    "aten::zeros", "aten::empty.memory_format", "aten::_efficientzerotensor", "aten::zeros_like",
-    "aten::empty_like", "aten::new_zeros", "aten::new_empty", "aten::new_empty_strided",
-)(_filled(jnp.zeros))  # fmt: skip
-rule("aten::ones", "aten::ones_like", "aten::new_ones")(_filled(jnp.ones))
+rule("aten::ones")(lambda dtype, /, shape, **_: jnp.ones(shape, dtype))
 rule("aten::scalar_tensor", "prims::scalar_tensor")(
     lambda dtype, /, value, **_: jnp.full((), value, dtype)
 )

@@ -187,10 +187,8 @@ rule("aten::clamp_max", "aten::clamp_max.Tensor")(
 )
 
 
-@rule("aten::_to_copy", "aten::copy", "prims::convert_element_type", "aten::to.dtype")
+@rule("aten::_to_copy", "prims::convert_element_type", "aten::to.dtype")
 def _to_copy(dtype: Any, /, x: Any, *further: Any, **_: Any) -> Any:
-    if further and hasattr(further[0], "ndim"):  # aten::copy
-        return jnp.broadcast_to(as_type(further[0], dtype), x.shape)
     return as_type(x, dtype)
 
 

@@ -10,11 +10,7 @@ from lowering.frontends.aten_in_jax.elementwise import as_type
 from lowering.frontends.aten_in_jax.table import rule, rule_without_dtype
 
 
-@rule(
-    "aten::alias", "aten::alias_copy", "aten::clone", "aten::contiguous",
-    "aten::detach", "aten::detach_copy", "aten::lift_fresh", "aten::lift_fresh_copy",
-    "aten::positive",
-)  # fmt: skip
+@rule("aten::clone", "aten::contiguous", "aten::positive")
 def _same(dtype: Any, /, x: Any, **_: Any) -> Any:
     return x
 

@@ -22,11 +22,6 @@ _RULES_OF_PACKAGES: dict[str, Rule] = {}
 LINEAR_ALGEBRA: set[Any] = set()
 """Operators whose rules JAX lowers to calls of a library of the device, such as LAPACK."""
 
-RANDOM = (
-    "bernoulli", "dropout", "exponential", "geometric", "multinomial", "native_dropout", "normal",
-    "poisson", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "uniform",
-)  # fmt: skip
-
 
 class NoRuleError(UnsupportedCallError):
     """A decomposition has an operator that no rule knows."""
@@ -98,11 +93,6 @@ def rule_of(operator: Any) -> Rule:
     """
     name = getattr(operator, "name", lambda: str(operator))()
     registered = RULES.get(operator) or _RULES_OF_PACKAGES.get(name)
-    if registered is not None:
-        return registered
-    plain = name.partition("::")[2].partition(".")[0].rstrip("_")
-    if plain in RANDOM:
-        raise NoRuleError(
-            f"{name} draws random numbers from PyTorch's generator, which JAX programs do not have"
-        )
-    raise NoRuleError(f"{name} has no rule in JAX")
+    if registered is None:
+        raise NoRuleError(f"{name} has no rule in JAX")
+    return registered

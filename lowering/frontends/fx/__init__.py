@@ -5,7 +5,8 @@ Tensors of this frontend have no values. They are on PyTorch's device for backen
 operator below these is a node of a `torch.fx` graph, and rules written in JAX lower the graph.
 
 Needs a PyTorch in which a backend can be written in Python. Tested with torch 2.10 to 2.15.
-Importing this package imports neither torch nor jax.
+Importing this package imports neither torch nor jax. JAX programs have decompositions recorded by
+`apart`, whose tensors are on the CPU, with torch 2.9 too.
 
 | module | what it provides |
 |---|---|
@@ -28,6 +29,8 @@ Importing this package imports neither torch nor jax.
 | `recorder` | whole programs, recorded and lowered for exports |
 | `runner` | recorded calls, run with jax's CPU client |
 | `lower` | from nodes of a graph to a function of JAX arrays |
+| `apart` | functions of tensors as functions of JAX arrays, recorded apart from programs |
+| `derived` | rules of backward operators that JAX derives |
 | `stablehlo` | from such a function to the StableHLO of a program |
 | `sources` | the operator and the line of Python that an operation comes from |
 """

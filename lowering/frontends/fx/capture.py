@@ -15,6 +15,7 @@ from operator import getitem
 from typing import Any
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from composites import torch_internals
 from composites.errors import UnsupportedCallError
@@ -29,7 +30,7 @@ from lowering.frontends.errors import (
     ValueReadError,
     check_constant,
 )
-from lowering.frontends.fx import lists
+from lowering.frontends.fx import FUNCTIONALIZATION_KEY, lists
 from lowering.frontends.fx.device import device
 from lowering.frontends.fx.sizes import as_expressions, describing, vary
 from lowering.frontends.fx.sources import keep_source
@@ -45,7 +46,7 @@ class TracedTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, described: torch.Tensor, node: torch.fx.Node) -> "TracedTensor":
-        made: TracedTensor = torch_internals.make_wrapper(cls, described, device())
+        made: TracedTensor = torch_internals.make_wrapper(cls, described, _device())
         made.described, made.node = described, node
         return made
 
@@ -62,7 +63,25 @@ class TracedTensor(torch.Tensor):
         return called(func, args, kwargs or {})
 
 
+def _device() -> torch.device:
+    """The device of the traced tensors that are made now."""
+    return device() if current_apart() is None else torch.device("cpu")
+
+
 # ---- the graph ----
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """The recording of a function apart from programs."""
+
+    kernels: Mapping[Any, Sequence[Kernel]]
+    """Record calls of some operators. The last one of a list is current."""
+    writes: bool
+    """Whether calls may write to tensors. Functionalization, which allows this, may decompose an
+    operator of `kernels`."""
+    thread: int = field(default_factory=threading.get_ident)
+    """The thread that records."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,10 +93,13 @@ class Region:
     """The operator that takes the function."""
     lifted: dict[torch.fx.Node, TracedTensor] = field(default_factory=dict)
     """The placeholders of nodes of the enclosing region, by node."""
+    apart: Apart | None = None
+    """None for a part of a program."""
 
 
 LOCK = threading.RLock()
-"""The lock of a recording, which all threads share."""
+"""The lock of a recording, which all threads share. A JAX program that calls an entry for the first
+time waits while another thread exports."""
 
 _SHARED: list[Region] = []
 """The regions that are recorded by all threads, the program first: autograd runs backward
@@ -101,6 +123,33 @@ def recording(graph: torch.fx.Graph | None = None) -> Iterator[torch.fx.Graph]:
     finally:
         if outermost:
             _SHARED.clear()
+
+
+@contextmanager
+def apart(kernels: Mapping[Any, Sequence[Kernel]], *, writes: bool) -> Iterator[None]:
+    """A context in which calls with traced tensors are recorded to a new graph, apart from all else
+    that is being recorded; see `Apart`. Traced tensors are of the CPU there, with the strides that
+    PyTorch's have, and so are those that calls make. No entry catches a call.
+    """
+    with (
+        LOCK,
+        errors_at_end(),
+        sdpa_kernel(SDPBackend.MATH),
+        torch_internals.without_saved_tensors_hooks(),
+    ):
+        others, _SHARED[:] = _SHARED[:], [Region(torch.fx.Graph(), apart=Apart(kernels, writes))]
+        token = _WITH_LAYOUT.set(True)
+        try:
+            yield
+        finally:
+            _WITH_LAYOUT.reset(token)
+            _SHARED[:] = others
+
+
+def current_apart() -> Apart | None:
+    """The recording of this thread apart from programs; None if it has none."""
+    current = _SHARED[0].apart if _SHARED else None
+    return current if current is None or current.thread == threading.get_ident() else None
 
 
 @contextmanager
@@ -188,10 +237,16 @@ def _seen(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> A
     if any(isinstance(leaf, TracedTensor) for leaf in leaves):
         return called(func, arguments, keywords)
     asked = keywords.get("device")
+    is_apart = current_apart() is not None
+    if is_apart and asked is None and torch_internals.takes_device(func):
+        asked = _device()
+        keywords = {**keywords, "device": asked}
     varies = vary() and _is_on_cpu_of_varying_size(leaves, asked)
-    if varies or (asked is not None and torch.device(asked).type == device().type):
+    if varies or (asked is not None and torch.device(asked).type == _device().type):
         made = called(func, arguments, keywords)
-        return pytree.tree_map_only(TracedTensor, torch_internals.functional, made)
+        # Where all calls are functionalized, so are their results.
+        wrapped = (lambda tensor: tensor) if is_apart else torch_internals.functional
+        return pytree.tree_map_only(TracedTensor, wrapped, made)
     return func(*arguments, **keywords)
 
 
@@ -311,7 +366,8 @@ _SAME = frozenset(
 
 def called(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """The results of a call that came out of autograd and functionalization."""
-    kernels = KERNELS.get(func)
+    apart = current_apart()
+    kernels = (KERNELS if apart is None else apart.kernels).get(func)
     for leaf in pytree.tree_leaves((arguments, keywords)):
         refusal = layout_refusal(leaf) if isinstance(leaf, torch.Tensor) else None
         if refusal is not None:
@@ -327,7 +383,7 @@ def called(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> 
         # Written in C++, the backward of an operator would end the process with this error (torch
         # 2.15.0: a destructor of the engine calls into Python while the error is set).
         deferred.append(error)
-        described = _describe(func, arguments, keywords)
+        described = describe(func, arguments, keywords)
         return pytree.tree_map_only(torch.Tensor, placeholder, described)
 
 
@@ -401,7 +457,7 @@ def _recorded(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) 
         raise ValueReadError(
             "aten::index takes the elements of a mask, so the size of its result depends on values"
         )
-    described = _describe(func, arguments, keywords)
+    described = describe(func, arguments, keywords)
     if not isinstance(described, torch.Tensor | tuple | list):
         raise ValueReadError(f"{func.name()} returns a {type(described).__name__}")
     kept = {key: value for key, value in keywords.items() if key not in _OF_MEMORY}
@@ -428,7 +484,7 @@ _OF_MEMORY = frozenset(["device", "layout", "pin_memory", "memory_format", "non_
 """Arguments that change the place of values, and not the values."""
 
 
-def _describe(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def describe(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """The results of a call, on the device `meta`."""
     args, named = pytree.tree_map(_on_meta, (tuple(arguments), dict(keywords)))
     if _WITH_LAYOUT.get():
@@ -486,7 +542,7 @@ def _leaves_device(name: str, arguments: Sequence[Any], keywords: Mapping[str, A
     """Return whether a call copies a traced tensor to another device."""
     if name == "aten::_to_copy":
         asked = keywords.get("device")
-        return asked is not None and torch.device(asked).type != device().type
+        return asked is not None and torch.device(asked).type != _device().type
     if name in ("aten::copy", "aten::copy_"):
         to, source = arguments[:2]
         return isinstance(source, TracedTensor) and not isinstance(to, TracedTensor)
@@ -501,7 +557,8 @@ _UNDERWAY: ContextVar[frozenset[Any]] = ContextVar("underway", default=frozenset
 
 
 def _decomposed(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    function = _decompositions().get(func) or torch_internals.decomposition_of(func)
+    of_program = current_apart() is None
+    function = _decompositions(of_program).get(func) or torch_internals.decomposition_of(func)
     if torch.Tag.dynamic_output_shape in func.tags:
         raise ValueReadError(f"the result of {func.name()} has a size that depends on values")
     if function is None or func in _UNDERWAY.get():
@@ -516,12 +573,15 @@ def _decomposed(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
 
 
 @cache
-def _decompositions() -> Mapping[Any, Kernel]:
+def _decompositions(of_program: bool) -> Mapping[Any, Kernel]:
     of_pytorch = torch_internals.all_decompositions()
-    of_factors = linear_algebra.DECOMPOSITIONS
-    ours = {**norms.OF_GRAPHS, **of_factors, **OWN}
+    of_norms = norms.OF_GRAPHS if of_program else norms.OF_ENTRIES
+    ours = {**of_norms, **linear_algebra.DECOMPOSITIONS, **OWN}
     of_pytorch |= quantize.decompositions()
     return {**of_pytorch, **DECOMPOSITIONS, **lists.decompositions(), **ours}
+
+
+_FUNCTIONALIZE = torch_internals.parse_key(FUNCTIONALIZATION_KEY)
 
 
 @cache
@@ -533,12 +593,16 @@ def _top_of_dispatch() -> DispatchState:
 def at_top() -> Iterator[None]:
     """A context in which calls start at the top of the dispatcher, as a user's do, whatever this
     thread is doing. No gradients are recorded."""
+    apart = current_apart()
+    is_functionalized = apart is not None and apart.writes
     with (
         torch_internals.without_modes(),
         torch_internals.dispatching_from(_top_of_dispatch()),
         describing(),
         capturing(),
         torch.no_grad(),
+        # PyTorch does this by itself on the device of programs, and not on the CPU.
+        torch_internals.including_key(_FUNCTIONALIZE) if is_functionalized else nullcontext(),
     ):
         yield
 

@@ -5,6 +5,7 @@ from functools import partial
 from composites.in_place import copy_each
 from lowering.frontends.fx import (  # noqa: F401  (they add what replaces operators)
     creation,
+    derived,
     descriptions,
     linear_algebra,
     strides,

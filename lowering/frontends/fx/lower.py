@@ -3,6 +3,8 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
+from operator import getitem
 from typing import Any
 
 import jax
@@ -10,14 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+from composites.torch_internals import pytree
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype
-from lowering.frontends.aten_in_jax.evaluation import result_of
-from lowering.frontends.aten_in_jax.table import LINEAR_ALGEBRA
+from lowering.frontends.aten_in_jax.table import LINEAR_ALGEBRA, rule_of
 from lowering.frontends.errors import ForeignDataError
 from lowering.frontends.fx import sources
 from lowering.frontends.fx.capture import TracedTensor
 from lowering.frontends.fx.regions import Subgraph, reached_nodes
-from lowering.frontends.fx.sizes import in_jax
+from lowering.frontends.fx.sizes import in_jax, jax_symbols
 from lowering.frontends.jax.all_platforms import for_all_platforms
 
 _LITERAL = 16
@@ -25,13 +27,18 @@ _LITERAL = 16
 
 
 def array_function(
-    outputs: Sequence[TracedTensor], inputs: Sequence[TracedTensor], *, located: bool = False
+    outputs: Sequence[TracedTensor],
+    inputs: Sequence[TracedTensor],
+    *,
+    located: bool = False,
+    for_all: bool = True,
 ) -> tuple[Callable[..., list[Any]], list[int], Sequence[torch.fx.Node]]:
     """A function of JAX arrays that computes outputs; the positions of the inputs that it takes,
     which are those that it reads; and its nodes.
 
     Args:
         located: whether what JAX traces for a node is in a scope of the node's number.
+        for_all: whether linear algebra is lowered for all platforms. It has no derivatives then.
 
     Raises:
         ForeignDataError: it reads an input of another graph.
@@ -48,56 +55,82 @@ def array_function(
         )
     operands = [inputs[place].node for place in read]
     numbers = {node: number for number, node in enumerate(every)} if located else {}
+    evaluation = _Evaluation(numbers, jax_symbols(), for_all)
 
     def function(*arrays: Any) -> list[Any]:
         values = dict(zip(operands, arrays, strict=True))
-        _evaluate(nodes, values, numbers)
+        # PyTorch's operators promote ranks, whatever the program allows for its own.
+        with jax.numpy_rank_promotion("allow"):
+            evaluation.add(nodes, values)
         return [values[tensor.node] for tensor in outputs]
 
     return function, read, every
 
 
-def _evaluate(
-    nodes: Sequence[torch.fx.Node],
-    values: dict[torch.fx.Node, Any],
-    numbers: Mapping[torch.fx.Node, int],
-) -> None:
-    """Add the values of nodes to those that they are computed from.
+@dataclass(frozen=True, slots=True)
+class _Evaluation:
+    """The evaluation of nodes on arrays."""
 
-    Args:
-        numbers: the numbers of scopes; see `lowering.frontends.fx.sources`. A node without one has
-            no scope.
-    """
-    for node in nodes:
-        if node.op == "get_attr":
-            values[node] = _constant(node.meta["constant"])
-            continue
-        keywords = torch.fx.node.map_arg(node.kwargs, values.__getitem__)
-        arguments = [
-            _function(argument, values, numbers)
-            if isinstance(argument, Subgraph)
-            else torch.fx.node.map_arg(argument, values.__getitem__)
-            for argument in node.args
-        ]
-        with sources.scope(numbers[node]) if node in numbers else nullcontext():
-            values[node] = _result(node, in_jax(tuple(arguments)), in_jax(dict(keywords)))
+    numbers: Mapping[torch.fx.Node, int]
+    """The numbers of scopes; see `lowering.frontends.fx.sources`. A node without one has no
+    scope."""
+    symbols: Mapping[str, Any]
+    """JAX's symbols, by the name of PyTorch's."""
+    for_all: bool
+    """See `array_function`."""
 
+    def add(self, nodes: Sequence[torch.fx.Node], values: dict[torch.fx.Node, Any]) -> None:
+        """Add the values of nodes to those that they are computed from."""
+        for node in nodes:
+            if node.op == "get_attr":
+                values[node] = _constant(node.meta["constant"])
+                continue
+            keywords = torch.fx.node.map_arg(node.kwargs, values.__getitem__)
+            arguments = [
+                self._function(argument, values)
+                if isinstance(argument, Subgraph)
+                else torch.fx.node.map_arg(argument, values.__getitem__)
+                for argument in node.args
+            ]
+            with sources.scope(self.numbers[node]) if node in self.numbers else nullcontext():
+                values[node] = self._result(
+                    node,
+                    in_jax(tuple(arguments), self.symbols),
+                    in_jax(dict(keywords), self.symbols),
+                )
 
-def _function(
-    body: Subgraph, enclosing: Mapping[torch.fx.Node, Any], numbers: Mapping[torch.fx.Node, int]
-) -> Callable[..., list[Any]]:
-    """A body as a function of arrays, which closes over values of the enclosing region."""
+    def _function(
+        self, body: Subgraph, enclosing: Mapping[torch.fx.Node, Any]
+    ) -> Callable[..., list[Any]]:
+        """A body as a function of arrays, which closes over values of the enclosing region."""
 
-    def function(*arrays: Any) -> list[Any]:
-        values = dict(zip(body.inputs, arrays, strict=True))
-        values.update((inner, enclosing[outer]) for outer, inner in body.lifted.items())
-        _evaluate(body.nodes, values, numbers)
-        # Not `astype`: it keeps the types of Python numbers, which loops do not carry.
-        return [
-            jax.lax.convert_element_type(values[node], values[node].dtype) for node in body.results
-        ]
+        def function(*arrays: Any) -> list[Any]:
+            values = dict(zip(body.inputs, arrays, strict=True))
+            values.update((inner, enclosing[outer]) for outer, inner in body.lifted.items())
+            self.add(body.nodes, values)
+            # Not `astype`: it keeps the types of Python numbers, which loops do not carry.
+            return [
+                jax.lax.convert_element_type(values[node], values[node].dtype)
+                for node in body.results
+            ]
 
-    return function
+        return function
+
+    def _result(self, node: torch.fx.Node, arguments: Any, keywords: dict[str, Any]) -> Any:
+        """The arrays that a node gives. Linear algebra of a program is lowered for all platforms:
+        it may run on another one than that on which it is exported, which has no LAPACK."""
+        described = node.meta["val"]
+        if node.target not in LINEAR_ALGEBRA or not self.for_all:
+            return _result_of(node.target, described, arguments, keywords)
+        leaves, tree = jax.tree.flatten((arguments, keywords))
+        places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+
+        def of_arrays(*arrays: Any) -> Any:
+            filled = dict(enumerate(leaves)) | dict(zip(places, arrays, strict=True))
+            positional, named = jax.tree.unflatten(tree, filled.values())
+            return _result_of(node.target, described, positional, named)
+
+        return for_all_platforms(of_arrays)(*(leaves[place] for place in places))
 
 
 def _with_inner(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
@@ -109,21 +142,59 @@ def _with_inner(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
                 yield from _with_inner(argument.nodes)
 
 
-def _result(node: torch.fx.Node, arguments: Any, keywords: dict[str, Any]) -> Any:
-    """The arrays that a node gives. Linear algebra is lowered for all platforms: a program may run
-    on another one than that on which it is exported, which has no LAPACK."""
-    described = node.meta["val"]
-    if node.target not in LINEAR_ALGEBRA:
-        return result_of(node.target, described, arguments, keywords)
-    leaves, tree = jax.tree.flatten((arguments, keywords))
-    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+def _result_of(target: Any, described: Any, arguments: Any, keywords: dict[str, Any]) -> Any:
+    """The results of a node for arrays, of which PyTorch's description is given."""
+    if target is getitem:
+        return target(*arguments)
+    dtypes = pytree.tree_map(_dtype, described)
+    scalar = _is_scalar_with_dims(target, arguments, keywords)
+    if scalar:
+        arguments, keywords = jax.tree.map(_as_vector, (arguments, keywords))
+    results = _cast(rule_of(target)(dtypes, *arguments, **keywords), dtypes)
+    return _shaped(results, described) if scalar else results
 
-    def of_arrays(*arrays: Any) -> Any:
-        filled = dict(enumerate(leaves)) | dict(zip(places, arrays, strict=True))
-        positional, named = jax.tree.unflatten(tree, filled.values())
-        return result_of(node.target, described, positional, named)
 
-    return for_all_platforms(of_arrays)(*(leaves[place] for place in places))
+_DIMS = frozenset(["dim", "dims", "dim0", "dim1", "dimension"])
+"""Names of arguments that are dimensions of the first operand."""
+
+
+def _is_scalar_with_dims(
+    target: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> bool:
+    """Return whether a call names dimensions of an operand that has none. PyTorch takes it for a
+    vector of one element then, and the rules do not need to know."""
+    first = arguments[0] if arguments else None
+    if getattr(first, "ndim", None) != 0:
+        return False
+    schema = getattr(target, "_schema", None)
+    for place, argument in enumerate(schema.arguments if schema is not None else ()):
+        if argument.name in _DIMS:
+            at = arguments[place] if place < len(arguments) else argument.default_value
+            if keywords.get(argument.name, at) not in (None, [], ()):
+                return True
+    return False
+
+
+def _as_vector(value: Any) -> Any:
+    return value.reshape(1) if getattr(value, "ndim", None) == 0 else value
+
+
+def _shaped(results: Any, described: Any) -> Any:
+    if isinstance(described, tuple | list):
+        return [_shaped(x, one) for x, one in zip(results, described, strict=True)]
+    return results.reshape(tuple(described.shape))
+
+
+def _dtype(value: Any) -> Any:
+    return jax_dtype(value.dtype) if isinstance(value, torch.Tensor) else value
+
+
+def _cast(results: Any, dtypes: Any) -> Any:
+    if isinstance(dtypes, tuple | list):
+        return [_cast(x, dtype) for x, dtype in zip(results, dtypes, strict=True)]
+    if results is None or results.dtype == dtypes:
+        return results
+    return results.astype(dtypes)
 
 
 def _constant(tensor: torch.Tensor) -> Any:

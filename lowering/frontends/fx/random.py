@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from composites import torch_internals
-from lowering.frontends.aten_in_jax.table import RULES, overload
+from lowering.frontends.aten_in_jax.table import RULES, NoRuleError, overload
 from lowering.frontends.errors import ControlFlowError, NoKernelError
 from lowering.frontends.fx import capture
 from lowering.frontends.fx.capture import TracedTensor
@@ -110,7 +110,12 @@ def _current_state() -> _State:
 
     Raises:
         ControlFlowError: it is that of an enclosing region, in which it does not advance.
+        NoRuleError: there is none.
     """
+    if capture.current_apart() is not None:
+        raise NoRuleError(
+            "it draws random numbers from PyTorch's generator, which JAX programs do not have"
+        )
     state, region = _STATES[-1], capture.current_region()
     if state.tensor.node.graph is not region.graph:
         raise ControlFlowError(

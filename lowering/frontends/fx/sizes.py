@@ -12,7 +12,7 @@ import math
 import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +25,7 @@ from composites import torch_internals
 from composites.errors import CompositesError, ExportError
 from composites.torch_internals import SizeSymbols, pytree
 from composites.user_code import place_of
+from lowering.frontends.aten_in_jax.table import NoRuleError
 from lowering.frontends.protocols import Bounds
 
 
@@ -45,11 +46,18 @@ class _Sizes:
     """The text that messages show for a symbol, by the symbol's name."""
 
     def add(
-        self, name: str, example: int, least: int, largest: int | None, written: str = ""
+        self,
+        name: str,
+        example: int,
+        least: int,
+        largest: int | None,
+        written: str = "",
+        symbol: Any = None,
     ) -> torch.SymInt:
         size = self.symbols.add(name, example, least, largest)
         self.written[name] = written or name
-        (symbol,) = jax.export.symbolic_shape(f"{name},", scope=self.scope)
+        if symbol is None:
+            (symbol,) = jax.export.symbolic_shape(f"{name},", scope=self.scope)
         self.bounds[name] = (least, largest)
         self.of_pytorch[name] = size
         self.of_jax[torch_internals.text_of_size(size)] = symbol
@@ -125,13 +133,8 @@ def symbolic(dimensions: Bounds) -> Iterator[Mapping[str, torch.SymInt]]:
         used.add(example := _example(least, most, used))
         sizes.add(name, example, least, most)
     made = dict(sizes.of_pytorch)
-    _CURRENT.append(sizes)
     try:
-        with (
-            torch_internals.hashable_sizes(),
-            torch_internals.decomposed_late(),
-            torch_internals.python_kernels(),
-        ):
+        with _recorded_with([sizes]):
             yield made
     except CompositesError:
         raise
@@ -141,9 +144,51 @@ def symbolic(dimensions: Bounds) -> Iterator[Mapping[str, torch.SymInt]]:
             f" {type(error).__name__}: {_renamed(sizes.named(str(error)), sizes.written)};"
             f" {_ADVICE}"
         ) from error
-    finally:
-        _CURRENT.pop()
     sizes.check()
+
+
+@contextmanager
+def _recorded_with(current: list[_Sizes]) -> Iterator[None]:
+    """A context in which a program with these symbols is recorded, if it has some."""
+    others, _CURRENT[:] = _CURRENT[:], current
+    try:
+        with ExitStack() as stack:
+            if current:
+                stack.enter_context(torch_internals.hashable_sizes())
+                stack.enter_context(torch_internals.decomposed_late())
+                stack.enter_context(torch_internals.python_kernels())
+            yield
+    finally:
+        _CURRENT[:] = others
+
+
+@contextmanager
+def of_arrays(shapes: Sequence[Sequence[Any]]) -> Iterator[list[tuple[Any, ...]]]:
+    """A context in which a function of arrays is recorded: their shapes, in which each size that is
+    a symbol in JAX is one in PyTorch.
+
+    Raises:
+        NoRuleError: PyTorch took a branch that depends on one.
+    """
+    symbols = dict.fromkeys(size for shape in shapes for size in shape if not isinstance(size, int))
+    if not symbols:
+        with _recorded_with([]):
+            yield [tuple(shape) for shape in shapes]
+        return
+    sizes = _Sizes(SizeSymbols(), None)
+    used: set[int] = set()
+    made: dict[Any, Any] = {}
+    for number, symbol in enumerate(symbols):
+        used.add(example := _example(2, None, used))
+        made[symbol] = sizes.add(f"size{number}", example, 2, None, symbol=symbol)
+    with _recorded_with([sizes]):
+        yield [tuple(made.get(size, size) for size in shape) for shape in shapes]
+    for guard in sizes.symbols.guards:
+        if "!=" not in guard.text:
+            raise NoRuleError(
+                "the decomposition depends on a size that is a symbol here"
+                f" ({sizes.named(guard.text)}); write this size as a number"
+            )
 
 
 def _example(least: int, most: int | None, used: set[int]) -> int:
@@ -181,16 +226,24 @@ def _as_expression(value: Any) -> Any:
     return Expression(torch_internals.text_of_size(value))
 
 
-def in_jax(value: Any) -> Any:
-    """Sizes and expressions in any nesting as JAX has them. Other values stay."""
-    return pytree.tree_map(_in_jax, value) if _CURRENT else value
+def in_jax(value: Any, symbols: Mapping[str, Any] | None = None) -> Any:
+    """Sizes and expressions in any nesting as JAX has them. Other values stay.
+
+    Args:
+        symbols: JAX's symbols, by the name of PyTorch's; by default those of the recorded program.
+    """
+    names = jax_symbols() if symbols is None else symbols
+
+    def as_jax_has_it(value: Any) -> Any:
+        value = _as_expression(value)
+        return _evaluated(value.text, names) if isinstance(value, Expression) else value
+
+    return pytree.tree_map(as_jax_has_it, value) if names else value
 
 
-def _in_jax(value: Any) -> Any:
-    value = _as_expression(value)
-    if not isinstance(value, Expression):
-        return value
-    return _evaluated(value.text, _CURRENT[-1].of_jax)
+def jax_symbols() -> Mapping[str, Any]:
+    """JAX's symbols in the recorded program, by the name of PyTorch's."""
+    return _CURRENT[-1].of_jax if _CURRENT else {}
 
 
 def describing() -> AbstractContextManager[Any]:

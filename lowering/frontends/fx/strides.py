@@ -21,6 +21,8 @@ def as_strided(
     Raises:
         NoKernelError: it is not known how `self` would lie in memory.
     """
+    if capture.current_apart() is not None and _keeps_order(self, size, stride, storage_offset):
+        return self.reshape(tuple(size))  # torch 2.9: the decomposition of native_group_norm
     _check_order(self)
     return strided_view(self.reshape(-1), size, stride, storage_offset)
 
@@ -48,6 +50,15 @@ def as_strided_scatter(
     _check_order(self)
     places = _places(self, size, stride, storage_offset)
     return self.reshape(-1).scatter(0, places, src.reshape(-1)).reshape(self.shape)
+
+
+def _keeps_order(
+    tensor: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None
+) -> bool:
+    """Return whether a view only changes the shape of a tensor."""
+    after = torch.empty_strided(tuple(size), tuple(stride), device="meta")
+    is_whole = not offset and after.numel() == tensor.numel()
+    return is_whole and after.is_contiguous() and tensor.is_contiguous()
 
 
 def _check_order(tensor: Tensor) -> None:

@@ -8,9 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lowering.frontends.aten_in_jax.evaluation import evaluate
-from lowering.frontends.aten_in_jax.recording import record
 from lowering.frontends.aten_in_jax.table import RULES, overload
+from lowering.frontends.fx.apart import record
 
 _OF_SIZES = (
     "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d",
@@ -26,8 +25,8 @@ _OF_PADS = (
 def _pulled(forward: Callable[..., Any], operands: list[Any], grad: Any) -> Any:
     """The gradients of operands, in at least f32."""
     wide = [x.astype(jnp.promote_types(x.dtype, jnp.float32)) for x in operands]
-    graph = record(forward, wide)
-    result, pull = jax.vjp(lambda *arrays: evaluate(graph, arrays)[0], *wide)
+    run = record(forward, wide)
+    result, pull = jax.vjp(lambda *arrays: run(*arrays)[0], *wide)
     return pull(grad.astype(result.dtype))
 
 

@@ -1,0 +1,63 @@
+"""Functions of tensors as functions of JAX arrays, apart from the programs that are recorded."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from composites import torch_internals
+from composites.torch_internals import pytree
+from lowering.frontends.aten_in_jax.dtypes import torch_dtype
+from lowering.frontends.aten_in_jax.table import NoRuleError
+from lowering.frontends.errors import ValueReadError
+from lowering.frontends.fx import (  # noqa: F401  (they add what replaces operators)
+    capture,
+    creation,
+    linear_algebra,
+    random,
+    strides,
+)
+from lowering.frontends.fx.capture import TracedTensor
+from lowering.frontends.fx.lower import array_function
+from lowering.frontends.fx.sizes import of_arrays
+from lowering.frontends.protocols import Kernel
+
+
+def record(
+    function: Callable[..., Any],
+    operands: Sequence[Any | None],
+    kernels: Mapping[Any, Sequence[Kernel]] = MappingProxyType({}),
+    further: Sequence[TracedTensor] = (),
+) -> Callable[..., list[Any]]:
+    """Record a function of tensors. It becomes one of arrays, the operands that are present, which
+    returns tensors in one list.
+
+    Args:
+        function: returns tensors in any nesting; those that are None are left out.
+        operands: arrays, or other things with shape and dtype; None for an absent one. The function
+            gets tensors in their places, and None.
+        kernels: record calls of some operators. Other operators are recorded as themselves if they
+            have rules, and else decomposed.
+        further: placeholders that kernels have made, which are further operands.
+
+    Raises:
+        NoRuleError: an operator has neither a rule nor a decomposition.
+    """
+    present = [operand for operand in operands if operand is not None]
+    writes = not any(map(torch_internals.decomposition_of, kernels))
+    try:
+        with capture.apart(kernels, writes=writes), of_arrays([x.shape for x in present]) as shapes:
+            inputs = [
+                capture.placeholder(torch.empty(shape, dtype=torch_dtype(x.dtype), device="meta"))
+                for x, shape in zip(present, shapes, strict=True)
+            ]
+            tensors = map(torch_internals.functional, inputs) if writes else iter(inputs)
+            with capture.at_top():
+                results = function(*(None if x is None else next(tensors) for x in operands))
+            leaves = [t for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
+            traced = [capture.traced(tensor) for tensor in leaves]
+            computed, read, _ = array_function(traced, [*inputs, *further], for_all=False)
+    except ValueReadError as error:
+        raise NoRuleError(str(error)) from error
+    return lambda *arrays: computed(*(arrays[place] for place in read))
