@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -112,8 +113,12 @@ def view_of_input(x: Tensor) -> tuple[Tensor, Tensor]:
     return x[1:], F.silu(x).t()
 
 
+SCALES = np.arange(3.0)
+
+
 def of_numbers(x: Tensor) -> tuple[Tensor, float, Tensor]:
-    return x * torch.tensor(2.0), 3.5, torch.arange(3, device=x.device) + torch.zeros(3).to("cpu")
+    zeros = torch.zeros(3).to("cpu") * torch.from_numpy(SCALES)
+    return x * torch.tensor(2.0), 3.5, torch.arange(3, device=x.device) + zeros
 
 
 def of_types(x: Tensor) -> tuple[Tensor, ...]:
