@@ -96,7 +96,11 @@ def recording(graph: torch.fx.Graph | None = None) -> Iterator[torch.fx.Graph]:
     if outermost:
         _SHARED.append(Region(torch.fx.Graph() if graph is None else graph))
     try:
-        with capturing(), torch_internals.made_on_cpu():
+        with (
+            capturing(),
+            torch_internals.made_on_cpu(),
+            torch_internals.without_checks_of_distributions(),
+        ):
             yield current_region().graph
     finally:
         if outermost:
