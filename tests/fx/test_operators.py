@@ -151,11 +151,7 @@ def test_what_has_no_form_in_jax() -> None:
         return torch.index_put(x, (x[:, 0] > 0, torch.tensor([1])), torch.ones(1))
 
     refused: tuple[tuple[Callable[[torch.Tensor], Any], torch.Tensor, str], ...] = (
-        (
-            lambda x: torch.view_as_complex(x).abs(),
-            torch.ones(3, 2).half(),
-            r"JAX arrays cannot have the type torch\.complex32",
-        ),
+        (lambda x: torch.view_as_complex(x).abs(), torch.ones(3, 2).half(), "type torch.complex32"),
         (
             lambda x: torch.index_put(x, (x > 0,), torch.ones(6)),
             torch.ones(6),
