@@ -10,10 +10,6 @@ from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
 from lowering.frontends.aten_in_jax.table import NoRuleError, rule
 
 
-def _linear(x: Any) -> Any:
-    return np.maximum(1 - x, 0)
-
-
 def _cubic(x: Any) -> Any:
     """The cubic of PIL: a = -0.5."""
     near = (1.5 * x - 2.5) * x * x + 1
@@ -49,5 +45,5 @@ def _rule(kernel: Callable[[Any], Any]) -> Callable[..., Any]:
     return run
 
 
-rule("aten::_upsample_bilinear2d_aa")(_rule(_linear))
+rule("aten::_upsample_bilinear2d_aa")(_rule(lambda x: np.maximum(1 - x, 0)))
 rule("aten::_upsample_bicubic2d_aa")(_rule(_cubic))
