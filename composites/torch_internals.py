@@ -358,6 +358,19 @@ def made_on_cpu() -> Iterator[None]:
         torch._C._set_only_lift_cpu_tensors(before)
 
 
+@contextmanager
+def without_checks_of_distributions() -> Iterator[None]:
+    """A context in which `torch.distributions` does not read parameters and samples to check
+    them."""
+    distribution = torch.distributions.Distribution
+    before = distribution._validate_args
+    distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        distribution.set_default_validate_args(before)
+
+
 def make_wrapper(cls: type[Tensor], described: torch.Tensor, device: torch.device) -> Any:
     """A tensor of a class that has `__torch_dispatch__`, with the sizes, strides and dtype of
     another one, and without memory."""

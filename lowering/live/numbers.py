@@ -35,6 +35,7 @@ def changing_numbers(graph: torch.fx.Graph) -> list[int]:
         position
         for position, node in enumerate(graph.find_nodes(op="placeholder"))
         if getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False)
+        and not node.meta["grapharg"].is_tensor  # an array of NumPy
     ]
 
 

@@ -23,6 +23,7 @@ from lowering.frontends.aten_in_jax import (  # noqa: F401  (they register their
     pooling,
     products,
     reductions,
+    resampling,
     shapes,
     special,
     spectral,

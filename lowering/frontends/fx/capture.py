@@ -118,7 +118,11 @@ def recording(graph: torch.fx.Graph | None = None) -> Iterator[torch.fx.Graph]:
     if outermost:
         _SHARED.append(Region(torch.fx.Graph() if graph is None else graph))
     try:
-        with capturing(), torch_internals.made_on_cpu():
+        with (
+            capturing(),
+            torch_internals.made_on_cpu(),
+            torch_internals.without_checks_of_distributions(),
+        ):
             yield current_region().graph
     finally:
         if outermost:
@@ -561,6 +565,8 @@ def _decomposed(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
     function = _decompositions(of_program).get(func) or torch_internals.decomposition_of(func)
     if torch.Tag.dynamic_output_shape in func.tags:
         raise ValueReadError(f"the result of {func.name()} has a size that depends on values")
+    if function is None and _makes_of_numbers(func, arguments, keywords):
+        return constant(func(*arguments, **{**keywords, "device": torch.device("cpu")}))
     if function is None or func in _UNDERWAY.get():
         raise NoKernelError(
             f"{func.name()} has no rule in JAX, and PyTorch has no decomposition of it"
@@ -570,6 +576,14 @@ def _decomposed(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
         return from_top(function, arguments, keywords)
     finally:
         _UNDERWAY.reset(token)
+
+
+def _makes_of_numbers(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    """Return whether a call makes a tensor of numbers, as `aten::hamming_window` does."""
+    leaves = pytree.tree_leaves((arguments, keywords))
+    takes_others = any(isinstance(leaf, torch.Tensor | torch.SymInt) for leaf in leaves)
+    is_random = torch.Tag.nondeterministic_seeded in func.tags
+    return "device" in keywords and not takes_others and not is_random
 
 
 @cache

@@ -12,9 +12,10 @@ from lowering.frontends.aten_in_jax.table import RULES, overload
 from lowering.frontends.fx.apart import record
 
 _OF_SIZES = (
-    "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d",
-    "upsample_bicubic2d", "upsample_bilinear2d", "upsample_linear1d", "upsample_nearest1d",
-    "upsample_nearest2d", "upsample_nearest3d", "upsample_trilinear3d",
+    "_upsample_bicubic2d_aa", "_upsample_bilinear2d_aa", "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_bicubic2d",
+    "upsample_bilinear2d", "upsample_linear1d", "upsample_nearest1d", "upsample_nearest2d",
+    "upsample_nearest3d", "upsample_trilinear3d",
 )  # fmt: skip
 _OF_PADS = (
     "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d",

@@ -23,8 +23,20 @@ def as_strided(
     """
     if capture.current_apart() is not None and _keeps_order(self, size, stride, storage_offset):
         return self.reshape(tuple(size))  # torch 2.9: the decomposition of native_group_norm
+    if _is_pooled(self, size, stride):
+        return self.clone()
     _check_order(self)
     return strided_view(self.reshape(-1), size, stride, storage_offset)
+
+
+def _is_pooled(self: Tensor, size: Sequence[int], stride: Sequence[int]) -> bool:
+    """Return whether it is the mean of each channel, as adaptive pooling to one element asks for it
+    where channels are last. Its elements are in order."""
+    channels, ones = self.shape[1:2], self.shape[2:]
+    name = getattr(capture.traced(self).node.target, "name", lambda: "")()
+    is_mean = name == "aten::mean.dim" and all(n == 1 for n in ones)
+    expected = (*channels, 1, *(channels * len(ones)))
+    return is_mean and tuple(size) == self.shape and tuple(stride) == expected
 
 
 def strided_view(
