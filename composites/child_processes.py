@@ -20,7 +20,7 @@ FOR_XLA_ON_CPU: Mapping[str, str] = {
     "OMP_WAIT_POLICY": "passive",
 }
 """Environment variables with which programs of XLA run faster on the CPU. Results of more than
-32 MiB are in huge pages (glibc 2.35), which the system clears in less time at each call, and
+32 MiB are in huge pages, which the system clears in less time at each call (needs glibc 2.35), and
 PyTorch's threads leave the cores to those of XLA instead of waiting actively for their next
 work."""
 

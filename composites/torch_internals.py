@@ -360,8 +360,8 @@ def made_on_cpu() -> Iterator[None]:
 
 @contextmanager
 def without_checks_of_distributions() -> Iterator[None]:
-    """A context in which `torch.distributions` does not read parameters and samples to check
-    them."""
+    """A context in which `torch.distributions` does not read parameters and samples to check them,
+    in all threads."""
     distribution = torch.distributions.Distribution
     before = distribution._validate_args
     distribution.set_default_validate_args(False)
@@ -1129,7 +1129,10 @@ def compile_ahead(
     with (
         config.patch(settings),
         _no_donated_buffers(),
-        _attribute(torch.compiler, "_is_compiling_flag", True),
+        # PyTorch 2.10: torchao 0.18 would print a tensor to ask whether it is a traced one.
+        _attribute(torch.compiler, "_is_compiling_flag", True)
+        if torch.__version__ < "2.11"
+        else nullcontext(),
     ):
         made: Callable[..., Any] = aot_module_simplified(
             module,

@@ -152,7 +152,7 @@ def attention_mask(
     else:
         is_known = allow_is_bidirectional_skip is None and _is_window(local_size, config)
     # transformers allows no skip for a token that is decoded with a static cache.
-    is_decoded = q_length == 1 and not use_vmap and not _asks_for_masks(config)
+    is_decoded = q_length == 1 and not use_vmap and not asks_for_masks(config)
     is_known = is_known and (allow_is_causal_skip or is_decoded)
     is_static = isinstance(q_offset, Tensor)
     keys = kv_length
@@ -160,7 +160,7 @@ def attention_mask(
         if not is_known and (q_length == 1 or attention_mask is not None):
             raise InvalidCallError(
                 "a KVCache whose windows are rings has no masks but those of padding; use the"
-                " StaticCache of transformers"
+                ' StaticCache of transformers, or another attn_implementation, such as "sdpa"'
             )
         if is_known:
             if attention_mask is not None:
@@ -206,7 +206,7 @@ def _is_window(local_size: int, config: Any) -> bool:
     return local_size == getattr(config, "sliding_window", None) and chunk is None
 
 
-def _asks_for_masks(config: Any) -> bool:
+def asks_for_masks(config: Any) -> bool:
     """Return whether a model reads its masks, and therefore allows no skip itself."""
     return str(getattr(config, "model_type", "")).startswith(_WITH_MASKS)
 

@@ -154,8 +154,9 @@ class CacheLayer(StaticLayer):  # type: ignore[no-untyped-call]
         """Reorder the sequences, for beam search."""
         super().reorder_cache(beam_idx)
         if self.is_quantized and self.is_initialized:
-            self.key_scales = self.key_scales.index_select(0, beam_idx)
-            self.value_scales = self.value_scales.index_select(0, beam_idx)
+            order = beam_idx.to(self.key_scales.device)
+            self.key_scales = self.key_scales.index_select(0, order)
+            self.value_scales = self.value_scales.index_select(0, order)
 
 
 def _gathered(earlier: Any, later: Tensor, places: Tensor) -> Any:

@@ -110,14 +110,15 @@ def _cache(request: ExportRequest, prompt: torch.Tensor, max_length: int, chosen
     chosen one, or one that fits the model's attention."""
     from transformers.cache_utils import StaticCache, StaticLayer
 
-    from composites.operators.transformers_attention import NAME
+    from composites.operators.transformers_attention import NAME, asks_for_masks
     from composites.operators.transformers_caches import CacheLayer, KVCache
 
     model: Any = request.module
     name = type(model).__name__
     try:
-        is_ours = model.config.get_text_config(decoder=True)._attn_implementation == NAME
-        kind = KVCache if is_ours else StaticCache
+        config = model.config.get_text_config(decoder=True)
+        has_rings = config._attn_implementation == NAME and not asks_for_masks(config)
+        kind = KVCache if has_rings else StaticCache
         cache = copy.copy(chosen)
         if chosen is None:
             cache = kind(config=model.config, max_cache_len=max_length)

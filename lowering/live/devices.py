@@ -40,8 +40,8 @@ from lowering.stablehlo.errors import RunError
 from lowering.stablehlo.run import enable_x64, import_jax, local_devices
 
 _COMPILED: MutableMapping[Hashable, Callable[..., Any]] = WeakValueDictionary()
-"""The compiled functions of this process, which equal graphs share: layers that are compiled one by
-one, and a graph for sizes that vary that has those of an earlier one."""
+"""The compiled functions of this process, by device, options and StableHLO. Layers that are
+compiled one by one share them, and so does a graph that Dynamo traces again for sizes that vary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Devices:
             )
             lowered = jitted.lower(*types)
             text = lowered.as_text().encode()
-            key = self.home, cache, hashlib.sha256(text).hexdigest()
+            key = self.home, cache, str(options), hashlib.sha256(text).hexdigest()
             compiled: Callable[..., Any] | None = _COMPILED.get(key)
             if compiled is None:
                 compiled = _COMPILED[key] = lowered.compile()

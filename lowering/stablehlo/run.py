@@ -175,10 +175,10 @@ _FOLDED = frozenset(
 def compiler_options(module: Module, platform: str) -> dict[str, Any] | None:
     """The options of XLA with which a program that runs many times is compiled for a platform.
 
-    XLA:CPU allocates all temporary values of a call at once, and glibc (2.36) gets memory of more
-    than 32 MiB from the system, and returns it, in each call: the system clears it each time. In
-    parts of less, the memory is reused. If one value is larger than a part, there are no parts:
-    XLA would log a warning about it.
+    XLA:CPU allocates all temporary values of a call at once. glibc gets memory of more than 32 MiB
+    from the system, which clears it, and returns it after the call (measured with glibc 2.36).
+    Heaps of at most 30 MiB are reused from call to call. A program with a larger value has no such
+    limit, since XLA would log a warning about the value.
     """
     operations = (op for op in nested_operations(module.ir) if op.name not in _FOLDED)
     types = {result.type for operation in operations for result in operation.results}

@@ -132,6 +132,13 @@ def test_what_cannot_generate() -> None:
         composites.export(made("LlamaForCausalLM"), (PROMPT,), decode=True, train=True)
 
 
+def test_a_model_that_reads_its_masks_has_no_rings() -> None:
+    model = made("DogeForCausalLM", sliding_window=8)
+    model.set_attn_implementation("composites")
+    decode = composites.export(model, (PROMPT,), {"max_length": 20}, decode=True).decode
+    assert all("x20x" in value.type for value in decode.inputs if value.name.endswith(".keys"))
+
+
 @pytest.mark.process
 def test_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
     has_litert = find_spec("litert_converter") is not None

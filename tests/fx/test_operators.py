@@ -47,6 +47,7 @@ def of_experts(x: torch.Tensor) -> torch.Tensor:
         lambda x: x + F.adaptive_max_pool2d(x.view(1, 1, 4, 6)[:0], 2).sum(),
         lambda x: F.grid_sample(x.view(1, 1, 4, 6), x.view(1, 4, 3, 2).tanh(), align_corners=True),
         lambda x: F.interpolate(x.view(1, 1, 4, 6), (3, 8), mode="bicubic", antialias=True),
+        lambda x: F.interpolate(x.detach()[None, None], None, 1.1, "bilinear", antialias=True) + x,
         lambda x: F.adaptive_avg_pool2d((x * 2).view(1, 2, 3, 4).permute(0, 3, 1, 2), 1),
         lambda x: torch.distributions.StudentT(x.abs() + 1).log_prob(x),
         lambda x: x * torch.hamming_window(6, device=x.device) + torch.fft.rfftfreq(10),

@@ -17,6 +17,7 @@ from composites_testing.processes import run_python
 import composites.jax
 from composites.errors import AllowlistError, LoweringError
 from composites.registry.catalog import builtin_registry, load_catalog
+from lowering.frontends.fx.apart import record
 from lowering.jax_entries.entries import Entries
 from lowering.stablehlo.run import enable_x64
 
@@ -50,6 +51,12 @@ def test_each_entry_is_an_attribute() -> None:
     assert str(inspect.signature(composites.jax.gelu)) == "(self, *, approximate='none')"
     assert "aten::gelu(Tensor self" in (composites.jax.gelu.__doc__ or "")
     assert composites.jax.gelu is composites.jax.entry("ptxla.gelu")
+
+
+def test_decompositions_of_one_hot_and_with_a_constant() -> None:
+    numbers = torch.arange(20.0, dtype=torch.float64)
+    run = record(lambda x: numbers * torch.nn.functional.one_hot(x, 20), [ONES[0]])
+    np.testing.assert_array_equal(run(jnp.asarray(ONES[0]))[0], np.eye(20)[[1]])
 
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)

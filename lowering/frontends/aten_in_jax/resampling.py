@@ -20,7 +20,10 @@ def _cubic(x: Any) -> Any:
 def _weights(
     kernel: Callable[[Any], Any], size: int, result: int, corners: bool, scale: Any
 ) -> Any:
-    """The weight of each element of a dimension, for each element of the result."""
+    """The weight of each element of a dimension, for each element of the result. PyTorch does not
+    look at the scale of a dimension that keeps its size."""
+    if size == result:
+        return np.eye(size)
     if corners:
         step = (size - 1) / (result - 1) if result > 1 else 0.0
     else:

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from composites import torch_internals
 from composites.torch_internals import pytree
@@ -22,6 +23,16 @@ from lowering.frontends.fx.capture import TracedTensor
 from lowering.frontends.fx.lower import array_function
 from lowering.frontends.fx.sizes import of_arrays
 from lowering.frontends.protocols import Kernel
+
+
+class _WithoutReads(TorchFunctionMode):
+    """A context in which `one_hot` does not read its operand, as it does on the CPU."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        function = strides.one_hot if func is torch.nn.functional.one_hot else func
+        return function(*args, **(kwargs or {}))
 
 
 def record(
@@ -42,7 +53,8 @@ def record(
         further: placeholders that kernels have made, which are further operands.
 
     Raises:
-        NoRuleError: an operator has neither a rule nor a decomposition.
+        NoRuleError: an operator has neither a rule nor a decomposition, or draws random numbers,
+            or the function reads a value, holds a large tensor, or depends on a symbolic size.
     """
     present = [operand for operand in operands if operand is not None]
     writes = not any(map(torch_internals.decomposition_of, kernels))
@@ -53,7 +65,7 @@ def record(
                 for x, shape in zip(present, shapes, strict=True)
             ]
             tensors = map(torch_internals.functional, inputs) if writes else iter(inputs)
-            with capture.at_top():
+            with capture.at_top(), _WithoutReads():
                 results = function(*(None if x is None else next(tensors) for x in operands))
             leaves = [t for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
             traced = [capture.traced(tensor) for tensor in leaves]

@@ -23,7 +23,7 @@ from composites.operators import quantize
 from composites.operators.unlowered import DECOMPOSITIONS
 from composites.torch_internals import DispatchState, pytree
 from lowering.frontends.aten_in_jax import linear_algebra, norms
-from lowering.frontends.aten_in_jax.table import has_rule
+from lowering.frontends.aten_in_jax.table import NoRuleError, has_rule
 from lowering.frontends.errors import (
     ForeignDataError,
     NoKernelError,
@@ -140,6 +140,7 @@ def apart(kernels: Mapping[Any, Sequence[Kernel]], *, writes: bool) -> Iterator[
         errors_at_end(),
         sdpa_kernel(SDPBackend.MATH),
         torch_internals.without_saved_tensors_hooks(),
+        torch_internals.without_checks_of_distributions(),
     ):
         others, _SHARED[:] = _SHARED[:], [Region(torch.fx.Graph(), apart=Apart(kernels, writes))]
         token = _WITH_LAYOUT.set(True)
@@ -527,9 +528,18 @@ def constant(tensor: torch.Tensor) -> TracedTensor:
 
     Raises:
         ForeignDataError: it is large, or has no values.
+        NoRuleError: it is large, and the function is recorded apart from programs.
     """
     described = f"{tensor.dtype} of shape {list(tensor.shape)}"
-    check_constant(described, tensor.numel() * tensor.element_size())
+    try:
+        check_constant(described, tensor.numel() * tensor.element_size())
+    except ForeignDataError as error:
+        if current_apart() is None:
+            raise
+        raise NoRuleError(
+            f"the decomposition holds a tensor that is not an operand, {described}; take it as an"
+            " argument, or make constants from numbers, as with torch.full"
+        ) from error
     if tensor.device.type == "meta":
         raise ForeignDataError(
             f"the module computes with a tensor, {described}, on the device meta that is not a"

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from composites.torch_internals import pytree
-from lowering.frontends.aten_in_jax.dtypes import jax_dtype
+from lowering.frontends.aten_in_jax.dtypes import jax_dtype, torch_dtype
 from lowering.frontends.aten_in_jax.table import LINEAR_ALGEBRA, rule_of
 from lowering.frontends.errors import ForeignDataError
 from lowering.frontends.fx import sources
@@ -143,7 +143,11 @@ def _with_inner(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
 
 
 def _result_of(target: Any, described: Any, arguments: Any, keywords: dict[str, Any]) -> Any:
-    """The results of a node for arrays, of which PyTorch's description is given."""
+    """The results of a node for arrays.
+
+    Args:
+        described: the results as PyTorch describes them.
+    """
     if target is getitem:
         return target(*arguments)
     dtypes = pytree.tree_map(_dtype, described)
@@ -199,6 +203,7 @@ def _cast(results: Any, dtypes: Any) -> Any:
 
 def _constant(tensor: torch.Tensor) -> Any:
     dtype = jax_dtype(tensor.dtype)
+    tensor = tensor.to(torch_dtype(dtype))  # 32 bits, where JAX has no 64-bit types
     if tensor.numel() <= _LITERAL:
         return jnp.asarray(np.array(tensor.tolist(), dtype=dtype).reshape(tuple(tensor.shape)))
     bits = tensor.reshape(-1).view(torch.uint8).numpy()

@@ -114,7 +114,8 @@ def _current_state() -> _State:
     """
     if capture.current_apart() is not None:
         raise NoRuleError(
-            "it draws random numbers from PyTorch's generator, which JAX programs do not have"
+            "the function draws random numbers from PyTorch's generator, which JAX programs do not"
+            " have"
         )
     state, region = _STATES[-1], capture.current_region()
     if state.tensor.node.graph is not region.graph:

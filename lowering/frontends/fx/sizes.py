@@ -7,6 +7,7 @@ PyTorch decides with an example size if a symbol leaves a condition open, and ke
 a guard. A program with a guard that does not hold for all sizes is refused.
 """
 
+import ast
 import itertools
 import math
 import operator
@@ -184,11 +185,16 @@ def of_arrays(shapes: Sequence[Sequence[Any]]) -> Iterator[list[tuple[Any, ...]]
     with _recorded_with([sizes]):
         yield [tuple(made.get(size, size) for size in shape) for shape in shapes]
     for guard in sizes.symbols.guards:
-        if "!=" not in guard.text:
+        if not _is_inequality(guard.text):
             raise NoRuleError(
                 "the decomposition depends on a size that is a symbol here"
                 f" ({sizes.named(guard.text)}); write this size as a number"
             )
+
+
+def _is_inequality(text: str) -> bool:
+    condition = ast.parse(text, mode="eval").body
+    return isinstance(condition, ast.Compare) and [type(op) for op in condition.ops] == [ast.NotEq]
 
 
 def _example(least: int, most: int | None, used: set[int]) -> int:

@@ -30,8 +30,8 @@ def as_strided(
 
 
 def _is_pooled(self: Tensor, size: Sequence[int], stride: Sequence[int]) -> bool:
-    """Return whether it is the mean of each channel, as adaptive pooling to one element asks for it
-    where channels are last. Its elements are in order."""
+    """Return whether a call takes the mean of each channel, as adaptive pooling to one element asks
+    for it where channels are last. The elements of the mean are in order."""
     channels, ones = self.shape[1:2], self.shape[2:]
     name = getattr(capture.traced(self).node.target, "name", lambda: "")()
     is_mean = name == "aten::mean.dim" and all(n == 1 for n in ones)
@@ -172,10 +172,11 @@ def define_operators() -> torch.library.Library:
     library = torch.library.Library("aten", "IMPL")
     library.impl("as_strided_", kernel, DISPATCH_KEY, with_keyset=True)
     if torch.__version__ < "2.11":  # compares as versions
-        library.impl("one_hot", _one_hot, AUTOGRAD_KEY)
+        library.impl("one_hot", one_hot, AUTOGRAD_KEY)
     return library
 
 
-def _one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
+def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
+    """`torch.nn.functional.one_hot`, which reads no value if the number of classes is known."""
     count = num_classes if num_classes >= 0 else int(tensor.max().item()) + 1
     return (tensor.unsqueeze(-1) == torch.arange(count, device=tensor.device)).long()
