@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers.integrations.moe  # noqa: F401  (it defines an operator)
 from composites_testing.modules import Calling, CallingWithWeight
 from torch.nn import functional as F
 
@@ -26,8 +27,6 @@ def of_lists(x: torch.Tensor) -> torch.Tensor:
 
 def of_experts(x: torch.Tensor) -> torch.Tensor:
     """Products of groups of rows, of which one is empty, by a matrix for each."""
-    import transformers.integrations.moe  # noqa: F401  (it defines the operator)
-
     ends = torch.tensor([1, 1, 4], dtype=torch.int32)
     matrices = torch.stack([x.reshape(6, 4)] * 3) * torch.arange(3.0)[:, None, None]
     rows = torch.ops.transformers.grouped_mm_fallback(x, matrices, ends)
