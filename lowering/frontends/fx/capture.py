@@ -99,7 +99,8 @@ class Region:
 
 LOCK = threading.RLock()
 """The lock of a recording, which all threads share. A JAX program that calls an entry for the first
-time waits while another thread exports."""
+time waits while another thread exports. JAX lowers the export meanwhile, so both would wait forever
+if a decomposition of the export called the jitted function in which the entry is called."""
 
 _SHARED: list[Region] = []
 """The regions that are recorded by all threads, the program first: autograd runs backward
