@@ -15,14 +15,9 @@ _RUN = (
 )
 """Empty text ends the folders: none of them is empty by then."""
 
-FOR_XLA_ON_CPU: Mapping[str, str] = {
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-    "OMP_WAIT_POLICY": "passive",
-}
+FOR_XLA_ON_CPU: Mapping[str, str] = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """Environment variables with which programs of XLA run faster on the CPU. Results of more than
-32 MiB are in huge pages, which the system clears in less time at each call (needs glibc 2.35), and
-PyTorch's threads leave the cores to those of XLA instead of waiting actively for their next
-work."""
+32 MiB are in huge pages, which the system clears in less time at each call (needs glibc 2.35)."""
 
 
 def command_of(module: str, *arguments: str) -> list[str]:

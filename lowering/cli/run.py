@@ -43,8 +43,8 @@ def run(
     """Run a script and show the composites in its graphs.
 
     Further tables show the chosen decompositions, the calls that were not claimed, with reasons,
-    and the entries that were on and caught nothing. Unless they are set, the variables
-    GLIBC_TUNABLES=glibc.malloc.hugetlb=1 and OMP_WAIT_POLICY=passive are, which are for the CPU.
+    and the entries that were on and caught nothing. Unless GLIBC_TUNABLES is set, it becomes
+    glibc.malloc.hugetlb=1, for memory on the CPU.
 
     Example: XLA_COMPOSITE_OP=gelu,softmax composites run train.py
 
