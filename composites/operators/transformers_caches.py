@@ -101,9 +101,13 @@ class CacheLayer(StaticLayer):  # type: ignore[no-untyped-call]
         if self.is_quantized:
             keys = QuantizedRows(keys, self.key_scales)
             values = QuantizedRows(values, self.value_scales)
-        if self.is_sliding and (is_first or length > 1):
+        if self.is_sliding and is_first:
+            keys, values = key_states, value_states
+            if self.is_quantized:
+                keys, values = quantize_rows(keys), quantize_rows(values)
+        elif self.is_sliding and length > 1:
             # A later token may be written over a key that an earlier one attends to.
-            places = self._places(length, is_first=is_first)
+            places = self._places(length)
             keys, values = (
                 _gathered(keys, key_states, places),
                 _gathered(values, value_states, places),
@@ -112,12 +116,10 @@ class CacheLayer(StaticLayer):  # type: ignore[no-untyped-call]
         self.cumulative_length.add_(length)
         return keys, values
 
-    def _places(self, length: int, *, is_first: bool) -> Tensor:
+    def _places(self, length: int) -> Tensor:
         """The places of the keys that new tokens attend to, in the order of their positions, among
         the slots of the ring and then the new keys."""
         size = self.max_cache_len
-        if is_first:
-            return torch.arange(length, device=self.keys.device) + size
         count, offset = self.get_mask_sizes(length)
         positions = torch.arange(count, device=self.keys.device) + offset
         added = positions - self.cumulative_length

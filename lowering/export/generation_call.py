@@ -116,11 +116,11 @@ def _cache(request: ExportRequest, prompt: torch.Tensor, max_length: int, chosen
     model: Any = request.module
     name = type(model).__name__
     try:
-        config = model.config.get_text_config(decoder=True)
-        has_rings = config._attn_implementation == NAME and not asks_for_masks(config)
-        kind = KVCache if has_rings else StaticCache
         cache = copy.copy(chosen)
         if chosen is None:
+            config = model.config.get_text_config(decoder=True)
+            has_rings = config._attn_implementation == NAME and not asks_for_masks(config)
+            kind = KVCache if has_rings else StaticCache
             cache = kind(config=model.config, max_cache_len=max_length)
         if any(hasattr(layer, "recurrent_states") for layer in cache.layers):
             raise ExportError(

@@ -140,7 +140,7 @@ class ProgramInputs:
         if known is not None and known[0] == tensor.data_ptr() and known[1] == tensor.stride():
             return known[2]
         order = self._orders[position]
-        ordered = tensor if order is None else in_memory_order(tensor, order)
+        ordered = in_memory_order(tensor, order)
         saved = getattr(tensor, _ARRAY, None)
         if isinstance(saved, _Remembered):
             is_same = saved.start == tensor.data_ptr() and saved.order == order

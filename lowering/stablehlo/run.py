@@ -180,9 +180,11 @@ def compiler_options(module: Module, platform: str) -> dict[str, Any] | None:
     Heaps of at most 30 MiB are reused from call to call. A program with a larger value has no such
     limit, since XLA would log a warning about the value.
     """
+    if platform != "cpu":
+        return None
     operations = (op for op in nested_operations(module.ir) if op.name not in _FOLDED)
     types = {result.type for operation in operations for result in operation.results}
-    if platform != "cpu" or any(byte_size(type_) > _HEAP_BYTES for type_ in types):
+    if any(byte_size(type_) > _HEAP_BYTES for type_ in types):
         return None
     return {"xla_multiheap_size_constraint_per_heap": _HEAP_BYTES}
 

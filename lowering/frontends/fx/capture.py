@@ -78,7 +78,7 @@ class Apart:
     kernels: Mapping[Any, Sequence[Kernel]]
     """Record calls of some operators. The last one of a list is current."""
     writes: bool
-    """Whether calls may write to tensors. Functionalization, which allows this, may decompose an
+    """True if calls may write to tensors. Functionalization, which allows this, may decompose an
     operator of `kernels`."""
     thread: int = field(default_factory=threading.get_ident)
     """The thread that records."""
