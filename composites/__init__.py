@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lowering.export.api import export
     from lowering.export.generation import GenerationPrograms
     from lowering.export.program import Program
+    from lowering.live.kept_state import KeptState, keep_on_devices
     from lowering.live.wrapping import wrap
     from lowering.stats.collect import stats
     from lowering.stats.data import Stats
@@ -52,6 +53,7 @@ __all__ = [
     "GenerationPrograms",
     "InvalidCallError",
     "KVCache",
+    "KeptState",
     "LoweringError",
     "MissingPackageError",
     "Program",
@@ -69,6 +71,7 @@ __all__ = [
     "export",
     "intermediate",
     "jax",
+    "keep_on_devices",
     "linear_cross_entropy",
     "nn",
     "paged_attention",
@@ -82,6 +85,7 @@ _HOMES = {
     "stats": "lowering.stats.collect",
     "GenerationPrograms": "lowering.export.generation",
     "KVCache": "composites.operators.transformers_caches",
+    **dict.fromkeys(("KeptState", "keep_on_devices"), "lowering.live.kept_state"),
     "Program": "lowering.export.program",
     "composite": "lowering.decorator",
     "export": "lowering.export.api",

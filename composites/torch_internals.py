@@ -1023,6 +1023,12 @@ def storage_key(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
+def release_memory(tensor: Tensor, message: str) -> None:
+    """Free the memory of a tensor's storage. PyTorch raises an error with this message for what
+    reads or writes the storage from then on. Its size in bytes stays."""
+    torch._C._set_storage_data_ptr_access_error_msg(storage_key(tensor), message)
+
+
 def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
     """Fake tensors of the trace of torch.compile that is running, on another device, in the places
     of tensors. Fakes of tensors that share memory share it too."""
@@ -1085,9 +1091,9 @@ def compile_ahead(
 
     Args:
         compile_graph: takes a graph, fake tensors, and `returned`: of a forward with a backward,
-            how many results are returned; the following ones are saved for the backward. Of a graph
-            without a backward it takes `written`: the positions of the inputs that are written to,
-            which the graph returns first.
+            how many results are returned; the following ones are saved for the backward. It takes
+            `written`, but for a backward: the positions of the inputs that are written to, which
+            the graph returns first.
         draws_again: whether the backward may draw random numbers of the forward a second time, by
             operators that keep the state of the generator. Such graphs also make the tokens of
             effects, which are inputs and results otherwise.
@@ -1110,9 +1116,13 @@ def compile_ahead(
         returned.append(keywords["num_fwd_outputs"])
         return default_partition(joint, *arguments, **keywords)
 
+    def written() -> Sequence[int]:
+        metadata = torch._guards.TracingContext.get().fw_metadata
+        return metadata.mutated_inp_runtime_indices if metadata is not None else ()
+
     def forward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         _note_sources(gm.graph, names, is_backward=False)
-        return compile_graph(gm, example_inputs, returned=returned[-1])
+        return compile_graph(gm, example_inputs, returned=returned[-1], written=written())
 
     def backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         _note_sources(gm.graph, names, is_backward=True)
@@ -1120,9 +1130,7 @@ def compile_ahead(
 
     def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         _note_sources(gm.graph, names, is_backward=False)
-        metadata = torch._guards.TracingContext.get().fw_metadata
-        written = metadata.mutated_inp_runtime_indices if metadata is not None else ()
-        return compile_graph(gm, example_inputs, returned=None, written=written)
+        return compile_graph(gm, example_inputs, returned=None, written=written())
 
     # A backward that cannot be compiled is to be known before the forward runs.
     settings = {"force_non_lazy_backward_lowering": True, "unlift_effect_tokens": draws_again}

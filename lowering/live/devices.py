@@ -2,7 +2,8 @@
 
 A device that PyTorch and JAX share takes tensors without a copy. A mesh of several devices, and a
 device that JAX alone has, get copies of a program's inputs at each call, and PyTorch copies of its
-results. Values that autograd saves, inputs among them, stay on the devices until the backward.
+results, but for the state of `composites.keep_on_devices`. Values that autograd saves, inputs among
+them, stay on the devices until the backward.
 """
 
 import hashlib
@@ -11,18 +12,17 @@ import warnings
 from collections.abc import Callable, Hashable, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from composites.element_types import NAME_OF_PYTORCH
 from composites.errors import CompositesError, CompositesWarning
-from composites.torch_internals import version_of
 from lowering.export.compilation_cache import cached_in
 from lowering.export.partitioning import platform_of, sharding_on
-from lowering.export.shardings import DeviceMesh
+from lowering.export.shardings import DeviceMesh, Spec
 from lowering.frontends.tensor_types import DTYPE_OF
 from lowering.live.exchange import (
     ProgramInputs,
@@ -34,6 +34,7 @@ from lowering.live.exchange import (
     to_torch,
 )
 from lowering.live.input_names import InputShardings
+from lowering.live.kept_state import kept_tensor
 from lowering.live.options import Options
 from lowering.live.strides import Order, in_memory_order, in_own_order
 from lowering.stablehlo.errors import RunError
@@ -52,8 +53,6 @@ class GraphInput:
     """The name that patterns of shardings match; None for values that a backward gets."""
     order: Order
     shape: tuple[int, ...]
-    can_be_frozen: bool = False
-    """True for a parameter or buffer that the graph does not write to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +65,6 @@ class Devices:
     """A `jax.sharding.Mesh` of devices that tensors are copied to; by default, `home` runs the
     graph."""
     shardings: InputShardings = field(default_factory=InputShardings)
-    frozen: bool = False
-    """If True, a parameter or buffer is copied to the mesh when it has been written to, and not at
-    each call."""
-    copies: MutableMapping[torch.Tensor, Any] = field(default_factory=WeakTensorKeyDictionary)
-    """The copies of frozen tensors, with the memory, version, order and sharding of each."""
 
     @property
     def platform(self) -> str:
@@ -131,37 +125,30 @@ class Devices:
             inputs: None for inputs that are not tensors.
 
         Raises:
-            CompositesError: parameters are frozen, and the graph is a backward.
             ExportError: a sharding does not fit its input.
         """
         orders = [None if each is None else each.order for each in inputs]
         if self.mesh is None:
             return ProgramInputs(orders, self.home).to_jax
-        if self.frozen and is_backward:
-            raise CompositesError("frozen is for inference; call the model under torch.no_grad()")
         if not is_backward and not any(each is not None and each.name for each in inputs):
             self._warn_of_names()
-        on_mesh = [None if each is None else self._sharding(each) for each in inputs]
-        frozen = [self.frozen and each is not None and each.can_be_frozen for each in inputs]
+        specs = [None if each is None else self._spec(each) for each in inputs]
+        on_mesh = [sharding_on(self.mesh, spec) for spec in specs]
+        device_set = {*self.mesh.devices.flat}
 
         def to_mesh(position: int, tensor: torch.Tensor) -> Any:
-            order = orders[position]
+            order, sharding = orders[position], on_mesh[position]
             if tensor.is_meta:
                 return remembered_copy(tensor, order)
-            if frozen[position]:
-                return self._frozen_copy(tensor, order, on_mesh[position])
-            return self._put(in_memory_order(tensor, order), on_mesh[position])
+            kept = kept_tensor(tensor)
+            if kept is None:
+                return self._put(in_memory_order(tensor, order), sharding)
+            array = kept.array(tensor, partial(self._put, sharding=sharding))
+            if specs[position] is None and array.sharding.device_set == device_set:
+                return array
+            return import_jax().device_put(array, sharding)
 
         return to_mesh
-
-    def _frozen_copy(self, tensor: torch.Tensor, order: Order, sharding: Any) -> Any:
-        key = (tensor.data_ptr(), version_of(tensor), order, sharding)
-        copied = self.copies.get(tensor)
-        if copied is None or copied[0] != key:
-            # A device of the mesh that is `home` takes memory that nobody writes to.
-            array = self._put(in_memory_order(tensor, order).clone(), sharding)
-            copied = self.copies[tensor] = (key, array)
-        return copied[1]
 
     def array(self, tensor: torch.Tensor) -> Any:
         """The array of a tensor that is not an input."""
@@ -169,14 +156,13 @@ class Devices:
             return to_jax(tensor, self.home)
         return self._put(tensor, sharding_on(self.mesh, None))
 
-    def at_home(self, arrays: Sequence[Any], count: int) -> Sequence[Any]:
-        """Results, of which the first `count` are on the device that shares PyTorch's memory. All
-        copies are made at once."""
+    def at_home(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """Arrays on the device that shares PyTorch's memory. All copies are made at once."""
         if self.mesh is None:
             return arrays
         jax = import_jax()
-        copies = jax.block_until_ready(jax.device_put(list(arrays[:count]), self.home))
-        return [*copies, *arrays[count:]]
+        copies: Sequence[Any] = jax.block_until_ready(jax.device_put(list(arrays), self.home))
+        return copies
 
     def saved(self, array: Any, order: Order) -> torch.Tensor:
         """A result as a tensor that only autograd and the backward get. For a mesh, the tensor has
@@ -190,19 +176,19 @@ class Devices:
         return remember_copy(in_own_order(like, order), array, order)
 
     def _warn_of_names(self) -> None:
-        if self.shardings.by_pattern or self.frozen:
+        if self.shardings.by_pattern:
             warnings.warn(
-                "shardings and frozen have no effect on a graph whose inputs have no names, as"
+                "shardings have no effect on a graph whose inputs have no names, as"
                 " where inputs share memory and one is written to: pass separate tensors",
                 CompositesWarning,
                 stacklevel=2,
             )
 
-    def _sharding(self, described: GraphInput) -> Any:
+    def _spec(self, described: GraphInput) -> Spec | None:
         spec = self.shardings.spec(described.name, described.shape)
         if spec is not None and described.order is not None:
             spec = tuple(spec[dim] for dim in described.order)
-        return sharding_on(self.mesh, spec)
+        return spec
 
     @staticmethod
     def _put(tensor: torch.Tensor, sharding: Any) -> Any:
@@ -243,13 +229,9 @@ def devices_of(options: Options, shardings: InputShardings, device_type: str) ->
             exclude each other.
         RunError: there is no such platform.
     """
-    if type(options.frozen) is not bool:
-        raise CompositesError(f"frozen must be True or False, not {options.frozen!r}")
     if options.mesh is None:
         device = local_devices(options.platform or device_type)[0]
         if device.platform == ("gpu" if device_type == "cuda" else device_type):
-            if options.frozen:
-                raise CompositesError("frozen needs a mesh, or a platform that PyTorch lacks")
             return Devices(device)
     try:
         home = local_devices(device_type)[0]
@@ -259,7 +241,7 @@ def devices_of(options: Options, shardings: InputShardings, device_type: str) ->
     if options.mesh is not None and options.platform is not None:
         raise CompositesError("mesh and platform cannot both be given; make a mesh of its devices")
     mesh = _jax_mesh(options.mesh, options.platform or device_type)
-    return Devices(home, mesh, shardings, options.frozen)
+    return Devices(home, mesh, shardings)
 
 
 def _jax_mesh(mesh: Any, platform: str) -> Any:

@@ -17,6 +17,7 @@ from lowering.live.chosen_kernels import kernels_of
 from lowering.live.devices import Devices, GraphInput
 from lowering.live.exchange import remember_copy, to_torch
 from lowering.live.input_names import name_of_source
+from lowering.live.kept_state import kept_tensors
 from lowering.live.options import Options
 from lowering.live.replay import GraphReplay, states_of_generators
 from lowering.live.saved import save_graph
@@ -55,7 +56,7 @@ class LiveProgram:
             options: those of the user.
             returned: how many results are returned. The others are saved for the backward, if there
                 is one.
-            written: the inputs that the caller lets have the first results; see `return_parts`.
+            written: the inputs that the caller lets have the first results.
             check_every: the number of calls from a check of kernels to the next one; 0 for none.
 
         Raises:
@@ -65,12 +66,17 @@ class LiveProgram:
         """
         self._operands = [n for n, x in enumerate(inputs) if isinstance(x, torch.Tensor)]
         self._count = len(graph.graph.output_node().args[0])  # type: ignore[arg-type]
-        self._writes = return_parts(graph.graph, written)
+        # A kept input on other devices gets all its values there; the others can get parts.
+        self._written = [] if devices.mesh is None else list(written)
+        is_part = devices.mesh is None and returned is None
+        self._writes = return_parts(graph.graph, written) if is_part else {}
         outputs: Any = graph.graph.output_node().args[0]
         placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
         # Autograd saves inputs: those are returned, where XLA would copy them.
         self._passed = {
-            n: placeholders.index(node) for n, node in enumerate(outputs) if node in placeholders
+            n: placeholders.index(node)
+            for n, node in enumerate(outputs)
+            if node in placeholders and n >= len(self._written)
         }
         self._views = views_among(placeholders, outputs)
         self._returned = len(outputs) if returned is None else returned
@@ -80,18 +86,15 @@ class LiveProgram:
             self._views = {
                 n: view
                 for n, view in self._views.items()
-                if n < self._returned and (view.is_of_input or view.position < self._returned)
+                if len(self._written) <= n < self._returned
+                and (view.is_of_input or view.position < self._returned)
             }
-        described = [
-            _described(node, x, is_written=position in written)
-            for position, (node, x) in enumerate(zip(placeholders, inputs, strict=True))
-        ]
+        described = [_described(node, x) for node, x in zip(placeholders, inputs, strict=True)]
         orders = [None if each is None else each.order for each in described]
         is_backward = any(node.name.startswith("tangents") for node in placeholders)
         self._to_jax = devices.inputs(described, is_backward=is_backward)
         results, lowered = self._lowered(graph, inputs, orders)
         self._results = self._computed(outputs, results)
-        self._count_of_returned = sum(n < self._returned for n, _ in self._results)
         self._constants = [None if isinstance(x, torch.Tensor) else x for x in results]
         self._parameters = [
             None if parameter.operand is None else self._operands[parameter.operand]
@@ -209,6 +212,7 @@ class LiveProgram:
                 if view.is_of_input
             }
             changed = {position: inputs[position] for position in self._writes}
+            written = {n: inputs[position] for n, position in enumerate(self._written)}
             inputs.clear()
             if self._checks is not None:
                 self._checks.count(arrays)
@@ -217,10 +221,19 @@ class LiveProgram:
             results: list[Any] = list(self._constants)
             for n, value in passed.items():
                 results[n] = value
-            computed = devices.at_home(computed, self._count_of_returned)
+            kept = kept_tensors(written)
+            returned = []
             for (n, order), array in zip(self._results, computed, strict=True):
-                is_returned = n < self._returned
-                results[n] = (to_torch if is_returned else devices.saved)(array, order)
+                if n in kept:
+                    kept[n].write(written[n], array, order)
+                    results[n] = written[n]
+                elif n < self._returned:
+                    returned.append((n, order, array))
+                else:
+                    results[n] = devices.saved(array, order)
+            at_home = devices.at_home([array for _, _, array in returned])
+            for (n, order, _), array in zip(returned, at_home, strict=True):
+                results[n] = to_torch(array, order)
         for n, view in self._views.items():
             if not view.is_of_input:
                 results[n] = view.apply_to(results[view.position])
@@ -234,13 +247,12 @@ class LiveProgram:
         return results[: self._count]
 
 
-def _described(node: torch.fx.Node, x: Any, *, is_written: bool) -> GraphInput | None:
+def _described(node: torch.fx.Node, x: Any) -> GraphInput | None:
     if not isinstance(x, torch.Tensor):
         return None
     source = node.meta.get(torch_internals.SOURCE)
     name = name_of_source(source) if source else None
-    can_be_frozen = name is not None and name.startswith("param:") and not is_written
-    return GraphInput(name, memory_order(x), tuple(x.shape), can_be_frozen)
+    return GraphInput(name, memory_order(x), tuple(x.shape))
 
 
 def _seed() -> torch.Tensor:

@@ -29,8 +29,6 @@ class Options:
     shardings: Mapping[str, Any] | None = None
     """The dimensions of inputs that the mesh divides, by patterns of names such as `*.weight` and
     `arg:x`, as `composites.export` has them."""
-    frozen: bool = False
-    """If True, devices of a mesh keep parameters and buffers from call to call, for inference."""
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> "Options":

@@ -2,9 +2,11 @@
 a process for each device, and meshes of one process."""
 
 import copy
+import pickle
 import socket
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from torch.multiprocessing.spawn import spawn
 from torch.nn.parallel import DistributedDataParallel
 
 import composites
+from lowering.live.devices import Devices
 from lowering.live.exchange import remembered_copy
 from lowering.live.strides import memory_order
 from lowering.stablehlo.errors import RunError
@@ -133,21 +136,6 @@ def train_on_meshes(_: int) -> None:
             trained = losses(live, run, 0)
         torch.testing.assert_close(trained, expected, rtol=2e-6, atol=1e-7)
         assert axes == (set() if name == "another device" else {*options["mesh"]})
-        frozen = {"backend": "composites", "options": {**options, "frozen": True}}
-        compiled: Any = torch.compile
-        others = [copy.deepcopy(model), live]
-        runs = [compiled(other, **frozen) for other in others]
-        x, written = torch.ones(4, 8), copy.deepcopy(others)
-        with torch.no_grad():
-            for run, other, kept in zip(runs, others, written, strict=True):
-                for write in (other.up.weight.data.zero_, other.down.bias.data.zero_):
-                    torch.testing.assert_close(run(x), kept(x), rtol=1e-5, atol=1e-6)
-                    write()  # is not seen
-                other.up.weight.mul_(1)
-                kept.up.weight.zero_()
-                torch.testing.assert_close(run(x), kept(x), rtol=1e-5, atol=1e-6)
-        with pytest.raises(Exception, match="frozen is for inference"):
-            runs[0](x)
         x = torch.ones(4, 8, requires_grad=True)
         scaled = torch.compile(lambda x: x * x, backend="composites", options=options)
         result = scaled(x)
@@ -159,6 +147,84 @@ def train_on_meshes(_: int) -> None:
             result = scaled(x)
         with pytest.raises(RunError, match="a hook has replaced a tensor"):
             result.sum().backward()
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.block, self.norm = Block(), nn.BatchNorm1d(4)
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.first.weight = self.last.weight = nn.Parameter(torch.randn(4, 4).t())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.first(self.norm(self.block(x))))
+
+
+def trained(model: nn.Module, options: dict[str, Any], *, keeps: bool) -> tuple[Any, ...]:
+    """The model, its state, and the optimizer's, after three compiled steps."""
+    torch.compiler.reset()
+    live = copy.deepcopy(model)
+    optimizer = torch.optim.AdamW(live.parameters(), lr=1e-2)
+    state = composites.keep_on_devices(live, optimizer) if keeps else None
+    run: Any = torch.compile(live, backend="composites", options=options)
+    step: Any = torch.compile(
+        optimizer.step, backend="composites", options={"mesh": options["mesh"]}
+    )
+    for x in torch.linspace(-1, 1, 192).reshape(3, 8, 8):
+        optimizer.zero_grad()
+        run(x).square().mean().backward()
+        step()
+    return live, state, live.state_dict(), optimizer.state_dict()
+
+
+@contextmanager
+def counted_copies() -> Iterator[list[torch.Size]]:
+    """The sizes of the tensors that are copied to devices."""
+    sizes: list[torch.Size] = []
+    put = Devices._put
+
+    def counted(tensor: Tensor, sharding: Any) -> Any:
+        sizes.append(tensor.shape)
+        return put(tensor, sharding)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Devices, "_put", staticmethod(counted))
+        yield sizes
+
+
+def keep_on_meshes(_: int) -> None:
+    """Train a model on each mesh, kept there and not, and read the kept state."""
+    MESHES["another device"]["mesh"] = Mesh(np.array(jax.devices()[1:2]), ("one",))
+    model, x = Tied(), torch.ones(8, 8)
+    for options in MESHES.values():
+        expected = trained(model, options, keeps=False)
+        live, state, *states = trained(model, options, keeps=True)
+        torch.testing.assert_close(states, [*expected[2:]], rtol=0, atol=0)
+        assert states[0]["first.weight"] is states[0]["last.weight"]
+        compiled: Any = torch.compile(live.eval(), backend="composites", options=options)
+        with counted_copies() as copied, torch.no_grad():
+            result = compiled(x)
+        assert copied == [x.shape]
+        released = r"read it through state_dict\(\), or call to_host"
+        with pytest.raises(RuntimeError, match=released):
+            live(x)
+        with pytest.raises(RuntimeError, match=released), torch.no_grad():
+            live.first.weight.zero_()
+        with pytest.raises(RuntimeError, match=released):
+            pickle.dumps(live)
+        state.to_host()
+        torch.testing.assert_close(live(x), result)
+        assert live.first.weight.stride() == (1, 4)
+        torch.testing.assert_close(pickle.loads(pickle.dumps(live))(x), live(x))
+        live.load_state_dict(model.state_dict())
+        state.remove()
+        torch.testing.assert_close(live(x), model.eval()(x))
+
+
+@pytest.mark.process
+def test_states_stay_on_meshes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
+    spawn(keep_on_meshes, nprocs=1)
 
 
 @pytest.mark.process

@@ -1,0 +1,242 @@
+"""`composites.keep_on_devices`: parameters and optimizer states that stay on a program's devices.
+
+The devices of a mesh, and a device that JAX alone has, get copies of PyTorch's tensors. A tensor of
+a kept state is copied once: its values are an array on the devices from then on, and its memory in
+PyTorch is released. PyTorch raises an error for code that reads or writes released memory, so
+nobody reads old values. The array belongs to the storage of the tensor, which its aliases share.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from weakref import ref
+
+import torch
+from torch import Tensor
+
+from composites.errors import CompositesError
+from composites.tensor_subclasses import inner_tensors, with_inner_tensors
+from composites.torch_internals import pytree, release_memory
+from lowering.live.exchange import to_torch
+from lowering.live.strides import Order, in_memory_order, memory_order
+from lowering.stablehlo.run import enable_x64, import_jax, local_devices
+
+_ATTRIBUTE = "_composites_kept"
+"""An attribute of a storage."""
+_RELEASED = (
+    "the values of this tensor are on the devices of live programs (composites.keep_on_devices):"
+    " compile the code that reads or writes it for the same devices, read it through state_dict(),"
+    " or call to_host() of what keep_on_devices returned before"
+)
+
+
+class KeptTensor:
+    """A tensor that stays on the devices after the first program has read it."""
+
+    def __init__(self, tensor: Tensor, state: "KeptState") -> None:
+        """A tensor of a state, whose values are in PyTorch's memory."""
+        self.states = [state]
+        self._size, self._stride = tensor.size(), tensor.stride()
+        self._order = memory_order(tensor)
+        self._array: Any = None
+        self._copy: Callable[[], Tensor | None] = lambda: None
+
+    @property
+    def is_on_devices(self) -> bool:
+        """True if the values are on the devices, and PyTorch's memory is released."""
+        return self._array is not None
+
+    def is_all_of(self, tensor: Tensor) -> bool:
+        """Return whether a tensor, which shares the storage, is not another view of it."""
+        return tensor.size() == self._size and tensor.stride() == self._stride
+
+    def array(self, tensor: Tensor, put: Callable[[Tensor], Any]) -> Any:
+        """The values on the devices, with dimensions in the order of the tensor's memory.
+
+        Args:
+            tensor: the tensor.
+            put: copies a tensor to the devices.
+        """
+        if self._array is None:
+            # A device of the mesh can take PyTorch's memory, which is released.
+            copied = put(in_memory_order(tensor, self._order).clone())
+            self.write(tensor, copied, self._order)
+        return self._array
+
+    def write(self, tensor: Tensor, array: Any, order: Order) -> None:
+        """Give the tensor the values of an array, with dimensions in an order. They are divided
+        among the devices as the last ones."""
+        if order != self._order:
+            own, dims = (each or tuple(range(tensor.dim())) for each in (order, self._order))
+            array = array.transpose([own.index(dim) for dim in dims])
+        if self._array is None:
+            release_memory(tensor, _RELEASED)
+        elif array.sharding != self._array.sharding:
+            array = import_jax().device_put(array, self._array.sharding)
+        self._array, self._copy = array, lambda: None
+
+    def on_host(self) -> Tensor:
+        """A copy of the values in PyTorch's memory. Aliases of one tensor have the same copy."""
+        copy = self._copy()
+        if copy is None:
+            jax = import_jax()
+            with enable_x64():
+                array = jax.block_until_ready(jax.device_put(self._array, local_devices("cpu")[0]))
+            copy = to_torch(array, self._order).clone()  # the array can be on this device already
+            self._copy = ref(copy)
+        return copy
+
+
+def kept_tensor(tensor: Tensor) -> KeptTensor | None:
+    """The kept tensor that has the storage of a tensor, unless the tensor is another view of it."""
+    kept: KeptTensor | None = getattr(tensor.untyped_storage(), _ATTRIBUTE, None)
+    return kept if kept is not None and kept.is_all_of(tensor) else None
+
+
+def kept_tensors(tensors: Mapping[int, Tensor]) -> dict[int, KeptTensor]:
+    """The kept ones among tensors that a graph has new values for, by their positions.
+
+    States that an optimizer makes in its first step are kept from then on.
+    """
+    kept = {position: kept_tensor(tensor) for position, tensor in tensors.items()}
+    states = {state for each in kept.values() if each is not None for state in each.states}
+    if states and None in kept.values():
+        for state in states:
+            state.mark()
+        kept = {position: kept_tensor(tensor) for position, tensor in tensors.items()}
+    return {position: each for position, each in kept.items() if each is not None}
+
+
+class KeptState:
+    """The state of modules and optimizers that stays on the devices of live programs.
+
+    `state_dict()` of the modules and optimizers, and of modules within them, returns copies of the
+    values on the devices; `load_state_dict()` calls `to_host()`.
+    """
+
+    def __init__(self, *owners: torch.nn.Module | torch.optim.Optimizer) -> None:
+        """See `keep_on_devices`."""
+        self._owners = [ref(owner) for owner in owners]
+        self._hooks: list[Any] = []
+        for owner in owners:
+            if isinstance(owner, torch.optim.Optimizer):
+                self._hooks += [
+                    owner.register_state_dict_post_hook(_copied_state),
+                    owner.register_load_state_dict_pre_hook(self._before_loading),
+                ]
+                continue
+            module: Any
+            for module in owner.modules():
+                self._hooks += [
+                    module.register_state_dict_post_hook(_copied_entries),
+                    module.register_load_state_dict_pre_hook(self._before_loading),
+                ]
+        self.mark()
+
+    def to_host(self) -> None:
+        """Bring all values back to PyTorch's memory, where the next program copies them from.
+
+        Call it before code in eager PyTorch reads or writes the state.
+        """
+        for tensor in self._tensors():
+            kept = kept_tensor(tensor)
+            if kept is not None and kept.is_on_devices:
+                tensor.data = kept.on_host()
+                for state in kept.states:
+                    state._mark(tensor)
+
+    def remove(self) -> None:
+        """Bring all values back to PyTorch's memory, where they stay."""
+        self.to_host()
+        for tensor in self._tensors():
+            kept = kept_tensor(tensor)
+            if kept is not None:
+                kept.states = [state for state in kept.states if state is not self]
+                if not kept.states:
+                    delattr(tensor.untyped_storage(), _ATTRIBUTE)
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+
+    def mark(self) -> None:
+        """Let the tensors of the state stay where a program has put them."""
+        for tensor in self._tensors():
+            self._mark(tensor)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies of a module have a state without tensors in their hooks."""
+        return KeptState, ()
+
+    def _mark(self, tensor: Tensor) -> None:
+        storage = tensor.untyped_storage()
+        kept: KeptTensor | None = getattr(storage, _ATTRIBUTE, None)
+        is_whole = 0 < storage.nbytes() == tensor.numel() * tensor.element_size()
+        if kept is not None:
+            kept.states = [*kept.states, self] if self not in kept.states else kept.states
+        elif is_whole and not tensor.is_meta:
+            setattr(storage, _ATTRIBUTE, KeptTensor(tensor, self))
+
+    def _tensors(self) -> Iterator[Tensor]:
+        for reference in self._owners:
+            owner = reference()
+            if owner is None:
+                continue
+            if isinstance(owner, torch.nn.Module):
+                values = [*owner.parameters(), *owner.buffers()]
+            else:
+                values = pytree.tree_leaves([owner.param_groups, list(owner.state.values())])
+            for value in values:
+                if isinstance(value, Tensor):
+                    yield from (tensor for _, tensor in inner_tensors("", value))
+
+    def _before_loading(self, *_: Any) -> None:
+        self.to_host()
+
+
+def keep_on_devices(*owners: torch.nn.Module | torch.optim.Optimizer) -> KeptState:
+    """Let parameters, buffers and optimizer states stay on the devices of live programs.
+
+    For `torch.compile(…, backend="composites", options=…)` with a `mesh`, or with a `platform` that
+    PyTorch does not have. The first program that reads a tensor copies it to the devices. Its
+    memory in PyTorch is released; code that reads or writes it in eager PyTorch raises
+    `RuntimeError`. So an optimizer of kept parameters must be compiled too, for the same devices.
+    Other programs have no effect on the state.
+
+    Args:
+        owners: modules, and optimizers of their parameters.
+
+    Returns:
+        The state, which can bring its values back to PyTorch's memory.
+
+    Raises:
+        CompositesError: an owner is neither a module nor an optimizer.
+    """
+    for owner in owners:
+        if not isinstance(owner, torch.nn.Module | torch.optim.Optimizer):
+            raise CompositesError(
+                f"keep_on_devices takes modules and optimizers, not {type(owner).__name__}"
+            )
+    return KeptState(*owners)
+
+
+def _copy_of(value: Any) -> Any:
+    if not isinstance(value, Tensor):
+        return value
+    kept = [kept_tensor(tensor) for _, tensor in inner_tensors("", value)]
+    if not any(each is not None and each.is_on_devices for each in kept):
+        return value
+
+    def on_host(_: str, tensor: Tensor) -> Tensor:
+        each = kept_tensor(tensor)
+        return tensor if each is None or not each.is_on_devices else each.on_host()
+
+    return with_inner_tensors("", value, on_host)
+
+
+def _copied_entries(_: Any, state_dict: dict[str, Any], prefix: str, __: Any) -> None:
+    for name in state_dict:
+        if name.startswith(prefix):
+            state_dict[name] = _copy_of(state_dict[name])
+
+
+def _copied_state(_: Any, state_dict: dict[str, Any]) -> dict[str, Any]:
+    return {**state_dict, "state": pytree.tree_map(_copy_of, state_dict["state"])}
