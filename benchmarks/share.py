@@ -17,7 +17,7 @@ with stock torch_xla, once with every composite on, from the same weights, data 
   makes steps of the size of the learning rate of them.) What differs in Llama and its kin is the
   order of a sum: a norm that is one composite gives a tensor one gradient, where stock adds its
   parts one by one to that of the residual. In the U-Net it is `upsample_nearest2d`, whose gradient
-  stock computes on the CPU, and in Qwen3-Next and OLMo Hybrid also a triangular system.
+  stock computes on the CPU, and in Qwen3-Next, OLMo Hybrid and Kimi Linear a triangular system.
 """
 
 from __future__ import annotations

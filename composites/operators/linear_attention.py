@@ -1,5 +1,5 @@
 """Linear attention of language models, computed in blocks of positions: lightning attention, and
-the gated delta rule, which corrects a state before it adds to it."""
+delta rules, which correct a state before they add to it."""
 
 import sys
 from collections.abc import Callable
@@ -113,17 +113,77 @@ def gated_delta_rule(
     Returns:
         The result, `[N, L, H, V]` in the dtype of `query`, and the last state, `[N, H, C, V]`.
     """
-    length, heads = value.shape[1:3]
-    dtype = query.dtype
+    heads = value.shape[2]
     if key.shape[2] != heads:
         query, key = (x.repeat_interleave(heads // key.shape[2], dim=2) for x in (query, key))
+    return _delta_rule(
+        *(query, key, value, g, beta, initial_state),
+        chunk_size=chunk_size,
+        normalize=_normalized if use_qk_l2norm else None,
+        products=lambda some, others, decay: (some @ others.transpose(-1, -2)) * decay,
+    )
+
+
+def kimi_delta_rule(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    g: Tensor,
+    beta: Tensor,
+    initial_state: Tensor | None = None,
+    *,
+    chunk_size: int,
+    use_qk_l2norm: bool,
+) -> Values:
+    """The delta rule of `gated_delta_rule` with a decay for each channel of the keys: Kimi Team,
+    "Kimi Linear" (2025).
+
+    Args:
+        query, key, g: `[N, L, H, C]`, floating point. `query` and `key` are divided by their norm
+            if `use_qk_l2norm`.
+        value: `[N, L, H, V]`.
+        beta: `[N, L, H]`.
+        initial_state: `[N, H, C, V]`; zero if None.
+
+    Returns:
+        See `gated_delta_rule`.
+    """
+    return _delta_rule(
+        *(query, key, value, g, beta, initial_state),
+        chunk_size=chunk_size,
+        normalize=_divided_by_norm if use_qk_l2norm else None,
+        products=_decayed_products,
+    )
+
+
+def _delta_rule(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    g: Tensor,
+    beta: Tensor,
+    initial_state: Tensor | None,
+    *,
+    chunk_size: int,
+    normalize: Callable[[Tensor], Tensor] | None,
+    products: Callable[[Tensor, Tensor, Tensor], Tensor],
+) -> Values:
+    """The delta rule with logarithms of decays `g` for heads, `[N, L, H]`, or for channels.
+
+    Args:
+        normalize: applied to `query` and `key`.
+        products: of each row of a chunk `[N, H, B, C]` with each row of another one, times the
+            decay from the one to the other, `[N, H, B, B]` or `[N, H, B, B, C]`.
+    """
+    length, dtype = value.shape[1], query.dtype
+    has_channels = g.dim() == 4
     query, key, value, beta, g = (_by_heads(x) for x in (query, key, value, beta, g))
-    if use_qk_l2norm:
-        query, key = _normalized(query), _normalized(key)
+    if normalize is not None:
+        query, key = normalize(query), normalize(key)
     query = query * query.shape[-1] ** -0.5
     padding = (chunk_size - length % chunk_size) % chunk_size
     query, key, value = (functional.pad(x, (0, 0, 0, padding)) for x in (query, key, value))
-    beta, g = (functional.pad(x, (0, padding)) for x in (beta, g))
+    beta, g = (functional.pad(x, (0, 0) * (x.dim() - 3) + (0, padding)) for x in (beta, g))
     weighted_value = value * beta.unsqueeze(-1)
     weighted_key = key * beta.unsqueeze(-1)
     query, key, weighted_key, weighted_value, g = (
@@ -131,26 +191,33 @@ def gated_delta_rule(
         for x in (query, key, weighted_key, weighted_value, g)
     )
 
+    def by_channels(decay: Tensor) -> Tensor:
+        return decay if has_channels else decay.unsqueeze(-1)
+
     summed = g.cumsum(dim=3)
-    ones = torch.ones(chunk_size, chunk_size, dtype=torch.bool, device=query.device)
+    later = torch.ones(chunk_size, chunk_size, dtype=torch.bool, device=query.device).triu(1)
     decay = summed.unsqueeze(4) - summed.unsqueeze(3)
-    decay = decay.masked_fill(ones.triu(1), float("-inf")).exp()
-    system = (weighted_key @ key.transpose(-1, -2)) * decay
-    within = (query @ key.transpose(-1, -2)) * decay
-    decayed_key = weighted_key * summed.exp().unsqueeze(-1)
+    decay = decay.masked_fill(later[..., None] if has_channels else later, float("-inf")).exp()
+    system = products(weighted_key, key, decay)
+    within = products(query, key, decay)
+    decayed_key = weighted_key * by_channels(summed.exp())
     # What a chunk adds, and what of it the state before has already, is the solution of a system.
     proposed, known = (_solution(system, x) for x in (weighted_value, decayed_key))
 
     state = _state_before(initial_state, proposed, key)
-    query = query * summed.exp().unsqueeze(-1)
-    key = key * (summed[..., -1:] - summed).exp().unsqueeze(-1)
-    chunk_decay = summed[..., -1].exp()[..., None, None]
+    query = query * by_channels(summed.exp())
+    key = key * by_channels((summed.narrow(3, chunk_size - 1, 1) - summed).exp())
+    chunk_decay = by_channels(summed.select(3, -1).exp()).unsqueeze(-1)
     results = []
     for i in range(query.shape[2]):
         added = proposed[:, :, i] - known[:, :, i] @ state
         results.append(query[:, :, i] @ state + within[:, :, i] @ added)
         state = state * chunk_decay[:, :, i] + key[:, :, i].transpose(-1, -2) @ added
     return _by_positions(results, length, dtype), state
+
+
+def _decayed_products(some: Tensor, others: Tensor, decay: Tensor) -> Tensor:
+    return (some.unsqueeze(-2) * others.unsqueeze(-3) * decay).sum(dim=-1)
 
 
 def _by_heads(tensor: Tensor) -> Tensor:
@@ -160,6 +227,10 @@ def _by_heads(tensor: Tensor) -> Tensor:
 
 def _normalized(tensor: Tensor) -> Tensor:
     return tensor * torch.rsqrt((tensor * tensor).sum(dim=-1, keepdim=True) + 1e-6)
+
+
+def _divided_by_norm(tensor: Tensor) -> Tensor:
+    return tensor / torch.sqrt((tensor * tensor).sum(dim=-1, keepdim=True) + 1e-6)
 
 
 def _solution(system: Tensor, values: Tensor) -> Tensor:
@@ -183,7 +254,7 @@ def _by_positions(chunks: list[Tensor], length: int, dtype: torch.dtype) -> Tens
     return result.transpose(1, 2).to(dtype, memory_format=torch.contiguous_format)
 
 
-def chunk_gated_delta_rule(
+def chunk_delta_rule(
     composite: Callable[..., Values],
     query: Tensor,
     key: Tensor,
@@ -196,7 +267,7 @@ def chunk_gated_delta_rule(
     use_qk_l2norm_in_kernel: bool = False,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Adapt `torch_chunk_gated_delta_rule` of transformers, and functions with its arguments."""
+    """Adapt `torch_chunk_gated_delta_rule` and `chunk_kimi_delta_attention` of transformers."""
     check_not_packed(kwargs)
     result, state = composite(
         *(query, key, value, g, beta, initial_state),

@@ -290,6 +290,11 @@ gated_delta_rule = table(  # 4 value heads
     f"2x3x4x5 2x3x4x5 {_DELTA} chunk_size=2",
     f"2x3x4x5 2x3x4x5 {_DELTA} 4 2x4x5x6:f32 output_final_state=True",
 )
+_KIMI = "2x3x4x5 2x3x4x5 2x3x4x6 2x3x4x5:negative 2x3x4"
+kimi_delta_rule = table(
+    f"{_KIMI} chunk_size=2 use_qk_l2norm_in_kernel=True",
+    f"{_KIMI} 4 2x4x5x6:f32 output_final_state=True",
+)
 _RGLRU = {"hidden_size": 4, "lru_width": 4, "num_attention_heads": 2}
 rnn_scan = table(
     "@module 2x3x4 2x3x4 @reset None|2x4:f32",

@@ -1723,6 +1723,19 @@ def gated_delta_rule_function(_composite: CompositeFunction, query: Tensor, key:
     ))
 
 
+def kimi_delta_rule_function(_composite: CompositeFunction, query: Tensor, key: Tensor, value: Tensor, g: Tensor, beta: Tensor, initial_state: Tensor | None = None, *, chunk_size: int, use_qk_l2norm: bool) -> Any:
+    """Take calls of a function as ptxla.kimi_delta_rule.
+
+    composites.operators.linear_attention:kimi_delta_rule(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, g: torch.Tensor, beta: torch.Tensor, initial_state: torch.Tensor | None = None, *, chunk_size: int, use_qk_l2norm: bool) -> tuple[torch.Tensor, torch.Tensor]
+    """
+    return _composite(CallSpec(
+        _composite.definition.form,
+        key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(g), _tensor_key(beta), _tensor_key(initial_state), _value_key(chunk_size), _value_key(use_qk_l2norm)),
+        operands=(query, key, value, g, beta, initial_state),
+        arguments={'chunk_size': chunk_size, 'use_qk_l2norm': use_qk_l2norm},
+    ))
+
+
 def top_k_routing_function(_composite: CompositeFunction, router_logits: Tensor, *, top_k: int, norm_topk_prob: bool) -> Any:
     """Take calls of a function as ptxla.top_k_routing.
 
@@ -2021,6 +2034,7 @@ FUNCTION_HOOKS = {
     'wkv': wkv_function,
     'lightning_attention': lightning_attention_function,
     'gated_delta_rule': gated_delta_rule_function,
+    'kimi_delta_rule': kimi_delta_rule_function,
     'top_k_routing': top_k_routing_function,
     'experts': experts_function,
     'gpt_oss_experts': gpt_oss_experts_function,

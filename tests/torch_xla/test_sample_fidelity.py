@@ -50,6 +50,7 @@ OTHER_BITS = {
         *("upsample_bilinear2d_backward", "upsample_bicubic2d", "upsample_bicubic2d_backward"),
         *("grid_sampler_2d", "grid_sampler_2d_backward", "huber_loss", "huber_loss_backward"),
         *("muon", "zeropower_via_newtonschulz", "gated_delta_rule"),
+        "kimi_delta_rule",
         *("weight_int8pack_mm", "scaled_mm", "fake_quantize_per_tensor"),
         *("fake_quantize_per_tensor_with_tensors", "quantize_per_tensor_with_tensors"),
         *("dequantize_per_tensor_with_tensors", "choose_qparams"),
