@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
 from lowering.frontends.aten_in_jax.elementwise import as_type
@@ -131,6 +132,10 @@ _REDUCING: dict[str, Callable[[Any, Any], Any]] = {
 def _scatter(dtype: Any, /, x: Any, dim: int, index: Any, source: Any, *, reduce: str = "") -> Any:
     is_number = not hasattr(source, "ndim")
     values = jnp.full(index.shape, source, dtype) if is_number else _part(source, index)
+    dim %= max(x.ndim, 1)
+    if not reduce and x.ndim and index.shape == (*x.shape[:dim], 1, *x.shape[dim + 1 :]):
+        # As for the gradient of a maximum. Compilers for devices take few scatters.
+        return jnp.where(lax.broadcasted_iota(index.dtype, x.shape, dim) == index, values, x)
     return _REDUCING[reduce](_place(x, dim, index), values)
 
 

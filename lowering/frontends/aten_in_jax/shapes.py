@@ -77,7 +77,40 @@ def _slice_scatter(
     end: Any = None,
     step: Any = 1,
 ) -> Any:
-    return x.at[_along(x, dim, _range(start, end, step))].set(source)
+    written, dim = _range(start, end, step), dim % x.ndim
+    if not _is_known(start, end, x.shape[dim]):
+        return x.at[_along(x, dim, written)].set(source)
+    places = range(x.shape[dim])[written]
+    if step == 1:  # compilers for devices take few scatters
+        return lax.dynamic_update_slice_in_dim(x, source, places.start, dim)
+    mask = np.isin(np.arange(x.shape[dim]), places)
+    mask = mask.reshape([-1 if n == dim else 1 for n in range(x.ndim)])
+    return jnp.where(mask, _among_zeros(source, dim, places, x.shape[dim]), x)
+
+
+@rule("aten::slice_backward")
+def _slice_backward(
+    dtype: Any, /, gradient: Any, sizes: Any, dim: int, start: Any, end: Any, step: Any
+) -> Any:
+    dim %= gradient.ndim
+    if not _is_known(start, end, sizes[dim]):
+        return _slice_scatter(dtype, jnp.zeros(sizes, dtype), gradient, dim, start, end, step)
+    places = range(sizes[dim])[_range(start, end, step)]
+    return _among_zeros(gradient, dim, places, sizes[dim])
+
+
+def _is_known(*numbers: Any) -> bool:
+    """Return whether none of some sizes and positions varies."""
+    return all(number is None or isinstance(number, int) for number in numbers)
+
+
+def _among_zeros(x: Any, dim: int, places: range, size: int) -> Any:
+    """An array of a size along a dimension, which has `x` at some places there, and zeros."""
+    widths = [(0, 0, 0)] * x.ndim
+    widths[dim] = (size, 0, 0)
+    if places:
+        widths[dim] = (places[0], size - places[-1] - 1, places.step - 1)
+    return lax.pad(x, jnp.zeros((), x.dtype), widths)
 
 
 @rule("aten::select.int", "aten::select_copy.int")
@@ -87,7 +120,21 @@ def _select(dtype: Any, /, x: Any, dim: int, index: Any) -> Any:
 
 @rule("aten::select_scatter")
 def _select_scatter(dtype: Any, /, x: Any, source: Any, dim: int, index: Any) -> Any:
-    return x.at[_along(x, dim, index)].set(source)
+    dim %= x.ndim
+    if not _is_known(index, x.shape[dim]):
+        return x.at[_along(x, dim, index)].set(source)
+    widened = jnp.expand_dims(source, dim)
+    return lax.dynamic_update_slice_in_dim(x, widened, index % x.shape[dim], dim)
+
+
+@rule("aten::select_backward")
+def _select_backward(dtype: Any, /, gradient: Any, sizes: Any, dim: int, index: Any) -> Any:
+    dim %= len(sizes)
+    if not _is_known(index, sizes[dim]):
+        return _select_scatter(dtype, jnp.zeros(sizes, dtype), gradient, dim, index)
+    place = index % sizes[dim]
+    widened = jnp.expand_dims(gradient, dim)
+    return _among_zeros(widened, dim, range(place, place + 1), sizes[dim])
 
 
 @rule("aten::cat")
