@@ -68,6 +68,7 @@ from .passes.bind import bind
 from .passes.canonicalize import canonicalize
 from .passes.clean import clean, clean_passes
 from .passes.compute_in_f64 import compute_in_f64
+from .passes.compute_splats_as_scalars import compute_splats_as_scalars
 from .passes.constant_inputs import constant_inputs
 from .passes.decompose import decompose
 from .passes.drop_cast_roundtrips import drop_cast_roundtrips
@@ -155,6 +156,7 @@ __all__ = [
     "composite_count",
     "composite_table",
     "compute_in_f64",
+    "compute_splats_as_scalars",
     "constant_inputs",
     "decompose",
     "drop_cast_roundtrips",

@@ -9,6 +9,7 @@ from composites.errors import did_you_mean
 
 from .errors import OptionError
 from .module import Module
+from .passes.compute_splats_as_scalars import compute_splats_as_scalars
 from .passes.expand_batch_norm_grad import expand_batch_norm_grad
 from .passes.expand_scatter_additions import expand_scatter_additions
 from .passes.expand_select_and_scatter import expand_select_and_scatter
@@ -60,7 +61,11 @@ _FOR_ALL: tuple[Pass, ...] = (
     expand_select_and_scatter,
     widen_byte_sums,
 )
-_FOR_IREE: tuple[Pass, ...] = (flatten_scatter_indices, narrow_scatter_indices)
+_FOR_IREE: tuple[Pass, ...] = (
+    flatten_scatter_indices,
+    narrow_scatter_indices,
+    compute_splats_as_scalars,
+)
 _FOR_LITERT: tuple[Pass, ...] = (
     legalize_reduce_inits,
     legalize_remainders,
@@ -83,7 +88,7 @@ TARGETS = {
         Target(
             "portable",
             "a portable program",
-            (*_FOR_ALL, *_FOR_LITERT, narrow_scatter_indices),
+            (*_FOR_ALL, *_FOR_LITERT, narrow_scatter_indices, compute_splats_as_scalars),
         ),
         Target("iree", "IREE 3.13", (*_FOR_ALL, *_FOR_IREE), IREE),
         Target("litert", "LiteRT 2.3", (*_FOR_ALL, *_FOR_LITERT), LITERT, ("aten.", "tfl.")),

@@ -155,3 +155,15 @@ func.func @main(%a0: tensor<3x2x4x4xf32>, %a1: tensor<3x5x3x3xf32>) -> tensor<5x
     : (tensor<3x2x4x4xf32>, tensor<3x5x3x3xf32>) -> tensor<5x2x8x8xf32>
   return %r : tensor<5x2x8x8xf32>
 }
+
+// CASE a sum of a function of a constant
+func.func @main(%a0: tensor<2xf32>) -> tensor<2xf32> {
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %b = stablehlo.constant dense<true> : tensor<2x4xi1>
+  %m = stablehlo.convert %b : (tensor<2x4xi1>) -> tensor<2x4xf32>
+  %n = stablehlo.negate %m : tensor<2x4xf32>
+  %s = stablehlo.reduce(%n init: %z) applies stablehlo.add across dimensions = [1]
+    : (tensor<2x4xf32>, tensor<f32>) -> tensor<2xf32>
+  %r = stablehlo.add %s, %a0 : tensor<2xf32>
+  return %r : tensor<2xf32>
+}

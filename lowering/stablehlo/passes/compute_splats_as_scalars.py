@@ -1,0 +1,65 @@
+"""compute_splats_as_scalars: compute a function of a constant once, where all elements are equal.
+
+    convert(dense<true> : tensor<2x4xi1>)  =>  broadcast(convert(dense<true> : tensor<i1>))
+
+IREE 3.13 has wrong sums and products of such values: of four elements, as of a mask of ones, it
+counts one.
+"""
+
+from typing import Any
+
+from ..bindings import IrOperation, IrValue, attributes, ir, made_by, splat_value
+from ..in_place import rewrites
+from ..insertion import created, inserted, resized
+
+_ELEMENTWISE = tuple(
+    f"stablehlo.{name}"
+    for name in (
+        *("abs", "cbrt", "ceil", "convert", "cosine", "exponential", "exponential_minus_one"),
+        *("floor", "is_finite", "log", "log_plus_one", "logistic", "negate", "not", "popcnt"),
+        *(
+            "round_nearest_afz",
+            "round_nearest_even",
+            "rsqrt",
+            "sign",
+            "sine",
+            "sqrt",
+            "tan",
+            "tanh",
+        ),
+    )
+)
+
+
+@rewrites(*_ELEMENTWISE)
+def compute_splats_as_scalars(operation: IrOperation) -> None:
+    """Compute each function of one operand on a scalar, if the operand is a constant of equal
+    elements. Functions with dynamic shapes stay."""
+    result = operation.results[0]
+    scalar = _scalar(operation, operation.operands[0])
+    if scalar is None:
+        return
+    element = resized(result.type, [])
+    computed = created(operation, operation.name, [element], [scalar], attributes(operation))
+    none = ir().DenseI64ArrayAttr.get([], operation.context)
+    spread = inserted(
+        *(operation, "stablehlo.broadcast_in_dim", result.type, computed.results[0]),
+        broadcast_dimensions=none,
+    )
+    result.replace_all_uses_with(spread)
+    operation.erase()
+
+
+def _scalar(before: IrOperation, value: IrValue) -> IrValue | None:
+    """The scalar that all elements of a value are; None if it is a scalar itself, or varies."""
+    if not value.type.has_static_shape or not value.type.shape:
+        return None
+    broadcast = made_by(value, "stablehlo.broadcast_in_dim")
+    if broadcast is not None and not broadcast.operands[0].type.shape:
+        return broadcast.operands[0]
+    owner = made_by(value, "stablehlo.constant")
+    if owner is None or splat_value(owner) is None:
+        return None
+    constant: Any = attributes(owner)["value"]
+    number = ir().DenseElementsAttr.get_splat(resized(value.type, []), constant.get_splat_value())
+    return inserted(before, "stablehlo.constant", number.type, value=number)
