@@ -77,6 +77,7 @@ from .passes.expand_batch_norm_grad import expand_batch_norm_grad
 from .passes.expand_scatter_additions import expand_scatter_additions
 from .passes.expand_select_and_scatter import expand_select_and_scatter
 from .passes.expand_sorts import expand_sorts
+from .passes.expand_triangular_solves import expand_triangular_solves
 from .passes.expand_tuples import expand_tuples
 from .passes.flatten_calls import flatten_calls
 from .passes.flatten_scatter_indices import flatten_scatter_indices
@@ -165,6 +166,7 @@ __all__ = [
     "expand_scatter_additions",
     "expand_select_and_scatter",
     "expand_sorts",
+    "expand_triangular_solves",
     "expand_tuples",
     "flatten_calls",
     "flatten_scatter_indices",

@@ -14,6 +14,7 @@ from .passes.expand_batch_norm_grad import expand_batch_norm_grad
 from .passes.expand_scatter_additions import expand_scatter_additions
 from .passes.expand_select_and_scatter import expand_select_and_scatter
 from .passes.expand_sorts import expand_sorts
+from .passes.expand_triangular_solves import expand_triangular_solves
 from .passes.flatten_scatter_indices import flatten_scatter_indices
 from .passes.legalize_batch_groups import legalize_batch_groups
 from .passes.legalize_chlo import legalize_chlo
@@ -59,6 +60,7 @@ _FOR_ALL: tuple[Pass, ...] = (
     legalize_chlo,
     expand_batch_norm_grad,
     expand_select_and_scatter,
+    expand_triangular_solves,
     widen_byte_sums,
 )
 _FOR_IREE: tuple[Pass, ...] = (

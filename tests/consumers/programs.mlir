@@ -167,3 +167,21 @@ func.func @main(%a0: tensor<2xf32>) -> tensor<2xf32> {
   %r = stablehlo.add %s, %a0 : tensor<2xf32>
   return %r : tensor<2xf32>
 }
+
+// CASE transposed upper triangular systems on the right
+func.func @main(%a0: tensor<2x5x5xf32>, %a1: tensor<2x3x5xf32>) -> tensor<2x3x5xf32> {
+  %one = stablehlo.constant dense<9.0> : tensor<2x5x5xf32>
+  %a = stablehlo.add %a0, %one : tensor<2x5x5xf32>
+  %r = "stablehlo.triangular_solve"(%a, %a1) <{left_side = false, lower = false,
+    unit_diagonal = false, transpose_a = #stablehlo<transpose TRANSPOSE>}>
+    : (tensor<2x5x5xf32>, tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+  return %r : tensor<2x3x5xf32>
+}
+
+// CASE a triangular system with a diagonal of ones
+func.func @main(%a0: tensor<6x6xf32>, %a1: tensor<6x2xf32>) -> tensor<6x2xf32> {
+  %r = "stablehlo.triangular_solve"(%a0, %a1) <{left_side = true, lower = true,
+    unit_diagonal = true, transpose_a = #stablehlo<transpose NO_TRANSPOSE>}>
+    : (tensor<6x6xf32>, tensor<6x2xf32>) -> tensor<6x2xf32>
+  return %r : tensor<6x2xf32>
+}
