@@ -90,6 +90,7 @@ from .passes.legalize_chlo import legalize_chlo
 from .passes.legalize_mhlo_custom_calls import legalize_mhlo_custom_calls
 from .passes.legalize_reduce_inits import legalize_reduce_inits
 from .passes.legalize_remainders import legalize_remainders
+from .passes.multiply_bytes_as_f32 import multiply_bytes_as_f32
 from .passes.narrow_comparisons import narrow_comparisons
 from .passes.narrow_scatter_indices import narrow_scatter_indices
 from .passes.order_contractions import order_contractions
@@ -181,6 +182,7 @@ __all__ = [
     "legalize_mhlo_custom_calls",
     "legalize_reduce_inits",
     "legalize_remainders",
+    "multiply_bytes_as_f32",
     "narrow_comparisons",
     "narrow_scatter_indices",
     "order_contractions",

@@ -20,6 +20,7 @@ from .passes.legalize_batch_groups import legalize_batch_groups
 from .passes.legalize_chlo import legalize_chlo
 from .passes.legalize_reduce_inits import legalize_reduce_inits
 from .passes.legalize_remainders import legalize_remainders
+from .passes.multiply_bytes_as_f32 import multiply_bytes_as_f32
 from .passes.narrow_comparisons import narrow_comparisons
 from .passes.narrow_scatter_indices import narrow_scatter_indices
 from .passes.order_contractions import order_contractions
@@ -81,6 +82,7 @@ _FOR_LITERT: tuple[Pass, ...] = (
     legalize_batch_groups,
     pad_dilated_inputs,
     order_contractions,
+    multiply_bytes_as_f32,
 )
 TARGETS = {
     target.name: target

@@ -185,3 +185,10 @@ func.func @main(%a0: tensor<6x6xf32>, %a1: tensor<6x2xf32>) -> tensor<6x2xf32> {
     : (tensor<6x6xf32>, tensor<6x2xf32>) -> tensor<6x2xf32>
   return %r : tensor<6x2xf32>
 }
+
+// CASE a product of bytes with a long sum
+func.func @main(%a0: tensor<2x1030xi8>, %a1: tensor<1030x3xi8>) -> tensor<2x3xi32> {
+  %r = stablehlo.dot_general %a0, %a1, contracting_dims = [1] x [0]
+    : (tensor<2x1030xi8>, tensor<1030x3xi8>) -> tensor<2x3xi32>
+  return %r : tensor<2x3xi32>
+}
