@@ -147,17 +147,61 @@ rule("aten::logcumsumexp")(lambda dtype, x, dim: lax.cumlogsumexp(x, axis=dim % 
 def _sorted(
     dtypes: Any, /, x: Any, dim: int = -1, descending: bool = False, *, stable: bool | None = None
 ) -> Any:
-    order = jnp.argsort(x, dim, stable=True, descending=descending)
-    return jnp.take_along_axis(x, order, dim), order
+    if not x.ndim:
+        return x, jnp.zeros((), dtypes[1])
+    axis = dim % x.ndim
+    numbers = lax.broadcasted_iota(jnp.int32, x.shape, axis)
+    keys = _keys(x, descending=descending)
+    _, order, values = lax.sort((keys, numbers, x), dimension=axis, num_keys=1)
+    return values, order.astype(dtypes[1])
+
+
+def _keys(x: Any, *, descending: bool) -> Any:
+    """Integers in the order of numbers, so that one comparison sorts. Zeros are equal, and so are
+    NaNs, which are the greatest numbers, as in PyTorch."""
+    keys = x
+    if x.dtype == jnp.bool_:
+        keys = x.astype(jnp.int8)
+    elif jnp.issubdtype(x.dtype, jnp.floating):
+        width = jnp.finfo(x.dtype).bits
+        integer = jnp.dtype(f"int{width}")
+        bits = lax.bitcast_convert_type(_with_one_nan(jnp.where(x == 0, 0, x)), integer)
+        keys = jnp.where(bits < 0, bits ^ jnp.iinfo(integer).max, bits)
+    return ~keys if descending else keys
+
+
+def _with_one_nan(x: Any) -> Any:
+    return jnp.where(jnp.isnan(x), jnp.asarray(jnp.nan, x.dtype), x)
 
 
 @rule("aten::topk")
 def _topk(
     dtypes: Any, /, x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> Any:
+    axis = dim % max(x.ndim, 1)
+    is_real = x.ndim and x.dtype != jnp.bool_ and not jnp.issubdtype(x.dtype, jnp.unsignedinteger)
+    if is_real and not any(map(is_symbolic_dim, x.shape)):  # compilers have operators for it
+        return _greatest(dtypes, x, k, axis) if largest else _least(dtypes, x, k, axis)
     values, order = _sorted(dtypes, x, dim, largest)
-    axis = dim % x.ndim
+    if not x.ndim:
+        return values, order
     return lax.slice_in_dim(values, 0, k, axis=axis), lax.slice_in_dim(order, 0, k, axis=axis)
+
+
+def _greatest(dtypes: Any, /, x: Any, k: int, axis: int) -> Any:
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        x = _with_one_nan(x)
+    values, order = lax.top_k(jnp.moveaxis(x, axis, -1), k)
+    return jnp.moveaxis(values, -1, axis), jnp.moveaxis(order, -1, axis).astype(dtypes[1])
+
+
+def _least(dtypes: Any, /, x: Any, k: int, axis: int) -> Any:
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        values, order = _greatest(dtypes, ~x, k, axis)
+        return ~values, order
+    # The negative of the greatest NaN is the least number.
+    values, order = lax.top_k(jnp.moveaxis(-_with_one_nan(x), axis, -1), k)
+    return jnp.moveaxis(-values, -1, axis), jnp.moveaxis(order, -1, axis).astype(dtypes[1])
 
 
 @rule("aten::median")
