@@ -939,16 +939,17 @@ def python_kernels() -> AbstractContextManager[Any]:
     return enable_python_dispatcher()
 
 
-_DECOMPOSED_EARLY = ("dropout", "gru", "lstm", "native_batch_norm")
-"""Operators that `python_kernels` decompose before a kernel of a backend is called. It also
-decomposes upsampling, whose kernels in C++ take sizes that are numbers."""
+OF_ANY_SIZES = ("dropout", "gru", "lstm", "native_batch_norm")
+"""Operators that `python_kernels` decompose before a kernel of a backend is called."""
+OF_NUMBERS = ("upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d")
+"""More such operators; their kernels in C++ take sizes that are numbers."""
 
 
 @contextmanager
-def decomposed_late() -> Iterator[None]:
-    """A context in which `python_kernels` leave `_DECOMPOSED_EARLY` to a kernel of the backend."""
+def decomposed_late(names: Sequence[str]) -> Iterator[None]:
+    """A context in which `python_kernels` leave some operators to a kernel of the backend."""
     kept: list[tuple[Any, Any, Any]] = []
-    packets = [getattr(torch.ops.aten, name) for name in _DECOMPOSED_EARLY]
+    packets = [getattr(torch.ops.aten, name) for name in names]
     overloads = [getattr(packet, name) for packet in packets for name in packet.overloads()]
     for overload in overloads:
         for key in ("Autograd", "CompositeImplicitAutograd"):
@@ -1128,6 +1129,8 @@ def compile_ahead(
     settings = {"force_non_lazy_backward_lowering": True, "unlift_effect_tokens": draws_again}
     with (
         config.patch(settings),
+        # Other operators keep their decompositions: that of batch norm returns its averages.
+        decomposed_late(OF_NUMBERS),
         _no_donated_buffers(),
         # PyTorch 2.10: torchao 0.18 would print a tensor to ask whether it is a traced one.
         _attribute(torch.compiler, "_is_compiling_flag", True)
