@@ -939,14 +939,14 @@ def python_kernels() -> AbstractContextManager[Any]:
     return enable_python_dispatcher()
 
 
-OF_ANY_SIZES = ("dropout", "gru", "lstm", "native_batch_norm")
+_DECOMPOSED_EARLY = ("dropout", "gru", "lstm", "native_batch_norm")
 """Operators that `python_kernels` decompose before a kernel of a backend is called."""
-OF_NUMBERS = ("upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d")
-"""More such operators; their kernels in C++ take sizes that are numbers."""
+_UPSAMPLING = ("upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d")
+"""More such operators. Where sizes vary they stay decomposed: their kernels in C++ take numbers."""
 
 
 @contextmanager
-def decomposed_late(names: Sequence[str]) -> Iterator[None]:
+def decomposed_late(names: Sequence[str] = _DECOMPOSED_EARLY) -> Iterator[None]:
     """A context in which `python_kernels` leave some operators to a kernel of the backend."""
     kept: list[tuple[Any, Any, Any]] = []
     packets = [getattr(torch.ops.aten, name) for name in names]
@@ -1130,7 +1130,7 @@ def compile_ahead(
     with (
         config.patch(settings),
         # Other operators keep their decompositions: that of batch norm returns its averages.
-        decomposed_late(OF_NUMBERS),
+        decomposed_late(_UPSAMPLING),
         _no_donated_buffers(),
         # PyTorch 2.10: torchao 0.18 would print a tensor to ask whether it is a traced one.
         _attribute(torch.compiler, "_is_compiling_flag", True)

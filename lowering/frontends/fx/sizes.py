@@ -156,7 +156,7 @@ def _recorded_with(current: list[_Sizes]) -> Iterator[None]:
         with ExitStack() as stack:
             if current:
                 stack.enter_context(torch_internals.hashable_sizes())
-                stack.enter_context(torch_internals.decomposed_late(torch_internals.OF_ANY_SIZES))
+                stack.enter_context(torch_internals.decomposed_late())
                 stack.enter_context(torch_internals.python_kernels())
             yield
     finally:
