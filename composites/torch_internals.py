@@ -940,15 +940,16 @@ def python_kernels() -> AbstractContextManager[Any]:
 
 
 _DECOMPOSED_EARLY = ("dropout", "gru", "lstm", "native_batch_norm")
-"""Operators that `python_kernels` decompose before a kernel of a backend is called. It also
-decomposes upsampling, whose kernels in C++ take sizes that are numbers."""
+"""Operators that `python_kernels` decompose before a kernel of a backend is called."""
+_UPSAMPLING = ("upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d")
+"""More such operators. Where sizes vary they stay decomposed: their kernels in C++ take numbers."""
 
 
 @contextmanager
-def decomposed_late() -> Iterator[None]:
-    """A context in which `python_kernels` leave `_DECOMPOSED_EARLY` to a kernel of the backend."""
+def decomposed_late(names: Sequence[str] = _DECOMPOSED_EARLY) -> Iterator[None]:
+    """A context in which `python_kernels` leave some operators to a kernel of the backend."""
     kept: list[tuple[Any, Any, Any]] = []
-    packets = [getattr(torch.ops.aten, name) for name in _DECOMPOSED_EARLY]
+    packets = [getattr(torch.ops.aten, name) for name in names]
     overloads = [getattr(packet, name) for packet in packets for name in packet.overloads()]
     for overload in overloads:
         for key in ("Autograd", "CompositeImplicitAutograd"):
@@ -1136,6 +1137,8 @@ def compile_ahead(
     settings = {"force_non_lazy_backward_lowering": True, "unlift_effect_tokens": draws_again}
     with (
         config.patch(settings),
+        # Other operators keep their decompositions: that of batch norm returns its averages.
+        decomposed_late(_UPSAMPLING),
         _no_donated_buffers(),
         # PyTorch 2.10: torchao 0.18 would print a tensor to ask whether it is a traced one.
         _attribute(torch.compiler, "_is_compiling_flag", True)

@@ -197,6 +197,7 @@ SAMPLES: Mapping[str, Sample] = {
         [(8, 6, 3, 3), (8,)],
         lambda: (torch.randn(4, 6, 9, 10),),
     ),
+    "convolution, one weight": conv2d((4, 6, 9, 10), (8, 6, 1, 1), (8,), padding=(1, 0)),
     "convolution, one image": conv2d((1, 6, 40, 40), (8, 6, 3, 3), (8,)),
     "convolution, stride and dilation": conv2d(
         (2, 4, 19, 16), (6, 4, 3, 3), (6,), stride=(2, 3), padding=(2, 1), dilation=(2, 1)
@@ -247,10 +248,9 @@ def test_a_kernel_has_the_numbers_of_the_decomposition(name: str, registry: Any)
     sample = SAMPLES[name]
     program, inputs = sample.program()
     kernels = kernels_of(program, registry)
-    given: dict[str, Any] = {"inputs": inputs, "tolerance": sample.accepted, "timed": False}
-    comparison = compare(program.module, kernels, **given)
-    assert not comparison.problems
-    assert len(comparison.calls) == sample.calls
+    result = compare(program.module, kernels, inputs=inputs, tolerance=sample.accepted, timed=False)
+    assert not result.problems
+    assert len(result.calls) == sample.calls
 
 
 @pytest.mark.exhaustive
