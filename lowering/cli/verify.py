@@ -72,7 +72,7 @@ def verify(
         if junit is not None:
             write_atomic(junit, junit_text(report))
         if as_json:
-            print_json([row_data(row) for row in report.rows])
+            print_json([asdict(row) | {"verdict": str(row.verdict)} for row in report.rows])
         else:
             _print(report)
         failed = report.with_verdict(Verdict.FAILED)
@@ -169,11 +169,6 @@ def _report(
             rows += verify_subject(subject, catalog, dtypes, count)
             progress.advance(task)
     return VerificationReport(tuple(rows))
-
-
-def row_data(row: Row) -> dict[str, object]:
-    """A row as `--json` prints it."""
-    return asdict(row) | {"verdict": str(row.verdict)}
 
 
 def _print(report: VerificationReport) -> None:

@@ -200,11 +200,6 @@ def spread(arrays: Sequence[Any], types: Sequence[Any | None]) -> Iterator[Any]:
     return (None if type_ is None else next(present) for type_ in types)
 
 
-def is_symbolic(type_: Any) -> bool:
-    """Return whether a size of an array is a symbol, as in `jax.export` with symbolic shapes."""
-    return not all(isinstance(size, int) for size in type_.shape)
-
-
 def stand_in(type_: Any) -> torch.Tensor:
     """A tensor with the shape and dtype of an array, for conditions and attributes. A size
     that is a symbol is any number."""

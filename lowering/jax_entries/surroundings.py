@@ -5,23 +5,18 @@ are on decide which composites are inside it. The decomposition of a caught call
 inside.
 """
 
-import threading
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 
 from lowering.frontends.jax.internals import settings_of_traces
+from lowering.frontends.thread_flag import ThreadFlag
 
 _ON: list[tuple[str, ...]] = [()]
 """The entries whose calls are composites in this process, by identity."""
 
 
-class _Inside(threading.local):
-    """A flag of threads that trace or run a decomposition that has no composites inside."""
-
-    active: bool = False
-
-
-_inside = _Inside()
+_inside = ThreadFlag()
+"""Raised in threads that trace or run a decomposition that has no composites inside."""
 
 
 def change_what_is_on(identities: tuple[str, ...]) -> None:
