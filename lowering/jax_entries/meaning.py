@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import torch
 
 import lowering.frontends.fx.derived  # noqa: F401  (it registers its rules)
+from composites.contexts import with_value
 from composites.intermediates import recorded
 from composites.torch_internals import pytree
 from lowering.dispatch.autograd import gradients
@@ -173,11 +174,8 @@ def operator_backward(
     graph = record(of_tensors, operands, kernels, results)
 
     def run(called: Callable[..., Any], *arrays: Any) -> list[Any]:
-        token = _CALLED.set(called)
-        try:
+        with with_value(_CALLED, called):
             return graph(*arrays)
-        finally:
-            _CALLED.reset(token)
 
     return run
 

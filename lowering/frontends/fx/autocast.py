@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from composites import torch_internals
+from composites.contexts import with_value
 from composites.torch_internals import pytree
 from lowering.frontends import autocast as states
 from lowering.frontends.aten_in_jax.table import overload
@@ -208,14 +209,9 @@ _CASTS_OF: ContextVar[str] = ContextVar("_CASTS_OF", default="cuda")
 """The type of device whose lists are used: `cpu` or `cuda`."""
 
 
-@contextmanager
-def casts_of(device_type: str) -> Iterator[None]:
+def casts_of(device_type: str) -> AbstractContextManager[None]:
     """A context in which autocast follows PyTorch's lists for a type of device."""
-    token = _CASTS_OF.set("cpu" if device_type == "cpu" else "cuda")
-    try:
-        yield
-    finally:
-        _CASTS_OF.reset(token)
+    return with_value(_CASTS_OF, "cpu" if device_type == "cpu" else "cuda")
 
 
 @cache
