@@ -1,6 +1,6 @@
-"""Contexts in which an attribute, a variable or a list of the process is another one."""
+"""Contexts in which an attribute, a setting, a variable or a list of the process is another one."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -24,6 +24,17 @@ def with_attributes(owner: Any, **values: Any) -> Iterator[None]:
                 delattr(owner, name)
             else:
                 setattr(owner, name, value)
+
+
+@contextmanager
+def with_setting(read: Callable[[], T], write: Callable[[T], object], value: T) -> Iterator[None]:
+    """A context in which a setting has this value. Two functions read and write it."""
+    before = read()
+    write(value)
+    try:
+        yield
+    finally:
+        write(before)
 
 
 @contextmanager

@@ -38,7 +38,7 @@ from torch.utils._python_dispatch import (
     _get_current_dispatch_mode_stack,
 )
 
-from composites.contexts import with_attributes, with_last
+from composites.contexts import with_attributes, with_last, with_setting
 from composites.errors import UnsupportedCallError
 from composites.tensor_subclasses import with_inner_tensors
 from composites.user_code import call_site
@@ -328,16 +328,11 @@ def _with_device(devices: Callable[[], list[str]], device_type: str) -> list[str
     return [*devices(), device_type]
 
 
-@contextmanager
-def made_on_cpu() -> Iterator[None]:
+def made_on_cpu() -> AbstractContextManager[None]:
     """A context in which `torch.tensor(values, device=…)` makes a tensor on the CPU first, and then
     copies it in a call that dispatch modes see."""
-    before = torch._C._only_lift_cpu_tensors()
-    torch._C._set_only_lift_cpu_tensors(True)
-    try:
-        yield
-    finally:
-        torch._C._set_only_lift_cpu_tensors(before)
+    api = torch._C
+    return with_setting(api._only_lift_cpu_tensors, api._set_only_lift_cpu_tensors, True)
 
 
 def without_checks_of_distributions() -> AbstractContextManager[None]:

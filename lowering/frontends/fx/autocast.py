@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from composites import torch_internals
-from composites.contexts import with_value
+from composites.contexts import with_setting, with_value
 from composites.torch_internals import pytree
 from lowering.frontends import autocast as states
 from lowering.frontends.aten_in_jax.table import overload
@@ -84,18 +84,10 @@ def autocast_dtype() -> torch.dtype | None:
 @contextmanager
 def autocast(dtype: torch.dtype | None) -> Iterator[None]:
     """A context in which autocast of traced tensors uses a dtype; None turns it off."""
-    with states.autocast(_STATE, dtype), _added_to_calls(dtype is not None):
+    is_added = partial(torch_internals.includes_key, torch_internals.parse_key(AUTOCAST_KEY))
+    add = partial(torch_internals.include_key, AUTOCAST_KEY)
+    with states.autocast(_STATE, dtype), with_setting(is_added, add, dtype is not None):
         yield
-
-
-@contextmanager
-def _added_to_calls(enabled: bool) -> Iterator[None]:
-    before = torch_internals.includes_key(torch_internals.parse_key(AUTOCAST_KEY))
-    torch_internals.include_key(AUTOCAST_KEY, enabled)
-    try:
-        yield
-    finally:
-        torch_internals.include_key(AUTOCAST_KEY, before)
 
 
 def offered() -> AbstractContextManager[None]:
