@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
+import numpy as np
 import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -263,7 +264,6 @@ def devices_of(options: Options, shardings: InputShardings, device_type: str) ->
 
 
 def _jax_mesh(mesh: Any, platform: str) -> Any:
-    import numpy as np
     from jax.sharding import Mesh
 
     if isinstance(mesh, Mesh):
