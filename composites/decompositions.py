@@ -60,7 +60,8 @@ def _named(item: str, name: str, word: str, catalog: Catalog) -> Iterator[str]:
         entries = resolve([name], catalog, every_version=True)
     except AllowlistError as error:
         raise DecompositionError(f"{item}: {error}") from None
-    words = [STOCK, *_words_of(entries)]
+    goals = (goal for goal in GOALS if any(entry.chosen(goal) for entry in entries))
+    words = [STOCK, *goals, *dict.fromkeys(name for entry in entries for name in _names(entry))]
     if word not in words:
         if len(words) == 1:
             raise DecompositionError(
@@ -70,11 +71,6 @@ def _named(item: str, name: str, word: str, catalog: Catalog) -> Iterator[str]:
     for entry in entries:
         if word == STOCK or entry.chosen(word):
             yield entry.identity
-
-
-def _words_of(entries: tuple[Composite, ...]) -> Iterator[str]:
-    yield from (goal for goal in GOALS if any(entry.chosen(goal) for entry in entries))
-    yield from dict.fromkeys(name for entry in entries for name in _names(entry))
 
 
 def _names(entry: Composite) -> Iterator[str]:

@@ -8,9 +8,11 @@ entry therefore lists intermediate values that its forward returns for its backw
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from composites.contexts import with_attributes
 
 Value = TypeVar("Value")
 Handler = Callable[[Any, str], Any]
@@ -40,14 +42,9 @@ def intermediate(value: Value, name: str) -> Value:
     return value if handler is None else handler(value, name)
 
 
-@contextmanager
-def handled(handler: Handler | None) -> Iterator[None]:
+def handled(handler: Handler | None) -> AbstractContextManager[None]:
     """A context in which this thread's named values go through `handler`; None for none."""
-    before, _active.handler = _active.handler, handler
-    try:
-        yield
-    finally:
-        _active.handler = before
+    return with_attributes(_active, handler=handler)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -38,6 +38,7 @@ from torch.utils._python_dispatch import (
     _get_current_dispatch_mode_stack,
 )
 
+from composites.contexts import with_attributes, with_last, with_setting
 from composites.errors import UnsupportedCallError
 from composites.tensor_subclasses import with_inner_tensors
 from composites.user_code import call_site
@@ -218,8 +219,7 @@ def offer_flex_attention(owns: Callable[[Tensor], bool]) -> None:
     flex_attention._validate_device = validate
 
 
-@contextmanager
-def block_masks_on(device: torch.device) -> Iterator[None]:
+def block_masks_on(device: torch.device) -> AbstractContextManager[None]:
     """A context in which the block masks of `flex_attention` are on a device."""
     from torch.nn.attention.flex_attention import BlockMask
 
@@ -232,11 +232,7 @@ def block_masks_on(device: torch.device) -> Iterator[None]:
     def write(mask: Any, blocks: Tensor) -> None:
         vars(mask)[name] = blocks
 
-    setattr(BlockMask, name, property(read, write))
-    try:
-        yield
-    finally:
-        delattr(BlockMask, name)
+    return with_attributes(BlockMask, **{name: property(read, write)})
 
 
 def forget_dispatch(overload: Any) -> None:
@@ -274,11 +270,8 @@ def random_states_offered(
     module.set_rng_state = lambda state, device=None: write(state)
     module.device = lambda device: nullcontext()
     module._initialized = True
-    setattr(torch, name, module)
-    try:
+    with with_attributes(torch, **{name: module}):
         yield
-    finally:
-        delattr(torch, name)
 
 
 @contextmanager
@@ -307,14 +300,15 @@ def autocast_offered(
         return call
 
     available = autocast_mode.is_autocast_available
-    changes: list[tuple[Any, str, Any]] = [(torch, name, replaced(name)) for name in before]
-    changes += [
-        (module, "is_autocast_available", lambda type_: type_ == device_type or available(type_))
-        for module in (autocast_mode, torch.amp)
-    ]
-    with ExitStack() as stack:
-        for owner, name, function in changes:
-            stack.enter_context(_attribute(owner, name, function))
+
+    def is_available(type_: str) -> bool:
+        return type_ == device_type or available(type_)
+
+    with (
+        with_attributes(torch, **{name: replaced(name) for name in before}),
+        with_attributes(autocast_mode, is_autocast_available=is_available),
+        with_attributes(torch.amp, is_autocast_available=is_available),
+    ):
         yield
 
 
@@ -322,13 +316,11 @@ def autocast_offered(
 def foreach_offered(device_type: str) -> Iterator[None]:
     """A context in which optimizers and `clip_grad_norm_` call operators of lists (`_foreach_`) on
     a type of device, as on accelerators (torch 2.15.0)."""
-    with ExitStack() as stack:
-        for kind in ("foreach", "fused"):
-            name = f"_get_{kind}_kernels_supported_devices"
-            devices = getattr(_foreach_utils, name)
-            function = partial(_with_device, devices, device_type)
-            for module in (_foreach_utils, optimizer):
-                stack.enter_context(_attribute(module, name, function))
+    names = [f"_get_{kind}_kernels_supported_devices" for kind in ("foreach", "fused")]
+    functions: dict[str, Any] = {
+        name: partial(_with_device, getattr(_foreach_utils, name), device_type) for name in names
+    }
+    with with_attributes(_foreach_utils, **functions), with_attributes(optimizer, **functions):
         yield
 
 
@@ -336,39 +328,17 @@ def _with_device(devices: Callable[[], list[str]], device_type: str) -> list[str
     return [*devices(), device_type]
 
 
-@contextmanager
-def _attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
-
-
-@contextmanager
-def made_on_cpu() -> Iterator[None]:
+def made_on_cpu() -> AbstractContextManager[None]:
     """A context in which `torch.tensor(values, device=…)` makes a tensor on the CPU first, and then
     copies it in a call that dispatch modes see."""
-    before = torch._C._only_lift_cpu_tensors()
-    torch._C._set_only_lift_cpu_tensors(True)
-    try:
-        yield
-    finally:
-        torch._C._set_only_lift_cpu_tensors(before)
+    api = torch._C
+    return with_setting(api._only_lift_cpu_tensors, api._set_only_lift_cpu_tensors, True)
 
 
-@contextmanager
-def without_checks_of_distributions() -> Iterator[None]:
+def without_checks_of_distributions() -> AbstractContextManager[None]:
     """A context in which `torch.distributions` does not read parameters and samples to check them,
     in all threads."""
-    distribution = torch.distributions.Distribution
-    before = distribution._validate_args
-    distribution.set_default_validate_args(False)
-    try:
-        yield
-    finally:
-        distribution.set_default_validate_args(before)
+    return with_attributes(torch.distributions.Distribution, _validate_args=False)
 
 
 def make_wrapper(cls: type[Tensor], described: torch.Tensor, device: torch.device) -> Any:
@@ -551,8 +521,9 @@ def running_formula() -> str:
     return "" if node is None else str(node.name())
 
 
-@contextmanager
-def functions_applied_to(replacement: Callable[[Tensor], Tensor]) -> Iterator[None]:
+def functions_applied_to(
+    replacement: Callable[[Tensor], Tensor],
+) -> AbstractContextManager[None]:
     """A context in which every `torch.autograd.Function` is applied to other tensors in the places
     of some. `TorchFunctionMode` does not see these calls."""
     function: Any = torch.autograd.Function
@@ -562,11 +533,7 @@ def functions_applied_to(replacement: Callable[[Tensor], Tensor]) -> Iterator[No
         replaced = pytree.tree_map_only(Tensor, replacement, (arguments, keywords))
         return stock.__get__(None, cls)(*replaced[0], **replaced[1])
 
-    function.apply = classmethod(apply)
-    try:
-        yield
-    finally:
-        function.apply = stock
+    return with_attributes(function, apply=classmethod(apply))
 
 
 @contextmanager
@@ -775,7 +742,7 @@ def printing(text_of: Callable[[Any], str | None]) -> AbstractContextManager[Non
             return shown
         return str(original(self, tensor_contents=tensor_contents))  # type: ignore[no-untyped-call]
 
-    return _attribute(torch._tensor_str, "_str", text)
+    return with_attributes(torch._tensor_str, _str=text)
 
 
 def is_transformed() -> bool:
@@ -821,14 +788,9 @@ def keep_dynamo_out(kernel: Callable[..., Any]) -> None:
     eval_frame.set_code_exec_strategy(kernel.__code__, skipped)
 
 
-@contextmanager
-def exporting() -> Iterator[None]:
+def exporting() -> AbstractContextManager[None]:
     """A context in which `torch.compiler.is_exporting()` is true."""
-    with (
-        _attribute(torch.compiler, "_is_compiling_flag", True),
-        _attribute(torch.compiler, "_is_exporting_flag", True),
-    ):
-        yield
+    return with_attributes(torch.compiler, _is_compiling_flag=True, _is_exporting_flag=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -887,15 +849,10 @@ class SizeSymbols:
 _FOR_ALL_SIZES: list[bool] = []
 
 
-@contextmanager
-def for_all_sizes() -> Iterator[None]:
+def for_all_sizes() -> AbstractContextManager[object]:
     """A context in which PyTorch decides nothing with an example size: a decision about a symbolic
     size is an UnsupportedCallError."""
-    _FOR_ALL_SIZES.append(True)
-    try:
-        yield
-    finally:
-        _FOR_ALL_SIZES.pop()
+    return with_last(_FOR_ALL_SIZES, True)
 
 
 def _python_text(expression: Any) -> str:
@@ -974,8 +931,8 @@ def hashable_sizes() -> Iterator[None]:
         return hash((id(size.node.shape_env), size.node.expr))
 
     with (
-        _attribute(torch.SymInt, "__hash__", hashed),
-        _attribute(torch.SymFloat, "__hash__", hashed),
+        with_attributes(torch.SymInt, __hash__=hashed),
+        with_attributes(torch.SymFloat, __hash__=hashed),
     ):
         yield
 
@@ -1141,7 +1098,7 @@ def compile_ahead(
         decomposed_late(_UPSAMPLING),
         _no_donated_buffers(),
         # PyTorch 2.10: torchao 0.18 would print a tensor to ask whether it is a traced one.
-        _attribute(torch.compiler, "_is_compiling_flag", True)
+        with_attributes(torch.compiler, _is_compiling_flag=True)
         if torch.__version__ < "2.11"
         else nullcontext(),
     ):
@@ -1223,7 +1180,7 @@ def _no_donated_buffers() -> AbstractContextManager[None]:
     `donated_buffer` is off while it compiles."""
     from torch._functorch._aot_autograd import graph_compile
 
-    return _attribute(graph_compile, "collect_bw_donated_buffer_idxs", lambda *_: [])
+    return with_attributes(graph_compile, collect_bw_donated_buffer_idxs=lambda *_: [])
 
 
 def _view_inputs_again(joint: torch.fx.Graph) -> None:

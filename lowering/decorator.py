@@ -171,7 +171,11 @@ def entry_of_function(
         what = function.__qualname__
         raise refused([f"{what} is {kind}, and a composite returns its results when it is called"])
     namespace, _, own = name.rpartition(".")
-    sources = attributes if isinstance(attributes, Mapping) else _by_last_part(attributes)
+    sources = (  # by the names of arguments, or by the last parts of paths
+        attributes
+        if isinstance(attributes, Mapping)
+        else {source.rpartition(".")[2]: source for source in attributes}
+    )
     owner = owner_of(function, parameters)
     listed = parameters if operands is None else operands
     problems = [
@@ -236,11 +240,6 @@ def _deferred(function: Callable[..., Any]) -> str | None:
         return "an async function"
     is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
     return "a generator function" if is_generator else None
-
-
-def _by_last_part(sources: Sequence[str]) -> dict[str, str]:
-    """Attributes with the names of their arguments, or of the last parts of paths."""
-    return {source.rpartition(".")[2]: source for source in sources}
 
 
 def owner_of(function: Callable[..., Any], parameters: Sequence[str]) -> str | None:

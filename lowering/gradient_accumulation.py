@@ -159,14 +159,9 @@ def _accumulate(main: nn.Parameter, grad: Tensor) -> None:
 
 
 def _accumulate_product(main: nn.Parameter, one: Tensor, other: Tensor) -> None:
-    if not _is_lowered(one):
+    if not (is_installed() and backend().frontend.tensors.owns(one)):  # no composites
         _accumulate(main, wide_products.matmul(one, other, torch.float32))
     elif main.grad is None:
         main.grad = torch.mm(one, other, out_dtype=torch.float32)
     else:
         main.grad = torch.addmm(main.grad, one, other, out_dtype=torch.float32)
-
-
-def _is_lowered(tensor: Tensor) -> bool:
-    """Return whether products of a tensor become composites."""
-    return is_installed() and backend().frontend.tensors.owns(tensor)

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -24,7 +24,6 @@ from composites.torch_internals import pytree
 from lowering import activation
 from lowering.frontends.protocols import Frontend, Recording
 from lowering.sample_calls import (
-    Convert,
     ExampleCall,
     NoCalls,
     example_calls,
@@ -215,14 +214,7 @@ def recorded_example(
         return recorded(frontend, example, leaves)
 
 
-class PlaceholderCall(Protocol):
-    """A call that can be made on placeholders."""
-
-    def run(self, convert: Convert) -> Any:
-        """Make it, with `convert(tensor)` instead of each tensor."""
-
-
-def recorded(frontend: Frontend, example: PlaceholderCall, leaves: int | None) -> Module:
+def recorded(frontend: Frontend, example: ExampleCall, leaves: int | None) -> Module:
     """The StableHLO of a call, and of its gradients unless `leaves` is 0.
 
     `leaves` is the greatest number of tensors that get a gradient; None for all of floats. Where

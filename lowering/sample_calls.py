@@ -354,7 +354,8 @@ def _dtypes(entry: Composite) -> tuple[str, ...]:
 def _guess(
     entry: Composite, function: Callable[..., Any], operator: Operator, dtype: str
 ) -> ExampleCall | None:
-    for shape in _shapes(entry):
+    ranks = entry.when.ranks
+    for shape in (shape for shape in _SHAPES if not ranks or len(shape) in ranks):
         try:
             call = _call(entry, function, operator, shape, dtype)
             with torch.random.fork_rng(devices=()):
@@ -376,11 +377,6 @@ def _call(
 ) -> ExampleCall:
     values = {a.name: _value(a, entry, shape, dtype) for a in operator.arguments}
     return ExampleCall(function, values, keyword_only(operator), frozenset(dict(entry.example)))
-
-
-def _shapes(entry: Composite) -> Iterator[tuple[int, ...]]:
-    ranks = entry.when.ranks
-    return (shape for shape in _SHAPES if not ranks or len(shape) in ranks)
 
 
 def _value(argument: Argument, entry: Composite, shape: tuple[int, ...], dtype: str) -> Any:

@@ -9,7 +9,9 @@ finite spreads along its row.) Sums are in f32, also where the image is bf16.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -175,24 +177,13 @@ def _phases(image: Array, axis: _Axis) -> Array:
 
 
 def _phases_backward(grad: Array, axis: _Axis) -> Array:
-    """The gradient of `_phases`."""
-    assert axis.factor is not None
-    dim, size = axis.dim, axis.inputs
-    grad = grad.reshape(*grad.shape[:dim], size, axis.factor, *grad.shape[dim + 1 :])
-    nothing = jnp.zeros((*grad.shape[: dim + 1], *grad.shape[dim + 2 :]), grad.dtype)
-    before, own, after = nothing, nothing, nothing  # for each element: what those read it gets
-    for phase, (reads_before, weight) in enumerate(_weights(axis.factor)):
-        part = lax.index_in_dim(grad, phase, dim + 1, keepdims=False)
-        own = own + part * weight
-        if reads_before:
-            before = before + part * (1 - weight)
-        else:
-            after = after + part * (1 - weight)
-    # The first element has also what it gave to the one before it, and the last in the same way.
-    left, right = _part(before, dim, 0, 1), _part(after, dim, size - 1, size)
-    to_next = jnp.concatenate([left, _part(after, dim, 0, size - 1)], dim)
-    to_previous = jnp.concatenate([_part(before, dim, 1, size), right], dim)
-    return own + to_next + to_previous
+    """The gradient of `_phases`, which is linear."""
+    shape = (*grad.shape[: axis.dim], axis.inputs, *grad.shape[axis.dim + 1 :])
+    transposed = jax.linear_transpose(
+        partial(_phases, axis=axis), jax.ShapeDtypeStruct(shape, grad.dtype)
+    )
+    (gradient,) = transposed(grad)
+    return gradient
 
 
 def _part(image: Array, dim: int, start: int, end: int) -> Array:

@@ -123,19 +123,15 @@ def _of_entry(
             )
             yield _change(contract, what, Effect.BROKEN)
         else:
-            yield from _raised(before[highest], contract)
+            yield _change(contract, f"raised from version {highest}", Effect.NEW_VERSION)
+            same_version = replace(before[highest], version=version)
+            for change in _of_version(same_version, contract, comparable=False):
+                if change.verdict is not Effect.UNKNOWN:
+                    yield replace(change, verdict=Effect.NEW_VERSION)
     raised = max(after, default=-1) > max(before, default=-1)
     for version, contract in sorted(before.items()):
         if version not in after and not (raised and version == highest):
             yield _change(contract, "removed; no new program calls it", Effect.SAME)
-
-
-def _raised(before: Contract, after: Contract) -> Iterator[Change]:
-    """A higher version, and its differences."""
-    yield _change(after, f"raised from version {before.version}", Effect.NEW_VERSION)
-    for change in _of_version(replace(before, version=after.version), after, comparable=False):
-        if change.verdict is not Effect.UNKNOWN:
-            yield replace(change, verdict=Effect.NEW_VERSION)
 
 
 def _of_version(before: Contract, after: Contract, comparable: bool) -> Iterator[Change]:

@@ -123,11 +123,8 @@ def _matmul(self: Tensor, other: Tensor, out_dtype: torch.dtype) -> Tensor:
 
 def _convolution(input: Tensor, weight: Tensor, *arguments: Any) -> Tensor:
     *geometry, out_dtype = arguments
-    return _aten_convolution(input.to(out_dtype), weight.to(out_dtype), geometry)
-
-
-def _aten_convolution(input: Tensor, weight: Tensor, geometry: Sequence[Any]) -> Tensor:
-    result: Tensor = torch.ops.aten.convolution.default(input, weight, None, *geometry)
+    convolution: Any = torch.ops.aten.convolution.default
+    result: Tensor = convolution(input.to(out_dtype), weight.to(out_dtype), None, *geometry)
     return result
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from composites.functions import load_function
+from composites.lazy_modules import np
 from composites.registry.listed_kernels import listed_tolerances
 from lowering.cli.errors import clear_errors, fail
 from lowering.cli.output import (
@@ -131,8 +132,6 @@ def load_arrays(path: Path, module: Module, names: Sequence[str] = ()) -> dict[s
         names: names of its inputs, for arrays that have such names or are in the order of inputs.
     """
     import zipfile
-
-    import numpy as np
 
     try:
         with np.load(path, allow_pickle=False) as saved:

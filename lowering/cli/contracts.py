@@ -1,22 +1,19 @@
 """Commands for contracts over time: `lock` a registry, and `diff` two locks or registries."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from composites.contracts.changes import Change, Effect, broken, changes, following
+from composites.contracts.lock import lock_text, read_lock, write_lock
+from composites.contracts.model import Lock
 from composites.errors import LockError
 from composites.settings import ALLOWLIST
 from lowering.cli.errors import clear_errors, fail, warn
 from lowering.cli.output import print_json
-
-if TYPE_CHECKING:
-    from composites.contracts.changes import Change
-    from composites.contracts.model import Lock
 
 _REGISTRY_SUFFIXES = (".yaml", ".yml")
 
@@ -45,9 +42,6 @@ def lock(
     rewrite of a decomposition, name the composites with --same-meaning.
     """
     with clear_errors():
-        from composites.contracts.changes import Effect, changes, following
-        from composites.contracts.lock import lock_text, read_lock, write_lock
-
         new = _lock_of(registry)
         old = read_lock(output) if output.is_file() else None
         differences = () if old is None else changes(old, new)
@@ -82,8 +76,6 @@ def diff(
     meaning changed and `version` did not.
     """
     with clear_errors():
-        from composites.contracts.changes import broken, changes
-
         differences = changes(_read(old), _read(new))
         needed = broken(differences)
         if as_json:
@@ -98,8 +90,6 @@ def diff(
 
 
 def _read(path: Path) -> Lock:
-    from composites.contracts.lock import read_lock
-
     return _lock_of(path) if path.suffix in _REGISTRY_SUFFIXES else read_lock(path)
 
 
@@ -121,8 +111,6 @@ def _refuse(
     same_meaning: Sequence[str],
 ) -> None:
     """Fail if the newer lock breaks the older one, but for the composites that the user names."""
-    from composites.contracts.changes import broken
-
     needed = broken(differences)
     names = {contract.composite for contract in new.contracts}
     for name in same_meaning:

@@ -10,6 +10,7 @@ import typer
 
 from composites.errors import did_you_mean
 from composites.files import write_atomic
+from composites.lazy_modules import np
 from composites.registry.listed_kernels import listed_tolerances
 from lowering.cli.compare import Tolerance, load_arrays, read_program
 from lowering.cli.errors import clear_errors, fail, fail_usage
@@ -278,8 +279,6 @@ def _register(plugin: Path) -> str:
 
 def _save(replays: Mapping[int, ReplayPart], folder: Path) -> None:
     """Write each call and its operands."""
-    import numpy as np
-
     for number, replay in replays.items():
         one = folder / str(number)
         one.mkdir(parents=True, exist_ok=True)

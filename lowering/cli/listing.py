@@ -62,9 +62,10 @@ def listing_table(entries: Iterable[Listed]) -> Table:
     table.add_column("on", no_wrap=True, min_width=len("yes"))
     for entry in entries:
         functions = dict.fromkeys(target.partition(":")[2] for target in entry.functions)
+        copies = f", and copies in {', '.join(entry.copies)}" if entry.copies else ""
         table.add_row(
             Text(f"{entry.name.partition('@')[0]} v{entry.version}"),
-            Text(entry.op or ", ".join(functions) + _copies(entry)),
+            Text(entry.op or ", ".join(functions) + copies),
             Text(", ".join(entry.attributes)),
             Text(", ".join(_alternatives(entry))),
             "yes" if entry.on else "",
@@ -75,10 +76,6 @@ def listing_table(entries: Iterable[Listed]) -> Table:
 def _alternatives(entry: Listed) -> Iterator[str]:
     for name, goals in entry.alternatives.items():
         yield f"{name} ({', '.join(goals)})" if goals else name
-
-
-def _copies(entry: Listed) -> str:
-    return f", and copies in {', '.join(entry.copies)}" if entry.copies else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from composites.contracts.lock import lock_schema
 from composites.errors import MissingPackageError, Problem, RegistryError
 from composites.files import write_atomic
+from composites.registry.document import json_schema
+from composites.registry.model import BUILTIN_NAMESPACE, Registry
 from composites.settings import ALLOWLIST
 from lowering.cli.errors import clear_errors, fail, fail_usage, warn
 from lowering.cli.output import AsJson, check_folders, print_json, print_table
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from composites.registry.catalog import Catalog
-    from composites.registry.model import Registry
 
 RegistryFile = Annotated[Path, typer.Argument(help="A registry file.", show_default=False)]
 Check = Annotated[
@@ -52,8 +54,6 @@ def docs(
 
 def generate(check: Check = False) -> None:
     """Regenerate all generated files of this project. Run it at the root of a checkout."""
-    from composites.registry.document import json_schema
-
     registry = Path("registry.yaml")
     with clear_errors():
         if not registry.is_file():
@@ -213,9 +213,6 @@ def schema(
 
     Example: composites schema inspect
     """
-    from composites.contracts.lock import lock_schema
-    from composites.registry.document import json_schema
-
     if command is None:
         print_json(lock_schema() if lock else json_schema())
         return
@@ -229,7 +226,6 @@ def schema(
 
 def _hooks(registry: Path) -> str:
     from composites.registry.catalog import load_file
-    from composites.registry.model import BUILTIN_NAMESPACE
     from lowering.codegen.source import generate
 
     loaded = load_file(registry)

@@ -1,22 +1,17 @@
 """The command that compares a registry with the sources of the compilers that it is for."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
+from composites.registry.mentions import SUFFIXES, Mismatch, compare_mentions, source_files
 from lowering.cli.errors import clear_errors, fail_usage
 from lowering.cli.output import AsJson, print_json, print_table, texts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from composites.registry.mentions import Mismatch
 
 
 def watch(
@@ -34,7 +29,6 @@ def watch(
     """
     with clear_errors(code=2):
         from composites.registry.catalog import load_file
-        from composites.registry.mentions import SUFFIXES, compare_mentions, source_files
 
         files: set[Path] = set()
         for folder in sources:

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from composites.contracts.lock import read_lock
 from composites.functions import load_function
 from lowering.cli.errors import clear_errors, fail, fail_usage
 from lowering.cli.output import (
@@ -44,6 +45,7 @@ from lowering.stablehlo import (
 )
 from lowering.stablehlo import bind as bind_functions
 from lowering.stablehlo import inspect as inspect_module
+from lowering.stablehlo.inspection.against import against_table, not_understood
 
 StableHLOFile = Annotated[
     Path, typer.Argument(help="StableHLO text, bytecode or portable artifact; - for stdin.")
@@ -109,9 +111,6 @@ def inspect(
 
 
 def _against(module: Module, path: Path, as_json: bool) -> None:
-    from composites.contracts.lock import read_lock
-    from lowering.stablehlo.inspection.against import against_table, not_understood
-
     report = inspect_module(module)
     problems = not_understood(report, read_lock(path))
     if as_json:

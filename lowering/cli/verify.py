@@ -18,13 +18,14 @@ from rich.text import Text
 from composites.element_types import REGISTRY_TYPES
 from composites.errors import AllowlistError, did_you_mean
 from composites.files import write_atomic
+from composites.registry.model import STOCK
 from composites.settings import ALLOWLIST
 from lowering.cli.errors import clear_errors, fail_usage
 from lowering.cli.output import numbers, print_json, print_table
+from lowering.verification.results import Finding, Row, Verdict, VerificationReport, entries_of
 
 if TYPE_CHECKING:
     from composites.registry.catalog import Catalog
-    from lowering.verification.results import Finding, Row, VerificationReport
     from lowering.verification.subjects import Subject
 
 
@@ -64,15 +65,13 @@ def verify(
     if an entry fails.
     """
     with clear_errors(), ALLOWLIST.unset():
-        from lowering.verification.results import Verdict
-
         types = _element_types(dtypes)
         catalog, subjects = _subjects(names or [], registry, samples)
         report = _report(subjects, catalog, types, count, quiet=as_json)
         if junit is not None:
             write_atomic(junit, junit_text(report))
         if as_json:
-            print_json([row_data(row) for row in report.rows])
+            print_json([asdict(row) | {"verdict": str(row.verdict)} for row in report.rows])
         else:
             _print(report)
         failed = report.with_verdict(Verdict.FAILED)
@@ -83,8 +82,6 @@ def verify(
 
 def junit_text(report: VerificationReport) -> str:
     """All rows as test cases of JUnit's XML."""
-    from lowering.verification.results import Verdict
-
     suite = ElementTree.Element(
         "testsuite",
         name="composites verify",
@@ -123,7 +120,6 @@ def _subjects(
     from composites.allowlist import resolve
     from composites.decompositions import choose
     from composites.registry.catalog import load_catalog
-    from composites.registry.model import STOCK
     from lowering.verification.subjects import all_subjects
 
     files = None if registry is None else (str(registry),)
@@ -158,7 +154,6 @@ def _subjects(
 def _report(
     subjects: Sequence[Subject], catalog: Catalog, dtypes: Sequence[str], count: int, *, quiet: bool
 ) -> VerificationReport:
-    from lowering.verification.results import VerificationReport
     from lowering.verification.verify import verify as verify_subject
 
     rows: list[Row] = []
@@ -171,14 +166,7 @@ def _report(
     return VerificationReport(tuple(rows))
 
 
-def row_data(row: Row) -> dict[str, object]:
-    """A row as `--json` prints it."""
-    return asdict(row) | {"verdict": str(row.verdict)}
-
-
 def _print(report: VerificationReport) -> None:
-    from lowering.verification.results import Verdict, entries_of
-
     print_table(_table(report))
     for row in report.rows:
         for finding, further in _first_of_each(row.findings):

@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +62,11 @@ def watch(command: Sequence[str], variables: Mapping[str, str]) -> Watched:
         written = [g for file in sorted(Path(folder).glob("graphs*")) for g in read_dump(file)]
         compiled_by_jax = jax_dumps.read_dumps(jax_dump)
     if not written:  # in a PyTorch program, JAX serves decompositions
-        return Watched(exit_code, tuple(_graphs_of_jax(compiled_by_jax)), stats, is_jax=True)
+        graphs = (
+            WatchedGraph(count, inspect(Module.parse(text)), compiled=True)
+            for text, count in Counter(compiled_by_jax).items()
+        )
+        return Watched(exit_code, tuple(graphs), stats, is_jax=True)
     runs: Counter[str] = Counter()
     texts: dict[str, str] = {}
     compiled: set[str] = set()
@@ -77,11 +81,6 @@ def watch(command: Sequence[str], variables: Mapping[str, str]) -> Watched:
         for key, text in texts.items()
     )
     return Watched(exit_code, tuple(graphs), stats)
-
-
-def _graphs_of_jax(texts: Sequence[str]) -> Iterator[WatchedGraph]:
-    for text, count in Counter(texts).items():
-        yield WatchedGraph(count, inspect(Module.parse(text)), compiled=True)
 
 
 def composites_table(watched: Watched) -> Table:

@@ -86,7 +86,8 @@ class _Separation:
         made.CopyFrom(like)
         made.id = next(self._ids)
         made.operand_ids[:] = operands
-        made.shape.CopyFrom(_reshaped(like.shape, dimensions))
+        name = hlo_proto.ELEMENT_TYPE_NAMES[like.shape.element_type]
+        made.shape.CopyFrom(hlo_proto.array_shape(name, dimensions))
         return made
 
     def _reshape(self, instruction: Any, apart: int | None) -> None:
@@ -165,8 +166,3 @@ def _keeps_first_dimension(instruction: Any) -> bool:
     if instruction.opcode == "transpose":
         return bool(dimensions[0] == 0)
     return bool(instruction.opcode == "convert")
-
-
-def _reshaped(shape: Any, dimensions: Sequence[int]) -> Any:
-    name = hlo_proto.ELEMENT_TYPE_NAMES[shape.element_type]
-    return hlo_proto.array_shape(name, dimensions)

@@ -136,7 +136,9 @@ def emit_composite(
         wrapper.instructions.add(
             name="o.1", opcode="opt-barrier", id=call + 1, operand_ids=[call], shape=types.result
         )
-    return CompositeHlo(as_module(wrapper, kept), _result_types(types.result))
+    is_tuple = types.result.element_type == hlo_proto.TUPLE
+    results = types.result.tuple_shapes if is_tuple else [types.result]
+    return CompositeHlo(as_module(wrapper, kept), tuple(map(_tensor_type, results)))
 
 
 def _instruction(computation: Any, instruction_id: int) -> Any:
@@ -195,8 +197,3 @@ def _has_wide_product(computation: Any) -> bool:
 def _tensor_type(shape: Any) -> TensorType:
     name = hlo_proto.ELEMENT_TYPE_NAMES.get(shape.element_type, f"type {shape.element_type}")
     return TensorType(name, tuple(shape.dimensions))
-
-
-def _result_types(shape: Any) -> tuple[TensorType, ...]:
-    parts = shape.tuple_shapes if shape.element_type == hlo_proto.TUPLE else [shape]
-    return tuple(_tensor_type(part) for part in parts)

@@ -55,11 +55,9 @@ def _is_plain(instruction: Any) -> bool:
     )
 
 
-def _is_parameter(opcode: str) -> bool:
-    return opcode == "parameter"
-
-
-def drop_dead(computation: Any, stays: Callable[[str], bool] = _is_parameter) -> None:
+def drop_dead(
+    computation: Any, stays: Callable[[str], bool] = lambda opcode: opcode == "parameter"
+) -> None:
     """Remove, in place, the instructions that the root does not reach.
 
     Args:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from composites.element_types import BY_NAME
 from composites.errors import ProgramError
 from lowering.export.manifest import Value
@@ -11,8 +13,6 @@ from lowering.stablehlo.dtypes import numpy_dtype
 
 def array(name: str, value: Any) -> Any:
     """The value of an input as a numpy array, or as the jax array that it is."""
-    import numpy as np
-
     if isinstance(value, bool | int | float | complex):
         return np.asarray(value)
     check_array(name, value)
@@ -28,8 +28,6 @@ def array(name: str, value: Any) -> Any:
 
 def kept_arrays(inputs: Iterable[Value]) -> dict[str, Any]:
     """The values that a program keeps for inputs, by name, as numpy arrays."""
-    import numpy as np
-
     return {
         value.name: np.frombuffer(value.kept, numpy_dtype(value.dtype)).reshape(value.sizes)
         for value in inputs

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from composites.element_types import NAME_OF_SAFETENSORS
 from composites.errors import MissingPackageError, ProgramError
 from lowering.export.folders import folder_path, write_folder
@@ -82,8 +84,6 @@ def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     Raises:
         ProgramError: the file cannot be read, or is damaged.
     """
-    import numpy as np
-
     safetensors = _safetensors()
     try:
         content = path.read_bytes()
@@ -117,8 +117,6 @@ def safetensors_file(tensors: Mapping[str, Any], header: Mapping[str, str] | Non
     Raises:
         MissingPackageError: safetensors is not installed.
     """
-    import numpy as np
-
     # np.ascontiguousarray would give scalars a dimension.
     contiguous = {name: np.asarray(value, order="C") for name, value in tensors.items()}
     return bytes(_safetensors("numpy").save(contiguous, None if header is None else dict(header)))

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from composites.errors import ProgramError
 from lowering.export.arrays import array
 from lowering.export.folders import folder_path, read_file, write_folder
@@ -72,8 +74,6 @@ class GenerationPrograms:
             ProgramError: a program is not compiled, or the prompt has another batch, or is not
                 shorter than `max_length`.
         """
-        import numpy as np
-
         if isinstance(prefill, Program) or isinstance(decode, Program):
             raise ProgramError("generate takes the steps that compile() of both programs returns")
         (prompt_type,) = (value for value in self.prefill.inputs if value.name == TOKENS)

@@ -9,6 +9,7 @@ takes the same calls forward and backward. The saved values are part of the comp
 import ast
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from composites.contracts.model import OUTPUT_MASK
@@ -92,10 +93,9 @@ def _function(listed: ListedKernel, call: Signature, derived: bool) -> Callable[
     attributes = call.python_attributes()
     arguments = {argument: attributes.get(name) for argument, name in held.items()}
     places = _places_of_saved(listed, names, call) if derived else _places(names, call)
-    _check_conditions(listed, names, places, arguments, call)
-    if derived:
-        return _gradients(listed, names, places, arguments, call)
-    return _results(listed, names, places, arguments, call)
+    taken = _TakenCall(listed, names, places, arguments, call)
+    taken.check_conditions()
+    return taken.gradients() if derived else taken.results()
 
 
 def _operand_names(listed: ListedKernel, held: Collection[str]) -> tuple[str, ...]:
@@ -205,91 +205,84 @@ def operands_of(call: Signature) -> list[Tensor] | None:
     return operands if len(operands) == len(types) else None
 
 
-def _check_conditions(
-    listed: ListedKernel,
-    names: Sequence[str],
-    places: Mapping[str, int],
-    arguments: Mapping[str, Any],
-    call: Signature,
-) -> None:
-    """Check the conditions of `when` for the operands of the forward."""
-    types = operands_of(call)
-    if types is None:
-        raise _Refused("takes static shapes only")
-    saves = names if listed.saves is None else listed.saves
-    operands: dict[str, Tensor | None] = {
-        name: types[places[name]] if name in places else None
-        for name in names
-        if name in places or name in saves
-    }
-    when = listed.kernel.when
-    for text in when.where:
-        read = {node.id for node in ast.walk(parse_condition(text)) if isinstance(node, ast.Name)}
-        lost = sorted(read - {*operands, *arguments, *REGISTRY_TYPES, "len"})
-        if lost:
-            raise _Refused(f"needs {text}, and the composite does not hold {lost[0]}")
-    present = [operand for operand in operands.values() if operand is not None]
-    absent = {name: None for name, _ in when.values}
-    described = DescribedCall(present, {**absent, **arguments, **operands})
-    unmet = described.unmet(when, f"{listed.kernel.location}: {listed.name}")
-    if unmet is not None:
-        raise _Refused(unmet)
+@dataclass(frozen=True, slots=True)
+class _TakenCall:
+    """A call, and the arguments of an alternative's functions that it has."""
 
+    listed: ListedKernel
+    names: Sequence[str]
+    """The operands of the forward."""
+    places: Mapping[str, int]
+    """The positions of values among the operands of the call."""
+    arguments: Mapping[str, Any]
+    """Those that attributes hold."""
+    call: Signature
 
-# ---- what is computed ----
+    def check_conditions(self) -> None:
+        """Check the conditions of `when` for the operands of the forward."""
+        listed, places, names = self.listed, self.places, self.names
+        types = operands_of(self.call)
+        if types is None:
+            raise _Refused("takes static shapes only")
+        saves = names if listed.saves is None else listed.saves
+        operands: dict[str, Tensor | None] = {
+            name: types[places[name]] if name in places else None
+            for name in names
+            if name in places or name in saves
+        }
+        when, known = listed.kernel.when, {*operands, *self.arguments, *REGISTRY_TYPES, "len"}
+        for text in when.where:
+            nodes = ast.walk(parse_condition(text))
+            lost = sorted({node.id for node in nodes if isinstance(node, ast.Name)} - known)
+            if lost:
+                raise _Refused(f"needs {text}, and the composite does not hold {lost[0]}")
+        present = [operand for operand in operands.values() if operand is not None]
+        absent = {name: None for name, _ in when.values}
+        described = DescribedCall(present, {**absent, **self.arguments, **operands})
+        unmet = described.unmet(when, f"{listed.kernel.location}: {listed.name}")
+        if unmet is not None:
+            raise _Refused(unmet)
 
+    def results(self) -> Callable[..., Any]:
+        """A function of the call's operands that computes the results of a forward, then the values
+        that the entry saves."""
+        entry, call = self.listed.entry, self.call
+        assert self.listed.kernel.forward is not None
+        function = _imported(self.listed, self.listed.kernel.forward)
+        keywords_of = _passed(function, self.arguments, self.places, self.names)
 
-def _results(
-    listed: ListedKernel,
-    names: Sequence[str],
-    places: Mapping[str, int],
-    arguments: Mapping[str, Any],
-    call: Signature,
-) -> Callable[..., Any]:
-    """The results of a forward, then the values that the entry saves."""
-    assert listed.kernel.forward is not None
-    function = _imported(listed, listed.kernel.forward)
-    keywords_of = _passed(function, arguments, places, names)
+        def results(*operands: Any, **_: Any) -> list[Any]:
+            flat = _flat(function(**keywords_of(operands)))
+            split = len(flat) - len(entry.saved) if entry.derives else len(flat)
+            exposed = entry.exposed(flat) if entry.results else flat[:split]
+            return _typed([*exposed, *flat[split:]][: len(call.results)], call)
 
-    def results(*operands: Any, **_: Any) -> list[Any]:
-        flat = _flat(function(**keywords_of(operands)))
-        split = len(flat) - len(listed.entry.saved) if listed.entry.derives else len(flat)
-        exposed = listed.entry.exposed(flat) if listed.entry.results else flat[:split]
-        return _typed([*exposed, *flat[split:]][: len(call.results)], call)
+        return results
 
-    return results
+    def gradients(self) -> Callable[..., Any]:
+        """A function of the call's operands that computes the gradients of a derived backward."""
+        listed, kernel = self.listed, self.listed.kernel
+        assert kernel.backward is not None
+        function = _imported(listed, kernel.backward)
+        with_gradient = _wanted(self.names, self.call)
+        unknown = [name for name in with_gradient if name not in kernel.gradients]
+        if unknown:
+            raise _Refused(f"it has no gradient of {', '.join(unknown)}")
+        mask = tuple(name in with_gradient for name in kernel.gradients)
+        kept = [name for name in self.names if listed.saves is None or name in listed.saves]
+        keywords_of = _passed(function, {**self.arguments, OUTPUT_MASK: mask}, self.places, kept)
 
+        def gradients(*operands: Any, **_: Any) -> list[Any]:
+            returned = _flat(function(**keywords_of(operands)))
+            if len(returned) != len(kernel.gradients):
+                raise TypeError(
+                    f"it returns {len(returned)} gradients; return {len(kernel.gradients)}, of"
+                    f" {', '.join(kernel.gradients)}"
+                )
+            by_name = dict(zip(kernel.gradients, returned, strict=True))
+            return _typed([by_name[name] for name in with_gradient], self.call)
 
-def _gradients(
-    listed: ListedKernel,
-    names: Sequence[str],
-    places: Mapping[str, int],
-    arguments: Mapping[str, Any],
-    call: Signature,
-) -> Callable[..., Any]:
-    """The gradients that a derived backward returns."""
-    kernel = listed.kernel
-    assert kernel.backward is not None
-    function = _imported(listed, kernel.backward)
-    with_gradient = _wanted(names, call)
-    unknown = [name for name in with_gradient if name not in kernel.gradients]
-    if unknown:
-        raise _Refused(f"it has no gradient of {', '.join(unknown)}")
-    mask = tuple(name in with_gradient for name in kernel.gradients)
-    kept = [name for name in names if listed.saves is None or name in listed.saves]
-    keywords_of = _passed(function, {**arguments, OUTPUT_MASK: mask}, places, kept)
-
-    def gradients(*operands: Any, **_: Any) -> list[Any]:
-        returned = _flat(function(**keywords_of(operands)))
-        if len(returned) != len(kernel.gradients):
-            raise TypeError(
-                f"it returns {len(returned)} gradients; return {len(kernel.gradients)}, of"
-                f" {', '.join(kernel.gradients)}"
-            )
-        by_name = dict(zip(kernel.gradients, returned, strict=True))
-        return _typed([by_name[name] for name in with_gradient], call)
-
-    return gradients
+        return gradients
 
 
 def _passed(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,16 +87,13 @@ def with_alternatives(kernels: Candidates, platform: str) -> Candidates:
 def _candidate(
     kernel: model.Kernel, call: Signature, loaded: dict[model.Kernel, Kernel]
 ) -> Candidate:
+    candidate = partial(Candidate, listed_as=kernel.name, priority=kernel.priority)
     refusal = _refusal(kernel, call)
     if refusal is not None:  # what it needs may not be installed
-        return Candidate(
-            kernel.name, refusal=refusal, listed_as=kernel.name, priority=kernel.priority
-        )
+        return candidate(kernel.name, refusal=refusal)
     if kernel not in loaded:
         loaded[kernel] = _load(kernel)
-    return Candidate(
-        loaded[kernel], kernel.ignores, listed_as=kernel.name, priority=kernel.priority
-    )
+    return candidate(loaded[kernel], kernel.ignores)
 
 
 def _load(kernel: model.Kernel) -> Kernel:

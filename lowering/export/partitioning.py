@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from composites.errors import ExportError, ProgramError
 from lowering.export.manifest import Value
 from lowering.export.shardings import DeviceMesh, Form, Spec
@@ -91,7 +93,6 @@ def placed(value: Value, array: Any, sharding: Any) -> Any:
         RunError: it has another shape or dtype than the input.
     """
     import jax
-    import numpy as np
 
     shape, dtype = tuple(np.shape(array)), np.dtype(array.dtype)
     if (shape, dtype) != (value.shape, numpy_dtype(value.dtype)):

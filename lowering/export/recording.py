@@ -29,7 +29,6 @@ from lowering.export.tracing import (
     trace_training,
 )
 from lowering.stablehlo import (
-    Module,
     Pass,
     rename_decompositions,
     rename_module,
@@ -65,7 +64,10 @@ def record(request: ExportRequest, *, located: bool = False) -> Program:
     if not request.share_decompositions:
         cleaning.insert(0, unshare_decompositions)
     if request.mesh is None:
-        _check_unmarked(lowered.module)
+        for _, mark in marks(lowered.module.ir):
+            raise ExportError(
+                f"the module marks a value as {mark}; pass the mesh of this mark as mesh="
+            )
     else:
         cleaning.append(annotation(inputs, outputs, request.mesh, request.sharding_form))
     cleaned = run_passes(lowered.module, cleaning, verify=False)
@@ -78,13 +80,6 @@ def _traced(request: ExportRequest, module: torch.nn.Module) -> Traced:
     if request.train:
         return trace_training(*call, request.optimizer, shared=shared)
     return trace_inference(*call, shared=shared)
-
-
-def _check_unmarked(module: Module) -> None:
-    for _, text in marks(module.ir):
-        raise ExportError(
-            f"the module marks a value as {text}; pass the mesh of this mark as mesh="
-        )
 
 
 def _sharded(

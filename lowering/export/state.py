@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from composites.errors import ProgramError, did_you_mean
 from composites.tensor_subclasses import inner_tensors
 from lowering.export.arrays import array, check_type, kept_arrays
@@ -103,15 +105,15 @@ def first_weights(
             values[value.name] = _filled(value, _FIRST_VALUES[_key(value.name)])
     _check_complete(inputs, values, arrays)
     saved_as = {name: key for name, key in names.items() if key in known}
-    others = {name: _host(name, arrays[key]) for name, key in names.items() if key not in known}
+    others = {  # copies
+        name: np.array(array(name, arrays[key])) for name, key in names.items() if key not in known
+    }
     return State(values, saved_as, others)
 
 
 def small_values(inputs: Iterable[Value]) -> dict[str, Any]:
     """Values of parameters and buffers to run a program with: small random numbers, and zeros of
     other state. They are positive, as a variance is."""
-    import numpy as np
-
     random = np.random.default_rng(0)
     values = {}
     for value in inputs:
@@ -231,27 +233,16 @@ def _key(name: str) -> str:
 
 
 def _filled(value: Value, number: int) -> Any:
-    import numpy as np
-
     return np.full(value.shape, number, numpy_dtype(value.dtype))
 
 
 def _seed(value: Value, seed: int) -> Any:
-    import numpy as np
-
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise ProgramError(f"the seed must be an integer, not {seed!r}")
     if not -(2**63) <= seed < 2**63:  # others would be the same as one of these
         raise ProgramError(f"the seed must be a signed 64-bit integer, not {seed}")
     bits = np.asarray(seed % 2**64, np.uint64)
     return bits.astype(numpy_dtype(value.dtype))
-
-
-def _host(name: str, value: Any) -> Any:
-    """A copy of a value as a numpy array."""
-    import numpy as np
-
-    return np.array(array(name, value))
 
 
 def _memory(value: Any) -> Any:

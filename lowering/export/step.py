@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeGuard
 
+import numpy as np
+
 from composites.errors import ProgramError, did_you_mean
 from lowering.export import checkpoint
 from lowering.export.arrays import array
@@ -200,8 +202,6 @@ class Step:
             MissingPackageError: safetensors is not installed.
         """
         jax = import_jax()
-        import numpy as np
-
         values = {name: np.asarray(_whole(value)) for name, value in self._usable(state).items()}
         if jax.process_index() == 0:
             checkpoint.write(state, values, folder)
@@ -322,8 +322,6 @@ class Step:
     # ---- state and batch ----
 
     def _on_device(self, weights: State) -> State:
-        import numpy as np
-
         by_name = {value.name: value for value in self._roles.state}
         with enable_x64():
             values = {
@@ -484,8 +482,6 @@ def _suspects(kernels: PlacedKernels, message: str, platform: str) -> str:
 
 
 def _batch_array(value: Value, argument: Any) -> Any:
-    import numpy as np
-
     if isinstance(argument, bool | int | float) and not value.shape:
         dtype = numpy_dtype(value.dtype)
         integral = np.issubdtype(dtype, np.integer)

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from composites.contexts import with_attributes
 from lowering import interrupts
 
 
@@ -16,10 +17,5 @@ class ThreadFlag(threading.local):
     def raised(self) -> Iterator[None]:
         """A context in which the flag is set. Interrupts wait until its end; see
         `lowering.interrupts`."""
-        with interrupts.deferred():
-            before = self.active
-            self.active = True
-            try:
-                yield
-            finally:
-                self.active = before
+        with interrupts.deferred(), with_attributes(self, active=True):
+            yield

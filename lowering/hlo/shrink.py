@@ -39,7 +39,7 @@ def shrink(computations: Sequence[Any], entry: Any) -> list[Any]:
                 called[:] = [merged[number] for number in called]
         inline_calls(computation, by_id)
         _RecordedBody().rewrite(computation)
-        drop_dead(computation, _stays)
+        drop_dead(computation, lambda opcode: opcode not in PURE)
         by_id[computation.id] = computation
         key = (composites.get(computation.id), _content(computation))
         merged[computation.id] = first.setdefault(key, computation.id)
@@ -61,10 +61,6 @@ def _add(body: ComputationBody, instruction: Any, operands: list[int]) -> int | 
 
 
 _RULES: Mapping[str, Rule] = {**RULES, "add": _add}
-
-
-def _stays(opcode: str) -> bool:
-    return opcode not in PURE
 
 
 def _content(computation: Any) -> tuple[str, bytes]:

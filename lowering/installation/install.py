@@ -487,7 +487,11 @@ class Installer:
 
     def _hooks(self, entry: Composite) -> ModuleType:
         registry = self.registries[entry.identity]
-        return _builtin_hooks() if registry.builtin else _vendor_hooks(registry)
+        if not registry.builtin:
+            return _vendor_hooks(registry)
+        from lowering.generated import ptxla
+
+        return ptxla
 
 
 def _tried(function: Kernel, otherwise: Kernel) -> Kernel:
@@ -564,12 +568,6 @@ def _in_inference_mode(kernel: Kernel, stock: Kernel) -> Kernel:
 
 
 _function_hook = cache(loader.load_function_hook)
-
-
-def _builtin_hooks() -> ModuleType:
-    from lowering.generated import ptxla
-
-    return ptxla
 
 
 @cache

@@ -27,6 +27,7 @@ from lowering.frontends.jax.composite_call import (
     Cotangents,
     Kind,
     bind,
+    is_symbolic,
     on_selected,
     reads,
     trace,
@@ -112,7 +113,7 @@ class EntryCall:
         unmet = spec.unmet()
         if unmet is not None:
             return unmet
-        if self.definition.entry.when.where and any(map(meaning.is_symbolic, self.arrays)):
+        if self.definition.entry.when.where and any(map(is_symbolic, self.arrays)):
             return "a condition cannot be evaluated for sizes that are symbols"
         try:
             self._attributes  # noqa: B018

@@ -87,7 +87,18 @@ def composite(
         if isinstance(decorated, staticmethod | classmethod):
             kind = type(decorated)
             return kind(decorate(decorated.__func__))
-        entry = _entry(decorated, name, operands, attributes, version, saves, intermediates)
+        listed = _keyword_only(decorated, operands or ()) if attributes is None else attributes
+        entry = entry_of_function(
+            decorated,
+            name,
+            operands=operands,
+            attributes=listed,
+            version=version,
+            saves=saves,
+            intermediates=intermediates,
+            is_jax=True,
+        )
+        _check_paths(entry, decorated)
         registry = Registry(entry.location.file, entry.namespace, (entry,))
         definition = Definition(entry, registry, own=decorated)
         try:
@@ -105,26 +116,8 @@ def composite(
     return decorate
 
 
-def _entry(
-    function: Callable[..., Any],
-    name: str,
-    operands: Sequence[str] | None,
-    attributes: Sequence[str] | Mapping[str, str] | None,
-    version: int,
-    saves: Sequence[str] | None,
-    intermediates: Sequence[str],
-) -> Composite:
-    chosen = _keyword_only(function, operands or ()) if attributes is None else attributes
-    entry = entry_of_function(
-        function,
-        name,
-        operands=operands,
-        attributes=chosen,
-        version=version,
-        saves=saves,
-        intermediates=intermediates,
-        is_jax=True,
-    )
+def _check_paths(entry: Composite, function: Callable[..., Any]) -> None:
+    """Refuse a method, and operands and attributes that are read from an object."""
     owner = owner_of(function, list(inspect.signature(function).parameters))
     if owner is not None:
         raise _refused(
@@ -135,7 +128,6 @@ def _entry(
     sources = (*entry.operands, *(a.argument or "" for a in entry.attributes))
     for path in (source for source in sources if "." in source):
         raise _refused(entry, f"{path!r} is a path; take the value as an argument of its own")
-    return entry
 
 
 def _keyword_only(function: Callable[..., Any], operands: Sequence[str]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import torch
 
 import lowering.frontends.fx.derived  # noqa: F401  (it registers its rules)
+from composites.contexts import with_value
 from composites.intermediates import recorded
 from composites.torch_internals import pytree
 from lowering.dispatch.autograd import gradients
@@ -173,11 +174,8 @@ def operator_backward(
     graph = record(of_tensors, operands, kernels, results)
 
     def run(called: Callable[..., Any], *arrays: Any) -> list[Any]:
-        token = _CALLED.set(called)
-        try:
+        with with_value(_CALLED, called):
             return graph(*arrays)
-        finally:
-            _CALLED.reset(token)
 
     return run
 
@@ -198,11 +196,6 @@ def spread(arrays: Sequence[Any], types: Sequence[Any | None]) -> Iterator[Any]:
     """Operands in the composite's order, with None for absent ones."""
     present = iter(arrays)
     return (None if type_ is None else next(present) for type_ in types)
-
-
-def is_symbolic(type_: Any) -> bool:
-    """Return whether a size of an array is a symbol, as in `jax.export` with symbolic shapes."""
-    return not all(isinstance(size, int) for size in type_.shape)
 
 
 def stand_in(type_: Any) -> torch.Tensor:

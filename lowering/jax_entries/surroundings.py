@@ -5,23 +5,19 @@ are on decide which composites are inside it. The decomposition of a caught call
 inside.
 """
 
-import threading
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable
+from contextlib import AbstractContextManager
 
+from composites.contexts import with_attributes
 from lowering.frontends.jax.internals import settings_of_traces
+from lowering.frontends.thread_flag import ThreadFlag
 
 _ON: list[tuple[str, ...]] = [()]
 """The entries whose calls are composites in this process, by identity."""
 
 
-class _Inside(threading.local):
-    """A flag of threads that trace or run a decomposition that has no composites inside."""
-
-    active: bool = False
-
-
-_inside = _Inside()
+_inside = ThreadFlag()
+"""Raised in threads that trace or run a decomposition that has no composites inside."""
 
 
 def change_what_is_on(identities: tuple[str, ...]) -> None:
@@ -29,14 +25,9 @@ def change_what_is_on(identities: tuple[str, ...]) -> None:
     _ON[:] = [identities]
 
 
-@contextmanager
-def without_composites() -> Iterator[None]:
-    """Have no function caught in this thread, for a `with` block."""
-    before, _inside.active = _inside.active, True
-    try:
-        yield
-    finally:
-        _inside.active = before
+def without_composites() -> AbstractContextManager[None]:
+    """A context in which no function is caught in this thread."""
+    return with_attributes(_inside, active=True)
 
 
 def has_no_composites() -> bool:

@@ -16,6 +16,7 @@ from composites.errors import (
 )
 from lowering import activation
 from lowering.frontends import chosen
+from lowering.frontends.autocast import autocast_dtype
 from lowering.frontends.errors import ForeignDataError, NoKernelError, ValueReadError
 
 if chosen.chosen() != "fx":
@@ -163,11 +164,12 @@ def _function(
     tensors += [inputs[position] for position in traced.positions]
     fakes = torch_internals.fakes(tensors, device())
     named = ["" for _ in traced.attributes] + [sources[n] for n in traced.positions]
+    has_autocast = torch.amp.autocast_mode.is_autocast_available(device_type)
     try:
         with (
             device_offered(),
             casts_of(device_type),
-            autocast(_autocast_dtype(device_type)),
+            autocast(autocast_dtype(device_type) if has_autocast else None),
             torch_internals.made_on_cpu(),
             kept_whole(keeps_whole),
         ):
@@ -216,14 +218,6 @@ def _reason(error: Exception) -> str:
     first, *rest = str(error).strip().splitlines() or [type(error).__name__]
     called = (line for line in rest if line.startswith("While executing "))
     return "; ".join([first.partition(". ")[0], *called])
-
-
-def _autocast_dtype(device_type: str) -> torch.dtype | None:
-    if not torch.amp.autocast_mode.is_autocast_available(device_type):
-        return None
-    if not torch.is_autocast_enabled(device_type):
-        return None
-    return torch.get_autocast_dtype(device_type)
 
 
 def _compiled(

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
+import numpy as np
+
 from composites.errors import CompositesError, CompositesWarning
 from composites.registry.listed_kernels import listed_tolerances
 from composites.settings import CHECK_EVERY
@@ -57,8 +59,6 @@ class GraphChecks:
 
         The first wrong call of each kernel causes a warning.
         """
-        import numpy as np
-
         self.calls += 1
         if (self.calls - 1) % self.every:
             return

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
+import numpy as np
 import torch
 
 from composites.element_types import NAME_OF_PYTORCH
@@ -245,7 +246,6 @@ def devices_of(options: Options, shardings: InputShardings, device_type: str) ->
 
 
 def _jax_mesh(mesh: Any, platform: str) -> Any:
-    import numpy as np
     from jax.sharding import Mesh
 
     if isinstance(mesh, Mesh):

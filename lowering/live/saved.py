@@ -59,7 +59,9 @@ def _new_folder(parent: Path, kind: str) -> Path:
     """A folder that no graph has yet. Several threads and processes may write to one parent."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        for number in itertools.count(_next_number(parent)):
+        named = (re.match(r"(\d+)_", path.name) for path in parent.iterdir())
+        first = max((int(match[1]) + 1 for match in named if match), default=0)
+        for number in itertools.count(first):
             folder = parent / f"{number:03}_{kind}"
             try:
                 folder.mkdir()
@@ -69,8 +71,3 @@ def _new_folder(parent: Path, kind: str) -> Path:
     except OSError as error:
         raise CompositesError(f"save: {parent} cannot hold graphs: {error}") from error
     raise AssertionError
-
-
-def _next_number(parent: Path) -> int:
-    named = (re.match(r"(\d+)_", path.name) for path in parent.iterdir())
-    return max((int(match[1]) + 1 for match in named if match), default=0)

@@ -7,6 +7,7 @@ user's tensors, and its graph names it where tensors are made, moved or cast by 
 import copy
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -158,12 +159,8 @@ def _with_attributes_as_inputs(
     parts = torch.nn.Module()
     for name, part in own.named_children():
         parts.add_module(name, part)
-    readers = tuple(_reader(own, name) for name in names)
+    readers = tuple(partial(attribute_of, own, name) for name in names)
     return TracedGraph(torch.fx.GraphModule(parts, own.graph), readers, positions)
-
-
-def _reader(own: torch.fx.GraphModule, name: str) -> Callable[[], torch.Tensor]:
-    return lambda: attribute_of(own, name)
 
 
 def attribute_of(own: torch.nn.Module, name: str) -> Any:

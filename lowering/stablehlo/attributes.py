@@ -7,6 +7,7 @@
 from typing import Any
 
 from composites.frozen import frozen
+from composites.lazy_modules import np
 
 from .bindings import IrAttribute, dictionary_items, ir, list_elements, string_value
 from .errors import AttributeConversionError
@@ -149,6 +150,4 @@ def _is_readable(attribute: IrAttribute) -> bool:
 
 
 def _array(attribute: IrAttribute) -> Any:
-    import numpy as np
-
     return np.array(attribute).reshape(attribute.type.shape)

@@ -20,6 +20,8 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any, TypeAlias, TypeVar
 
+from composites.lazy_modules import np
+
 from .errors import (
     AttributeConversionError,
     BytecodeError,
@@ -602,8 +604,6 @@ def dense_elements(value: Any, element_type: IrType) -> IrAttribute:
     Values of ml_dtypes types are passed as bits. Booleans are parsed from text, because jaxlib 0.7
     expects a bit for each value and 0.10 a byte.
     """
-    import numpy as np
-
     if value.dtype == np.bool_:
         written = str(value.tolist()).lower() if value.size else ""
         type_ = ir().RankedTensorType.get(value.shape, element_type)

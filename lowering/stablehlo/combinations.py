@@ -3,6 +3,8 @@
 from math import inf
 from typing import Any
 
+from composites.lazy_modules import np
+
 from .bindings import IrOperation
 from .dtypes import numpy_dtype
 
@@ -41,8 +43,6 @@ def neutral_element(operation: str, element: str) -> Any:
         operation: the name without its dialect, such as `add`.
         element: an element type, such as `bf16`.
     """
-    import numpy as np
-
     dtype = numpy_dtype(element)
     if element == "i1":
         numbers: dict[str, Any] = {"or": 0, "maximum": 0, "and": 1, "minimum": 1}

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Literal
 
 from composites.element_types import BY_NAME, TABLE
+from composites.lazy_modules import np
 
 from .bindings import IrType
 from .errors import SizeError, StableHLOError
@@ -59,7 +60,6 @@ def numpy_dtype(element_type: str) -> Any:
         StableHLOError: the type is not in the table.
     """
     import ml_dtypes
-    import numpy as np
 
     if element_type not in BY_NAME:
         raise StableHLOError(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from composites.lazy_modules import np
 from composites.registry.selection import Selection
 
 from .bindings import IrOperation, find_operations, string_value
@@ -238,8 +239,6 @@ def _targets(module: Module) -> set[str]:
 
 
 def _fails_alone(placed: PlacedKernels, call: Signature, platform: str) -> bool:
-    import numpy as np
-
     module = put_alone(placed, call, platform)
     shapes = [static_tensor(type_) for type_ in call.operands]
     operands = [np.ones(shape[0], shape[1]) for shape in shapes if shape is not None]

@@ -55,7 +55,7 @@ def refuse(module: IrModule, title: str, refused: Refused, native: Collection[st
 def _refusals(
     module: IrModule, title: str, refused: Refused, native: Collection[str]
 ) -> Iterator[RefusedOperationError]:
-    owners = _composites_by_function(module)
+    owners = {target(each): each for each in find_operations(module.operation, COMPOSITE)}
     for operation in find_operations(module.operation, *refused):
         function = enclosing_function(operation)
         owner = owners.get(function)
@@ -149,11 +149,6 @@ def _is_apart(reverse: IrOperation) -> str:
     dims = sorted(attributes(reverse)["dimensions"])
     are_apart = bool(dims) and dims[-1] - dims[0] >= len(dims)
     return "along dimensions that are not next to each other" if are_apart else ""
-
-
-def _composites_by_function(module: IrModule) -> dict[str, IrOperation]:
-    """Composites by their decompositions."""
-    return {target(each): each for each in find_operations(module.operation, COMPOSITE)}
 
 
 def _is_constant(operation: IrOperation) -> bool:

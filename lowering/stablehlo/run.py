@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from composites.lazy_modules import np
+
 from . import bindings
 from .bindings import (
     IrModule,
@@ -55,8 +57,6 @@ class Executable:
         Raises:
             RunError: the arrays do not fit the inputs, or the platform reports a failure.
         """
-        import numpy as np
-
         buffers = self.place(*arrays)
         try:
             return [np.asarray(result) for result in self.start(buffers)]
@@ -106,8 +106,6 @@ def check_arrays(types: Sequence[str], arrays: Sequence[Any]) -> None:
     Raises:
         RunError: the arrays differ from the types; the message says how.
     """
-    import numpy as np
-
     if len(arrays) != len(types):
         raise RunError(f"@main takes {len(types)} inputs ({', '.join(types)}), got {len(arrays)}")
     for number, (expected, array) in enumerate(zip(types, arrays, strict=True)):
@@ -284,6 +282,4 @@ def local_devices(platform: str | None = None) -> list[Any]:
 
 
 def _dtype(array: Any) -> Any:
-    import numpy as np
-
     return np.dtype(array.dtype) if hasattr(array, "dtype") else np.asarray(array).dtype

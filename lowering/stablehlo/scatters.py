@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from composites.lazy_modules import lax, np
+
 from .bindings import IrOperation, scatter_dimensions
 from .combinations import IN_JAX, combination
 
@@ -88,9 +90,6 @@ class RowScatter:
         return ordered.transpose([self._order.index(dim) for dim in range(len(self.sizes))])
 
     def _places(self, indices: Any) -> Any:
-        import numpy as np
-        from jax import lax
-
         vector = [self.numbers.index_vector_dim] if len(self._counts) < indices.ndim else []
         table = indices.transpose([*self._index_order, *vector])
         table = table.reshape(self.count, len(self.numbers.scattered_dims_to_operand_dims))

@@ -83,14 +83,10 @@ def _infos(operator: str) -> list[Any]:
     if namespace != "aten":
         return []
     plain = name.partition(".")[0]
-    for candidate in (plain, forward_name(plain)):
+    forward = plain.removesuffix("_data").removesuffix("_backward")  # of _softmax_backward_data
+    for candidate in (plain, forward):
         listed = _ELSEWHERE.get(candidate, candidate.removeprefix("_"))
         infos = [i for i in _database() if i.name == listed or i.name == f"nn.functional.{listed}"]
         if infos:
             return infos
     return [i for i in _database() if i.aten_name == plain or i.aten_backward_name == plain]
-
-
-def forward_name(name: str) -> str:
-    """`gelu` of `gelu_backward`, and `_softmax` of `_softmax_backward_data`."""
-    return name.removesuffix("_data").removesuffix("_backward")

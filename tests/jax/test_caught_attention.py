@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from composites_testing.caught import (
     Call,
@@ -25,6 +27,7 @@ from composites_testing.caught import (
     with_and_without,
 )
 from composites_testing.jax_calls import composite_names
+from flax import nnx
 
 import composites.jax
 from lowering.frontends.jax.internals import KNOWS_SUMS
@@ -37,8 +40,6 @@ attention = jax.nn.dot_product_attention
 
 
 def loss(logits: Any, labels: Any) -> Any:
-    import optax
-
     return optax.softmax_cross_entropy_with_integer_labels(logits, labels)
 
 
@@ -84,9 +85,6 @@ PROGRAMS = {
 
 @cache
 def _more_programs() -> dict[str, Program]:
-    import flax.linen as nn
-    from flax import nnx
-
     # What newer versions of flax.nnx have.
     parameters = inspect.signature(nnx.dot_product_attention).parameters
     causal: dict[str, Any] = {"is_causal": True} if "is_causal" in parameters else {}
@@ -206,9 +204,6 @@ def test_an_array_that_is_given_twice() -> None:
 @pytest.mark.slow
 def test_modules_of_flax() -> None:
     """Softmax, and attention of jax.nn in that of flax, are part of the decomposition."""
-    import flax.linen as nn
-    from flax import nnx
-
     module = nn.MultiHeadDotProductAttention(num_heads=2)
     variables = module.init(jax.random.key(1), HIDDEN)
     linen = partial(module.apply, variables, mask=nn.make_causal_mask(HIDDEN[..., 0]))
@@ -225,9 +220,6 @@ def test_modules_of_flax() -> None:
 
 
 def test_what_is_left_alone() -> None:
-    import flax.linen as nn
-    from flax import nnx
-
     def of_linen(**options: Any) -> Function:
         return partial(nn.dot_product_attention, **options)
 

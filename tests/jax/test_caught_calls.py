@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from composites_testing.caught import (
     Call,
@@ -29,6 +31,7 @@ from composites_testing.caught import (
     with_and_without,
 )
 from composites_testing.jax_calls import bits, composite_names
+from flax import nnx
 
 import composites.jax
 from composites.errors import AllowlistError
@@ -94,9 +97,6 @@ MORE_FUNCTIONS = {
 @cache
 def _of_packages() -> dict[str, Caught]:
     """Functions of flax and optax."""
-    import flax.linen as nn
-    import optax
-    from flax import nnx
 
     def norm(made: tuple[Function, Any]) -> Function:
         run, variables = made
@@ -260,8 +260,6 @@ def test_functions_mean_their_entries() -> None:
 
 @pytest.mark.slow
 def test_references_from_before() -> None:
-    import flax.linen as nn
-    from flax import nnx
     from jax.nn import gelu, silu
 
     class Model(nn.Module):
@@ -323,9 +321,6 @@ LEFT_ALONE: dict[str, tuple[str, Function, str]] = {
 
 
 def test_calls_that_are_left_alone() -> None:
-    import flax.linen as nn
-    import optax
-
     plain: dict[str, Any] = {"use_bias": False, "use_scale": False}
     norm = "layer_norm"
     of_packages: dict[str, tuple[str, Function, str]] = {
@@ -358,8 +353,6 @@ LOSSES = (
 
 @pytest.mark.slow
 def test_arrays_of_numpy_and_odd_labels_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
-    import optax
-
     logits, labels = normal(0, 3, 4, 5), jnp.asarray([[0, 4, 2, 1]] * 3, jnp.int32)
     narrow = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
     wide = narrow.astype(np.float64)
@@ -397,8 +390,6 @@ def test_arrays_of_numpy_and_odd_labels_are_left_alone(caplog: pytest.LogCapture
 
 
 def test_errors_are_those_of_the_program() -> None:
-    import optax
-
     logits, labels = normal(0, 3, 4, 5), jnp.asarray([[0, 4, 2, 1]] * 3, jnp.int32)
     cross_entropy = optax.softmax_cross_entropy_with_integer_labels
     sigmoid = optax.sigmoid_binary_cross_entropy
@@ -418,8 +409,6 @@ def test_errors_are_those_of_the_program() -> None:
 
 @pytest.mark.slow
 def test_negative_labels_count_from_the_last_class() -> None:
-    import optax
-
     logits, programs = normal(2, 2, 200), {}
     for label in (-1, -100, -200, -201, 200):
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,6 +28,7 @@ from composites_testing.caught import (
 )
 from composites_testing.jax_calls import composite_names
 from composites_testing.selection import variants
+from flax import nnx
 
 import composites.jax
 
@@ -57,8 +59,6 @@ ENTRIES = (*(norm.entry for norm in NORMS), "embedding")
 
 def _linen(norm: Norm, base: Any = None, **options: Any) -> tuple[Function, Any]:
     """A function of variables and an input, and the variables."""
-    import flax.linen as nn
-
     plain = getattr(nn, norm.name)
     run, variables = of_linen(plain(**norm.options), IMAGE, **options)
     if base is not None:
@@ -71,8 +71,6 @@ def _nnx(
     norm: Norm, base: Any = None, change: Callable[[Any], None] = lambda module: None
 ) -> tuple[Function, Any]:
     """The same of flax.nnx. `change` is for the module."""
-    from flax import nnx
-
     module = (base or getattr(nnx, norm.name))(8, **norm.options, rngs=nnx.Rngs(0))
     change(module)
     return of_nnx(module)
@@ -94,9 +92,6 @@ def _more(base: Any) -> Any:
 
 @pytest.mark.slow
 def test_a_subclass_adds_to_a_norm() -> None:
-    import flax.linen as nn
-    from flax import nnx
-
     programs: dict[str, Call] = {}
     for norm in NORMS:
         for interface, make in ((nn, _linen), (nnx, _nnx)):
@@ -111,8 +106,6 @@ def test_a_subclass_adds_to_a_norm() -> None:
 
 @variants("norm", [LAYER, TRAINING], ids=lambda norm: norm.entry)
 def test_interceptors_run_once(norm: Norm) -> None:
-    import flax.linen as nn
-
     program, variables = _linen(norm)
     called: list[str] = []
 
@@ -168,8 +161,6 @@ def test_numbers_that_are_not_those_of_python_are_left_alone() -> None:
 
 @pytest.mark.slow
 def test_averages_in_other_variables_change() -> None:
-    from flax import nnx
-
     class Hooked(nnx.Variable):
         """Reads and writes other values than it holds."""
 
@@ -192,8 +183,6 @@ def test_averages_in_other_variables_change() -> None:
 
 @pytest.mark.slow
 def test_operands_are_what_the_module_reads() -> None:
-    from flax import nnx
-
     def change(module: Any) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # flax advises against such hooks
@@ -210,8 +199,6 @@ def test_operands_are_what_the_module_reads() -> None:
 
 @pytest.mark.slow
 def test_further_parameters_are_no_operands() -> None:
-    from flax import nnx
-
     def change(module: Any) -> None:
         module.gate = nnx.Param(jnp.ones(3))
 
@@ -239,8 +226,6 @@ def test_parameters_that_a_module_does_not_use_are_no_operands() -> None:
 
 @pytest.mark.slow
 def test_other_modules_are_left_alone() -> None:
-    import flax.linen as nn
-
     class Shifted(nn.RMSNorm):
         def param(self, *arguments: Any, **keywords: Any) -> Any:
             return super().param(*arguments, **keywords) + 1
@@ -270,9 +255,6 @@ def test_other_modules_are_left_alone() -> None:
 
 @pytest.mark.slow
 def test_errors_are_those_of_flax() -> None:
-    import flax.linen as nn
-    from flax import nnx
-
     def applied(module: Any, *arguments: Any, like: Any = None, **keywords: Any) -> Function:
         x = INDICES if isinstance(module, nn.Embed) else IMAGE
         variables = (like or module).init(KEY, x)
@@ -308,8 +290,6 @@ def test_errors_are_those_of_flax() -> None:
 @pytest.mark.slow
 def test_the_order_of_sums_is_that_without() -> None:
     """XLA adds up an array in its order in memory, where channels in front must leave no trace."""
-    import flax.linen as nn
-
     x = normal(2, 8, 8, 8, 64)
     for norm in NORMS:
         options = {**norm.options, **({"num_groups": 32} if norm is GROUP else {})}

@@ -8,9 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 import yaml
 from composites_testing.caught import (
@@ -29,6 +31,7 @@ from composites_testing.caught import (
 )
 from composites_testing.jax_calls import composite_names
 from composites_testing.selection import variants
+from flax import nnx
 
 import composites.jax
 
@@ -89,9 +92,6 @@ def _made(
     interface: str, entry: str, x: Any, options: dict[str, Any], **other: Any
 ) -> tuple[Function, Any]:
     """A function of variables and an input, and the variables."""
-    import flax.linen as nn
-    from flax import nnx
-
     name = NORMS[entry].module
     if entry == "embedding":
         options = {"num_embeddings": 10, "features": 4, **options}
@@ -238,8 +238,6 @@ def test_what_is_left_alone() -> None:
 
 
 def test_initializations_and_masks_are_left_alone() -> None:
-    import flax.linen as nn
-
     module = nn.BatchNorm(use_running_average=False)
     initialized = partial(module.init, jax.random.key(1), IMAGE)
     assert not calls_in(with_and_without(initialized, ("batch_norm_training",)))
@@ -261,8 +259,6 @@ def test_one_entry_takes_what_the_other_leaves(interface: str) -> None:
 
 
 def test_a_number_of_numpy_says_that_averages_are_used() -> None:
-    import flax.linen as nn
-
     variables = nn.BatchNorm(use_running_average=True).init(jax.random.key(1), IMAGE)
     call = partial(nn.BatchNorm().apply, variables, use_running_average=np.bool_(True))
     text = with_and_without(call, ("batch_norm_inference",), IMAGE)
@@ -285,9 +281,6 @@ def test_a_transposed_embedding_is_the_programs_own() -> None:
 
 @pytest.mark.slow
 def test_weights_that_the_logits_have_too() -> None:
-    import flax.linen as nn
-    import optax
-
     embed = nn.Embed(10, 4)
     variables = embed.init(jax.random.key(1), INDICES)
 

@@ -6,7 +6,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import flax.linen as nn
 import jax
+import optax
 import pytest
 from composites_testing.caught import backward
 from composites_testing.jax_calls import bits, composite_names
@@ -20,8 +22,6 @@ VOCABULARY, WIDTH = 32, 16
 
 
 def transformer() -> Any:
-    import flax.linen as nn
-
     class Transformer(nn.Module):
         @nn.compact
         def __call__(self, tokens: Any) -> Any:
@@ -36,8 +36,6 @@ def transformer() -> Any:
 @pytest.mark.slow
 def test_training_of_a_transformer() -> None:
     """Losses, parameters and the optimizer's state after three steps have the same bits."""
-    import optax
-
     model, optimizer = transformer(), optax.adamw(1e-3)
     tokens = jax.random.randint(jax.random.key(1), (2, 8), 0, VOCABULARY)
     parameters = model.init(jax.random.key(0), tokens)

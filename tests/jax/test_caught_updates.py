@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from composites_testing.caught import calls_in, left_alone, normal, reasons
 from composites_testing.jax_calls import bits, composite_names
@@ -35,8 +36,6 @@ class Training:
         return {n: self._step_of(one, *values[n]) for n, one in self.optimizers.items()}
 
     def _step_of(self, optimizer: Any, parameters: Any, state: Any) -> Any:
-        import optax
-
         gradients = jax.tree.map(lambda p: (jnp.sin(p) * 3).astype(p.dtype), parameters)
         updates, state = optimizer.update(gradients, state, parameters)
         return optax.apply_updates(parameters, updates), state
@@ -67,8 +66,6 @@ def _trains_as_without(optimizers: dict[str, Any], parameters: Any, *entries: st
 
 
 def _optimizers() -> dict[str, Any]:
-    import optax
-
     return {
         "adam": optax.adam(1e-2, eps_root=1e-6),
         "adamw": optax.adamw(optax.cosine_decay_schedule(1e-2, 10), b1=0.8, weight_decay=0.1),
@@ -118,8 +115,6 @@ def test_bits_of_all_optimizers(dtype: Any) -> None:
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64], ids=["f32", "f64"])
 def test_types_of_64_bits(dtype: Any) -> None:
     """JAX computes the divisors in f64 then."""
-    import optax
-
     with enable_x64():
         found = _trains_as_without({"": optax.nadamw(1e-2)}, _parameters(dtype), ADAM)
     assert found == {"ptxla.scale_by_adam": 3}
@@ -128,7 +123,6 @@ def test_types_of_64_bits(dtype: Any) -> None:
 @pytest.mark.slow
 def test_trees_of_every_form() -> None:
     """XLA multiplies with the reciprocal of a divisor with one use, with and without composites."""
-    import optax
 
     class Pair(tuple[Any, ...]):
         """A node that JAX takes for a leaf if it is not registered."""
@@ -147,8 +141,6 @@ def test_trees_of_every_form() -> None:
 @pytest.mark.slow
 def test_update_without_a_jit_and_without_parameters() -> None:
     """Averages have a rounding more without `jax.jit` where XLA fuses the composite."""
-    import optax
-
     transformation, gradients = optax.scale_by_adam(), _parameters()
     state = transformation.init(gradients)
     expected = transformation.update(gradients, state)
@@ -159,8 +151,6 @@ def test_update_without_a_jit_and_without_parameters() -> None:
 
 
 def test_attributes_and_operands() -> None:
-    import optax
-
     transformation = optax.scale_by_adam(b1=0.5, b2=0.25, eps=0.125, eps_root=2.0, nesterov=True)
     ones = jnp.ones(3)
     with composites.jax.enabled(ADAM):
@@ -176,8 +166,6 @@ def test_attributes_and_operands() -> None:
 
 def test_entries_mean_what_optax_computes() -> None:
     """The decompositions in PyTorch are the contract that a kernel is written for."""
-    import optax
-
     close = partial(jax.tree.map, partial(np.testing.assert_allclose, rtol=2e-6))
     random = np.random.default_rng(1)
     grad, mu, nu = (jnp.asarray(random.random((3, 4)), jnp.float32) for _ in range(3))
@@ -205,8 +193,6 @@ def test_entries_mean_what_optax_computes() -> None:
 
 @pytest.mark.slow
 def test_transformations() -> None:
-    import optax
-
     transformation = optax.scale_by_adam()
     state = transformation.init(jnp.ones(3))
 
@@ -238,8 +224,6 @@ def test_transformations() -> None:
 @pytest.mark.parametrize("shape", [(4,), (4, 3)], ids=str)
 def test_divisors_of_each_model(shape: tuple[int, ...], nesterov: bool) -> None:
     """With one state for each model, divisors are arrays, and the composite has numbers."""
-    import optax
-
     transformation = optax.scale_by_adam(nesterov=nesterov)
     grads = normal(2, *shape)
     state = jax.vmap(transformation.init)(grads)
@@ -263,8 +247,6 @@ def test_divisors_of_each_model(shape: tuple[int, ...], nesterov: bool) -> None:
 
 @pytest.mark.slow
 def test_what_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    import optax
-
     ones, adam = jnp.ones(3), optax.scale_by_adam
     cases: list[tuple[Any, Any, Any, str]] = [
         (adam(), jnp.ones(2, jnp.complex64), jnp.ones(2, jnp.complex64), "not an array of floats"),
@@ -299,8 +281,6 @@ def test_what_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_numbers_that_are_equal_and_of_other_types() -> None:
     """A number of numpy makes an update in bf16 one in f32."""
-    import optax
-
     gradient = jnp.ones(3, jnp.bfloat16)
 
     def types(b1: Any) -> list[Any]:
@@ -316,8 +296,6 @@ def test_numbers_that_are_equal_and_of_other_types() -> None:
 
 def test_one_update_is_composites_for_all_parameters_or_for_none() -> None:
     """No composite is left behind for the first of two parameters, of which the second has none."""
-    import optax
-
     transformation, since = optax.scale_by_adam(), left_alone()
     gradients = [jnp.ones(3), jnp.asarray(1.0)]
     state = transformation.init(gradients)
@@ -332,7 +310,6 @@ def test_one_update_is_composites_for_all_parameters_or_for_none() -> None:
 
 def test_a_state_of_the_program() -> None:
     """optax reads one field of it."""
-    import optax
 
     @jax.tree_util.register_dataclass
     @dataclass
@@ -358,8 +335,6 @@ def test_release_of_optax_without_the_function(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing stops, as in PyTorch programs. A vendor, in test_vendors.py, can mend an entry."""
-    import optax
-
     monkeypatch.setattr(optax, "scale_by_adam", _as_in_another_release)
     problem = (
         "ptxla.scale_by_adam does not catch optax:scale_by_adam.<locals>.update_fn in this release"

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from composites import torch_internals
+from composites.contexts import with_setting, with_value
 from composites.torch_internals import pytree
 from lowering.frontends import autocast as states
 from lowering.frontends.aten_in_jax.table import overload
@@ -83,18 +84,10 @@ def autocast_dtype() -> torch.dtype | None:
 @contextmanager
 def autocast(dtype: torch.dtype | None) -> Iterator[None]:
     """A context in which autocast of traced tensors uses a dtype; None turns it off."""
-    with states.autocast(_STATE, dtype), _added_to_calls(dtype is not None):
+    is_added = partial(torch_internals.includes_key, torch_internals.parse_key(AUTOCAST_KEY))
+    add = partial(torch_internals.include_key, AUTOCAST_KEY)
+    with states.autocast(_STATE, dtype), with_setting(is_added, add, dtype is not None):
         yield
-
-
-@contextmanager
-def _added_to_calls(enabled: bool) -> Iterator[None]:
-    before = torch_internals.includes_key(torch_internals.parse_key(AUTOCAST_KEY))
-    torch_internals.include_key(AUTOCAST_KEY, enabled)
-    try:
-        yield
-    finally:
-        torch_internals.include_key(AUTOCAST_KEY, before)
 
 
 def offered() -> AbstractContextManager[None]:
@@ -208,14 +201,9 @@ _CASTS_OF: ContextVar[str] = ContextVar("_CASTS_OF", default="cuda")
 """The type of device whose lists are used: `cpu` or `cuda`."""
 
 
-@contextmanager
-def casts_of(device_type: str) -> Iterator[None]:
+def casts_of(device_type: str) -> AbstractContextManager[None]:
     """A context in which autocast follows PyTorch's lists for a type of device."""
-    token = _CASTS_OF.set("cpu" if device_type == "cpu" else "cuda")
-    try:
-        yield
-    finally:
-        _CASTS_OF.reset(token)
+    return with_value(_CASTS_OF, "cpu" if device_type == "cpu" else "cuda")
 
 
 @cache

@@ -18,6 +18,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from composites import torch_internals
+from composites.contexts import with_last, with_value
 from composites.errors import UnsupportedCallError
 from composites.operators import quantize
 from composites.operators.unlowered import DECOMPOSITIONS
@@ -144,11 +145,10 @@ def apart(kernels: Mapping[Any, Sequence[Kernel]], *, writes: bool) -> Iterator[
         torch_internals.without_checks_of_distributions(),
     ):
         others, _SHARED[:] = _SHARED[:], [Region(torch.fx.Graph(), apart=Apart(kernels, writes))]
-        token = _WITH_LAYOUT.set(True)
         try:
-            yield
+            with with_value(_WITH_LAYOUT, True):
+                yield
         finally:
-            _WITH_LAYOUT.reset(token)
             _SHARED[:] = others
 
 
@@ -162,11 +162,8 @@ def current_apart() -> Apart | None:
 def region(operator: str) -> Iterator[Region]:
     """A context that records a function argument of an operator, in a separate graph."""
     current_region()
-    _SHARED.append(Region(torch.fx.Graph(), operator))
-    try:
-        yield _SHARED[-1]
-    finally:
-        _SHARED.pop()
+    with with_last(_SHARED, Region(torch.fx.Graph(), operator)) as recorded:
+        yield recorded
 
 
 @contextmanager
@@ -215,11 +212,8 @@ def _inside(
     """
     leaves = pytree.tree_leaves((arguments, keywords))
     wrap = partial(pytree.tree_map_only, TracedTensor, torch_internals.functional)
-    token = _WITH_LAYOUT.set(func in _TRANSPOSING)
-    try:
+    with with_value(_WITH_LAYOUT, func in _TRANSPOSING):
         results = dispatch(*wrap((tuple(arguments), dict(keywords))))
-    finally:
-        _WITH_LAYOUT.reset(token)
     if not any(isinstance(leaf, TracedTensor) for leaf in leaves):
         return results
     for result in pytree.tree_leaves(results):
@@ -402,27 +396,20 @@ raised at once."""
 def errors_at_end() -> Iterator[None]:
     """A context in which a backward continues after an error, which is raised at the end."""
     errors: list[Exception] = []
-    _DEFERRED.append(errors)
     try:
-        yield
+        with with_last(_DEFERRED, errors):
+            yield
     except Exception as error:
         if errors:
             raise errors[0] from error
         raise
-    finally:
-        _DEFERRED.pop()
     if errors:
         raise errors[0]
 
 
-@contextmanager
-def errors_at_once() -> Iterator[None]:
+def errors_at_once() -> AbstractContextManager[object]:
     """A context in which errors are raised where they happen, also in a backward."""
-    _DEFERRED.append(None)
-    try:
-        yield
-    finally:
-        _DEFERRED.pop()
+    return with_last(_DEFERRED, None)
 
 
 def stock(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
@@ -582,11 +569,8 @@ def _decomposed(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
         raise NoKernelError(
             f"{func.name()} has no rule in JAX, and PyTorch has no decomposition of it"
         )
-    token = _UNDERWAY.set(_UNDERWAY.get() | {func})
-    try:
+    with with_value(_UNDERWAY, _UNDERWAY.get() | {func}):
         return from_top(function, arguments, keywords)
-    finally:
-        _UNDERWAY.reset(token)
 
 
 def _makes_of_numbers(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:

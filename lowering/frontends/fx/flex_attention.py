@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, reduce
@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, fx
 
 from composites import torch_internals
+from composites.contexts import with_value
 from composites.operators import language_attention
 from composites.operators.opmath import opmath_type
 from lowering.frontends.fx import AUTOGRAD_KEY, FUNCTIONALIZATION_KEY, capture
@@ -33,14 +34,9 @@ from lowering.frontends.fx.tensors import FxTensors
 _WHOLE: ContextVar[bool] = ContextVar("_WHOLE", default=False)
 
 
-@contextmanager
-def kept_whole(whole: bool) -> Iterator[None]:
+def kept_whole(whole: bool) -> AbstractContextManager[None]:
     """A context in which other calls than composites stay as they are, for another compiler."""
-    token = _WHOLE.set(whole)
-    try:
-        yield
-    finally:
-        _WHOLE.reset(token)
+    return with_value(_WHOLE, whole)
 
 
 @cache

@@ -1,13 +1,14 @@
 """The graph that is recorded, and the composites inserted into it."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from composites import torch_internals
+from composites.contexts import with_attributes
 from composites.errors import UnsupportedCallError
 from lowering.emission.types import TensorType
 from lowering.frontends.aten_in_jax.dtypes import torch_dtype
@@ -87,15 +88,9 @@ class FxGraph:
 
     insert_several = insert
 
-    @contextmanager
-    def recorded(self, *, shared: bool) -> Iterator[None]:
+    def recorded(self, *, shared: bool) -> AbstractContextManager[None]:
         """A context in which graphs are recorded, for several devices if `shared`."""
-        before = self.is_shared
-        self.is_shared = shared
-        try:
-            yield
-        finally:
-            self.is_shared = before
+        return with_attributes(self, is_shared=shared)
 
 
 def call_composite(dtypes: Any, /, operands: Sequence[Any], composite: FxComposite) -> list[Any]:

@@ -11,8 +11,8 @@ from those of PyTorch's own devices.
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from composites import torch_internals
+from composites.contexts import with_last
 from lowering.frontends.aten_in_jax.table import RULES, NoRuleError, overload
 from lowering.frontends.errors import ControlFlowError, NoKernelError
 from lowering.frontends.fx import capture
@@ -46,15 +47,9 @@ _STATES: list[_State] = []
 """The last one is current. All threads share it, as they share the graph."""
 
 
-@contextmanager
-def drawing_from(tensor: TracedTensor) -> Iterator[_State]:
+def drawing_from(tensor: TracedTensor) -> AbstractContextManager[_State]:
     """A context in which random operators draw from a state, a 0-d int64 tensor."""
-    state = _State(tensor)
-    _STATES.append(state)
-    try:
-        yield state
-    finally:
-        _STATES.pop()
+    return with_last(_STATES, _State(tensor))
 
 
 @dataclass(frozen=True, slots=True)

@@ -280,7 +280,7 @@ def own_shapes(shapes: Sequence[Sequence[Any] | None]) -> list[tuple[Any, ...] |
         if not isinstance(size, torch.SymInt):
             return size
         dimension = in_jax(size)
-        if isinstance(dimension, int) or _names_in(dimension) <= alone:
+        if isinstance(dimension, int) or alone.issuperset(map(str, dimension._get_vars())):
             return size
         if str(dimension) not in new:
             new[str(dimension)] = _new(size, str(dimension))
@@ -294,10 +294,6 @@ def _new(like: torch.SymInt, written: str) -> torch.SymInt:
     name = next(n for k in itertools.count() if (n := f"size{k}") not in sizes.of_pytorch)
     least, most = torch_internals.bounds_of(like)
     return sizes.add(name, torch_internals.example_of(like), max(least, 2), most, written)
-
-
-def _names_in(dimension: Any) -> set[str]:
-    return {str(name) for name in dimension._get_vars()}
 
 
 def _evaluated(text: str, names: Mapping[str, Any]) -> Any:

@@ -9,7 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import FrameType
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import torch
 
+from composites.contexts import with_value
 from lowering.stablehlo import Module
 from lowering.stablehlo.bindings import innermost_line
 
@@ -28,14 +29,9 @@ _LOCATION = re.compile(r"^(#loc\d* = loc\()(.*)\)$", re.MULTILINE)
 _LOCATED: ContextVar[bool] = ContextVar("composites_fx_located", default=False)
 
 
-@contextmanager
-def located() -> Iterator[None]:
+def located() -> AbstractContextManager[None]:
     """A context in which nodes keep their sources."""
-    token = _LOCATED.set(True)
-    try:
-        yield
-    finally:
-        _LOCATED.reset(token)
+    return with_value(_LOCATED, True)
 
 
 def keep_source(node: torch.fx.Node, operator: str = "") -> None:

@@ -447,7 +447,7 @@ def _batch_call(operands: Any, dims: Any, *, kind: Kind) -> Any:
     is_repeated = kind.uncompiled is not None and len(set(map(id, operands))) < len(operands)
     # A module with symbolic sizes has no composites, and symbols cannot be compared as sizes are.
     # The calls may be divided among devices in their types, though each call is not.
-    is_plain = is_repeated or any(_is_symbolic(x) or is_sharded(x) for x in moved)
+    is_plain = is_repeated or any(is_symbolic(x) or is_sharded(x) for x in moved)
     rules = None if is_plain else kind.rules
     made = None if rules is None else rules.batched(size, axes)
     if made is None:
@@ -463,7 +463,8 @@ def _batch_call(operands: Any, dims: Any, *, kind: Kind) -> Any:
     return results, [0] * len(results)
 
 
-def _is_symbolic(array: Any) -> bool:
+def is_symbolic(array: Any) -> bool:
+    """Return whether a size of an array is a symbol, as in `jax.export` with symbolic shapes."""
     return not all(isinstance(size, int) for size in array.shape)
 
 

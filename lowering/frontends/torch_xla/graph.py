@@ -1,13 +1,14 @@
 """The graph that torch_xla builds: its target, and the computations inserted into it."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import torch
 import torch_xla
 from torch_xla import runtime
 
+from composites.contexts import with_attributes
 from lowering.emission.composite import emit_composite
 from lowering.emission.linking import name_of, reference
 from lowering.emission.types import SEED_TYPE, DecompositionHlo, TensorType
@@ -122,15 +123,9 @@ class XlaGraph:
             module = reference(module)
         return _XLAC._xla_op_computation_from_module_proto(name, module)
 
-    @contextmanager
-    def recorded(self, *, shared: bool) -> Iterator[None]:
+    def recorded(self, *, shared: bool) -> AbstractContextManager[None]:
         """A context in which graphs are recorded, for several devices if `shared`."""
-        before = self.is_recorded, self.is_recorded_to_share
-        self.is_recorded, self.is_recorded_to_share = True, shared
-        try:
-            yield
-        finally:
-            self.is_recorded, self.is_recorded_to_share = before
+        return with_attributes(self, is_recorded=True, is_recorded_to_share=shared)
 
 
 def hlo_of(tensors: Sequence[torch.Tensor]) -> bytes:

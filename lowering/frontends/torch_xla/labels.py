@@ -14,6 +14,7 @@ import torch
 import torch_xla
 
 from composites import torch_internals
+from composites.contexts import with_setting
 from lowering.frontends.torch_xla.graph import hlo_of
 from lowering.frontends.torch_xla.value_guard import GUARD
 
@@ -26,14 +27,8 @@ _SCOPE = re.compile(rf"(?:^|/){_PREFIX}(\w+)\.\d+(?=/)")  # torch_xla numbers th
 class XlaLabels:
     """See `lowering.frontends.protocols.Labels`."""
 
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        before = _XLAC._get_ir_debug()
-        _XLAC._set_ir_debug(True)
-        try:
-            yield
-        finally:
-            _XLAC._set_ir_debug(before)
+    def kept(self) -> AbstractContextManager[None]:
+        return with_setting(_XLAC._get_ir_debug, _XLAC._set_ir_debug, True)
 
     @contextmanager
     def label(self, text: str) -> Iterator[None]:

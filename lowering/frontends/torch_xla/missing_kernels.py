@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from composites import torch_internals
+from composites.contexts import with_value
 from composites.operators.unlowered import DECOMPOSITIONS
 from composites.torch_internals import DispatchKeySet, DispatchState, pytree
 from lowering.frontends.autocast import autocast
@@ -57,15 +58,6 @@ def decomposed() -> Iterator[None]:
     _register()
     with torch_internals.including_key(_KEY):
         yield
-
-
-@contextmanager
-def _underway(overload: Any) -> Iterator[None]:
-    token = _UNDERWAY.set(_UNDERWAY.get() | {overload})
-    try:
-        yield
-    finally:
-        _UNDERWAY.reset(token)
 
 
 @cache
@@ -149,7 +141,7 @@ def _decomposing(overload: Any, decomposition: Kernel, top: DispatchState) -> Ke
             values_unreadable(),
             torch.no_grad(),
             autocast(DEVICE_TYPE, None),
-            _underway(overload),
+            with_value(_UNDERWAY, _UNDERWAY.get() | {overload}),
         ):
             wrapped = pytree.tree_map_only(
                 torch.Tensor, torch_internals.functional, (arguments, keywords)

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch_xla
 
+from composites.contexts import with_setting
 from lowering.frontends.torch_xla.value_guard import is_guarded
 
 _XLAC = torch_xla._XLAC
@@ -24,6 +25,13 @@ def beside_no_trace() -> AbstractContextManager[object]:
     return _EXCLUSIVE
 
 
+def numbers_are_constants(value: bool) -> AbstractContextManager[None]:
+    """A context in which torch_xla writes Python numbers into a graph as constants, or else as
+    parameters."""
+    read = _XLAC._get_xla_all_numbers_special_scalars
+    return with_setting(read, _XLAC._set_xla_all_numbers_special_scalars, value)
+
+
 @contextmanager
 def tracing_mode(*, constants: bool = True) -> Iterator[None]:
     """A context in which tracing works in any mode of the user's program.
@@ -34,13 +42,10 @@ def tracing_mode(*, constants: bool = True) -> Iterator[None]:
     """
     outermost = not is_guarded()
     with _EXCLUSIVE if outermost else nullcontext():
-        before = (_XLAC._get_xla_all_numbers_special_scalars(), _XLAC._get_use_eager_mode())
         if outermost:
-            _OUTSIDE["constants"] = before[0]
-        try:
-            _XLAC._set_xla_all_numbers_special_scalars(constants or _OUTSIDE["constants"])
-            _XLAC._set_use_eager_mode(False)
+            _OUTSIDE["constants"] = _XLAC._get_xla_all_numbers_special_scalars()
+        with (
+            numbers_are_constants(constants or _OUTSIDE["constants"]),
+            with_setting(_XLAC._get_use_eager_mode, _XLAC._set_use_eager_mode, False),
+        ):
             yield
-        finally:
-            _XLAC._set_xla_all_numbers_special_scalars(before[0])
-            _XLAC._set_use_eager_mode(before[1])

@@ -15,6 +15,7 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 
 from composites import torch_internals
+from composites.contexts import with_setting
 from lowering import interrupts
 from lowering.frontends.protocols import Seed
 from lowering.frontends.random_states import INCREMENT, MULTIPLIER, following
@@ -141,15 +142,9 @@ def states_offered() -> AbstractContextManager[None]:
     return torch_internals.random_states_offered(DEVICE_TYPE, xm.get_rng_state, xm.set_rng_state)
 
 
-@contextmanager
-def marked() -> Iterator[None]:
+def marked() -> AbstractContextManager[None]:
     """A context in which the generator starts from the mark."""
-    before = xm.get_rng_state()
-    xm.set_rng_state(MARK)
-    try:
-        yield
-    finally:
-        xm.set_rng_state(before)
+    return with_setting(xm.get_rng_state, xm.set_rng_state, MARK)
 
 
 def carries_mark(tensor: torch.Tensor) -> bool:

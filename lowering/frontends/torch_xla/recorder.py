@@ -11,6 +11,7 @@ import torch_xla
 from torch_xla.experimental import scan
 
 from composites import torch_internals
+from composites.contexts import with_attributes
 from composites.errors import ExportError
 from lowering.emission import hlo_proto
 from lowering.emission.builder import insertable
@@ -184,8 +185,7 @@ def _text(tensor: Any) -> str | None:
     return description(tensor) if is_traced else None
 
 
-@contextmanager
-def _own_graphs_of_scans() -> Iterator[None]:
+def _own_graphs_of_scans() -> AbstractContextManager[None]:
     """A context in which torch_xla's `scan` traces every function again. It also runs `scan_layers`
     and torch.nn.GRU.
 
@@ -193,12 +193,7 @@ def _own_graphs_of_scans() -> Iterator[None]:
     on, and they may hold tensors. So a recorded program takes no graph from outside, and leaves
     none.
     """
-    kept = scan._SCAN_COMPUTATION_CACHE
-    scan._SCAN_COMPUTATION_CACHE = WeakKeyDictionary()
-    try:
-        yield
-    finally:
-        scan._SCAN_COMPUTATION_CACHE = kept
+    return with_attributes(scan, _SCAN_COMPUTATION_CACHE=WeakKeyDictionary())
 
 
 def _explained(text: str) -> ForeignDataError | ControlFlowError | None:

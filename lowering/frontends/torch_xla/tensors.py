@@ -9,6 +9,7 @@ import torch_xla
 
 from lowering.emission.types import TensorType
 from lowering.frontends.tensor_types import DTYPE_OF, tensor_type
+from lowering.frontends.torch_xla.modes import numbers_are_constants
 from lowering.frontends.torch_xla.value_guard import values_readable
 from lowering.stablehlo.dtypes import numpy_dtype
 
@@ -80,15 +81,11 @@ def _number_in(dtype: torch.dtype) -> torch.Tensor:
     traces, constants.
     """
     number = torch.tensor(2 + next(_NUMBERS) % 60_000, device="cpu").to(dtype)
-    before = _XLAC._get_xla_all_numbers_special_scalars()
-    _XLAC._set_xla_all_numbers_special_scalars(False)
-    try:
+    with numbers_are_constants(False):
         with values_readable():
             made = number.to(torch_xla.device())
         _XLAC._get_xla_tensors_text([made])  # this decides what it becomes
         return made
-    finally:
-        _XLAC._set_xla_all_numbers_special_scalars(before)
 
 
 def has_no_value(tensor: torch.Tensor) -> bool:

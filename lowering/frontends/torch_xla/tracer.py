@@ -124,7 +124,8 @@ class XlaTracing:
             self._random_numbers.restore(before)
             with self._random_numbers.at(MARK):
                 trace = traced()
-            seed = _seed_among(trace.others)
+            with values_readable():
+                seed = next((n for n, tensor in trace.others.items() if carries_mark(tensor)), None)
         return replace(
             trace.decomposition,
             seed=seed,
@@ -138,12 +139,6 @@ class XlaTracing:
 def _is_traced(value: Any) -> bool:
     leaves = pytree.tree_leaves(value)
     return any(isinstance(leaf, torch.Tensor) and has_no_value(leaf) for leaf in leaves)
-
-
-def _seed_among(others: Mapping[int, torch.Tensor]) -> int | None:
-    """The parameter that is the state from which random numbers are drawn."""
-    with values_readable():
-        return next((number for number, tensor in others.items() if carries_mark(tensor)), None)
 
 
 def _lowered(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from composites.element_types import BY_NAME
+from composites.lazy_modules import np
 
 from ..dtypes import element_of, is_float, significand
 
@@ -37,8 +38,6 @@ def _tolerance(element: str, own: Mapping[str, float]) -> float:
 
 def any_finite(results: Sequence[Any]) -> bool:
     """Return whether there is anything to compare: a finite number, or no numbers at all."""
-    import numpy as np
-
     sized = [result for result in results if result.size]
     return not sized or any(np.isfinite(_widened(result)).any() for result in sized)
 
@@ -54,8 +53,6 @@ def _error(got: Any, expected: Any) -> float:
     Where the expected value is not finite, the same one is needed: otherwise the error is infinite.
     Of integers and booleans, the part of the elements that differ.
     """
-    import numpy as np
-
     if got.dtype.kind in "iub" and expected.dtype.kind in "iub":
         return float(np.mean(got != expected)) if got.size else 0.0
     one, other = _widened(got), _widened(expected)
@@ -90,8 +87,6 @@ class Difference:
 
 def difference(got: Sequence[Any], expected: Sequence[Any], types: Sequence[str]) -> Difference:
     """The difference of results of these types. Of complex numbers, there are no ulps."""
-    import numpy as np
-
     absolute, ulps, nans, infinities = 0.0, 0.0, 0, 0
     correlations = []
     for one, other, type_ in zip(map(_widened, got), map(_widened, expected), types, strict=True):
@@ -113,8 +108,6 @@ def difference(got: Sequence[Any], expected: Sequence[Any], types: Sequence[str]
 
 def _ulp(values: Any, element: str) -> Any:
     """The unit in the last place of each value: 1 for integers, infinite for complex numbers."""
-    import numpy as np
-
     if element.startswith("complex"):
         return np.inf
     format_ = BY_NAME[element].format
@@ -125,6 +118,4 @@ def _ulp(values: Any, element: str) -> Any:
 
 
 def _widened(array: Any) -> Any:
-    import numpy as np
-
     return np.asarray(array, np.complex128 if array.dtype.kind == "c" else np.float64)

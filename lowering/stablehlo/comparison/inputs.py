@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from composites.lazy_modules import np
+
 from ..bindings import IrOperation, IrValue
 from ..composites import signature
 from ..data_movement import element_type
@@ -72,8 +74,6 @@ def typical_inputs(program: Module) -> tuple[Any, ...]:
 def _arrays(
     types: Sequence[str], limits: Sequence[tuple[int, int]], positive: Iterable[int]
 ) -> tuple[Any, ...]:
-    import numpy as np
-
     random = np.random.default_rng(_SEED)
     positive = frozenset(positive)
     return tuple(
@@ -83,8 +83,6 @@ def _arrays(
 
 
 def _array(random: Any, type_: str, limit: tuple[int, int], positive: bool) -> Any:
-    import numpy as np
-
     static = static_tensor(type_)
     if static is None:
         raise RunError(f"{type_}: only static shapes can be compared; choose a size first")
@@ -102,8 +100,6 @@ def _array(random: Any, type_: str, limit: tuple[int, int], positive: bool) -> A
 
 
 def _all_finite(arrays: Iterable[Any]) -> bool:
-    import numpy as np
-
     return all(
         bool(np.isfinite(np.asarray(array, np.float64)).all())
         for array in arrays

@@ -12,6 +12,8 @@ from functools import cache, partial
 from statistics import median
 from typing import Any, TypeAlias
 
+from composites.lazy_modules import np
+
 from ..dtypes import numpy_dtype, static_tensor
 from ..errors import RunError
 from ..module import Module
@@ -112,8 +114,6 @@ def measured(platform: str, compiled: Compile) -> Machine:
 
 def product_rate(compiled: Compile, element: str) -> float:
     """The operations per second of a product of matrices of an element type."""
-    import numpy as np
-
     for size in _SIZES:
         type_ = f"tensor<{size}x{size}x{element}>"
         product = Module.parse(
@@ -129,8 +129,6 @@ def product_rate(compiled: Compile, element: str) -> float:
 
 
 def _call_seconds(compiled: Compile) -> float:
-    import numpy as np
-
     (seconds,) = median_times([compiled(_negation("tensor<f32>"))], [np.zeros((), np.float32)])
     return seconds
 
@@ -138,8 +136,6 @@ def _call_seconds(compiled: Compile) -> float:
 def _copy_bandwidth(platform: str, compiled: Compile) -> float:
     """Bytes per second of the fastest copy, because this is a bound. On the CPU, numpy copies too,
     without the new pages that each result of XLA needs from the system."""
-    import numpy as np
-
     count = _COPIED_FLOATS if platform == "cpu" else 8 * _COPIED_FLOATS
     values = np.ones(count, np.float32)
     runs = [_on_arrays(compiled(_negation(f"tensor<{count}xf32>")), [values])]

@@ -14,6 +14,7 @@ from textwrap import shorten
 from typing import Any, TypeAlias
 
 from composites.errors import MissingPackageError
+from composites.lazy_modules import np
 
 from ..composites import composite_name, composites_of
 from ..dtypes import element_of, numpy_dtype
@@ -76,8 +77,6 @@ def by_iree(module: Module) -> Run:
         main = context.modules[loaded.name].main
 
     def run(*arrays: Any) -> Sequence[Any]:
-        import numpy as np
-
         with _errors("IREE"):
             results = main(*arrays)
             return [np.asarray(r) for r in (results if isinstance(results, tuple) else [results])]

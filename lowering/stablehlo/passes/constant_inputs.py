@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from composites.lazy_modules import np
+
 from ..bindings import (
     LARGEST_BOOLEAN_CONSTANT,
     IrModule,
@@ -51,8 +53,6 @@ def constant_inputs(module: IrModule, values: Mapping[int, Any]) -> None:
 
 
 def _constant(value: Any, type_: IrType, before: IrOperation) -> IrValue:
-    import numpy as np
-
     if value.dtype == np.bool_ and value.size > LARGEST_BOOLEAN_CONSTANT:
         byte = ir().IntegerType.get_unsigned(8)
         wide = ir().RankedTensorType.get(value.shape, byte)

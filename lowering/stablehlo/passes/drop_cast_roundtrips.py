@@ -9,6 +9,8 @@ Casts that round and come back (f32 -> bf16 -> f32) are part of the meaning of a
 
 from typing import Any
 
+from composites.lazy_modules import np
+
 from ..bindings import (
     IrModule,
     IrOperation,
@@ -170,8 +172,6 @@ def _data(operation: IrOperation) -> list[IrValue]:
 
 def _represents(element: str, value: float) -> bool:
     """Return whether a number, including the sign of zero, survives a cast to this element type."""
-    import numpy as np
-
     number = np.asarray(value)
     with np.errstate(all="ignore"):
         cast = number.astype(numpy_dtype(element)).astype(number.dtype)

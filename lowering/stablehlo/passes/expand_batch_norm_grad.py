@@ -11,6 +11,8 @@ from functools import partial
 from math import prod
 from typing import Any
 
+from composites.lazy_modules import lax
+
 from ..bindings import IrOperation, attributes
 from ..errors import UnsupportedOperationError
 from ..in_place import rewrites
@@ -41,8 +43,6 @@ def over_features(x: Any, axis: int) -> tuple[Callable[[Any], Any], Callable[[An
     Args:
         axis: the dimension of the features.
     """
-    from jax import lax
-
     others = [dim for dim in range(x.ndim) if dim != axis]
     count = float(prod(x.shape[dim] for dim in others))
 
@@ -59,8 +59,6 @@ def gradients(
     axis: int, epsilon: float, x: Any, scale: Any, mean: Any, variance: Any, grad: Any
 ) -> tuple[Any, Any, Any]:
     """The gradients of operand, scale and offset. The same expansion as in XLA."""
-    from jax import lax
-
     full, total, count = over_features(x, axis)
     centered = x - full(mean)
     shifted = variance + epsilon

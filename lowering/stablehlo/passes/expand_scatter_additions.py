@@ -20,6 +20,8 @@ update becomes NaN in its column of all rows.
 from collections.abc import Callable
 from typing import Any
 
+from composites.lazy_modules import lax, np
+
 from ..bindings import IrOperation
 from ..combinations import IN_JAX, neutral_element
 from ..dtypes import numpy_dtype
@@ -66,8 +68,6 @@ def _form(scatter: RowScatter) -> Form | None:
 
 
 def _selected(scatter: RowScatter, rows: Any, places: Any, updates: Any) -> Any:
-    from jax import lax
-
     neutral = neutral_element(scatter.combination, scatter.element)
     combine = getattr(lax, IN_JAX[scatter.combination])
     sizes = (*rows.shape[:1], *updates.shape)
@@ -83,8 +83,6 @@ def _by_row(scatter: RowScatter, rows: Any, places: Any, updates: Any) -> Any:
 
 
 def _by_update(scatter: RowScatter, rows: Any, places: Any, updates: Any) -> Any:
-    from jax import lax
-
     pairs = (scatter.count, scatter.count)
     own, other = (lax.broadcast_in_dim(places, pairs, (dim,)) for dim in (0, 1))
     sums = _sums(scatter, lax.eq(own, other), updates)
@@ -99,9 +97,6 @@ def _by_update(scatter: RowScatter, rows: Any, places: Any, updates: Any) -> Any
 
 def _is_of_row(rows: Any, places: Any) -> Any:
     """For each row, which updates are of it."""
-    import numpy as np
-    from jax import lax
-
     pairs = (*rows.shape[:1], *places.shape)
     row = lax.broadcasted_iota(np.int32, pairs, 0)
     return lax.eq(row, lax.broadcast_in_dim(places, pairs, (1,)))
@@ -109,8 +104,6 @@ def _is_of_row(rows: Any, places: Any) -> Any:
 
 def _sums(scatter: RowScatter, is_added: Any, updates: Any) -> Any:
     """For each row of booleans, the sum of the updates that it names."""
-    from jax import lax
-
     wide = numpy_dtype(_FLOATS[scatter.element])
     numbers = (((1,), (0,)), ((), ()))
     ones, terms = is_added.astype(wide), updates.astype(wide)

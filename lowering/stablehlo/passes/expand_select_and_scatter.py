@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from composites.lazy_modules import lax, np
+
 from ..bindings import IrOperation, attributes, direction_of
 from ..combinations import combination, only_operation
 from ..errors import UnsupportedOperationError
@@ -48,9 +50,6 @@ class _Windows:
 
     def gradient(self, x: Any, source: Any, init: Any) -> Any:
         """The gradient of the operand `x`, from the gradient of each window."""
-        import numpy as np
-        from jax import lax
-
         zero = np.zeros((), x.dtype)
         padded = self._padded(x, zero)
         inside = self._padded(lax.full(x.shape, 1, np.int32), np.int32(0))
@@ -68,9 +67,6 @@ class _Windows:
 
     def _selected(self, padded: Any, inside: Any, counts: Sequence[int]) -> Any:
         """For each window, the number of the place of the selected element."""
-        import numpy as np
-        from jax import lax
-
         compare = getattr(lax, self.comparison)
         best: Any = None
         for number, offset in enumerate(self._offsets):
@@ -101,8 +97,6 @@ class _Windows:
         return [start + (count - 1) * stride + 1 for start, count, stride in places]
 
     def _padded(self, array: Any, value: Any) -> Any:
-        from jax import lax
-
         return lax.pad(array, value, [(a, b, 0) for a, b in zip(self.low, self.high, strict=True)])
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from composites.lazy_modules import lax, np
+
 from ..bindings import IrOperation
 from ..combinations import neutral_element
 from ..sorts import OPERATION, comparison, dimension, is_top_k
@@ -65,8 +67,6 @@ class _Sort:
 
     def results(self, *operands: Any) -> list[Any]:
         """The operands in the order of the sort."""
-        import numpy as np
-        from jax import lax
 
         def moved(operand: Any, element: str) -> Any:
             data = operand.astype(np.int32) if element == "i1" else operand
@@ -81,9 +81,6 @@ class _Sort:
 
     def _numbers(self, key: Any) -> Any:
         """Numbers in the order of the elements."""
-        import numpy as np
-        from jax import lax
-
         element = self.elements[self.key]
         if element not in _FLOATS:
             return key.astype(np.int64 if element == "i64" else np.int32)
@@ -97,9 +94,6 @@ class _Sort:
     def _places(self, key: Any) -> Any:
         """Booleans that say which element is at which place of the sorted row. The place is along
         `dim`, and the element along `dim + 1`."""
-        import numpy as np
-        from jax import lax
-
         # An element is at `dim`, and what it is compared with at `dim + 1`.
         own, other = self._beside(key, self.dim + 1), self._beside(key, self.dim)
         compare = lax.lt if self.direction == "LT" else lax.gt
@@ -112,8 +106,6 @@ class _Sort:
     def _beside(self, array: Any, without: int) -> Any:
         """Each element beside each element of its row: the row's dimension twice. The array lacks
         the one of the number `without`."""
-        from jax import lax
-
         sizes = [*array.shape[: self.dim + 1], *array.shape[self.dim :]]
         kept = [dim for dim in range(len(sizes)) if dim != without]
         return lax.broadcast_in_dim(array, sizes, kept)

@@ -16,6 +16,8 @@ that is added and cut off. The result has the same bits.
 from functools import partial
 from typing import Any
 
+from composites.lazy_modules import lax
+
 from ..bindings import IrOperation
 from ..combinations import neutral_element
 from ..in_place import rewrites
@@ -43,8 +45,6 @@ def flatten_scatter_indices(scatter: IrOperation) -> None:
 
 def _flat(scatter: RowScatter, *operands: Any) -> tuple[Any, Any, Any]:
     """The operands of the scatter of rows: as many rows, or one more, and no index is outside."""
-    from jax import lax
-
     rows, places, updates = scatter.split(*operands)
     neutral = None
     if scatter.combination:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from composites.errors import did_you_mean
+from composites.lazy_modules import lax
 
 from .. import bindings
 from ..bindings import IrModule, IrOperation, attributes, dictionary_items, find_operations
@@ -65,8 +66,6 @@ def _smallest_k(call: IrOperation) -> None:
     count = call.results[0].type.shape[-1]
 
     def smallest(x: Any) -> list[Any]:
-        from jax import lax
-
         places = lax.broadcasted_iota(index, x.shape, x.ndim - 1)
         ordered = lax.sort((x, places), num_keys=1)
         return [lax.slice_in_dim(each, 0, count, axis=x.ndim - 1) for each in ordered]

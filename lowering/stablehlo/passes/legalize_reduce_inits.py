@@ -11,6 +11,8 @@ infinities and of NaN.
 from collections.abc import Callable
 from typing import Any
 
+from composites.lazy_modules import lax, np
+
 from ..bindings import IrOperation, attributes, number_of
 from ..combinations import IN_JAX, combination, neutral_element
 from .expansion import expands
@@ -32,8 +34,6 @@ def legalize_reduce_inits(reduction: IrOperation) -> Callable[..., Any] | None:
     dimensions = [*attributes(reduction)["dimensions"]]
 
     def legal(x: Any, last: Any) -> Any:
-        from jax import lax
-
         combine = getattr(lax, IN_JAX[name])
         result = lax.reduce(x, neutral, combine, dimensions)
         return combine(result, lax.broadcast(last, result.shape))
@@ -43,8 +43,6 @@ def legalize_reduce_inits(reduction: IrOperation) -> Callable[..., Any] | None:
 
 def _starts_from(reduction: IrOperation, neutral: Any) -> bool:
     """Return whether a reduction starts from a constant with the bits of a number, or from NaN."""
-    import numpy as np
-
     start = number_of(reduction.operands[1])
     if start is None:
         return False

@@ -13,6 +13,8 @@ the least integer by -1. The result has the same bits, except for the sign of ze
 from collections.abc import Callable
 from typing import Any
 
+from composites.lazy_modules import lax, np
+
 from ..bindings import IrOperation, IrValue, made_by
 from .expansion import expands
 
@@ -26,9 +28,6 @@ def legalize_remainders(remainder: IrOperation) -> Callable[..., Any] | None:
 
 
 def _legal(x: Any, y: Any) -> Any:
-    import numpy as np
-    from jax import lax
-
     dividend, divisor = lax.min(x, lax.neg(x)), lax.min(y, lax.neg(y))
     if np.issubdtype(x.dtype, np.integer):
         dividend = lax.select(divisor == -1, lax.full_like(x, 0), dividend)

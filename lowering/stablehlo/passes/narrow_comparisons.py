@@ -11,6 +11,8 @@ which LiteRT has no comparisons either, become f32.
 from math import ceil, floor, isfinite, nan
 from typing import Any
 
+from composites.lazy_modules import np
+
 from ..bindings import (
     IrOperation,
     IrType,
@@ -98,8 +100,6 @@ def _bound(direction: str, number: float, element: str) -> str | None:
 
 def _float_bound(direction: str, number: float) -> str:
     """No number equals NaN, which stands for those that f32 does not have."""
-    import numpy as np
-
     with np.errstate(over="ignore"):
         near: Any = np.float32(number)
     rounded = float(near)

@@ -12,6 +12,8 @@ They stay. Elements are the sums of the same products.
 
 from typing import Any
 
+from composites.lazy_modules import lax
+
 from ..bindings import IrOperation, attributes
 from ..convolutions import OPERATION, Convolution
 from ..in_place import rewrites
@@ -29,8 +31,6 @@ def pad_dilated_inputs(operation: IrOperation) -> None:
         return
 
     def padded(x: Any) -> Any:
-        from jax import lax
-
         around = [(0, 0, 0)] * x.ndim
         for dim, (low, high), dilation in zip(
             parsed.numbers.input_spatial_dimensions,

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
 
+from composites.lazy_modules import lax, np
+
 from ..bindings import IrOperation, IrValue, attributes, number_of
 from .expansion import expands
 
@@ -46,9 +48,6 @@ def reduce_booleans_as_i32(reduction: IrOperation) -> Callable[..., Any] | None:
     dimensions = [*attributes(reduction)["dimensions"]]
 
     def as_numbers(x: Any, init: Any) -> Any:
-        import numpy as np
-        from jax import lax
-
         combine = getattr(lax, name)
         result = lax.reduce(x.astype(np.int32), np.int32(start), combine, dimensions)
         return combine(result, lax.broadcast(init.astype(np.int32), result.shape)) != 0

@@ -99,9 +99,6 @@ def _replace(composite: IrOperation, target: str, left_out: Collection[str]) -> 
 
 def _row_major(types: Iterable[IrType]) -> IrAttribute:
     """One layout for each type, with dimensions from the fastest-varying to the slowest."""
-    return ir().ArrayAttr.get([_row_major_layout(len(type_.shape)) for type_ in types])
-
-
-def _row_major_layout(rank: int) -> IrAttribute:
-    order = ", ".join(str(axis) for axis in reversed(range(rank)))
-    return ir().Attribute.parse(f"dense<[{order}]> : tensor<{rank}xindex>")
+    ranks = [len(type_.shape) for type_ in types]
+    layouts = (f"dense<{[*reversed(range(rank))]}> : tensor<{rank}xindex>" for rank in ranks)
+    return ir().ArrayAttr.get([*map(ir().Attribute.parse, layouts)])

@@ -1,0 +1,57 @@
+"""Contexts in which an attribute, a setting, a variable or a list of the process is another one."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_ABSENT = object()
+
+
+@contextmanager
+def with_attributes(owner: Any, **values: Any) -> Iterator[None]:
+    """A context in which an object, a class or a module has these attributes."""
+    before = {name: vars(owner).get(name, _ABSENT) for name in values}
+    for name, value in values.items():
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
+
+
+@contextmanager
+def with_setting(read: Callable[[], T], write: Callable[[T], object], value: T) -> Iterator[None]:
+    """A context in which a setting has this value. Two functions read and write it."""
+    before = read()
+    write(value)
+    try:
+        yield
+    finally:
+        write(before)
+
+
+@contextmanager
+def with_value(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """A context in which a variable has this value."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+@contextmanager
+def with_last(items: list[T], item: T) -> Iterator[T]:
+    """A context in which a list ends with an item."""
+    items.append(item)
+    try:
+        yield item
+    finally:
+        items.pop()
