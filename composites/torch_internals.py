@@ -359,16 +359,18 @@ def made_on_cpu() -> Iterator[None]:
 
 
 @contextmanager
-def without_checks_of_distributions() -> Iterator[None]:
-    """A context in which `torch.distributions` does not read parameters and samples to check them,
-    in all threads."""
+def without_checks_of_values() -> Iterator[None]:
+    """A context in which `torch.distributions` and `torch._check_tensor_all` do not read tensors to
+    check them, in all threads."""
     distribution = torch.distributions.Distribution
-    before = distribution._validate_args
+    before, check = distribution._validate_args, torch._check_tensor_all_with
     distribution.set_default_validate_args(False)
+    torch._check_tensor_all_with = lambda *_, **__: None
     try:
         yield
     finally:
         distribution.set_default_validate_args(before)
+        torch._check_tensor_all_with = check
 
 
 def make_wrapper(cls: type[Tensor], described: torch.Tensor, device: torch.device) -> Any:
