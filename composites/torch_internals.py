@@ -335,10 +335,15 @@ def made_on_cpu() -> AbstractContextManager[None]:
     return with_setting(api._only_lift_cpu_tensors, api._set_only_lift_cpu_tensors, True)
 
 
-def without_checks_of_distributions() -> AbstractContextManager[None]:
-    """A context in which `torch.distributions` does not read parameters and samples to check them,
-    in all threads."""
-    return with_attributes(torch.distributions.Distribution, _validate_args=False)
+@contextmanager
+def without_checks_of_values() -> Iterator[None]:
+    """A context in which `torch.distributions` and `torch._check_tensor_all` do not read tensors to
+    check them, in all threads."""
+    with (
+        with_attributes(torch.distributions.Distribution, _validate_args=False),
+        with_attributes(torch, _check_tensor_all_with=lambda *_, **__: None),
+    ):
+        yield
 
 
 def make_wrapper(cls: type[Tensor], described: torch.Tensor, device: torch.device) -> Any:

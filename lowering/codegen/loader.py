@@ -4,6 +4,7 @@ import inspect
 import linecache
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -36,9 +37,12 @@ def load_function_hook(
     return module.FUNCTION_HOOKS[registry.key(entry)]  # type: ignore[no-any-return]
 
 
+_shown_hooks = lru_cache(maxsize=1)(load_hooks)  # `show all` asks for each entry of a registry
+
+
 def hooks_source(entry: Composite, registry: Registry) -> str:
     """The source of an entry's hooks; empty if it has none before a function is replaced."""
-    module, key = load_hooks(registry), registry.key(entry)
+    module, key = _shown_hooks(registry), registry.key(entry)
     tables = (module.BACKEND_HOOKS, module.AUTOGRAD_HOOKS, module.FUNCTION_HOOKS)
     return "\n".join(inspect.getsource(table[key]) for table in tables if key in table)
 

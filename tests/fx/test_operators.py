@@ -49,6 +49,7 @@ def of_experts(x: torch.Tensor) -> torch.Tensor:
         lambda x: F.interpolate(x.detach()[None, None], None, 1.1, "bilinear", antialias=True) + x,
         lambda x: F.adaptive_avg_pool2d((x * 2).view(1, 2, 3, 4).permute(0, 3, 1, 2), 1),
         lambda x: torch.distributions.StudentT(x.abs() + 1).log_prob(x),
+        lambda x: (torch._check_tensor_all(x == x), x * 2)[1],
         lambda x: x * torch.hamming_window(6, device=x.device) + torch.fft.rfftfreq(10),
     ],
 )
@@ -107,6 +108,7 @@ def of_masks(x: torch.Tensor) -> torch.Tensor:
         lambda x: torch.view_as_real(x.view(torch.complex64)),
         lambda x: x.to(torch.complex64).view(torch.float32),
         lambda x: torch.stack([torch.any(x > 0, dim=()), torch.all(x > 0, dim=())]),
+        lambda x: torch.stack([(x > 0)._is_all_true(), (x == x)._is_all_true()]),
         lambda x: torch.any(x > 0, dim=(0, 1)),
         lambda x: torch.stack([3 % x, torch.xlogy(2, x.abs()), torch.angle(x * 0 * -1)]),
         lambda x: F.one_hot(x.argmax(1), 6) + x[:0].split(0)[0].sum(),

@@ -48,7 +48,9 @@ rule("aten::prod", "aten::prod.dim_int")(_reduction(jnp.prod, wide=True))
 rule("aten::amax", "aten::max")(_reduction(jnp.max))
 rule("aten::amin", "aten::min")(_reduction(jnp.min))
 rule("aten::any", "aten::any.dim", "aten::any.dims")(_reduction(jnp.any, _axes_of_logic))
-rule("aten::all", "aten::all.dim", "aten::all.dims")(_reduction(jnp.all, _axes_of_logic))
+rule("aten::all", "aten::all.dim", "aten::all.dims", "aten::_is_all_true")(
+    _reduction(jnp.all, _axes_of_logic)
+)
 rule("aten::argmax")(_reduction(jnp.argmax, lambda x, dim: dim))
 rule("aten::argmin")(_reduction(jnp.argmin, lambda x, dim: dim))
 

@@ -123,7 +123,7 @@ def recording(graph: torch.fx.Graph | None = None) -> Iterator[torch.fx.Graph]:
         with (
             capturing(),
             torch_internals.made_on_cpu(),
-            torch_internals.without_checks_of_distributions(),
+            torch_internals.without_checks_of_values(),
         ):
             yield current_region().graph
     finally:
@@ -142,7 +142,7 @@ def apart(kernels: Mapping[Any, Sequence[Kernel]], *, writes: bool) -> Iterator[
         errors_at_end(),
         sdpa_kernel(SDPBackend.MATH),
         torch_internals.without_saved_tensors_hooks(),
-        torch_internals.without_checks_of_distributions(),
+        torch_internals.without_checks_of_values(),
     ):
         others, _SHARED[:] = _SHARED[:], [Region(torch.fx.Graph(), apart=Apart(kernels, writes))]
         try:

@@ -23,7 +23,7 @@ from ..single_calls import call_module, decomposition_module, with_unreadable_at
 from .difference import any_finite, default_tolerance, error
 from .inputs import Inputs, make_inputs, real_inputs
 from .results import ComparedCall, Comparison, Numbers
-from .timing import machine, median_times, moved_bytes
+from .timing import kernel_bytes, machine, median_times
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _candidates(
 def _compared(case: _Case, report: CompositeReport) -> ComparedCall:
     size, numbers, problem = 0, None, None
     try:
-        size = moved_bytes((*case.call.operands, *case.call.results))
+        size = kernel_bytes(decomposition_module(case.module, case.decomposition))
         numbers, inputs = _run(case)
         problem = _problem(case, numbers, inputs)
     except StableHLOError as failure:

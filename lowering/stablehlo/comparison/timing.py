@@ -17,8 +17,13 @@ from composites.lazy_modules import np
 from ..dtypes import numpy_dtype, static_tensor
 from ..errors import RunError
 from ..module import Module
-from ..run import Executable, compile_module
+from ..passes.decompose import decompose
+from ..passes.flatten_calls import flatten_calls
+from ..run import Executable, compile_module, function_types
+from ..symbols import functions
 
+_GATHERED = {("stablehlo.gather", 0), ("stablehlo.dynamic_slice", 0)}
+"""Operations that read parts of an operand, and its number."""
 _WARM_UP = 2
 _FEWEST, _MOST = 5, 200
 _SECONDS = 0.4
@@ -58,7 +63,7 @@ def median_times(
 
 
 def moved_bytes(types: Iterable[str]) -> int:
-    """The bytes of operands and results of these types, which any kernel has to move.
+    """The bytes of values of these types.
 
     Raises:
         RunError: a shape is not static.
@@ -69,6 +74,23 @@ def moved_bytes(types: Iterable[str]) -> int:
         if static is None:
             raise RunError(f"{type_}: only calls with static shapes can be compared")
         size += math.prod(static[0]) * int(static[1].itemsize)
+    return size
+
+
+def kernel_bytes(module: Module) -> int:
+    """The bytes that any kernel in place of `@main` has to move: all operands and results, but of
+    an operand that is only gathered from, as the table of an embedding, the gathered parts."""
+    plain = flatten_calls(decompose(module))
+    main = functions(plain.ir)["main"]
+    types, results = function_types(main)
+    size = moved_bytes(results)
+    for argument, type_ in zip(main.regions[0].blocks[0].arguments, types, strict=True):
+        uses = [(use.owner.operation, use.operand_number) for use in argument.uses]
+        bytes_read = moved_bytes([type_])
+        if uses and all((user.name, number) in _GATHERED for user, number in uses):
+            gathered = moved_bytes(str(user.results[0].type) for user, _ in uses)
+            bytes_read = min(bytes_read, gathered)
+        size += bytes_read
     return size
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
 from ..comparison.difference import TOLERANCES
-from ..comparison.timing import Machine, measured, median_times, moved_bytes, product_rate
+from ..comparison.timing import Machine, kernel_bytes, measured, median_times, product_rate
 from ..dtypes import element_of
 from ..errors import StableHLOError
 from ..module import Module
@@ -35,7 +35,7 @@ class Time:
     seconds: float
     """The median of the part alone, less that of a call without work."""
     bytes: int
-    """The bytes of operands and results."""
+    """The bytes of operands and results, as `kernel_bytes` counts them."""
     flops: int
     """Floating-point operations of the decomposition, as XLA counts them."""
     bound_seconds: float
@@ -74,7 +74,7 @@ class Clock:
         if run not in self._times:
             (seconds,) = median_times([run], arrays, seconds=0.2)
             types = [type_ for types in main_types(part) for type_ in types]
-            size, flops = moved_bytes(types), plain.flops
+            size, flops = kernel_bytes(part), plain.flops
             bound = self.peaks.bound(size, flops, types)
             alone = max(0.0, seconds - self.peaks.call_seconds)
             self._times[run] = Time(alone, size, flops, bound)
