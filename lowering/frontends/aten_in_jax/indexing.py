@@ -65,18 +65,17 @@ def _index_put(
 
 
 def _put_under_mask(x: Any, mask: Any, before: int, values: Any, accumulate: bool) -> Any:
-    """One value for all elements of dimensions that a mask selects. `before` dimensions come before
-    these."""
+    """One value for all elements of dimensions that a mask selects, or one for each of them, as
+    many as there are values. `before` dimensions come before these."""
     behind = x.ndim - before - mask.ndim
     number = values.ndim - behind - 1  # of the dimension of the elements
     if number >= 0:
-        if values.shape[number] != 1:
-            raise NoRuleError(
-                "aten::index_put takes a value for each element that a mask selects, whose number"
-                " depends on the mask; pass one value for all of them, or write it with"
-                " torch.where"
-            )
         shape = values.shape
+        if shape[number] != 1:
+            elements = jnp.nonzero(mask.reshape(-1), size=shape[number], fill_value=mask.size)[0]
+            flat = x.reshape(*x.shape[:before], mask.size, *x.shape[x.ndim - behind :])
+            place = flat.at[(*[slice(None)] * before, elements)]
+            return (_summed(place, values) if accumulate else place.set(values)).reshape(x.shape)
         values = values.reshape(*shape[:number], *[1] * mask.ndim, *shape[number + 1 :])
     chosen = mask.reshape(*[1] * before, *mask.shape, *[1] * behind) != 0
     if accumulate:
