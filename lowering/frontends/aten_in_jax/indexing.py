@@ -32,12 +32,6 @@ def _embedding(dtype: Any, /, weight: Any, indices: Any, *_: Any) -> Any:
     return jnp.take(weight, indices, 0, mode="clip")
 
 
-def _index(indices: Any, why_no_masks: str) -> tuple[Any, ...]:
-    if any(_is_mask(i) for i in indices):
-        raise NoRuleError(why_no_masks)
-    return tuple(slice(None) if i is None else i for i in indices)
-
-
 def _is_mask(index: Any) -> bool:
     """Return whether an index selects elements. PyTorch takes u8 for booleans here."""
     return index is not None and index.dtype in (jnp.bool_, jnp.uint8)
@@ -45,8 +39,10 @@ def _is_mask(index: Any) -> bool:
 
 @rule("aten::index.Tensor", "aten::_unsafe_index.Tensor")
 def _index_tensor(dtype: Any, /, x: Any, indices: Any) -> Any:
-    why = "aten::index has a mask, so that the shape of the result depends on values"
-    return x[_index(indices, why)]
+    if any(_is_mask(index) for index in indices):
+        why = "aten::index has a mask, so that the shape of the result depends on values"
+        raise NoRuleError(why)
+    return x[tuple(slice(None) if index is None else index for index in indices)]
 
 
 @rule("aten::index_put", "aten::_unsafe_index_put")
