@@ -91,10 +91,14 @@ def of_masks(x: torch.Tensor) -> torch.Tensor:
         torch.index_put(x, (elements,), one),
         torch.index_put(x, (elements,), one[0]),
         torch.index_put(x, (elements,), one[:, None, None]),
+        torch.index_put(x, (elements,), torch.arange(8.0), accumulate=True),
+        torch.index_put(x, (rows, PLACES[0, :1]), one, accumulate=True),
+        torch.index_put(x, (rows, PLACES[0, 2:4]), of_columns[:2]),
+        torch.ops.aten.index_put(x[None], [rows[2:3], None, PLACES[0, :1]], one)[0],
     ]
-    for values in (3.0, x[:, :1] * 2):
+    for values in (3.0, x[:, :1] * 2, x[:, :3] * 2):
         results.append(x.clone())
-        results[-1][:, x[0] > 0] = values
+        results[-1][:, x[1] > 0] = values
     return torch.stack(results)
 
 
@@ -148,13 +152,8 @@ def test_unusual_arguments(function: Callable[[torch.Tensor], torch.Tensor]) -> 
 
 
 def test_what_has_no_form_in_jax() -> None:
-    def beside(x: torch.Tensor) -> torch.Tensor:
-        return torch.index_put(x, (x[:, 0] > 0, torch.tensor([1])), torch.ones(1))
-
     refused: tuple[tuple[Callable[[torch.Tensor], Any], torch.Tensor, str], ...] = (
         (lambda x: torch.view_as_complex(x).abs(), torch.ones(3, 2).half(), "type torch.complex32"),
-        (lambda x: torch.index_put(x, (x > 0,), torch.ones(6)), torch.ones(6), "one value for all"),
-        (beside, torch.ones(3, 2), "has a mask beside other indices"),
     )
     for function, x, message in refused:
         with pytest.raises(composites.ExportError, match=message):

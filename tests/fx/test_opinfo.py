@@ -331,7 +331,7 @@ OTHERS = {
     )
 }  # fmt: skip
 """Functions that end in several operators."""
-REFUSED = {"aten::index_put", "aten::polygamma", "aten::to"}
+REFUSED = {"aten::polygamma", "aten::to"}
 """Some of their samples have no form in JAX, or leave the device; see test_operators.py."""
 ROUGH = {"aten::erfinv": 3}
 """How many times as many roundings a result may have."""

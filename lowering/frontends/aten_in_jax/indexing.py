@@ -33,12 +33,6 @@ def _embedding(dtype: Any, /, weight: Any, indices: Any, *_: Any) -> Any:
     return jnp.take(weight, indices, 0, mode="clip")
 
 
-def _index(indices: Any, why_no_masks: str) -> tuple[Any, ...]:
-    if any(_is_mask(i) for i in indices):
-        raise NoRuleError(why_no_masks)
-    return tuple(slice(None) if i is None else i for i in indices)
-
-
 def _is_mask(index: Any) -> bool:
     """Return whether an index selects elements. PyTorch takes u8 for booleans here."""
     return index is not None and index.dtype in (jnp.bool_, jnp.uint8)
@@ -46,37 +40,52 @@ def _is_mask(index: Any) -> bool:
 
 @rule("aten::index.Tensor", "aten::_unsafe_index.Tensor")
 def _index_tensor(dtype: Any, /, x: Any, indices: Any) -> Any:
-    why = "aten::index has a mask, so that the shape of the result depends on values"
-    return x[_index(indices, why)]
+    if any(_is_mask(index) for index in indices):
+        why = "aten::index has a mask, so that the shape of the result depends on values"
+        raise NoRuleError(why)
+    return x[tuple(slice(None) if index is None else index for index in indices)]
 
 
 @rule("aten::index_put", "aten::_unsafe_index_put")
 def _index_put(
     dtype: Any, /, x: Any, indices: Any, values: Any, accumulate: bool = False, *_: Any
 ) -> Any:
-    present = [i for i in indices if i is not None]
-    if len(present) == 1 and _is_mask(present[0]):
-        before = next(n for n, index in enumerate(indices) if index is not None)
-        return _put_under_mask(x, present[0], before, values, accumulate)
-    why = "aten::index_put has a mask beside other indices; write it with torch.where"
-    place = x.at[_index(indices, why)]
-    if not accumulate:
-        return place.set(values)
-    return _summed(place, values)
+    present = [(n, index) for n, index in enumerate(indices) if index is not None]
+    number = _number_of_values(x, present, values)
+    if number == 1 and len(present) == 1 and _is_mask(present[0][1]):
+        return _one_value(x, present[0][1], present[0][0], values, accumulate)
+    places: list[Any] = []
+    for index in indices:
+        if _is_mask(index):
+            # Nothing is written outside of `x`, where the indices behind the last element lie.
+            size = x.size if number == 1 else number
+            places += jnp.nonzero(index, size=size, fill_value=index.shape)
+        else:
+            places.append(slice(None) if index is None else index)
+    place = x.at[tuple(places)]
+    return _summed(place, values) if accumulate else place.set(values)
 
 
-def _put_under_mask(x: Any, mask: Any, before: int, values: Any, accumulate: bool) -> Any:
+def _number_of_values(x: Any, present: list[tuple[int, Any]], values: Any) -> int:
+    """Return the number of values, or of other indices, for the elements that masks select. If
+    PyTorch accepts it, it is the number of these elements, or 1."""
+    numbers = [index.shape[-1] for _, index in present if index.ndim and not _is_mask(index)]
+    chosen = sum(index.ndim if _is_mask(index) else 1 for _, index in present)
+    first, last = present[0][0], present[-1][0]
+    # PyTorch puts the dimension of the elements in front if indices are apart.
+    before = first if last - first < len(present) else 0
+    behind = x.ndim - before - chosen
+    if values.ndim > behind:
+        numbers.append(values.shape[-behind - 1])
+    return next((number for number in numbers if number != 1), 1)
+
+
+def _one_value(x: Any, mask: Any, before: int, values: Any, accumulate: bool) -> Any:
     """One value for all elements of dimensions that a mask selects. `before` dimensions come before
     these."""
     behind = x.ndim - before - mask.ndim
     number = values.ndim - behind - 1  # of the dimension of the elements
     if number >= 0:
-        if values.shape[number] != 1:
-            raise NoRuleError(
-                "aten::index_put takes a value for each element that a mask selects, whose number"
-                " depends on the mask; pass one value for all of them, or write it with"
-                " torch.where"
-            )
         shape = values.shape
         values = values.reshape(*shape[:number], *[1] * mask.ndim, *shape[number + 1 :])
     chosen = mask.reshape(*[1] * before, *mask.shape, *[1] * behind) != 0
