@@ -237,9 +237,10 @@ OTHER_BITS: dict[str, str] = {
     **_named(
         "a decomposition of its own computes in another way than the operators that it stands for",
         "fft_c2c", "fft_c2r", "frozen_batch_norm", "glu", "glu_backward", "grid_sampler_2d",
-        "grid_sampler_2d_backward", "gru", "gru_cell", "huber_loss", "huber_loss_backward", "lstm",
-        "kimi_delta_rule", "lstm_cell", "muon", "top_k_routing", "upsample_bicubic2d_backward", "upsample_bilinear2d",
-        "upsample_bilinear2d_backward", "weight_norm", "zeropower_via_newtonschulz",
+        "grid_sampler_2d_backward", "gru", "gru_cell", "huber_loss", "huber_loss_backward",
+        "kimi_delta_rule", "lstm", "lstm_cell", "muon", "top_k_routing",
+        "upsample_bicubic2d_backward", "upsample_bilinear2d", "upsample_bilinear2d_backward",
+        "weight_norm", "zeropower_via_newtonschulz",
     ),
     **_named(
         "a composite keeps batch and heads of its products apart, where the call merges them",
