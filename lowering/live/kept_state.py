@@ -232,10 +232,14 @@ def _copy_of(value: Any) -> Any:
     return with_inner_tensors("", value, on_host)
 
 
-def _copied_entries(_: Any, state_dict: dict[str, Any], prefix: str, __: Any) -> None:
-    for name in state_dict:
-        if name.startswith(prefix):
-            state_dict[name] = _copy_of(state_dict[name])
+def _copied_entries(
+    module: torch.nn.Module, state_dict: dict[str, Any], prefix: str, _: Any
+) -> None:
+    parameters = module.named_parameters(recurse=False, remove_duplicate=False)
+    buffers = module.named_buffers(recurse=False, remove_duplicate=False)
+    for name, _ in (*parameters, *buffers):
+        if prefix + name in state_dict:  # a buffer need not be persistent
+            state_dict[prefix + name] = _copy_of(state_dict[prefix + name])
 
 
 def _copied_state(_: Any, state_dict: dict[str, Any]) -> dict[str, Any]:
