@@ -184,8 +184,7 @@ def test_a_slow_kernel_could_win_most_of_the_step() -> None:
     (row,) = (each for each in diagnosis.composites if each.call.name == "acme.square")
     assert row.time is not None
     assert (row.time.bytes, row.time.flops) == (2 * 64 * 64 * 4, 2 * 64**3)
-    assert 0.015 < row.time.seconds < 1
-    assert 0 < row.time.bound_seconds < 0.001
+    assert 0 < row.time.bound_seconds < 0.001 < 0.015 < row.time.seconds < 1
     assert 0.9 < (row.gain or 0) < 1
     errors, seconds = diagnosis.node_data()
     assert (errors.name, seconds.values[0]) == ("error", row.time.seconds)
