@@ -1013,6 +1013,9 @@ def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
             described.set_(storage, int(value.storage_offset()), tuple(size), tuple(stride))
             made = FakeTensor(mode, described, device)
             made.requires_grad_(value.requires_grad)
+        if not value.is_leaf:  # AOTAutograd hides writes to leaves from autograd
+            with without_modes(), torch.enable_grad():
+                made = made.view_as(made)
         if isinstance(value, torch.nn.Parameter):
             made._is_param = True
         return made

@@ -134,6 +134,12 @@ def test_functions(function: Callable[[Tensor], Any]) -> None:
     torch.testing.assert_close(x, y)
 
 
+def test_gradients_go_through_writes_to_inputs() -> None:
+    x, y = (torch.ones((), requires_grad=True) for _ in range(2))
+    compiled(lambda z, y: z.add_(y * 3))(x * 2, y).backward()
+    assert (x.grad, y.grad) == (2, 3)
+
+
 def test_inputs_that_are_parts_of_others() -> None:
     whole = torch.arange(12.0)
     run = compiled(lambda x, y: F.gelu(x) + torch.as_tensor(y))
