@@ -1011,10 +1011,10 @@ def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
             described = torch.empty(0, dtype=value.dtype, device="meta")
             size, stride = map(int, value.shape), map(int, value.stride())
             described.set_(storage, int(value.storage_offset()), tuple(size), tuple(stride))
-            made = FakeTensor(mode, described, device)
+            made: Any = FakeTensor(mode, described, device)
             made.requires_grad_(value.requires_grad)
         if not value.is_leaf:  # AOTAutograd hides writes to leaves from autograd
-            with without_modes(), torch.enable_grad():
+            with without_modes(), torch.set_grad_enabled(True):
                 made = made.view_as(made)
         if isinstance(value, torch.nn.Parameter):
             made._is_param = True
