@@ -36,8 +36,8 @@ def names_read(source: str) -> set[str]:
         ):
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "with_attributes":
-            owner = ALIASES.get(ast.unparse(node.args[0]), "")
-            found |= {f"{owner}.{keyword.arg}" for keyword in node.keywords}
+            owner = ALIASES.get(ast.unparse(node.args[0]))
+            found |= {f"{owner}.{keyword.arg}" for keyword in node.keywords if owner}
         elif isinstance(node, ast.Constant) and "_xla_" in repr(node.value)[:6]:
             found.add(f"torch_xla._XLAC.{node.value!s}")  # a name that is read with getattr
     return found
