@@ -173,6 +173,13 @@ class BackwardSpec:
         grads = [next(rest) if is_there else None for is_there in self.present]
         return grads, dict(zip(self.taken, rest, strict=True))
 
+    def saved_results(self, values: Sequence[Any]) -> dict[int, Any]:
+        """The saved results of the forward among the backward's operands, by their number."""
+        first = len(self.types)
+        last = first + len(self.present)
+        _, saved = self.split(values)
+        return {n - first: value for n, value in saved.items() if first <= n < last}
+
     def pull(
         self,
         run: Callable[..., Any],

@@ -67,6 +67,10 @@ class Tensors(Protocol):
             UnsupportedCallError: the frontend has no tensors of this dtype.
         """
 
+    def read_instead(self, computed: Any, saved: Any) -> None:
+        """Let a traced function read a tensor of the same values instead of one that it computed,
+        if the frontend can change what was traced."""
+
 
 # ---- dispatching: used when hooks are installed ----
 

@@ -16,6 +16,7 @@ import torch
 from composites import attribute_types, torch_internals
 from composites.errors import LoweringError
 from composites.registry.model import Composite, Decomposition, Kernel
+from composites.torch_internals import pytree
 from lowering import interrupts
 from lowering.dispatch.alternatives import (
     as_entry,
@@ -284,12 +285,23 @@ class _Backward:
         def backward(*values: Any) -> list[Any]:
             others = iter(values[count:])
             blank = self._blank(values, is_jax)
-            return derived.pull(
-                run,
+            recomputed: list[Any] = []
+
+            def forward(*operands: Any) -> Any:
+                results = run(*operands)
+                recomputed[:] = pytree.tree_leaves(results)
+                return results
+
+            pulled = derived.pull(
+                run if is_jax else forward,
                 values[:count],
                 blank if len(values) == count else lambda type_: next(others),
                 framework,
             )
+            for number, saved in derived.saved_results(values[:count]).items():
+                if not is_jax:
+                    frontend.tensors.read_instead(recomputed[number], saved)
+            return pulled
 
         autocast = frontend.tracing.autocast_dtype()
         return lower_function(entry, frontend, backward, operands, autocast=autocast)

@@ -56,6 +56,12 @@ class FxTensors:
     def placeholder(like: torch.Tensor) -> torch.Tensor:
         return torch_internals.functional(traced_placeholder(like))
 
+    @staticmethod
+    def read_instead(computed: torch.Tensor, saved: torch.Tensor) -> None:
+        node = capture.traced(computed).node
+        if node.op != "placeholder":
+            node.replace_all_uses_with(capture.traced(saved).node)
+
 
 def traced_placeholder(
     like: torch.Tensor, shape: Sequence[Any] | None = None
