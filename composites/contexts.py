@@ -14,16 +14,16 @@ _ABSENT = object()
 def with_attributes(owner: Any, **values: Any) -> Iterator[None]:
     """A context in which an object, a class or a module has these attributes."""
     before = {name: vars(owner).get(name, _ABSENT) for name in values}
-    for name, value in values.items():
-        setattr(owner, name, value)
     try:
+        for name, value in values.items():
+            setattr(owner, name, value)
         yield
     finally:
         for name, value in before.items():
-            if value is _ABSENT:
-                delattr(owner, name)
-            else:
+            if value is not _ABSENT:
                 setattr(owner, name, value)
+            elif name in vars(owner):
+                delattr(owner, name)
 
 
 @contextmanager

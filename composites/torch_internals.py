@@ -8,6 +8,7 @@ function that states its purpose, so that adapting to a new PyTorch release mean
 import re
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ from torch.utils._python_dispatch import (
 
 from composites.contexts import with_attributes, with_last, with_setting
 from composites.errors import UnsupportedCallError
-from composites.tensor_subclasses import with_inner_tensors
+from composites.tensor_subclasses import inner_tensors, with_inner_tensors
 from composites.user_code import call_site
 
 __all__ = ["DispatchKeySet", "TreeSpec", "pytree"]
@@ -986,9 +987,9 @@ def storage_key(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-def release_memory(tensor: Tensor, message: str) -> None:
-    """Free the memory of a tensor's storage. PyTorch raises an error with this message for what
-    reads or writes the storage from then on. Its size in bytes stays."""
+def refuse_access(tensor: Tensor, message: str) -> None:
+    """Let PyTorch raise an error with this message for what reads or writes a tensor's storage.
+    Arrays of NumPy that share its memory still can."""
     torch._C._set_storage_data_ptr_access_error_msg(storage_key(tensor), message)
 
 
@@ -1000,6 +1001,8 @@ def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
     mode = context.fake_mode
     assert mode is not None
     storages: dict[int, torch.UntypedStorage] = {}
+    inner = (each for value in values for _, each in inner_tensors("", value))
+    sharing = Counter(storage_key(each) for each in inner if isinstance(each, Tensor))
 
     def fake(name: str, value: Any) -> Any:
         if not isinstance(value, Tensor):
@@ -1013,7 +1016,8 @@ def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
             described.set_(storage, int(value.storage_offset()), tuple(size), tuple(stride))
             made: Any = FakeTensor(mode, described, device)
             made.requires_grad_(value.requires_grad)
-        if not value.is_leaf:  # AOTAutograd hides writes to leaves from autograd
+        # AOTAutograd hides writes to leaves from autograd. Views of one base would differ in bases.
+        if not value.is_leaf and sharing[storage_key(value)] == 1:
             with without_modes(), torch.set_grad_enabled(True):
                 made = made.view_as(made)
         if isinstance(value, torch.nn.Parameter):
@@ -1057,9 +1061,9 @@ def compile_ahead(
 
     Args:
         compile_graph: takes a graph, fake tensors, and `returned`: of a forward with a backward,
-            how many results are returned; the following ones are saved for the backward. It takes
-            `written`, but for a backward: the positions of the inputs that are written to, which
-            the graph returns first.
+            how many results are returned; the following ones are saved for the backward. Except
+            for a backward, it takes `written`: the positions of the inputs that are written to,
+            which the graph returns first.
         draws_again: whether the backward may draw random numbers of the forward a second time, by
             operators that keep the state of the generator. Such graphs also make the tokens of
             effects, which are inputs and results otherwise.

@@ -2,8 +2,8 @@
 
 A device that PyTorch and JAX share takes tensors without a copy. A mesh of several devices, and a
 device that JAX alone has, get copies of a program's inputs at each call, and PyTorch copies of its
-results, but for the state of `composites.keep_on_devices`. Values that autograd saves, inputs among
-them, stay on the devices until the backward.
+results, except for the state of `composites.keep_on_devices`. Values that autograd saves, inputs
+among them, stay on the devices until the backward.
 """
 
 import hashlib
@@ -147,7 +147,7 @@ class Devices:
             array = kept.array(tensor, partial(self._put, sharding=sharding))
             if specs[position] is None and array.sharding.device_set == device_set:
                 return array
-            return import_jax().device_put(array, sharding)
+            return kept.divide(sharding)
 
         return to_mesh
 

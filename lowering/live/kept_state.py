@@ -1,28 +1,29 @@
 """`composites.keep_on_devices`: parameters and optimizer states that stay on a program's devices.
 
 The devices of a mesh, and a device that JAX alone has, get copies of PyTorch's tensors. A tensor of
-a kept state is copied once: its values are an array on the devices from then on, and its memory in
-PyTorch is released. PyTorch raises an error for code that reads or writes released memory, so
-nobody reads old values. The array belongs to the storage of the tensor, which its aliases share.
+a kept state is copied once: its values are an array on the devices from then on. PyTorch raises an
+error for code that reads or writes its old memory. The array belongs to the storage of the tensor,
+which its aliases share.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
-from weakref import ref
+from weakref import WeakSet, ref
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 
 from composites.errors import CompositesError
 from composites.tensor_subclasses import inner_tensors, with_inner_tensors
-from composites.torch_internals import pytree, release_memory
+from composites.torch_internals import pytree, refuse_access, storage_key
 from lowering.live.exchange import to_torch
 from lowering.live.strides import Order, in_memory_order, memory_order
 from lowering.stablehlo.run import enable_x64, import_jax, local_devices
 
 _ATTRIBUTE = "_composites_kept"
 """An attribute of a storage."""
-_RELEASED = (
+_ON_DEVICES = (
     "the values of this tensor are on the devices of live programs (composites.keep_on_devices):"
     " compile the code that reads or writes it for the same devices, read it through state_dict(),"
     " or call to_host() of what keep_on_devices returned before"
@@ -35,19 +36,19 @@ class KeptTensor:
     def __init__(self, tensor: Tensor, state: "KeptState") -> None:
         """A tensor of a state, whose values are in PyTorch's memory."""
         self.states = [state]
-        self._size, self._stride = tensor.size(), tensor.stride()
+        self._form = _form(tensor)
         self._order = memory_order(tensor)
         self._array: Any = None
         self._copy: Callable[[], Tensor | None] = lambda: None
 
     @property
     def is_on_devices(self) -> bool:
-        """True if the values are on the devices, and PyTorch's memory is released."""
+        """True if the values are on the devices, and PyTorch's memory is not in use."""
         return self._array is not None
 
     def is_all_of(self, tensor: Tensor) -> bool:
         """Return whether a tensor, which shares the storage, is not another view of it."""
-        return tensor.size() == self._size and tensor.stride() == self._stride
+        return _form(tensor) == self._form
 
     def array(self, tensor: Tensor, put: Callable[[Tensor], Any]) -> Any:
         """The values on the devices, with dimensions in the order of the tensor's memory.
@@ -57,7 +58,7 @@ class KeptTensor:
             put: copies a tensor to the devices.
         """
         if self._array is None:
-            # A device of the mesh can take PyTorch's memory, which is released.
+            # A device of the mesh can take PyTorch's memory, which arrays of NumPy may share.
             copied = put(in_memory_order(tensor, self._order).clone())
             self.write(tensor, copied, self._order)
         return self._array
@@ -69,10 +70,16 @@ class KeptTensor:
             own, dims = (each or tuple(range(tensor.dim())) for each in (order, self._order))
             array = array.transpose([own.index(dim) for dim in dims])
         if self._array is None:
-            release_memory(tensor, _RELEASED)
+            refuse_access(tensor, _ON_DEVICES)
         elif array.sharding != self._array.sharding:
             array = import_jax().device_put(array, self._array.sharding)
         self._array, self._copy = array, lambda: None
+
+    def divide(self, sharding: Any) -> Any:
+        """Divide the values among the devices in another way, and return them."""
+        if self._array.sharding != sharding:
+            self._array = import_jax().device_put(self._array, sharding)
+        return self._array
 
     def on_host(self) -> Tensor:
         """A copy of the values in PyTorch's memory. Aliases of one tensor have the same copy."""
@@ -81,13 +88,22 @@ class KeptTensor:
             jax = import_jax()
             with enable_x64():
                 array = jax.block_until_ready(jax.device_put(self._array, local_devices("cpu")[0]))
-            copy = to_torch(array, self._order).clone()  # the array can be on this device already
+            with torch.inference_mode(False):
+                copy = to_torch(array, self._order).clone()  # the array can be on this device
             self._copy = ref(copy)
         return copy
 
 
+def _form(tensor: Tensor) -> tuple[Any, ...]:
+    """The parts in which views of one storage differ."""
+    view = tensor.size(), tensor.stride(), tensor.storage_offset()
+    return *view, tensor.dtype, tensor.is_conj(), tensor.is_neg()
+
+
 def kept_tensor(tensor: Tensor) -> KeptTensor | None:
     """The kept tensor that has the storage of a tensor, unless the tensor is another view of it."""
+    if tensor.layout is not torch.strided or is_lazy(tensor):
+        return None
     kept: KeptTensor | None = getattr(tensor.untyped_storage(), _ATTRIBUTE, None)
     return kept if kept is not None and kept.is_all_of(tensor) else None
 
@@ -117,19 +133,7 @@ class KeptState:
         """See `keep_on_devices`."""
         self._owners = [ref(owner) for owner in owners]
         self._hooks: list[Any] = []
-        for owner in owners:
-            if isinstance(owner, torch.optim.Optimizer):
-                self._hooks += [
-                    owner.register_state_dict_post_hook(_copied_state),
-                    owner.register_load_state_dict_pre_hook(self._before_loading),
-                ]
-                continue
-            module: Any
-            for module in owner.modules():
-                self._hooks += [
-                    module.register_state_dict_post_hook(_copied_entries),
-                    module.register_load_state_dict_pre_hook(self._before_loading),
-                ]
+        self._hooked: WeakSet[Any] = WeakSet()
         self.mark()
 
     def to_host(self) -> None:
@@ -137,12 +141,21 @@ class KeptState:
 
         Call it before code in eager PyTorch reads or writes the state.
         """
+        moved: dict[int, Tensor] = {}
+        storages: list[Any] = []
         for tensor in self._tensors():
             kept = kept_tensor(tensor)
             if kept is not None and kept.is_on_devices:
-                tensor.data = kept.on_host()
+                key, storage = storage_key(tensor), tensor.untyped_storage()
+                if key not in moved:
+                    storages.append(storage)
+                    with torch.inference_mode(False):  # state_dict() may have returned the copy
+                        moved[key] = kept.on_host().clone()
+                tensor.data = moved[key]
                 for state in kept.states:
                     state._mark(tensor)
+        for storage in storages:  # other aliases are errors from now on
+            delattr(storage, _ATTRIBUTE)
 
     def remove(self) -> None:
         """Bring all values back to PyTorch's memory, where they stay."""
@@ -161,12 +174,23 @@ class KeptState:
         """Let the tensors of the state stay where a program has put them."""
         for tensor in self._tensors():
             self._mark(tensor)
+        for owner in self._parts():
+            if owner not in self._hooked:
+                self._hooked.add(owner)
+                is_module = isinstance(owner, torch.nn.Module)
+                copied = _copied_entries if is_module else _copied_state
+                self._hooks += [
+                    owner.register_state_dict_post_hook(copied),
+                    owner.register_load_state_dict_pre_hook(self._before_loading),
+                ]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies of a module have a state without tensors in their hooks."""
         return KeptState, ()
 
     def _mark(self, tensor: Tensor) -> None:
+        if tensor.layout is not torch.strided or is_lazy(tensor) or tensor.is_inference():
+            return
         storage = tensor.untyped_storage()
         kept: KeptTensor | None = getattr(storage, _ATTRIBUTE, None)
         is_whole = 0 < storage.nbytes() == tensor.numel() * tensor.element_size()
@@ -175,15 +199,22 @@ class KeptState:
         elif is_whole and not tensor.is_meta:
             setattr(storage, _ATTRIBUTE, KeptTensor(tensor, self))
 
-    def _tensors(self) -> Iterator[Tensor]:
+    def _parts(self) -> Iterator[Any]:
+        """The modules, with the modules within them, and the optimizers."""
         for reference in self._owners:
             owner = reference()
-            if owner is None:
-                continue
             if isinstance(owner, torch.nn.Module):
-                values = [*owner.parameters(), *owner.buffers()]
+                yield from owner.modules()
+            elif owner is not None:
+                yield owner
+
+    def _tensors(self) -> Iterator[Tensor]:
+        for owner in self._parts():
+            if isinstance(owner, torch.nn.Module):
+                values = [*owner.parameters(recurse=False), *owner.buffers(recurse=False)]
             else:
-                values = pytree.tree_leaves([owner.param_groups, list(owner.state.values())])
+                parameters = [group["params"] for group in owner.param_groups]
+                values = pytree.tree_leaves([parameters, list(owner.state.values())])
             for value in values:
                 if isinstance(value, Tensor):
                     yield from (tensor for _, tensor in inner_tensors("", value))
@@ -196,10 +227,10 @@ def keep_on_devices(*owners: torch.nn.Module | torch.optim.Optimizer) -> KeptSta
     """Let parameters, buffers and optimizer states stay on the devices of live programs.
 
     For `torch.compile(…, backend="composites", options=…)` with a `mesh`, or with a `platform` that
-    PyTorch does not have. The first program that reads a tensor copies it to the devices. Its
-    memory in PyTorch is released; code that reads or writes it in eager PyTorch raises
-    `RuntimeError`. So an optimizer of kept parameters must be compiled too, for the same devices.
-    Other programs have no effect on the state.
+    PyTorch does not have. The first program that reads a tensor copies it to the devices. Code in
+    eager PyTorch that reads or writes the tensor after that raises `RuntimeError`, and so do
+    programs on other devices. So an optimizer of kept parameters must be compiled too, for the same
+    devices. Sparse tensors, tensors of inference mode and parts of larger storages are not kept.
 
     Args:
         owners: modules, and optimizers of their parameters.

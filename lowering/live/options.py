@@ -42,7 +42,8 @@ class Options:
         known = [field.name for field in fields(cls)]
         for name in options:
             if name not in known:
+                hint = "; use composites.keep_on_devices" if name == "frozen" else ""
                 raise CompositesError(
-                    f"backend 'composites' has no option {name!r}; it has: {', '.join(known)}"
+                    f"backend 'composites' has no option {name!r}; it has: {', '.join(known)}{hint}"
                 )
         return cls(**options)

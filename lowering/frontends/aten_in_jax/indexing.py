@@ -1,6 +1,7 @@
 """Rules of operators that read and write elements by their numbers."""
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import jax
@@ -54,16 +55,28 @@ def _index_put(
     number = _number_of_values(x, present, values)
     if number == 1 and len(present) == 1 and _is_mask(present[0][1]):
         return _one_value(x, present[0][1], present[0][0], values, accumulate)
+    masks = [index for _, index in present if _is_mask(index)]
+    if masks and number == 1:
+        number = max(mask.size for mask in masks)
+        count = reduce(jnp.maximum, [jnp.count_nonzero(mask) for mask in masks])
+    else:
+        count = number
     places: list[Any] = []
     for index in indices:
         if _is_mask(index):
-            # Nothing is written outside of `x`, where the indices behind the last element lie.
-            size = x.size if number == 1 else number
-            places += jnp.nonzero(index, size=size, fill_value=index.shape)
+            places += _of_mask(index, number, count)
         else:
             places.append(slice(None) if index is None else index)
     place = x.at[tuple(places)]
     return _summed(place, values) if accumulate else place.set(values)
+
+
+def _of_mask(mask: Any, size: int, count: Any) -> list[Any]:
+    """The places that a mask selects, in each of its dimensions, and others outside of it, where
+    nothing is written. One place is repeated for a count of values."""
+    places = jnp.nonzero(mask, size=size, fill_value=mask.shape)
+    is_repeated = (jnp.count_nonzero(mask) == 1) & (jnp.arange(size) < count)
+    return [jnp.where(is_repeated, place[:1], place) for place in places]
 
 
 def _number_of_values(x: Any, present: list[tuple[int, Any]], values: Any) -> int:

@@ -77,7 +77,7 @@ def _slice_scatter(
     end: Any = None,
     step: Any = 1,
 ) -> Any:
-    written, dim = _range(start, end, step), dim % x.ndim
+    written, dim, source = _range(start, end, step), dim % x.ndim, as_type(source, dtype)
     if not _is_known(start, end, x.shape[dim]):
         return x.at[_along(x, dim, written)].set(source)
     places = range(x.shape[dim])[written]
@@ -120,7 +120,7 @@ def _select(dtype: Any, /, x: Any, dim: int, index: Any) -> Any:
 
 @rule("aten::select_scatter")
 def _select_scatter(dtype: Any, /, x: Any, source: Any, dim: int, index: Any) -> Any:
-    dim %= x.ndim
+    dim, source = dim % x.ndim, as_type(source, dtype)
     if not _is_known(index, x.shape[dim]):
         return x.at[_along(x, dim, index)].set(source)
     widened = jnp.expand_dims(source, dim)

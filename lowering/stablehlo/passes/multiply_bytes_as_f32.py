@@ -8,8 +8,10 @@ LiteRT 2.3 has products of bytes only as parts of quantized operators. A sum of 
 bytes is a number of f32, so longer sums are made of parts, which are added in i32.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from composites.lazy_modules import lax, np
 
 from ..bindings import IrOperation, dot_dimensions
 from .expansion import expands
@@ -27,29 +29,36 @@ def multiply_bytes_as_f32(product: IrOperation) -> Callable[..., Any] | None:
     if result != "i32" or any(element not in _BYTES for element in elements):
         return None
     numbers = dot_dimensions(product)
-    contracting = numbers.left_contracting, numbers.right_contracting
     if 0 in product.operands[0].type.shape:
         return None
-    dimensions = contracting, (numbers.left_batch, numbers.right_batch)
+    most = _TERMS // (4 if "ui8" in elements else 1)
 
     def multiplied(x: Any, y: Any) -> Any:
-        import numpy as np
-        from jax import lax
-
-        if not contracting[0]:
-            return lax.dot_general(x.astype(np.float32), y.astype(np.float32), dimensions)
+        left, left_batch = _with_terms_last(x, numbers.left_contracting, numbers.left_batch)
+        right, right_batch = _with_terms_last(y, numbers.right_contracting, numbers.right_batch)
+        last = ([left.ndim - 1], [right.ndim - 1])
         total: Any = None
-        left, right = contracting[0][0], contracting[1][0]
-        others = np.prod([x.shape[dim] for dim in contracting[0][1:]], dtype=int)
-        step = max(1, _TERMS // (4 if "ui8" in elements else 1) // max(1, int(others)))
-        for start in range(0, x.shape[left], step):
-            end = min(start + step, x.shape[left])
+        for start in range(0, left.shape[-1], most):
+            end = min(start + most, left.shape[-1])
             parts = (
-                lax.slice_in_dim(x, start, end, axis=left).astype(np.float32),
-                lax.slice_in_dim(y, start, end, axis=right).astype(np.float32),
+                lax.slice_in_dim(each, start, end, axis=-1).astype(np.float32)
+                for each in (left, right)
             )
-            part = lax.dot_general(*parts, dimensions, precision="highest").astype(np.int32)
+            product_of_floats = lax.dot_general(
+                *parts, (last, (left_batch, right_batch)), precision="highest"
+            )
+            part = product_of_floats.astype(np.int32)
             total = part if total is None else total + part
         return total
 
     return multiplied
+
+
+def _with_terms_last(
+    x: Any, contracting: Sequence[int], batch: Sequence[int]
+) -> tuple[Any, Sequence[int]]:
+    """An operand whose contracting dimensions are one, the last, and where its batch dimensions
+    are then."""
+    others = [dim for dim in range(x.ndim) if dim not in contracting]
+    moved = lax.transpose(x, [*others, *contracting])
+    return moved.reshape(*moved.shape[: len(others)], -1), [others.index(dim) for dim in batch]
