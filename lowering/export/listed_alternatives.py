@@ -215,7 +215,7 @@ class _TakenCall:
     places: Mapping[str, int]
     """The positions of values among the operands of the call."""
     arguments: Mapping[str, Any]
-    """Those that attributes hold."""
+    """The arguments that attributes of the call hold, by name."""
     call: Signature
 
     def check_conditions(self) -> None:

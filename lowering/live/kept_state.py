@@ -102,10 +102,20 @@ def _form(tensor: Tensor) -> tuple[Any, ...]:
 
 def kept_tensor(tensor: Tensor) -> KeptTensor | None:
     """The kept tensor that has the storage of a tensor, unless the tensor is another view of it."""
-    if tensor.layout is not torch.strided or is_lazy(tensor):
+    kept = _kept_storage(tensor)
+    return kept if kept is not None and kept.is_all_of(tensor) else None
+
+
+def _has_storage(tensor: Tensor) -> bool:
+    return tensor.layout is torch.strided and not is_lazy(tensor)
+
+
+def _kept_storage(tensor: Tensor) -> KeptTensor | None:
+    """The kept tensor that has the storage of a tensor, which can be another view of it."""
+    if not _has_storage(tensor):
         return None
     kept: KeptTensor | None = getattr(tensor.untyped_storage(), _ATTRIBUTE, None)
-    return kept if kept is not None and kept.is_all_of(tensor) else None
+    return kept
 
 
 def kept_tensors(tensors: Mapping[int, Tensor]) -> dict[int, KeptTensor]:
@@ -189,14 +199,13 @@ class KeptState:
         return KeptState, ()
 
     def _mark(self, tensor: Tensor) -> None:
-        if tensor.layout is not torch.strided or is_lazy(tensor) or tensor.is_inference():
+        if not _has_storage(tensor) or tensor.is_inference() or tensor.is_meta:
             return
-        storage = tensor.untyped_storage()
-        kept: KeptTensor | None = getattr(storage, _ATTRIBUTE, None)
+        storage, kept = tensor.untyped_storage(), _kept_storage(tensor)
+        if kept is not None and self not in kept.states:
+            kept.states.append(self)
         is_whole = 0 < storage.nbytes() == tensor.numel() * tensor.element_size()
-        if kept is not None:
-            kept.states = [*kept.states, self] if self not in kept.states else kept.states
-        elif is_whole and not tensor.is_meta:
+        if kept is None and is_whole:
             setattr(storage, _ATTRIBUTE, KeptTensor(tensor, self))
 
     def _parts(self) -> Iterator[Any]:

@@ -10,41 +10,28 @@ from typing import Any
 
 from ..bindings import IrOperation, IrValue, attributes, ir, made_by, splat_value
 from ..in_place import rewrites
-from ..insertion import created, inserted, resized
+from ..insertion import created, inserted, integers, resized
 
-_ELEMENTWISE = tuple(
-    f"stablehlo.{name}"
-    for name in (
-        *("abs", "cbrt", "ceil", "convert", "cosine", "exponential", "exponential_minus_one"),
-        *("floor", "is_finite", "log", "log_plus_one", "logistic", "negate", "not", "popcnt"),
-        *(
-            "round_nearest_afz",
-            "round_nearest_even",
-            "rsqrt",
-            "sign",
-            "sine",
-            "sqrt",
-            "tan",
-            "tanh",
-        ),
-    )
+_NAMES = (
+    *("abs", "cbrt", "ceil", "convert", "cosine", "exponential", "exponential_minus_one"),
+    *("floor", "is_finite", "log", "log_plus_one", "logistic", "negate", "not", "popcnt"),
+    *("round_nearest_afz", "round_nearest_even", "rsqrt", "sign", "sine", "sqrt", "tan", "tanh"),
 )
 
 
-@rewrites(*_ELEMENTWISE)
+@rewrites(*(f"stablehlo.{name}" for name in _NAMES))
 def compute_splats_as_scalars(operation: IrOperation) -> None:
     """Compute each function of one operand on a scalar, if the operand is a constant of equal
-    elements. Functions with dynamic shapes stay."""
+    elements, or a scalar that is broadcast. Functions with dynamic shapes stay."""
     result = operation.results[0]
     scalar = _scalar(operation, operation.operands[0])
     if scalar is None:
         return
     element = resized(result.type, [])
     computed = created(operation, operation.name, [element], [scalar], attributes(operation))
-    none = ir().DenseI64ArrayAttr.get([], operation.context)
     spread = inserted(
         *(operation, "stablehlo.broadcast_in_dim", result.type, computed.results[0]),
-        broadcast_dimensions=none,
+        broadcast_dimensions=integers(operation, []),
     )
     result.replace_all_uses_with(spread)
     operation.erase()
