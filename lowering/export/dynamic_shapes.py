@@ -5,7 +5,7 @@ dynamic_shapes={"x": {0: Dim("batch", max=64)}}
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -66,9 +66,12 @@ def dynamic_arguments(
         return _of_program(module, args, kwargs)
     if not dynamic_shapes:
         return None
+    if isinstance(dynamic_shapes, list | tuple):
+        passed: Any = [*args, *kwargs.values()]
+    else:
+        passed = _by_name(module, args, kwargs)
     reader = _SpecReader(args, kwargs)
-    for name, value, spec in _pairs(module, args, kwargs, dynamic_shapes):
-        reader.read(name, value, spec)
+    reader.read("", passed, dynamic_shapes)
     return reader.result()
 
 
@@ -95,53 +98,39 @@ class _SpecReader:
         return DynamicArguments(self.args, self.kwargs, dimensions, self.sizes)
 
     def read(self, name: str, value: Any, spec: Any) -> None:
+        """Read the specification of an argument, or of all of them, which have no name."""
         if spec is None:
             return
-        if isinstance(value, torch.Tensor):
-            self._tensor(name, value, spec)
-            return
-        if isinstance(value, Mapping) and isinstance(spec, Mapping):
-            _check_keys(spec, value, name)
-            for key, inner in spec.items():
-                self.read(f"{name}[{key!r}]", value[key], inner)
-            return
-        if isinstance(value, list | tuple) and isinstance(spec, list | tuple):
-            if len(value) != len(spec):
-                raise ExportError(
-                    f"dynamic_shapes: {name} has {len(value)} elements, and {len(spec)} are"
-                    " described"
-                )
-            for number, (item, inner) in enumerate(zip(value, spec, strict=True)):
-                self.read(f"{name}[{number}]", item, inner)
-            return
-        raise ExportError(
-            f"dynamic_shapes: {name} is {_kind(value)}, and cannot be described by {spec!r}; write"
-            " None for arguments that do not vary"
-        )
-
-    def _tensor(self, name: str, tensor: torch.Tensor, spec: Any) -> None:
-        if isinstance(spec, list | tuple):
-            if len(spec) != tensor.dim():
-                raise ExportError(
-                    f"dynamic_shapes: {name} has {tensor.dim()} dimensions, and {len(spec)} are"
-                    " described"
-                )
-            spec = dict(enumerate(spec))
-        if not isinstance(spec, Mapping):
+        parts, described = _parts(value), _parts(spec)
+        owner = name or "the call"
+        noun = "dimension" if isinstance(value, torch.Tensor) else "item" if name else "argument"
+        if parts is None or described is None:
             raise ExportError(
-                f"dynamic_shapes: {name} is a tensor; describe its dimensions, as in"
-                f" {{0: torch.export.Dim('batch')}}, not {spec!r}"
+                f"dynamic_shapes: {owner} cannot be described by {spec!r}; describe each {noun}, as"
+                " in {0: torch.export.Dim('batch')} for a tensor, and write None for what does not"
+                " vary"
             )
-        for axis, dim in spec.items():
-            if not isinstance(axis, int) or not -tensor.dim() <= axis < tensor.dim():
-                raise ExportError(
-                    f"dynamic_shapes: {name} has {tensor.dim()} dimensions, and no dimension"
-                    f" {axis!r}"
-                )
-            size = self._size(f"dimension {axis} of {name}", dim, tensor.shape[axis])
-            if size is not None:
-                for place in self.places[id(tensor)]:
-                    self.sizes.setdefault(place, {})[axis % tensor.dim()] = size
+        if not isinstance(spec, Mapping) and len(described) != len(parts):
+            raise ExportError(
+                f"dynamic_shapes describes {len(described)} {noun}s of {owner}, which has"
+                f" {len(parts)}"
+            )
+        for key, inner in described.items():
+            place = key
+            if isinstance(value, torch.Tensor) and isinstance(key, int) and key < 0:
+                place += value.dim()
+            if place not in parts:
+                names = [known for known in parts if isinstance(known, str)]
+                hint = did_you_mean(key, names) if isinstance(key, str) else ""
+                raise ExportError(f"dynamic_shapes: {owner} has no {noun} {key!r}{hint}")
+            if isinstance(value, torch.Tensor):
+                size = self._size(f"dimension {key} of {owner}", inner, parts[place])
+                if size is not None:
+                    for number in self.places[id(value)]:
+                        self.sizes.setdefault(number, {})[place] = size
+            else:
+                inside = f"{name}[{key!r}]" if name else str(key)
+                self.read(f"argument {key}" if inside.isdigit() else inside, parts[key], inner)
 
     def _size(self, place: str, dim: Any, actual: int) -> Size | None:
         if dim is None or dim == Dim.STATIC:
@@ -167,26 +156,13 @@ class _SpecReader:
         return lambda sizes: derived.fn(sizes[name])
 
 
-def _pairs(
-    module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], spec: Any
-) -> Iterable[tuple[str, Any, Any]]:
-    """Each argument with its name and its part of `dynamic_shapes`."""
-    if isinstance(spec, list | tuple):
-        passed = [*args, *kwargs.values()]
-        if len(spec) != len(passed):
-            raise ExportError(
-                f"dynamic_shapes describes {len(spec)} arguments, and the call has {len(passed)}"
-            )
-        names = [*(f"argument {n}" for n in range(len(args))), *kwargs]
-        return list(zip(names, passed, spec, strict=True))
-    if not isinstance(spec, Mapping):
-        raise ExportError(
-            "dynamic_shapes must be a mapping from names of arguments, such as {'x': {0:"
-            f" torch.export.Dim('batch')}}}}, or a tuple with one item for each, not {spec!r}"
-        )
-    values = _by_name(module, args, kwargs)
-    _check_keys(spec, values, "the call")
-    return [(name, values[name], inner) for name, inner in spec.items()]
+def _parts(value: Any) -> Mapping[Any, Any] | None:
+    """The sizes of a tensor, the items of a list, or those of a mapping; None for others."""
+    if isinstance(value, torch.Tensor):
+        return dict(enumerate(value.shape))
+    if isinstance(value, Mapping):
+        return value
+    return dict(enumerate(value)) if isinstance(value, list | tuple) else None
 
 
 def _by_name(
@@ -205,21 +181,9 @@ def _by_name(
     return named
 
 
-def _check_keys(spec: Mapping[Any, Any], known: Mapping[Any, Any], owner: str) -> None:
-    for key in spec:
-        if key not in known:
-            names = [name for name in known if isinstance(name, str)]
-            hint = did_you_mean(key, names) if isinstance(key, str) else ""
-            raise ExportError(f"dynamic_shapes: {owner} has no argument {key!r}{hint}")
-
-
 def _bound(largest: Any) -> int | None:
     """A largest size; None for PyTorch's infinity."""
     return int(largest) if isinstance(largest, int) or largest.is_Integer else None
-
-
-def _kind(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
 
 
 # ---- exported programs ----

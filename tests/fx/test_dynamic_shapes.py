@@ -393,14 +393,14 @@ def test_what_has_fixed_sizes() -> None:
 
 WRONG_SHAPES: tuple[tuple[Any, str], ...] = (
     ({"z": {0: BATCH}}, "the call has no argument 'z'"),
-    ({"x": {2: BATCH}}, "x has 2 dimensions, and no dimension 2"),
-    ({"x": BATCH}, "x is a tensor; describe its dimensions"),
-    ({"x": (BATCH,)}, "x has 2 dimensions, and 1 are described"),
+    ({"x": {2: BATCH}}, "x has no dimension 2"),
+    ({"x": BATCH}, "describe each dimension, as in {0: torch.export.Dim('batch')}"),
+    ({"x": (BATCH,)}, "describes 1 dimensions of x, which has 2"),
     ({"x": {0: Dim.AUTO}}, "dimension 0 of x must be a named dimension"),
     ({"x": {0: 3}}, "dimension 0 of x is 2, not 3"),
     ({"x": {0: BATCH, 1: Dim("batch", max=9)}}, "batch has two ranges"),
-    (({0: BATCH}, None), "dynamic_shapes describes 2 arguments, and the call has 1"),
-    (BATCH, "dynamic_shapes must be a mapping from names of arguments"),
+    (({0: BATCH}, None), "dynamic_shapes describes 2 arguments of the call, which has 1"),
+    (BATCH, "the call cannot be described by"),
 )
 
 
