@@ -35,12 +35,7 @@ from lowering.export.request import (
 from lowering.export.shardings import Form
 from lowering.export.varying_sizes import record_for_sizes
 from lowering.frontends import chosen
-from lowering.stablehlo import (
-    Pass,
-    RefusedOperationError,
-    run_passes,
-    target_passes,
-)
+from lowering.stablehlo import Pass, RefusedOperationError, run_passes, target_passes
 
 
 @overload

@@ -13,13 +13,7 @@ from itertools import islice
 from reprlib import repr as shortened
 from typing import Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    PlainValidator,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import AfterValidator, BeforeValidator, PlainValidator, TypeAdapter, ValidationError
 
 from composites.errors import ExportError, ProgramError
 from lowering.export.dimensions import UNKNOWN, Dimension, is_expression, names_in

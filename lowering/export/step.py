@@ -27,14 +27,7 @@ from lowering.export.partitioning import (
 )
 from lowering.export.profiling import Profile, profile_calls, seconds_of
 from lowering.export.shardings import DeviceMesh
-from lowering.export.state import (
-    SEED,
-    State,
-    first_weights,
-    flattened,
-    is_state,
-    small_values,
-)
+from lowering.export.state import SEED, State, first_weights, flattened, is_state, small_values
 from lowering.stablehlo import Module, RunError, jax_function
 from lowering.stablehlo.candidates import Kernel
 from lowering.stablehlo.dtypes import numpy_dtype

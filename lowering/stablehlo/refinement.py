@@ -13,14 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import bindings
-from .bindings import (
-    IrModule,
-    IrOperation,
-    attributes,
-    find_operations,
-    ir,
-    made_by,
-)
+from .bindings import IrModule, IrOperation, attributes, find_operations, ir, made_by
 from .composites import composite_name
 from .errors import DynamicSizeError, VerificationError
 from .insertion import inserted, replace_operation

@@ -22,13 +22,7 @@ from ..bindings import (
     made_by,
     splat_value,
 )
-from ..data_movement import (
-    CONVERT,
-    DATA_MOVEMENT,
-    data_operands,
-    element_type,
-    retype,
-)
+from ..data_movement import CONVERT, DATA_MOVEMENT, data_operands, element_type, retype
 from ..dtypes import holds, numpy_dtype
 from ..erasing import erase_unread
 from ..in_place import in_place

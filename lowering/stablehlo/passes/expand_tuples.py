@@ -10,15 +10,7 @@ which no consumer supports. It becomes `%0:2 = stablehlo.composite "acme.topk" %
 come from HLO in the same form, with notes that StableHLO cannot write to a portable artifact.
 """
 
-from ..bindings import (
-    IrModule,
-    IrOperation,
-    attributes,
-    building,
-    find_operations,
-    ir,
-    made_by,
-)
+from ..bindings import IrModule, IrOperation, attributes, building, find_operations, ir, made_by
 from ..in_place import in_place
 from ..insertion import created, inserted
 from ..symbols import CUSTOM_CALL, body, callees_first, functions, update_type, uses

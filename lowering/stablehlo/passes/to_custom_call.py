@@ -11,13 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from ..attributes import to_ffi
 from ..bindings import IrAttribute, IrOperation, IrType, attributes, building, dictionary_items, ir
 from ..candidates import Candidate
-from ..composites import (
-    Signature,
-    chosen,
-    composite_name,
-    composites_of,
-    signature,
-)
+from ..composites import Signature, chosen, composite_name, composites_of, signature
 from ..errors import StableHLOError
 from ..insertion import replace_operation
 from ..module import Module
