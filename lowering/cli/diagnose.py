@@ -1,10 +1,10 @@
 """`composites diagnose`: a program on a device and on a reference, composite by composite."""
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -125,12 +125,11 @@ def diagnose_program(
         fail_usage("--bisect needs --kernels, and takes no --f64, --time, --save or --node-data")
     check_folders(json, node_data)
     with clear_errors():
-        loaded = _load(program, inputs)
-        module = loaded.module
+        module, run = _load(program, inputs)
         named = _platform(platform, plugin, backend, kernels, f64)
         if bisect and kernels is not None:
-            placed = _placed(module, kernels, named)
-            _bisect(placed, loaded.steps(steps, named), tolerance, json)
+            run = replace(run, count=steps or run.count, platform=named)
+            _bisect(_placed(module, kernels, named), run, tolerance, json)
             return
         device, names = _device(module, named, backend, kernels)
         clock = Clock.create(module, device, named) if time else None
@@ -138,7 +137,7 @@ def diagnose_program(
         diagnoser = Diagnoser(
             module, device, f64=f64, tolerance=tolerance, tolerances=own, kernels=names, clock=clock
         )
-        diagnosis, replays = diagnoser.run(loaded.arrays)
+        diagnosis, replays = diagnoser.run(run.inputs)
         print_table(diagnosis.table())
         if json is not None:
             write_atomic(json, diagnosis.to_json())
@@ -150,34 +149,17 @@ def diagnose_program(
         fail("\nerror: ".join(diagnosis.problems))
 
 
-@dataclass(frozen=True)
-class _Loaded:
-    """A program, and how it goes on from step to step."""
+def _load(path: Path, inputs: Path | None) -> tuple[Module, Steps]:
+    """Read a StableHLO file, or the folder of an exported program, and the arrays of a file.
 
-    module: Module
-    arrays: Sequence[Any]
-    """One for each input of `@main`."""
-    updates: Mapping[int, int]
-    """The numbers of the outputs that are the next values of inputs, and of these inputs."""
-    compared: Sequence[int]
-    """The numbers of the outputs that tell how well a step went."""
-    seed: int | None = None
-    """The number of the input that is the random seed."""
-
-    def steps(self, count: int | None, platform: str) -> Steps:
-        """The steps of a bisection; by default as many as show an error of a gradient."""
-        number = count or (_STEPS if self.updates else 1)
-        return Steps(self.arrays, number, self.updates, self.compared, self.seed, platform)
-
-
-def _load(path: Path, inputs: Path | None) -> _Loaded:
-    """Read a StableHLO file, or the folder of an exported program, and the arrays of a file."""
+    The program has as many steps as show an error of a gradient.
+    """
     if not (path / "manifest.json").is_file():
         module = read_program(path)
-        every = range(len(main_types(module)[1]))
-        if inputs is None:
-            return _Loaded(module, typical_inputs(module), {}, every)
-        return _Loaded(module, list(load_arrays(inputs, module).values()), {}, every)
+        arrays = list(typical_inputs(module))
+        if inputs is not None:
+            arrays = list(load_arrays(inputs, module).values())
+        return module, Steps(arrays, 1, {}, range(len(main_types(module)[1])))
     from lowering.export.example_inputs import example_inputs
     from lowering.export.program import Program
     from lowering.export.state import SEED
@@ -192,7 +174,7 @@ def _load(path: Path, inputs: Path | None) -> _Loaded:
     compared = losses if updates and losses else list(outputs)
     seed = names.index(SEED) if SEED in names else None
     arrays = example_inputs(program, path, named)
-    return _Loaded(program.module, arrays, updates, compared, seed)
+    return program.module, Steps(arrays, _STEPS if updates else 1, updates, compared, seed)
 
 
 def _bisect(

@@ -1,6 +1,6 @@
 """`composites export`: write a module's inference or training step to files."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -83,7 +83,7 @@ def export(
         from composites.functions import load_function
         from lowering.export.api import export as export_module
 
-        varying = list(map(_dynamic, dynamic or ()))
+        varying = _dynamic_shapes(dynamic or ())
         shardings, sizes = dict(map(_sharding, shard or ())), _mesh(mesh)
         module, args, kwargs = load_factory(factory)
         program = export_module(
@@ -97,7 +97,7 @@ def export(
             target=target,
             mesh=sizes,
             shardings=shardings,
-            dynamic_shapes=_dynamic_shapes(varying),
+            dynamic_shapes=varying,
             frontend=frontend or ("fx" if varying else None),
         )
         values = program.module_weights(module) if weights else None
@@ -121,48 +121,36 @@ def _mesh(text: str) -> dict[str, int] | None:
     return sizes
 
 
-@dataclass(frozen=True)
-class _Dynamic:
-    """One use of --dynamic."""
-
-    argument: str
-    axis: int
-    name: str
-    bounds: dict[str, int]
-
-
-def _dynamic(text: str) -> _Dynamic:
-    """`input_ids:1=seq,max=512` in parts."""
-    place, _, rest = text.partition("=")
-    argument, _, axis = place.rpartition(":")
-    name, *bounds = map(str.strip, rest.split(","))
-    limits = dict(bound.split("=", 1) for bound in bounds if "=" in bound)
-    numbers = all(limit.isdecimal() for limit in (axis, *limits.values()))
-    known = len(limits) == len(bounds) and limits.keys() <= {"min", "max"}
-    if not (argument and name.isidentifier() and numbers and known):
-        fail_usage(
-            f"--dynamic {text}: write an argument, a dimension and a name, such as"
-            " input_ids:0=batch or input_ids:1=seq,min=2,max=512"
-        )
-    return _Dynamic(argument, int(axis), name, {key: int(v) for key, v in limits.items()})
-
-
-def _dynamic_shapes(varying: list[_Dynamic]) -> dict[str, Any] | None:
-    """The `dynamic_shapes` of torch.export. Bounds of a name may stand with any of its places."""
-    if not varying:
+def _dynamic_shapes(texts: Sequence[str]) -> dict[str, Any] | None:
+    """The `dynamic_shapes` of torch.export, of texts such as `input_ids:1=seq,max=512`. Bounds of a
+    name may stand with any of its places."""
+    places: list[tuple[str, int, str]] = []
+    bounds: dict[str, dict[str, int]] = {}
+    for text in texts:
+        place, _, rest = text.partition("=")
+        argument, _, axis = place.rpartition(":")
+        name, *parts = map(str.strip, rest.split(","))
+        limits = dict(part.split("=", 1) for part in parts if "=" in part)
+        are_numbers = all(limit.isdecimal() for limit in (axis, *limits.values()))
+        are_known = len(limits) == len(parts) and limits.keys() <= {"min", "max"}
+        if not (argument and name.isidentifier() and are_numbers and are_known):
+            fail_usage(
+                f"--dynamic {text}: write an argument, a dimension and a name, such as"
+                " input_ids:0=batch or input_ids:1=seq,min=2,max=512"
+            )
+        places.append((argument, int(axis), name))
+        bounds.setdefault(name, {}).update({key: int(v) for key, v in limits.items()})
+    if not places:
         return None
     from torch.export import Dim
 
-    bounds: dict[str, dict[str, int]] = {}
-    for item in varying:
-        bounds.setdefault(item.name, {}).update(item.bounds)
-    for name, limits in bounds.items():
-        if limits.get("max", limits.get("min", 0) + 1) <= limits.get("min", 0):
+    for name, sizes in bounds.items():
+        if sizes.get("max", sizes.get("min", 0) + 1) <= sizes.get("min", 0):
             fail_usage(f"--dynamic: the largest size of {name} must be above the smallest one")
-    dims = {name: Dim(name, **limits) for name, limits in bounds.items()}
+    dims = {name: Dim(name, **sizes) for name, sizes in bounds.items()}
     shapes: dict[str, Any] = {}
-    for item in varying:
-        shapes.setdefault(item.argument, {})[item.axis] = dims[item.name]
+    for argument, number, name in places:
+        shapes.setdefault(argument, {})[number] = dims[name]
     return shapes
 
 

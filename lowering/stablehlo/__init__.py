@@ -32,179 +32,99 @@ It has three non-goals:
 - *A stable view of MLIR.* The interface of `Module.ir` is jaxlib's, and changes with it.
 """
 
-from .comparison.agreement import program_difference
-from .comparison.compare import compare
-from .comparison.results import ComparedCall, Comparison
-from .comparison.table import comparison_table
-from .errors import (
-    AttributeConversionError,
-    BindError,
-    BytecodeError,
-    CompositeVersionError,
-    CrashError,
-    DynamicSizeError,
-    MissingJaxError,
-    OptionError,
-    ParseError,
-    PassError,
-    RefusedOperationError,
-    RunError,
-    SizeError,
-    StableHLOError,
-    UnknownCompositeError,
-    UnsupportedOperationError,
-    VerificationError,
-    VersionError,
+from .comparison.agreement import program_difference as program_difference
+from .comparison.compare import compare as compare
+from .comparison.results import ComparedCall as ComparedCall
+from .comparison.results import Comparison as Comparison
+from .comparison.table import comparison_table as comparison_table
+from .errors import AttributeConversionError as AttributeConversionError
+from .errors import BindError as BindError
+from .errors import BytecodeError as BytecodeError
+from .errors import CompositeVersionError as CompositeVersionError
+from .errors import CrashError as CrashError
+from .errors import DynamicSizeError as DynamicSizeError
+from .errors import MissingJaxError as MissingJaxError
+from .errors import OptionError as OptionError
+from .errors import ParseError as ParseError
+from .errors import PassError as PassError
+from .errors import RefusedOperationError as RefusedOperationError
+from .errors import RunError as RunError
+from .errors import SizeError as SizeError
+from .errors import StableHLOError as StableHLOError
+from .errors import UnknownCompositeError as UnknownCompositeError
+from .errors import UnsupportedOperationError as UnsupportedOperationError
+from .errors import VerificationError as VerificationError
+from .errors import VersionError as VersionError
+from .ffi import register_targets as register_targets
+from .inspection.cast_report import Cast as Cast
+from .inspection.cast_report import CastReport as CastReport
+from .inspection.cast_report import casts as casts
+from .inspection.report import Report as Report
+from .inspection.report import composite_count as composite_count
+from .inspection.report import inspect as inspect
+from .inspection.table import cast_table as cast_table
+from .inspection.table import composite_table as composite_table
+from .isolation import Limits as Limits
+from .jax_function import jax_function as jax_function
+from .module import Module as Module
+from .passes.annotate_shardings import annotate_shardings as annotate_shardings
+from .passes.bind import bind as bind
+from .passes.canonicalize import canonicalize as canonicalize
+from .passes.clean import clean as clean
+from .passes.clean import clean_passes as clean_passes
+from .passes.compute_in_f64 import compute_in_f64 as compute_in_f64
+from .passes.compute_splats_as_scalars import compute_splats_as_scalars as compute_splats_as_scalars
+from .passes.decompose import decompose as decompose
+from .passes.drop_cast_roundtrips import drop_cast_roundtrips as drop_cast_roundtrips
+from .passes.drop_unused_functions import drop_unused_functions as drop_unused_functions
+from .passes.expand_batch_norm_grad import expand_batch_norm_grad as expand_batch_norm_grad
+from .passes.expand_scatter_additions import expand_scatter_additions as expand_scatter_additions
+from .passes.expand_select_and_scatter import expand_select_and_scatter as expand_select_and_scatter
+from .passes.expand_sorts import expand_sorts as expand_sorts
+from .passes.expand_triangular_solves import expand_triangular_solves as expand_triangular_solves
+from .passes.expand_tuples import expand_tuples as expand_tuples
+from .passes.flatten_calls import flatten_calls as flatten_calls
+from .passes.flatten_scatter_indices import flatten_scatter_indices as flatten_scatter_indices
+from .passes.fold_data_movement import fold_data_movement as fold_data_movement
+from .passes.fold_transposes import fold_transposes as fold_transposes
+from .passes.from_quantized_types import from_quantized_types as from_quantized_types
+from .passes.inputs import Linear as Linear
+from .passes.inputs import constant_inputs as constant_inputs
+from .passes.inputs import join_inputs as join_inputs
+from .passes.inputs import order_inputs as order_inputs
+from .passes.legalize_batch_groups import legalize_batch_groups as legalize_batch_groups
+from .passes.legalize_chlo import legalize_chlo as legalize_chlo
+from .passes.legalize_mhlo_custom_calls import (
+    legalize_mhlo_custom_calls as legalize_mhlo_custom_calls,
 )
-from .ffi import register_targets
-from .inspection.cast_report import Cast, CastReport, casts
-from .inspection.report import Report, composite_count, inspect
-from .inspection.table import cast_table, composite_table
-from .isolation import Limits
-from .jax_function import jax_function
-from .module import Module
-from .passes.annotate_shardings import annotate_shardings
-from .passes.bind import bind
-from .passes.canonicalize import canonicalize
-from .passes.clean import clean, clean_passes
-from .passes.compute_in_f64 import compute_in_f64
-from .passes.compute_splats_as_scalars import compute_splats_as_scalars
-from .passes.constant_inputs import constant_inputs
-from .passes.decompose import decompose
-from .passes.drop_cast_roundtrips import drop_cast_roundtrips
-from .passes.drop_unused_functions import drop_unused_functions
-from .passes.expand_batch_norm_grad import expand_batch_norm_grad
-from .passes.expand_scatter_additions import expand_scatter_additions
-from .passes.expand_select_and_scatter import expand_select_and_scatter
-from .passes.expand_sorts import expand_sorts
-from .passes.expand_triangular_solves import expand_triangular_solves
-from .passes.expand_tuples import expand_tuples
-from .passes.flatten_calls import flatten_calls
-from .passes.flatten_scatter_indices import flatten_scatter_indices
-from .passes.fold_data_movement import fold_data_movement
-from .passes.fold_transposes import fold_transposes
-from .passes.from_quantized_types import from_quantized_types
-from .passes.join_inputs import Linear, join_inputs
-from .passes.legalize_batch_groups import legalize_batch_groups
-from .passes.legalize_chlo import legalize_chlo
-from .passes.legalize_mhlo_custom_calls import legalize_mhlo_custom_calls
-from .passes.legalize_reduce_inits import legalize_reduce_inits
-from .passes.legalize_remainders import legalize_remainders
-from .passes.multiply_bytes_as_f32 import multiply_bytes_as_f32
-from .passes.narrow_comparisons import narrow_comparisons
-from .passes.narrow_scatter_indices import narrow_scatter_indices
-from .passes.order_contractions import order_contractions
-from .passes.order_inputs import order_inputs
-from .passes.pad_dilated_inputs import pad_dilated_inputs
-from .passes.reduce_booleans_as_i32 import reduce_booleans_as_i32
-from .passes.rename_decompositions import rename_decompositions
-from .passes.rename_module import rename_module
-from .passes.share_decompositions import share_decompositions
-from .passes.strip_leftovers import strip_leftovers
-from .passes.to_custom_call import to_custom_call
-from .passes.to_quantized_types import to_quantized_types
-from .passes.unmerge_batch_dimensions import unmerge_batch_dimensions
-from .passes.unshare_decompositions import unshare_decompositions
-from .passes.use_booleans import use_booleans
-from .passes.widen_byte_sums import widen_byte_sums
-from .passes.widen_dots import widen_dots
-from .passes.widen_unsigned_comparisons import widen_unsigned_comparisons
-from .pipeline import Pass, run_passes
-from .refinement import refine
-from .run import Executable, compile_module, run
-from .targets import TARGETS, Target, target_passes
-
-__all__ = [
-    "TARGETS",
-    "AttributeConversionError",
-    "BindError",
-    "BytecodeError",
-    "Cast",
-    "CastReport",
-    "ComparedCall",
-    "Comparison",
-    "CompositeVersionError",
-    "CrashError",
-    "DynamicSizeError",
-    "Executable",
-    "Limits",
-    "Linear",
-    "MissingJaxError",
-    "Module",
-    "OptionError",
-    "ParseError",
-    "Pass",
-    "PassError",
-    "RefusedOperationError",
-    "Report",
-    "RunError",
-    "SizeError",
-    "StableHLOError",
-    "Target",
-    "UnknownCompositeError",
-    "UnsupportedOperationError",
-    "VerificationError",
-    "VersionError",
-    "annotate_shardings",
-    "bind",
-    "canonicalize",
-    "cast_table",
-    "casts",
-    "clean",
-    "clean_passes",
-    "compare",
-    "comparison_table",
-    "compile_module",
-    "composite_count",
-    "composite_table",
-    "compute_in_f64",
-    "compute_splats_as_scalars",
-    "constant_inputs",
-    "decompose",
-    "drop_cast_roundtrips",
-    "drop_unused_functions",
-    "expand_batch_norm_grad",
-    "expand_scatter_additions",
-    "expand_select_and_scatter",
-    "expand_sorts",
-    "expand_triangular_solves",
-    "expand_tuples",
-    "flatten_calls",
-    "flatten_scatter_indices",
-    "fold_data_movement",
-    "fold_transposes",
-    "from_quantized_types",
-    "inspect",
-    "jax_function",
-    "join_inputs",
-    "legalize_batch_groups",
-    "legalize_chlo",
-    "legalize_mhlo_custom_calls",
-    "legalize_reduce_inits",
-    "legalize_remainders",
-    "multiply_bytes_as_f32",
-    "narrow_comparisons",
-    "narrow_scatter_indices",
-    "order_contractions",
-    "order_inputs",
-    "pad_dilated_inputs",
-    "program_difference",
-    "reduce_booleans_as_i32",
-    "refine",
-    "register_targets",
-    "rename_decompositions",
-    "rename_module",
-    "run",
-    "run_passes",
-    "share_decompositions",
-    "strip_leftovers",
-    "target_passes",
-    "to_custom_call",
-    "to_quantized_types",
-    "unmerge_batch_dimensions",
-    "unshare_decompositions",
-    "use_booleans",
-    "widen_byte_sums",
-    "widen_dots",
-    "widen_unsigned_comparisons",
-]
+from .passes.legalize_reduce_inits import legalize_reduce_inits as legalize_reduce_inits
+from .passes.legalize_remainders import legalize_remainders as legalize_remainders
+from .passes.multiply_bytes_as_f32 import multiply_bytes_as_f32 as multiply_bytes_as_f32
+from .passes.narrow_comparisons import narrow_comparisons as narrow_comparisons
+from .passes.narrow_scatter_indices import narrow_scatter_indices as narrow_scatter_indices
+from .passes.order_contractions import order_contractions as order_contractions
+from .passes.pad_dilated_inputs import pad_dilated_inputs as pad_dilated_inputs
+from .passes.reduce_booleans_as_i32 import reduce_booleans_as_i32 as reduce_booleans_as_i32
+from .passes.rename_decompositions import rename_decompositions as rename_decompositions
+from .passes.rename_module import rename_module as rename_module
+from .passes.share_decompositions import share_decompositions as share_decompositions
+from .passes.strip_leftovers import strip_leftovers as strip_leftovers
+from .passes.to_custom_call import to_custom_call as to_custom_call
+from .passes.to_quantized_types import to_quantized_types as to_quantized_types
+from .passes.unmerge_batch_dimensions import unmerge_batch_dimensions as unmerge_batch_dimensions
+from .passes.unshare_decompositions import unshare_decompositions as unshare_decompositions
+from .passes.use_booleans import use_booleans as use_booleans
+from .passes.widen_byte_sums import widen_byte_sums as widen_byte_sums
+from .passes.widen_dots import widen_dots as widen_dots
+from .passes.widen_unsigned_comparisons import (
+    widen_unsigned_comparisons as widen_unsigned_comparisons,
+)
+from .pipeline import Pass as Pass
+from .pipeline import run_passes as run_passes
+from .refinement import refine as refine
+from .run import Executable as Executable
+from .run import compile_module as compile_module
+from .run import run as run
+from .targets import TARGETS as TARGETS
+from .targets import Target as Target
+from .targets import target_passes as target_passes
