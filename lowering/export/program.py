@@ -29,7 +29,7 @@ from lowering.export.manifest import Manifest, Value
 from lowering.export.partitioning import annotation, check_mesh, divided
 from lowering.export.shardings import DeviceMesh
 from lowering.export.state import values_of
-from lowering.export.step import Kernels, Step, candidates_of
+from lowering.export.step import Kernels, Step, with_kernels
 from lowering.stablehlo import (
     Executable,
     Limits,
@@ -41,7 +41,7 @@ from lowering.stablehlo import (
     refine,
 )
 from lowering.stablehlo.dtypes import shape_and_element_type
-from lowering.stablehlo.kernels import KernelUse, place_kernels
+from lowering.stablehlo.kernels import KernelUse
 from lowering.stablehlo.run import function_types
 from lowering.stablehlo.symbols import functions
 
@@ -170,11 +170,7 @@ class Program:
         _check_platform("cpu" if platform is None else platform)
         self._check_static("compile")
         return Step.compile(
-            self.module,
-            self.inputs,
-            self.outputs,
-            self.mesh,
-            keeps_decompositions=self.keeps_decompositions,
+            self,
             platform=platform,
             kernels=kernels,
             ignored=ignored,
@@ -213,14 +209,8 @@ class Program:
                 f"{did_you_mean(str(platform).lower(), KERNEL_PLATFORMS)}"
             )
         self._check_static("with_kernels")
-        candidates, unlisted = candidates_of(
-            kernels,
-            self.module,
-            ignored,
-            platform,
-            alternatives=not self.keeps_decompositions and self.mesh is None,
-        )
-        placed = place_kernels(self.module, candidates, platform=platform, unlisted=unlisted)
+        alternatives = not self.keeps_decompositions and self.mesh is None
+        placed = with_kernels(self.module, kernels, ignored, platform, alternatives=alternatives)
         program = replace(self, module=placed.module, keeps_decompositions=True)
         return ProgramWithKernels(program, platform, placed.uses)
 

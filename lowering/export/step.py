@@ -8,7 +8,7 @@ module, with kernels in place of composites
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from lowering.export.partitioning import (
     without_shardings,
 )
 from lowering.export.profiling import Profile, profile_calls, seconds_of
-from lowering.export.shardings import DeviceMesh
 from lowering.export.state import SEED, State, first_weights, flattened, is_state, small_values
 from lowering.stablehlo import Module, RunError, jax_function
 from lowering.stablehlo.candidates import Kernel
@@ -42,6 +41,9 @@ from lowering.stablehlo.kernels import (
 )
 from lowering.stablehlo.run import compiler_options, enable_x64, import_jax, local_devices
 from lowering.stablehlo.seeds import next_seed
+
+if TYPE_CHECKING:
+    from lowering.export.program import Program
 
 Kernels: TypeAlias = Mapping[str, Kernel] | Collection[str] | Literal["auto"] | None
 """Functions or targets by composite; names of listed kernels; all listed ones; or none."""
@@ -246,12 +248,8 @@ class Step:
     @classmethod
     def compile(
         cls,
-        module: Module,
-        inputs: Sequence[Value],
-        outputs: Sequence[Value],
-        described: DeviceMesh | None,
+        program: "Program",
         *,
-        keeps_decompositions: bool,
         platform: str | None,
         kernels: Kernels,
         ignored: Mapping[str, Collection[str]] | None,
@@ -261,6 +259,7 @@ class Step:
     ) -> "Step":
         """Compile a program; see `Program.compile`."""
         jax = import_jax()
+        inputs, outputs, plain = program.inputs, program.outputs, program.module
         roles = _Roles.from_values(inputs, outputs)
         if mesh is None:
             device = local_devices(platform)[0]
@@ -268,23 +267,16 @@ class Step:
             one = jax.sharding.SingleDeviceSharding(device)
             shardings = dict.fromkeys((value.name for value in (*inputs, *outputs)), one)
         else:
-            check_mesh(mesh, described)
+            check_mesh(mesh, program.mesh)
             named = platform_of(mesh.devices.flat[0])
             shardings = {
                 value.name: sharding_on(mesh, value.sharding) for value in (*outputs, *inputs)
             }
-        plain = module
-        if described is not None:
-            plain = without_shardings(module, inputs, outputs, described)
+        if program.mesh is not None:
+            plain = without_shardings(plain, inputs, outputs, program.mesh)
         # With several devices, no alternative was measured.
-        candidates, unlisted = candidates_of(
-            kernels,
-            plain,
-            ignored,
-            named,
-            alternatives=not keeps_decompositions and mesh is None,
-        )
-        kernels_placed = place_kernels(plain, candidates, platform=named, unlisted=unlisted)
+        alternatives = not program.keeps_decompositions and mesh is None
+        kernels_placed = with_kernels(plain, kernels, ignored, named, alternatives=alternatives)
         run = jax_function(kernels_placed.module, platform=named)
 
         def of_values(values: Sequence[Value]) -> tuple[Any, ...]:
@@ -421,19 +413,31 @@ def _function(
     return step
 
 
-def candidates_of(
-    kernels: Kernels,
+def with_kernels(
     module: Module,
+    kernels: Kernels,
     ignored: Mapping[str, Collection[str]] | None,
     platform: str,
     *,
-    alternatives: bool = False,
-) -> tuple[Candidates, str]:
-    """The kernels for each call, and why calls without any have none.
+    alternatives: bool,
+) -> PlacedKernels:
+    """A module with the chosen kernels in place of composites.
 
     Args:
         alternatives: whether `auto` takes faster alternatives to decompositions too.
     """
+    candidates, unlisted = _candidates(module, kernels, ignored, platform, alternatives)
+    return place_kernels(module, candidates, platform=platform, unlisted=unlisted)
+
+
+def _candidates(
+    module: Module,
+    kernels: Kernels,
+    ignored: Mapping[str, Collection[str]] | None,
+    platform: str,
+    alternatives: bool,
+) -> tuple[Candidates, str]:
+    """The kernels for each call, and why calls without any have none."""
     if kernels is None:
         return given_kernels(module, {}), "the step was compiled without kernels"
     if isinstance(kernels, Mapping):

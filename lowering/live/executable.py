@@ -9,7 +9,7 @@ import torch
 
 from composites import torch_internals
 from lowering import activation
-from lowering.export.step import Kernels, candidates_of
+from lowering.export.step import Kernels, with_kernels
 from lowering.frontends.fx import capture
 from lowering.frontends.protocols import LoweredGraph
 from lowering.live.checks import GraphChecks
@@ -27,7 +27,7 @@ from lowering.live.writes import return_parts
 from lowering.stablehlo import jax_function
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.errors import RunError
-from lowering.stablehlo.kernels import PlacedKernels, place_kernels
+from lowering.stablehlo.kernels import PlacedKernels
 from lowering.stablehlo.run import compiler_options, enable_x64, import_jax
 
 _STATE = torch.empty((), dtype=torch.int64, device="meta")
@@ -160,16 +160,11 @@ class LiveProgram:
 
     @staticmethod
     def _placed(lowered: LoweredGraph, devices: Devices, kernels: Kernels) -> PlacedKernels:
-        candidates, unlisted = candidates_of(
-            kernels_of(kernels, lowered.module),
-            lowered.module,
-            None,
-            devices.platform,
-            # With several devices, no alternative was measured.
-            alternatives=kernels == "auto" and not devices.are_several,
-        )
-        return place_kernels(
-            lowered.module, candidates, platform=devices.platform, unlisted=unlisted
+        # With several devices, no alternative was measured.
+        alternatives = kernels == "auto" and not devices.are_several
+        chosen = kernels_of(kernels, lowered.module)
+        return with_kernels(
+            lowered.module, chosen, None, devices.platform, alternatives=alternatives
         )
 
     def _compile(self, lowered: LoweredGraph, cache: str | os.PathLike[str] | None) -> Any:
