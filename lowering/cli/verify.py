@@ -22,7 +22,7 @@ from composites.registry.model import STOCK
 from composites.settings import ALLOWLIST
 from lowering.cli.errors import clear_errors, fail_usage
 from lowering.cli.output import numbers, print_json, print_table
-from lowering.verification.results import Finding, Row, Verdict, VerificationReport, entries_of
+from lowering.verification.results import Finding, Row, Verdict, entries_of, with_verdict
 
 if TYPE_CHECKING:
     from composites.registry.catalog import Catalog
@@ -67,29 +67,29 @@ def verify(
     with clear_errors(), ALLOWLIST.unset():
         types = _element_types(dtypes)
         catalog, subjects = _subjects(names or [], registry, samples)
-        report = _report(subjects, catalog, types, count, quiet=as_json)
+        rows = _rows(subjects, catalog, types, count, quiet=as_json)
         if junit is not None:
-            write_atomic(junit, junit_text(report))
+            write_atomic(junit, junit_text(rows))
         if as_json:
-            print_json([asdict(row) | {"verdict": str(row.verdict)} for row in report.rows])
+            print_json([asdict(row) | {"verdict": str(row.verdict)} for row in rows])
         else:
-            _print(report)
-        failed = report.with_verdict(Verdict.FAILED)
-        unsure = [row for row in report.rows if row.findings or not row.claimed] if strict else []
+            _print(rows)
+        failed = with_verdict(rows, Verdict.FAILED)
+        unsure = [row for row in rows if row.findings or not row.claimed] if strict else []
     if failed or unsure:
         raise typer.Exit(1)
 
 
-def junit_text(report: VerificationReport) -> str:
+def junit_text(rows: Sequence[Row]) -> str:
     """All rows as test cases of JUnit's XML."""
     suite = ElementTree.Element(
         "testsuite",
         name="composites verify",
-        tests=str(len(report.rows)),
-        failures=str(len(report.with_verdict(Verdict.FAILED))),
-        skipped=str(len(report.with_verdict(Verdict.NOT_VERIFIED))),
+        tests=str(len(rows)),
+        failures=str(len(with_verdict(rows, Verdict.FAILED))),
+        skipped=str(len(with_verdict(rows, Verdict.NOT_VERIFIED))),
     )
-    for row in report.rows:
+    for row in rows:
         case = ElementTree.SubElement(
             suite, "testcase", classname=row.entry, name=row.dtype, time=f"{row.seconds:.3f}"
         )
@@ -151,9 +151,9 @@ def _subjects(
     return catalog, all_subjects(entries, chosen, functions, samples, catalog)
 
 
-def _report(
+def _rows(
     subjects: Sequence[Subject], catalog: Catalog, dtypes: Sequence[str], count: int, *, quiet: bool
-) -> VerificationReport:
+) -> Sequence[Row]:
     from lowering.verification.verify import verify as verify_subject
 
     rows: list[Row] = []
@@ -163,12 +163,12 @@ def _report(
             progress.update(task, description=subject.label)
             rows += verify_subject(subject, catalog, dtypes, count)
             progress.advance(task)
-    return VerificationReport(tuple(rows))
+    return rows
 
 
-def _print(report: VerificationReport) -> None:
-    print_table(_table(report))
-    for row in report.rows:
+def _print(rows: Sequence[Row]) -> None:
+    print_table(_table(rows))
+    for row in rows:
         for finding, further in _first_of_each(row.findings):
             mark = "failed" if finding.is_failure else "note"
             more = f" (and {further} more)" if further else ""
@@ -177,9 +177,9 @@ def _print(report: VerificationReport) -> None:
             typer.echo(
                 f"not claimed: {row.entry} {row.dtype}: {reason.calls} calls: {reason.reason}"
             )
-    failed = entries_of(report.with_verdict(Verdict.FAILED))
-    unsure = entries_of(report.with_verdict(Verdict.NOT_VERIFIED))
-    verified = set(entries_of(report.with_verdict(Verdict.VERIFIED))) - {*failed, *unsure}
+    failed = entries_of(with_verdict(rows, Verdict.FAILED))
+    unsure = entries_of(with_verdict(rows, Verdict.NOT_VERIFIED))
+    verified = set(entries_of(with_verdict(rows, Verdict.VERIFIED))) - {*failed, *unsure}
     typer.echo(f"{len(verified)} verified, {len(failed)} failed, {len(unsure)} not verified")
 
 
@@ -192,7 +192,7 @@ def _first_of_each(findings: Sequence[Finding]) -> Iterator[tuple[Finding, int]]
             yield finding, count - 1
 
 
-def _table(report: VerificationReport) -> Table:
+def _table(rows: Sequence[Row]) -> Table:
     errors = ("forward", "of f64", "gradient", "of f64", "accepted")
     table = Table(
         *(Column(heading, no_wrap=True) for heading in ("entry", "dtype", "samples")),
@@ -201,7 +201,7 @@ def _table(report: VerificationReport) -> Table:
         title="errors on samples, and the greatest that is accepted",
     )
     bits = {True: "stock's", False: "others", None: "-"}
-    for row in report.rows:
+    for row in rows:
         table.add_row(
             Text(row.entry),
             row.dtype,

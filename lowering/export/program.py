@@ -170,7 +170,11 @@ class Program:
         _check_platform("cpu" if platform is None else platform)
         self._check_static("compile")
         return Step.compile(
-            self,
+            self.module,
+            self.inputs,
+            self.outputs,
+            self.mesh,
+            keeps_decompositions=self.keeps_decompositions,
             platform=platform,
             kernels=kernels,
             ignored=ignored,

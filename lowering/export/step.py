@@ -8,7 +8,7 @@ module, with kernels in place of composites
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from lowering.export.partitioning import (
     without_shardings,
 )
 from lowering.export.profiling import Profile, profile_calls, seconds_of
+from lowering.export.shardings import DeviceMesh
 from lowering.export.state import SEED, State, first_weights, flattened, is_state, small_values
 from lowering.stablehlo import Module, RunError, jax_function
 from lowering.stablehlo.candidates import Kernel
@@ -41,9 +42,6 @@ from lowering.stablehlo.kernels import (
 )
 from lowering.stablehlo.run import compiler_options, enable_x64, import_jax, local_devices
 from lowering.stablehlo.seeds import next_seed
-
-if TYPE_CHECKING:
-    from lowering.export.program import Program
 
 Kernels: TypeAlias = Mapping[str, Kernel] | Collection[str] | Literal["auto"] | None
 """Functions or targets by composite; names of listed kernels; all listed ones; or none."""
@@ -248,8 +246,12 @@ class Step:
     @classmethod
     def compile(
         cls,
-        program: "Program",
+        module: Module,
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        described: DeviceMesh | None,
         *,
+        keeps_decompositions: bool,
         platform: str | None,
         kernels: Kernels,
         ignored: Mapping[str, Collection[str]] | None,
@@ -259,7 +261,6 @@ class Step:
     ) -> "Step":
         """Compile a program; see `Program.compile`."""
         jax = import_jax()
-        inputs, outputs, plain = program.inputs, program.outputs, program.module
         roles = _Roles.from_values(inputs, outputs)
         if mesh is None:
             device = local_devices(platform)[0]
@@ -267,15 +268,16 @@ class Step:
             one = jax.sharding.SingleDeviceSharding(device)
             shardings = dict.fromkeys((value.name for value in (*inputs, *outputs)), one)
         else:
-            check_mesh(mesh, program.mesh)
+            check_mesh(mesh, described)
             named = platform_of(mesh.devices.flat[0])
             shardings = {
                 value.name: sharding_on(mesh, value.sharding) for value in (*outputs, *inputs)
             }
-        if program.mesh is not None:
-            plain = without_shardings(plain, inputs, outputs, program.mesh)
+        plain = module
+        if described is not None:
+            plain = without_shardings(module, inputs, outputs, described)
         # With several devices, no alternative was measured.
-        alternatives = not program.keeps_decompositions and mesh is None
+        alternatives = not keeps_decompositions and mesh is None
         kernels_placed = with_kernels(plain, kernels, ignored, named, alternatives=alternatives)
         run = jax_function(kernels_placed.module, platform=named)
 

@@ -85,14 +85,9 @@ class Row:
         return Verdict.VERIFIED if self.claimed and not unsure else Verdict.NOT_VERIFIED
 
 
-@dataclass(frozen=True, slots=True)
-class VerificationReport:
-    """All entries."""
-
-    rows: tuple[Row, ...]
-
-    def with_verdict(self, verdict: Verdict) -> tuple[Row, ...]:
-        return tuple(row for row in self.rows if row.verdict is verdict)
+def with_verdict(rows: Sequence[Row], verdict: Verdict) -> tuple[Row, ...]:
+    """The rows that have a verdict."""
+    return tuple(row for row in rows if row.verdict is verdict)
 
 
 def entries_of(rows: Sequence[Row]) -> tuple[str, ...]:
