@@ -5,11 +5,12 @@ from functools import update_wrapper
 from inspect import Parameter, Signature, signature
 from typing import Concatenate, Generic, ParamSpec
 
-from .bindings import IrModule, IrOperation, find_operations
+from .bindings import IrModule, IrOperation, attributes, find_operations
 from .module import Module
-from .sharding_attributes import is_sharded
 
 P = ParamSpec("P")
+
+_SHARDINGS = ("mhlo.sharding", "sdy.sharding")
 
 
 class InPlacePass(Generic[P]):
@@ -59,3 +60,11 @@ def rewrites(
         return InPlacePass(update_wrapper(change, rewrite))
 
     return decorated
+
+
+def is_sharded(operation: IrOperation) -> bool:
+    """Return whether the operation has a sharding, in GSPMD's form or in Shardy's.
+
+    A pass that replaces an operation by others has no place for its sharding, and leaves it.
+    """
+    return any(name in attributes(operation) for name in _SHARDINGS)

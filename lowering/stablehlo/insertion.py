@@ -1,8 +1,8 @@
-"""Building operations before another one, or in its place, a step that several passes share."""
+"""Operations before another one, in its place, or erased: steps that several passes share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from .bindings import IrAttribute, IrOperation, IrType, IrValue, building, ir
+from .bindings import IrAttribute, IrOperation, IrType, IrValue, building, defining_operation, ir
 
 
 def inserted(
@@ -44,9 +44,53 @@ def replace_operation(
     operands."""
     types = [result.type for result in old.results]
     new = created(old, name, types, old.operands if operands is None else operands, attributes)
-    for before, after in zip(old.results, new.results, strict=True):
+    replace_by(old, *new.results)
+
+
+def replace_by(old: IrOperation, *values: IrValue) -> None:
+    """Replace the results of an operation by other values, and erase it."""
+    for before, after in zip(old.results, values, strict=True):
         before.replace_all_uses_with(after)
     old.erase()
+
+
+def inlined(
+    before: IrOperation, function: IrOperation, operands: Sequence[IrValue]
+) -> list[IrValue]:
+    """Move the body of `function` before an operation, and return its results for these operands.
+
+    Moving keeps the values that nested regions capture, without a map from old to new values. The
+    empty function is to be erased. MLIR's own `inline` pass does not inline `func.call` in jaxlib
+    (0.7.1 to 0.12.0), which registers no inliner extension for the func dialect.
+    """
+    block = function.regions[0].blocks[0]
+    for argument, operand in zip(block.arguments, operands, strict=True):
+        argument.replace_all_uses_with(operand)
+    *operations, terminator = (operation.operation for operation in block.operations)
+    for operation in operations:
+        operation.move_before(before)
+    results = [*terminator.operands]
+    terminator.erase()
+    return results
+
+
+def erase_unread(values: Iterable[IrValue], names: Collection[str]) -> None:
+    """Erase the operations that made these values if they are unread, and then their operands'.
+
+    Args:
+        names: operations without an effect that may go; constants and conversions may always.
+    """
+    erasable = {"stablehlo.convert", "stablehlo.constant", *names}
+    queue, erased = list(values), set()
+    while queue:
+        value = queue.pop()
+        if value in erased or any(True for _ in value.uses):
+            continue
+        operation = defining_operation(value)
+        if operation is not None and operation.name in erasable:
+            queue += operation.operands
+            erased.add(value)
+            operation.erase()
 
 
 def converted(before: IrOperation, value: IrValue, element: IrType) -> IrValue:

@@ -8,6 +8,7 @@ import re
 
 from ..bindings import IrModule, find_operations, run_pipeline
 from ..in_place import in_place
+from ..insertion import replace_by
 from .strip_leftovers import WITH_LAYOUT, strip_layout
 
 # As the converter of torch_xla ends, which has no `dot` either.
@@ -56,5 +57,4 @@ def canonicalize(module: IrModule) -> None:
         if name in WITH_LAYOUT:
             strip_layout(operation)
         elif name == _PAD and all(_NO_PADDING.fullmatch(str(named[key])) for key in _EDGES):
-            operation.results[0].replace_all_uses_with(operation.operands[0])
-            operation.erase()
+            replace_by(operation, operation.operands[0])

@@ -19,7 +19,7 @@ from ..bindings import (
 from ..data_movement import CONVERT, element_type
 from ..dtypes import is_float
 from ..errors import UnsupportedOperationError, VerificationError
-from ..insertion import inserted, resized
+from ..insertion import inserted, replace_by, resized
 from ..module import Module
 from ..symbols import CUSTOM_CALL, body, functions, update_type
 from .decompose import decompose
@@ -87,8 +87,7 @@ def _widen(operation: IrOperation) -> None:
     if operation.name == _CONSTANT:
         return
     if operation.name == _ROUNDING:
-        operation.results[0].replace_all_uses_with(operation.operands[0])
-        operation.erase()
+        replace_by(operation, operation.operands[0])
         return
     for name in ("xla_shape", "algorithm"):  # types that an operation had, or computed with
         if name in attributes(operation):

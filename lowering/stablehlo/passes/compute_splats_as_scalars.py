@@ -10,7 +10,7 @@ from typing import Any
 
 from ..bindings import IrOperation, IrValue, attributes, ir, made_by, splat_value
 from ..in_place import rewrites
-from ..insertion import created, inserted, integers, resized
+from ..insertion import created, inserted, integers, replace_by, resized
 
 _NAMES = (
     *("abs", "cbrt", "ceil", "convert", "cosine", "exponential", "exponential_minus_one"),
@@ -33,8 +33,7 @@ def compute_splats_as_scalars(operation: IrOperation) -> None:
         *(operation, "stablehlo.broadcast_in_dim", result.type, computed.results[0]),
         broadcast_dimensions=integers(operation, []),
     )
-    result.replace_all_uses_with(spread)
-    operation.erase()
+    replace_by(operation, spread)
 
 
 def _scalar(before: IrOperation, value: IrValue) -> IrValue | None:

@@ -24,9 +24,8 @@ from ..bindings import (
 )
 from ..data_movement import CONVERT, DATA_MOVEMENT, data_operands, element_type, retype
 from ..dtypes import holds, numpy_dtype
-from ..erasing import erase_unread
 from ..in_place import in_place
-from ..insertion import inserted, resized
+from ..insertion import erase_unread, inserted, replace_by, resized
 
 _CONSTANT = "stablehlo.constant"
 
@@ -59,8 +58,7 @@ def _join_casts(module: IrModule) -> None:
                 bypassed.append(source.results[0])
                 cast.operands[0] = source.operands[0]
         if cast.operands[0].type == cast.results[0].type:
-            cast.results[0].replace_all_uses_with(cast.operands[0])
-            cast.erase()
+            replace_by(cast, cast.operands[0])
     erase_unread(bypassed, DATA_MOVEMENT)
 
 

@@ -12,7 +12,7 @@ come from HLO in the same form, with notes that StableHLO cannot write to a port
 
 from ..bindings import IrModule, IrOperation, attributes, building, find_operations, ir, made_by
 from ..in_place import in_place
-from ..insertion import created, inserted
+from ..insertion import created, inserted, replace_by
 from ..symbols import CUSTOM_CALL, body, callees_first, functions, update_type, uses
 
 _GET = "stablehlo.get_tuple_element"
@@ -48,9 +48,7 @@ def _unpack(module: IrModule) -> None:
     for getter in find_operations(module.operation, _GET):
         packed = made_by(getter.operands[0], _TUPLE)
         if packed is not None:
-            part = packed.operands[attributes(getter)["index"].value]
-            getter.results[0].replace_all_uses_with(part)
-            getter.erase()
+            replace_by(getter, packed.operands[attributes(getter)["index"].value])
     for packed in find_operations(module.operation, _TUPLE):
         if not list(packed.results[0].uses):
             packed.erase()

@@ -10,7 +10,7 @@ from typing import Any
 from ..bindings import IrOperation, IrValue, parse_text
 from ..dtypes import shape_and_element_type, static_tensor
 from ..in_place import InPlacePass, rewrites
-from ..inlining import inlined
+from ..insertion import inlined, replace_by
 from ..run import enable_x64, import_jax
 from ..symbols import functions
 from .flatten_calls import flatten_calls
@@ -42,10 +42,7 @@ def computed(before: IrOperation, function: Callable[..., Any], *values: IrValue
 
 def expand(operation: IrOperation, function: Callable[..., Any]) -> None:
     """Replace an operation by a function of JAX arrays, of its operands."""
-    results = computed(operation, function, *operation.operands)
-    for before, after in zip(operation.results, results, strict=True):
-        before.replace_all_uses_with(after)
-    operation.erase()
+    replace_by(operation, *computed(operation, function, *operation.operands))
 
 
 def expands(

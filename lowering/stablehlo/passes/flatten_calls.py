@@ -16,7 +16,7 @@ from collections.abc import Container
 
 from ..bindings import IrModule
 from ..in_place import in_place
-from ..inlining import inline_call
+from ..insertion import inlined, replace_by
 from ..sizes import check_copies
 from ..symbols import CALL, body, callees_first, functions, is_private, target, uses
 
@@ -42,22 +42,26 @@ def flatten_calls(module: IrModule, *, only: Container[str] | None = None) -> No
     if not used.calls:
         return
     kept = used.others | used.composites.keys()
-    inlined = {
+    chosen = {
         name
         for name in used.calls.keys() & by_name.keys()
         if (only is None or name in only) and body(by_name[name]) is not None
     }
-    removed = {name for name in inlined if is_private(by_name[name]) and name not in kept}
-    if any(len(used.calls[name]) > 1 for name in inlined):
+    removed = {name for name in chosen if is_private(by_name[name]) and name not in kept}
+    if any(len(used.calls[name]) > 1 for name in chosen):
         check_copies(
             module,
-            lambda used: used.name == CALL and target(used) in inlined,
+            lambda used: used.name == CALL and target(used) in chosen,
             by_name.keys() - removed,
             remedy=_REMEDY,
         )
     for name in callees_first(module):
-        if name in inlined:
+        if name in chosen:
             *calls, last = used.calls[name]
+            if name not in removed:
+                calls.append(last)
             for call in calls:
-                inline_call(call, by_name[name], last_use=False)
-            inline_call(last, by_name[name], last_use=name in removed)
+                replace_by(call, *inlined(call, by_name[name].clone(ip=False), call.operands))
+            if name in removed:  # the body itself is moved
+                replace_by(last, *inlined(last, by_name[name], last.operands))
+                by_name[name].erase()

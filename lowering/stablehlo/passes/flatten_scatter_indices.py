@@ -21,7 +21,7 @@ from composites.lazy_modules import lax
 from ..bindings import IrOperation
 from ..combinations import neutral_element
 from ..in_place import rewrites
-from ..insertion import attribute, created
+from ..insertion import attribute, created, replace_by
 from ..scatters import OPERATION, ROWS, RowScatter
 from .expansion import computed
 
@@ -39,8 +39,7 @@ def flatten_scatter_indices(scatter: IrOperation) -> None:
     flat = created(scatter, OPERATION, [operands[0].type], operands, written, regions=1)
     scatter.regions[0].blocks[0].append_to(flat.regions[0])
     (result,) = computed(scatter, lambda x: rows.restored(x[: rows.rows]), flat.results[0])
-    scatter.results[0].replace_all_uses_with(result)
-    scatter.erase()
+    replace_by(scatter, result)
 
 
 def _flat(scatter: RowScatter, *operands: Any) -> tuple[Any, Any, Any]:

@@ -24,9 +24,8 @@ from ..bindings import (
     number_of,
 )
 from ..data_movement import CONVERT
-from ..erasing import erase_unread
 from ..in_place import in_place
-from ..insertion import inserted
+from ..insertion import erase_unread, inserted
 
 _BROADCAST, _RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
 _TRANSPOSE, _CONSTANT = "stablehlo.transpose", "stablehlo.constant"

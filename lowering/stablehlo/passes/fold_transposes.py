@@ -23,9 +23,8 @@ from ..bindings import (
     ir,
     made_by,
 )
-from ..erasing import erase_unread
-from ..in_place import in_place
-from ..sharding_attributes import is_sharded
+from ..in_place import in_place, is_sharded
+from ..insertion import erase_unread
 
 PRODUCT, TRANSPOSE = "stablehlo.dot_general", "stablehlo.transpose"
 _OPERANDS = {"left": 0, "right": 1}

@@ -8,6 +8,7 @@
 from .. import bindings
 from ..bindings import IrModule, find_operations
 from ..in_place import in_place
+from ..insertion import replace_by
 
 # The first pass broadcasts with CHLO, which jaxlib 0.7.1 expands as if sizes varied.
 _PASSES = (
@@ -26,5 +27,4 @@ def from_quantized_types(module: IrModule) -> None:
     bindings.run_pipeline(module, f"builtin.module(func.func({','.join(_PASSES)}))")
     for bitcast in find_operations(module.operation, "stablehlo.bitcast_convert"):
         if bitcast.operands[0].type == bitcast.results[0].type:
-            bitcast.results[0].replace_all_uses_with(bitcast.operands[0])
-            bitcast.erase()
+            replace_by(bitcast, bitcast.operands[0])

@@ -23,9 +23,8 @@ from ..bindings import (
     made_by,
     number_of,
 )
-from ..erasing import erase_unread
 from ..in_place import rewrites
-from ..insertion import attribute, constant, converted
+from ..insertion import attribute, constant, converted, erase_unread
 
 _TOTAL = "#stablehlo<comparison_type TOTALORDER>"
 _SWAPPED = {"GT": "LT", "LT": "GT", "GE": "LE", "LE": "GE", "EQ": "EQ", "NE": "NE"}

@@ -15,7 +15,7 @@ import math
 from ..bindings import IrOperation, IrType, building, find_operations, ir, made_by
 from ..composites import composite_name, composites_of, signature
 from ..errors import UnsupportedOperationError
-from ..insertion import inserted, resized
+from ..insertion import inserted, replace_by, resized
 from ..module import Module
 from .drop_unused_functions import drop_unused_functions
 
@@ -51,8 +51,7 @@ def to_quantized_types(module: Module) -> Module:
             )
         else:
             continue
-        composite.results[0].replace_all_uses_with(value)
-        composite.erase()
+        replace_by(composite, value)
     for bitcast in find_operations(result.operation, _BITCAST):
         _skip_integers(bitcast)
     for bitcast in reversed(find_operations(result.operation, _BITCAST)):

@@ -28,9 +28,8 @@ from ..bindings import (
     find_operations,
 )
 from ..data_movement import CONVERT
-from ..erasing import erase_unread
 from ..in_place import in_place
-from ..insertion import inserted, integers, resized
+from ..insertion import erase_unread, inserted, integers, replace_by, resized
 
 _RESHAPE, _TRANSPOSE, _DOT = "stablehlo.reshape", "stablehlo.transpose", "stablehlo.dot_general"
 _FOLLOWED = (_RESHAPE, _TRANSPOSE, CONVERT, _DOT)
@@ -113,8 +112,7 @@ class _Separation:
         changed = {"dot_dimension_numbers": dot_dimensions_attribute(apart, operation.context)}
         product = self._new(operation, [left, right], leading, changed)
         merged = inserted(operation, _RESHAPE, result.type, product)
-        result.replace_all_uses_with(merged)
-        operation.erase()
+        replace_by(operation, merged)
         self._apart[merged] = product
         self.replaced.append(merged)
 

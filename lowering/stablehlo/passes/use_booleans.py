@@ -21,10 +21,16 @@ from ..bindings import (
     splat_value,
 )
 from ..data_movement import CONVERT, DATA_MOVEMENT, data_operands, element_type
-from ..erasing import erase_unread
-from ..in_place import in_place
-from ..insertion import attribute, constant, inserted, integer_type, resized
-from ..sharding_attributes import is_sharded
+from ..in_place import in_place, is_sharded
+from ..insertion import (
+    attribute,
+    constant,
+    erase_unread,
+    inserted,
+    integer_type,
+    replace_by,
+    resized,
+)
 
 COMPARISON, _CONSTANT = "stablehlo.compare", "stablehlo.constant"
 _LOGIC = ("stablehlo.and", "stablehlo.or", "stablehlo.xor")
@@ -66,8 +72,7 @@ def _compare(comparison: IrOperation, left: IrValue, right: IrValue) -> None:
             right,
             comparison_direction=attributes(comparison)["comparison_direction"],
         )
-    comparison.results[0].replace_all_uses_with(result)
-    comparison.erase()
+    replace_by(comparison, result)
 
 
 def _as_boolean(owner: IrOperation, booleans: dict[IrValue, IrValue]) -> IrValue | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ..bindings import IrModule, IrOperation, IrValue, attributes, find_operations, users
 from ..data_movement import CONVERT, DATA_MOVEMENT, data_operands, element_type, retype
 from ..in_place import in_place
+from ..insertion import replace_by
 
 _PRODUCTS = ("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution")
 _BETWEEN = frozenset({"stablehlo.transpose", "stablehlo.reshape", "stablehlo.broadcast_in_dim"})
@@ -74,8 +75,7 @@ def widen_dots(module: IrModule) -> None:
         for value in readers.moved:
             retype(value, element)
         for cast in readers.casts:
-            cast.results[0].replace_all_uses_with(cast.operands[0])
-            cast.erase()
+            replace_by(cast, cast.operands[0])
 
 
 def _readers(product: IrValue) -> _Readers | None:
