@@ -61,26 +61,16 @@ def watch(command: Sequence[str], variables: Mapping[str, str]) -> Watched:
         stats = read_stats(stats_file)
         written = [g for file in sorted(Path(folder).glob("graphs*")) for g in read_dump(file)]
         compiled_by_jax = jax_dumps.read_dumps(jax_dump)
+    runs = Counter(graph.hash for graph in written if not graph.compiled)
+    texts = {graph.hash: graph.text for graph in written if not graph.compiled}
+    compiled = {graph.hash for graph in written if graph.compiled}
     if not written:  # in a PyTorch program, JAX serves decompositions
-        graphs = (
-            WatchedGraph(count, inspect(Module.parse(text)), compiled=True)
-            for text, count in Counter(compiled_by_jax).items()
-        )
-        return Watched(exit_code, tuple(graphs), stats, is_jax=True)
-    runs: Counter[str] = Counter()
-    texts: dict[str, str] = {}
-    compiled: set[str] = set()
-    for graph in written:
-        if graph.compiled:
-            compiled.add(graph.hash)
-            continue
-        runs[graph.hash] += 1
-        texts[graph.hash] = graph.text
-    graphs = (
-        WatchedGraph(runs[key], inspect(Module.parse(text)), key in compiled)
-        for key, text in texts.items()
-    )
-    return Watched(exit_code, tuple(graphs), stats)
+        runs, texts, compiled = Counter(compiled_by_jax), {t: t for t in compiled_by_jax}, set()
+    graphs = [
+        WatchedGraph(count, inspect(Module.parse(texts[key])), key in compiled or not written)
+        for key, count in runs.items()
+    ]
+    return Watched(exit_code, tuple(graphs), stats, is_jax=not written)
 
 
 def composites_table(watched: Watched) -> Table:

@@ -42,8 +42,7 @@ from lowering.stablehlo import (
 )
 from lowering.stablehlo.dtypes import shape_and_element_type
 from lowering.stablehlo.kernels import KernelUse
-from lowering.stablehlo.run import function_types
-from lowering.stablehlo.symbols import functions
+from lowering.stablehlo.run import main_types
 
 GENERATION = "generation.json"
 """The file in a folder of two programs; see `generation`."""
@@ -91,9 +90,11 @@ class Program:
             return self
         inputs = tuple(replace(v, shape=evaluated(v.shape, chosen)) for v in self.inputs)
         module = refine(self.module, [value.type for value in inputs])
+        types = map(shape_and_element_type, main_types(module)[1])
         outputs = tuple(
-            replace(value, shape=shape)
-            for value, shape in zip(self.outputs, _result_shapes(module), strict=True)
+            replace(value, shape=type_[0])
+            for value, type_ in zip(self.outputs, types, strict=True)
+            if type_ is not None
         )
         return Program(module, inputs, outputs, keeps_decompositions=self.keeps_decompositions)
 
@@ -425,13 +426,6 @@ class ProgramWithKernels:
 def _check_platform(platform: object) -> None:
     if not isinstance(platform, str) or not platform:
         raise ProgramError(f"the platform must be a name such as 'cpu' or 'cuda', not {platform!r}")
-
-
-def _result_shapes(module: Module) -> list[tuple[int, ...]]:
-    """The shapes of the results of `@main`, if all sizes are fixed."""
-    types = function_types(functions(module.ir)["main"])[1]
-    shapes = [shape_and_element_type(type_) for type_ in types]
-    return [item[0] for item in shapes if item is not None]
 
 
 def _digest(path: Path) -> str:

@@ -170,7 +170,9 @@ class Step:
                 if self._placed.has_kernels:  # a kernel's failure is to be raised here
                     import_jax().block_until_ready((changed, results))
             except (RuntimeError, ValueError) as error:
-                raise self._failure(error) from error
+                text = f"the program failed on {self.platform}: {error}"
+                suspects = _suspects(self._placed, str(error), self.platform)
+                raise RunError(text + suspects) from error
         names = [value.name for value in roles.changing]
         following = State(
             {**values, **dict(zip(names, changed, strict=True))}, state.saved_as, state.others
@@ -229,7 +231,8 @@ class Step:
         import jax.numpy as jnp
 
         positional, named = _arguments(batch)
-        start = self._random_state() if state is None else state
+        random = State(small_values(self._roles.state), {}, {})
+        start = self._on_device(random) if state is None else state
         with enable_x64():
             copies = {name: jnp.copy(value) for name, value in self._usable(start).items()}
         current = [State(copies, start.saved_as, start.others)]
@@ -380,13 +383,6 @@ class Step:
                     f" takes {_listed(inputs)}; arguments that were not tensors at the export are"
                     " constants of the program"
                 )
-
-    def _random_state(self) -> State:
-        return self._on_device(State(small_values(self._roles.state), {}, {}))
-
-    def _failure(self, error: Exception) -> RunError:
-        text = f"the program failed on {self.platform}: {error}"
-        return RunError(text + _suspects(self._placed, str(error), self.platform))
 
 
 def _function(

@@ -9,7 +9,7 @@ import torch
 
 from composites import torch_internals
 from lowering import activation
-from lowering.export.step import Kernels, with_kernels
+from lowering.export.step import with_kernels
 from lowering.frontends.fx import capture
 from lowering.frontends.protocols import LoweredGraph
 from lowering.live.checks import GraphChecks
@@ -27,7 +27,6 @@ from lowering.live.writes import return_parts
 from lowering.stablehlo import jax_function
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.errors import RunError
-from lowering.stablehlo.kernels import PlacedKernels
 from lowering.stablehlo.run import compiler_options, enable_x64, import_jax
 
 _STATE = torch.empty((), dtype=torch.int64, device="meta")
@@ -111,7 +110,14 @@ class LiveProgram:
             kind = "forward" if returned is not None else "inference"
             kind = "backward" if is_backward else kind
             save_graph(lowered, names, [n for n, _ in self._results], kind, options.save)
-        self.kernels = self._placed(lowered, devices, options.kernels)
+        self.kernels = with_kernels(
+            lowered.module,
+            kernels_of(options.kernels, lowered.module),
+            None,
+            devices.platform,
+            # With several devices, no alternative was measured.
+            alternatives=options.kernels == "auto" and not devices.are_several,
+        )
         self._compiled = self._compile(lowered, options.cache)
         self._checks = GraphChecks.create(self.kernels, devices.platform, check_every)
 
@@ -157,15 +163,6 @@ class LiveProgram:
             for n, (node, x) in enumerate(zip(outputs, results, strict=True))
             if isinstance(x, torch.Tensor) and n not in self._passed and n not in self._views
         ]
-
-    @staticmethod
-    def _placed(lowered: LoweredGraph, devices: Devices, kernels: Kernels) -> PlacedKernels:
-        # With several devices, no alternative was measured.
-        alternatives = kernels == "auto" and not devices.are_several
-        chosen = kernels_of(kernels, lowered.module)
-        return with_kernels(
-            lowered.module, chosen, None, devices.platform, alternatives=alternatives
-        )
 
     def _compile(self, lowered: LoweredGraph, cache: str | os.PathLike[str] | None) -> Any:
         jax = import_jax()

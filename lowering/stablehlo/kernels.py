@@ -218,11 +218,19 @@ def failing_calls(placed: PlacedKernels, message: str, platform: str) -> tuple[K
         return _mentions(message, str(uses[call].kernel))
 
     def has_named_target(call: Signature) -> bool:
-        targets = _targets(put_alone(placed, call, platform))
-        return any(_mentions(message, name) for name in targets)
+        alone = put_alone(placed, call, platform)
+        targets = find_operations(alone.ir.operation, CUSTOM_CALL)
+        names = (string_value(each.attributes["call_target_name"]) for each in targets)
+        return any(_mentions(message, name) for name in names)
 
     def fails(call: Signature) -> bool:
-        return _fails_alone(placed, call, platform)
+        shapes = [static_tensor(type_) for type_ in call.operands]
+        operands = [np.ones(*shape) for shape in shapes if shape is not None]
+        try:
+            compile_module(put_alone(placed, call, platform), platform=platform)(*operands)
+        except StableHLOError:
+            return True
+        return False
 
     failing = (tuple(filter(each, uses)) for each in (is_named, has_named_target, fails))
     return tuple(uses[call] for call in next(filter(None, failing), ()))
@@ -230,23 +238,6 @@ def failing_calls(placed: PlacedKernels, message: str, platform: str) -> tuple[K
 
 def _mentions(message: str, name: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", message) is not None
-
-
-def _targets(module: Module) -> set[str]:
-    """The targets of the typed FFI that a module calls."""
-    calls = find_operations(module.ir.operation, CUSTOM_CALL)
-    return {string_value(call.attributes["call_target_name"]) for call in calls}
-
-
-def _fails_alone(placed: PlacedKernels, call: Signature, platform: str) -> bool:
-    module = put_alone(placed, call, platform)
-    shapes = [static_tensor(type_) for type_ in call.operands]
-    operands = [np.ones(shape[0], shape[1]) for shape in shapes if shape is not None]
-    try:
-        compile_module(module, platform=platform)(*operands)
-    except StableHLOError:
-        return True
-    return False
 
 
 def outer_calls(

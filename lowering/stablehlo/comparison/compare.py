@@ -13,7 +13,7 @@ from ..candidates import Candidate
 from ..composites import NameAndVersion, Signature
 from ..errors import RunError, StableHLOError, UnsupportedOperationError
 from ..inspection.report import CompositeReport, distinct_calls
-from ..kernels import Candidates, given_kernels, put
+from ..kernels import given_kernels, put
 from ..module import Module
 from ..passes.clean import clean
 from ..passes.compute_in_f64 import compute_in_f64
@@ -89,8 +89,16 @@ def compare(
         raise StableHLOError(
             f"the tolerance must be a number from 0, such as 1e-5, not {tolerance}"
         )
+    bindings, targets = bindings or {}, targets or {}
+    twice = bindings.keys() & targets.keys()
+    if twice:
+        raise StableHLOError(
+            f"{', '.join(sorted(twice))}: both a function and a target are given; give one of them"
+        )
+    if not bindings and not targets:
+        raise StableHLOError("nothing to compare: name a kernel for at least one composite")
     module = clean(module)
-    candidates = _candidates(module, bindings or {}, targets or {}, ignored)
+    candidates = given_kernels(module, {**bindings, **targets}, ignored)
     real = {} if inputs is None else real_inputs(module, inputs, platform)
     rows = []
     for (call, decomposition), report in distinct_calls(module).items():
@@ -110,23 +118,6 @@ def compare(
             )
             rows.append(_compared(case, report))
     return Comparison(module.name, machine(platform), tuple(rows))
-
-
-def _candidates(
-    module: Module,
-    bindings: Mapping[str, Callable[..., Any]],
-    targets: Mapping[str, str],
-    ignored: Mapping[str, Collection[str]] | None,
-) -> Candidates:
-    """The kernel for a call, if there is one."""
-    twice = bindings.keys() & targets.keys()
-    if twice:
-        raise StableHLOError(
-            f"{', '.join(sorted(twice))}: both a function and a target are given; give one of them"
-        )
-    if not bindings and not targets:
-        raise StableHLOError("nothing to compare: name a kernel for at least one composite")
-    return given_kernels(module, {**bindings, **targets}, ignored)
 
 
 def _compared(case: _Case, report: CompositeReport) -> ComparedCall:

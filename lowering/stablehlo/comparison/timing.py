@@ -131,7 +131,8 @@ def machine(platform: str) -> Machine:
 
 def measured(platform: str, compiled: Compile) -> Machine:
     """Measure what runs programs on a platform."""
-    return Machine(platform, _copy_bandwidth(platform, compiled), _call_seconds(compiled))
+    (seconds,) = median_times([compiled(_negation("tensor<f32>"))], [np.zeros((), np.float32)])
+    return Machine(platform, _copy_bandwidth(platform, compiled), seconds)
 
 
 def product_rate(compiled: Compile, element: str) -> float:
@@ -148,11 +149,6 @@ def product_rate(compiled: Compile, element: str) -> float:
         if fastest > _LONG:
             break
     return float(2 * size**3 / fastest)
-
-
-def _call_seconds(compiled: Compile) -> float:
-    (seconds,) = median_times([compiled(_negation("tensor<f32>"))], [np.zeros((), np.float32)])
-    return seconds
 
 
 def _copy_bandwidth(platform: str, compiled: Compile) -> float:

@@ -104,7 +104,9 @@ class Diagnoser:
         block = body(main)
         if block is None:
             raise RunError("@main has several blocks; only a program with one can be run in parts")
-        reports = _reports(module)
+        outside = CompositeReport(OUTSIDE, 0, {}, (), (), 1, 0, 0, 0.0)
+        reports: dict[Signature | None, CompositeReport] = {None: outside}
+        reports |= {call: report for (call, _), report in distinct_calls(module).items()}
         right = dict(zip(block.arguments, inputs, strict=True))
         computed = dict(right)
         rows: dict[Signature | None, list[DiagnosedCall]] = {}
@@ -198,13 +200,6 @@ class Diagnoser:
         plain, exact = (each(replay.part)(*replay.arrays) for each in (self.plain, self.exact))
         rounding = error(plain, exact)
         return rounding if math.isfinite(rounding) else 0.0
-
-
-def _reports(module: Module) -> dict[Signature | None, CompositeReport]:
-    """The composites of a module by call; for None, the operations outside of them."""
-    outside = CompositeReport(OUTSIDE, 0, {}, (), (), 1, 0, 0, 0.0)
-    reports: dict[Signature | None, CompositeReport] = {None: outside}
-    return reports | {call: report for (call, _), report in distinct_calls(module).items()}
 
 
 def _once(device: Callable[[Module], R]) -> Callable[[Module], R]:

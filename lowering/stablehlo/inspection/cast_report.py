@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from ..bindings import (
     IrOperation,
-    IrType,
     IrValue,
     defining_operation,
     find_operations,
@@ -92,13 +91,14 @@ def _cast(convert: IrOperation, function: str, count: int) -> Cast:
     operand, result = convert.operands[0], convert.results[0]
     from_type, to_type = str(operand.type.element_type), str(result.type.element_type)
     size = byte_size(operand.type) + byte_size(result.type)
+    type_, axes = result.type, range(result.type.rank)
     return Cast(
         function=function,
         source=_source(operand),
         users=tuple(sorted({_label(user) for user in users(result)})),
         from_type=from_type,
         to_type=to_type,
-        shape=_shape(result.type),
+        shape=tuple(None if type_.is_dynamic_dim(n) else type_.get_dim_size(n) for n in axes),
         kind=cast_kind(from_type, to_type),
         count=count,
         bytes=size,
@@ -123,10 +123,3 @@ def _label(operation: IrOperation) -> str:
     if operation.name == COMPOSITE:
         return composite_name(operation)
     return str(operation.name).removeprefix("stablehlo.").removeprefix("func.")
-
-
-def _shape(type_: IrType) -> tuple[int | None, ...]:
-    return tuple(
-        None if type_.is_dynamic_dim(axis) else type_.get_dim_size(axis)
-        for axis in range(type_.rank)
-    )

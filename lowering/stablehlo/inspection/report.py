@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ..bindings import IrModule, IrOperation, nested_operations
+from ..bindings import IrModule, nested_operations
 from ..composites import Signature, call_counts
 from ..dtypes import byte_size
 from ..module import Module
@@ -118,24 +118,20 @@ def _rows(
 ) -> dict[tuple[Signature, str], CompositeReport]:
     total = sum(body.operations for body in _public(module, bodies))
     return {
-        (call, decomposition): _row(call, count, bodies[decomposition], total)
+        (call, decomposition): CompositeReport(
+            name=call.name,
+            version=call.version,
+            attributes=call.python_attributes(),
+            operands=call.operands,
+            results=call.results,
+            count=count,
+            operations=bodies[decomposition].operations,
+            bytes=bodies[decomposition].bytes,
+            share=count * bodies[decomposition].operations / total if total else 0.0,
+        )
         for (call, decomposition), count in call_counts(module, executions(module)).items()
         if decomposition in bodies
     }
-
-
-def _row(call: Signature, count: int, body: _Body, total: int) -> CompositeReport:
-    return CompositeReport(
-        name=call.name,
-        version=call.version,
-        attributes=call.python_attributes(),
-        operands=call.operands,
-        results=call.results,
-        count=count,
-        operations=body.operations,
-        bytes=body.bytes,
-        share=count * body.operations / total if total else 0.0,
-    )
 
 
 def _merged(rows: list[CompositeReport]) -> list[CompositeReport]:
@@ -154,22 +150,18 @@ def _measure(module: IrModule) -> dict[str, _Body]:
     by_name = functions(module)
     bodies: dict[str, _Body] = {}
     for name in callees_first(module):
-        bodies[name] = _measure_function(by_name[name], bodies)
+        operations = nested_operations(by_name[name])
+        uses = [target(each) for each in operations if each.name in _USES]
+        plain = [each for each in operations if each.name not in _NOT_COUNTED]
+        types = Counter(result.type for each in plain for result in each.results)
+        inner = [bodies[used] for used in uses if used in bodies]
+        size = sum(types[each] * byte_size(each) for each in types)
+        bodies[name] = _Body(
+            plain_operations=len(plain),
+            operations=len(plain) + sum(body.operations for body in inner),
+            bytes=size + sum(body.bytes for body in inner),
+        )
     return bodies
-
-
-def _measure_function(function: IrOperation, known: dict[str, _Body]) -> _Body:
-    operations = nested_operations(function)
-    uses = [target(each) for each in operations if each.name in _USES]
-    plain = [each for each in operations if each.name not in _NOT_COUNTED]
-    types = Counter(result.type for each in plain for result in each.results)
-    inner = [known[name] for name in uses if name in known]
-    return _Body(
-        plain_operations=len(plain),
-        operations=len(plain) + sum(body.operations for body in inner),
-        bytes=sum(types[each] * byte_size(each) for each in types)
-        + sum(body.bytes for body in inner),
-    )
 
 
 def _public(module: IrModule, bodies: dict[str, _Body]) -> list[_Body]:

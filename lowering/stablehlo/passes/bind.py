@@ -92,7 +92,7 @@ def bind_calls(
         if candidate is None:
             continue
         try:
-            lowered = _lower(candidate, candidate.kernel, call, platform)
+            lowered = _lower(candidate, call, platform)
         except BindError as error:
             if declined is None or not isinstance(error.__cause__, UnsupportedCallError):
                 raise
@@ -140,9 +140,10 @@ def _keywords(fn: Callable[..., Any], operands: int) -> set[str] | None:
     } - filled
 
 
-def _lower(candidate: Candidate, fn: Any, call: Signature, platform: str | None) -> IrModule:
+def _lower(candidate: Candidate, call: Signature, platform: str | None) -> IrModule:
     """The module that jax makes from a function for one composite signature, checked against it."""
     jax = import_jax()
+    fn: Any = candidate.kernel
     keywords = keyword_attributes(fn, call, candidate.ignored)
     try:
         with enable_x64(candidate.is_alternative or _has_64_bit_types(call)):
@@ -157,25 +158,23 @@ def _lower(candidate: Candidate, fn: Any, call: Signature, platform: str | None)
     except StableHLOError:
         raise
     except Exception as error:
+        named = f" with {_listed(keywords)}" if keywords else ""
         raise BindError(
             f"{call.name}: {callable_name(fn)} cannot be lowered for ({', '.join(call.operands)})"
-            f"{_shown(keywords)}: {described(error)}"
+            f"{named}: {described(error)}"
         ) from error
-    _check_results(fn, call, function_types(functions(module)["main"])[1])
+    results = function_types(functions(module)["main"])[1]
+    if results != call.results:
+        raise BindError(
+            f"{call}: {callable_name(fn)} returns ({', '.join(results)}); "
+            f"it must return ({', '.join(call.results)})"
+        )
     return module
 
 
 def _leading_results(fn: Callable[..., Any], count: int, *operands: Any) -> Any:
     results = fn(*operands)
     return tuple(results)[:count] if isinstance(results, list | tuple) else results
-
-
-def _check_results(fn: Callable[..., Any], call: Signature, results: tuple[str, ...]) -> None:
-    if results != call.results:
-        raise BindError(
-            f"{call}: {callable_name(fn)} returns ({', '.join(results)}); "
-            f"it must return ({', '.join(call.results)})"
-        )
 
 
 def _merge(lowered: IrModule, module: IrModule, fresh: Namer, call: Signature) -> str:
@@ -213,10 +212,6 @@ def _shape_dtype_struct(jax: Any, type_: str) -> Any:
 def _has_64_bit_types(call: Signature) -> bool:
     wide = ("i64>", "f64>", "complex<f64>>")
     return any(type_.endswith(wide) for type_ in (*call.operands, *call.results))
-
-
-def _shown(keywords: dict[str, Any]) -> str:
-    return f" with {_listed(keywords)}" if keywords else ""
 
 
 def _listed(keywords: dict[str, Any]) -> str:
