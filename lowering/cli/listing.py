@@ -63,19 +63,15 @@ def listing_table(entries: Iterable[Listed]) -> Table:
     for entry in entries:
         functions = dict.fromkeys(target.partition(":")[2] for target in entry.functions)
         copies = f", and copies in {', '.join(entry.copies)}" if entry.copies else ""
+        alternatives = (f"{n} ({', '.join(g)})" if g else n for n, g in entry.alternatives.items())
         table.add_row(
             Text(f"{entry.name.partition('@')[0]} v{entry.version}"),
             Text(entry.op or ", ".join(functions) + copies),
             Text(", ".join(entry.attributes)),
-            Text(", ".join(_alternatives(entry))),
+            Text(", ".join(alternatives)),
             "yes" if entry.on else "",
         )
     return table
-
-
-def _alternatives(entry: Listed) -> Iterator[str]:
-    for name, goals in entry.alternatives.items():
-        yield f"{name} ({', '.join(goals)})" if goals else name
 
 
 @dataclass(frozen=True, slots=True)

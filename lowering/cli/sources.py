@@ -1,6 +1,5 @@
 """The command that compares a registry with the sources of the compilers that it is for."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from composites.registry.mentions import SUFFIXES, Mismatch, compare_mentions, source_files
+from composites.registry.mentions import SUFFIXES, compare_mentions, source_files
 from lowering.cli.errors import clear_errors, fail_usage
 from lowering.cli.output import AsJson, print_json, print_table, texts
 
@@ -41,15 +40,11 @@ def watch(
     if as_json:
         print_json({"differences": [asdict(difference) for difference in differences]})
     else:
-        print_table(_differences_table(differences))
+        table = Table(*texts("composite", "attribute", "is not in", "place"))
+        for row in differences:
+            lacking = "the registry" if row.is_missing else "the sources"
+            table.add_row(row.composite, row.attribute or "", lacking, Text(row.place))
+        table.caption = None if differences else "no differences"
+        print_table(table)
     if differences:
         raise typer.Exit(1)
-
-
-def _differences_table(differences: Sequence[Mismatch]) -> Table:
-    table = Table(*texts("composite", "attribute", "is not in", "place"))
-    for row in differences:
-        lacking = "the registry" if row.is_missing else "the sources"
-        table.add_row(row.composite, row.attribute or "", lacking, Text(row.place))
-    table.caption = None if differences else "no differences"
-    return table

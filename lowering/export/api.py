@@ -157,7 +157,7 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
         check_may_decode(train=train, varies=dynamic_shapes is not None)
     devices = mesh_of(mesh, shardings, sharding_form)
     target = target_of(target, portable)
-    for_target = () if target is None else target_passes(target)
+    every = [*passes, *(() if target is None else target_passes(target))]
     check_arguments(module, args, ops, passes, train=train, optimizer=optimizer)
     call = generation_call(module, *args, **(kwargs or {})) if decode else None
     varying = dynamic_arguments(module, args, kwargs or {}, dynamic_shapes)
@@ -183,30 +183,18 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
             progress=step,
         )
         if call is not None:
-            return _generation(request, *call, [*passes, *for_target], keeps)
+            prompt, max_length, cache = call
+            with with_cache(request, prompt, max_length, cache):
+                prefill, further = (
+                    _program(replace(request, args=(), kwargs={"input_ids": tokens}), every, keeps)
+                    for tokens in (prompt, prompt[:, :1])
+                )
+                return GenerationPrograms(prefill, further, max_length)
         if varying is None:
-            return _program(request, [*passes, *for_target], keeps)
+            return _program(request, every, keeps)
         program = record_for_sizes(request, varying)
         lowered = run_passes(program.module, passes)
         return replace(program, module=lowered, keeps_decompositions=keeps)
-
-
-def _generation(
-    request: ExportRequest,
-    prompt: torch.Tensor,
-    max_length: int,
-    cache: Any,
-    passes: Sequence[Pass],
-    keeps_decompositions: bool,
-) -> GenerationPrograms:
-    """The programs for the prompt and for one token of it."""
-
-    def program(tokens: torch.Tensor) -> Program:
-        one = replace(request, args=(), kwargs={"input_ids": tokens})
-        return _program(one, passes, keeps_decompositions)
-
-    with with_cache(request, prompt, max_length, cache):
-        return GenerationPrograms(program(prompt), program(prompt[:, :1]), max_length)
 
 
 def _program(request: ExportRequest, passes: Sequence[Pass], keeps_decompositions: bool) -> Program:

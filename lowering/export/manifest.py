@@ -203,18 +203,15 @@ def _adapter() -> TypeAdapter[Manifest]:
 def _problem(error: ValidationError) -> str:
     """The first problem of the file."""
     problem = error.errors(include_url=False)[0]
-    parts = (f"[{part}]" if isinstance(part, int) else f".{_key(part)}" for part in problem["loc"])
+    # A key of the file may have been made to confuse a terminal.
+    keys = [p if isinstance(p, int) or p.isprintable() else repr(p) for p in problem["loc"]]
+    parts = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
     place = "".join(parts).removeprefix(".")
     if problem["type"] == "missing":
         return f"{place} is missing"
     if problem["type"] == "value_error":
         return f"{place}: {problem['ctx']['error']}"
     return f"{place}: {problem['msg']}, not {shortened(problem['input'])}"
-
-
-def _key(text: str) -> str:
-    """A key of the file, which may have been made to confuse a terminal."""
-    return text if text.isprintable() else repr(text)
 
 
 def _check_shapes(read: Manifest) -> None:

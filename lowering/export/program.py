@@ -390,7 +390,12 @@ class Program:
         self._check_names(weights)
         for value in self.inputs:
             if value.name in weights:
-                _check_weight(value, weights[value.name])
+                check_type(value, weights[value.name])
+                if dtype_name(weights[value.name]) == "complex128":
+                    raise ProgramError(
+                        f"{value.name} cannot be written: safetensors has no complex128; leave it"
+                        " out of the weights, and keep its value in another file"
+                    )
         try:
             arrays = {name: array(name, value) for name, value in weights.items()}
             return safetensors_file(arrays)
@@ -435,15 +440,3 @@ def _digest(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise ProgramError(f"{path} cannot be read: {error.strerror}") from error
-
-
-# ---- values of inputs ----
-
-
-def _check_weight(value: Value, weight: Any) -> None:
-    check_type(value, weight)
-    if dtype_name(weight) == "complex128":
-        raise ProgramError(
-            f"{value.name} cannot be written: safetensors has no complex128; leave it out of the"
-            " weights, and keep its value in another file"
-        )

@@ -21,7 +21,6 @@ from lowering.export.program import Program
 from lowering.export.request import ExportRequest
 from lowering.export.shardings import DeviceMesh, input_specs, output_spec
 from lowering.export.tracing import (
-    Traced,
     graph_of,
     model_name,
     nothing_kept,
@@ -52,7 +51,12 @@ def record(request: ExportRequest, *, located: bool = False) -> Program:
     if isinstance(module, torch.export.ExportedProgram):
         module = graph_of(module, request.frontend.tensors)
     with nothing_kept(request.frontend, module):
-        traced = _traced(request, module)
+        call = (request.frontend, module, request.args, request.kwargs)
+        shared = request.mesh is not None
+        if request.train:
+            traced = trace_training(*call, request.optimizer, shared=shared)
+        else:
+            traced = trace_inference(*call, shared=shared)
         request.progress("lowering to StableHLO")
         lowered = traced.lower(request.frontend.recording, located=located)
     request.progress("cleaning")
@@ -72,14 +76,6 @@ def record(request: ExportRequest, *, located: bool = False) -> Program:
         cleaning.append(annotation(inputs, outputs, request.mesh, request.sharding_form))
     cleaned = run_passes(lowered.module, cleaning, verify=False)
     return Program(cleaned, inputs, outputs, request.mesh)
-
-
-def _traced(request: ExportRequest, module: torch.nn.Module) -> Traced:
-    call = (request.frontend, module, request.args, request.kwargs)
-    shared = request.mesh is not None
-    if request.train:
-        return trace_training(*call, request.optimizer, shared=shared)
-    return trace_inference(*call, shared=shared)
 
 
 def _sharded(

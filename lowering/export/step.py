@@ -230,7 +230,9 @@ class Step:
         """
         import jax.numpy as jnp
 
-        positional, named = _arguments(batch)
+        positional, named = ((), batch) if isinstance(batch, Mapping) else (batch, {})
+        if not isinstance(positional, list | tuple):
+            positional = (positional,)
         random = State(small_values(self._roles.state), {}, {})
         start = self._on_device(random) if state is None else state
         with enable_x64():
@@ -487,12 +489,6 @@ def _batch_array(value: Value, argument: Any) -> Any:
     converted = array(value.name, argument)
     # A copy: the loader may fill its memory again while the step still runs.
     return np.array(converted) if isinstance(converted, np.ndarray) else converted
-
-
-def _arguments(batch: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-    if isinstance(batch, Mapping):
-        return (), batch
-    return (tuple(batch) if isinstance(batch, list | tuple) else (batch,)), {}
 
 
 def _listed(inputs: Mapping[str, Value]) -> str:

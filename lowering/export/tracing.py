@@ -320,15 +320,12 @@ class _StepTracer:
         def finished(result: Any) -> Any:
             returned = then(result)
             # A module may also assign a new tensor to a buffer: `self.count = self.count + 1`.
-            self._note_buffers(module)
+            now = dict(module.named_buffers(remove_duplicate=False))
+            self.buffers = {name: now.get(name, buffer) for name, buffer in self.buffers.items()}
             return returned
 
         called = _Called(module, finished)
         return torch.func.functional_call(called, state, tuple(positional), keywords)
-
-    def _note_buffers(self, module: torch.nn.Module) -> None:
-        now = dict(module.named_buffers(remove_duplicate=False))
-        self.buffers = {name: now.get(name, buffer) for name, buffer in self.buffers.items()}
 
     def _arguments(self, prefix: str, tree: Any) -> Any:
         def replaced(path: Any, leaf: Any) -> Any:

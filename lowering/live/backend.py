@@ -35,7 +35,7 @@ from lowering.frontends.fx.recorder import device_offered  # noqa: E402
 from lowering.frontends.fx.tensors import LIVE_BACKENDS  # noqa: E402
 from lowering.live.checks import check_every  # noqa: E402
 from lowering.live.chosen_kernels import check_names  # noqa: E402
-from lowering.live.devices import Devices, devices_of  # noqa: E402
+from lowering.live.devices import devices_of  # noqa: E402
 from lowering.live.executable import LiveProgram  # noqa: E402
 from lowering.live.input_names import InputShardings, inner_sources  # noqa: E402
 from lowering.live.numbers import changing_numbers, without_reads  # noqa: E402
@@ -87,9 +87,14 @@ def composites(
         inner_sources(sources, example_inputs), is_full_graph=torch_internals.is_full_graph()
     )
     devices = devices_of(chosen_options, shardings, device_type_of(example_inputs))
-    compile_graph = partial(
-        _compiled, devices=devices, options=chosen_options, check_every=check_every()
-    )
+    every = check_every()
+
+    def compile_graph(graph: torch.fx.GraphModule, inputs: Sequence[Any], **keywords: Any) -> Any:
+        # Dynamo does not trace it: a backward can run in a frame that Dynamo would trace.
+        make = torch.compiler.disable(LiveProgram)
+        program = make(graph, inputs, devices, chosen_options, check_every=every, **keywords)
+        return torch_internals.not_traced(program)
+
     return with_composites(graph, example_inputs, compile_graph)
 
 
@@ -218,24 +223,6 @@ def _reason(error: Exception) -> str:
     first, *rest = str(error).strip().splitlines() or [type(error).__name__]
     called = (line for line in rest if line.startswith("While executing "))
     return "; ".join([first.partition(". ")[0], *called])
-
-
-def _compiled(
-    graph: torch.fx.GraphModule,
-    inputs: Sequence[Any],
-    *,
-    devices: Devices,
-    options: Options,
-    **keywords: Any,
-) -> Any:
-    """A graph of AOTAutograd as a program. Dynamo does not trace it: a backward can run in a frame
-    that Dynamo would trace.
-
-    Args:
-        keywords: see `LiveProgram`.
-    """
-    make = torch.compiler.disable(LiveProgram)
-    return torch_internals.not_traced(make(graph, inputs, devices, options, **keywords))
 
 
 LIVE_BACKENDS.append(composites)

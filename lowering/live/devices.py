@@ -249,7 +249,12 @@ def _jax_mesh(mesh: Any, platform: str) -> Any:
     from jax.sharding import Mesh
 
     if isinstance(mesh, Mesh):
-        _check_local(mesh)
+        local = local_devices(mesh.devices.flat[0].platform)
+        if any(device not in local for device in mesh.devices.flat):
+            raise CompositesError(
+                "mesh: a live program runs in one process, and the mesh has devices of others; use"
+                " DistributedDataParallel, FSDP, or an exported step"
+            )
         # Explicit axes would make each result whole on every device.
         return Mesh(mesh.devices, mesh.axis_names)
     described = DeviceMesh.from_mesh(mesh or {"device": 1})
@@ -262,12 +267,3 @@ def _jax_mesh(mesh: Any, platform: str) -> Any:
         )
     chosen = np.array(devices[: described.devices]).reshape(described.sizes)
     return Mesh(chosen, described.names)
-
-
-def _check_local(mesh: Any) -> None:
-    local = local_devices(mesh.devices.flat[0].platform)
-    if any(device not in local for device in mesh.devices.flat):
-        raise CompositesError(
-            "mesh: a live program runs in one process, and the mesh has devices of others; use"
-            " DistributedDataParallel, FSDP, or an exported step"
-        )

@@ -19,8 +19,6 @@ _INTEGER = re.compile(r"(u?)i(\d+)")
 CastKind = Literal["widening", "narrowing", "integer to float", "float to integer", "other"]
 
 _STATIC_TENSOR = re.compile(r"tensor<((?:\d+x)*)([\w<>]+)>")
-
-
 _STORAGE = re.compile(r"!quant\.\w+<([iu])(\d+)")
 
 
@@ -78,7 +76,9 @@ def byte_size(type_: IrType) -> int:
     """
     if not hasattr(type_, "element_type") or not type_.has_rank:
         return 0
-    element = _stored(str(type_.element_type))
+    element = str(type_.element_type)
+    if storage := _STORAGE.match(element):  # a quantized type
+        element = f"{'ui' if storage[1] == 'u' else 'i'}{storage[2]}"
     if element not in BY_NAME:
         return 0
     count = 1
@@ -88,15 +88,6 @@ def byte_size(type_: IrType) -> int:
     if size > 2**63:
         raise SizeError(f"{type_} is larger than any machine can address")
     return size
-
-
-def _stored(element_type: str) -> str:
-    """The element type in memory, which differs for quantized types."""
-    storage = _STORAGE.match(element_type)
-    if storage is None:
-        return element_type
-    sign, bits = storage.groups()
-    return f"ui{bits}" if sign == "u" else f"i{bits}"
 
 
 def is_float(element_type: str) -> bool:

@@ -79,7 +79,7 @@ def uses(root: IrOperation) -> Uses:
         elif name == CALL:
             calls.setdefault(target(operation), []).append(operation)
         elif name == CUSTOM_CALL:
-            others.update(_called_computations(operation))
+            others.update(map(string_value, attributes(operation).get("called_computations", ())))
     return Uses(composites, calls, frozenset(others))
 
 
@@ -210,11 +210,6 @@ def target(operation: IrOperation) -> str:
     """The name of the function that a composite or a call refers to."""
     key = "decomposition" if operation.name == COMPOSITE else "callee"
     return string_value(operation.attributes[key])
-
-
-def _called_computations(operation: IrOperation) -> list[str]:
-    called = attributes(operation).get("called_computations")
-    return [] if called is None else [string_value(reference) for reference in called]
 
 
 def keep_arguments(function: IrOperation, order: Sequence[int]) -> None:

@@ -145,8 +145,9 @@ def _lower(candidate: Candidate, call: Signature, platform: str | None) -> IrMod
     jax = import_jax()
     fn: Any = candidate.kernel
     keywords = keyword_attributes(fn, call, candidate.ignored)
+    is_wide = any(t.endswith(("i64>", "f64>", "f64>>")) for t in (*call.operands, *call.results))
     try:
-        with enable_x64(candidate.is_alternative or _has_64_bit_types(call)):
+        with enable_x64(candidate.is_alternative or is_wide):
             operands = [_shape_dtype_struct(jax, type_) for type_ in call.operands]
             # Attributes are bound beforehand, because jit would trace them as arrays.
             bound = partial(fn, **keywords)
@@ -207,11 +208,6 @@ def _shape_dtype_struct(jax: Any, type_: str) -> Any:
     if static is None:
         raise BindError(f"{type_}: a JAX function needs static shapes; refine the module first")
     return jax.ShapeDtypeStruct(*static)
-
-
-def _has_64_bit_types(call: Signature) -> bool:
-    wide = ("i64>", "f64>", "complex<f64>>")
-    return any(type_.endswith(wide) for type_ in (*call.operands, *call.results))
 
 
 def _listed(keywords: dict[str, Any]) -> str:

@@ -111,11 +111,10 @@ class _Movement:
         else:
             origins = {self.origins.get(value) for value in data if value not in self.splats}
             origin = origins.pop()
-            if not origins and origin is not None and self._representable(data, str(origin)):
+            splats = [self.splats[value] for value in data if value in self.splats]
+            is_one = not origins and origin is not None
+            if is_one and all(_represents(str(origin), number) for number in splats):
                 self.origins[result] = origin
-
-    def _representable(self, data: list[IrValue], element: str) -> bool:
-        return all(_represents(element, self.splats[v]) for v in data if v in self.splats)
 
     def _goes_back(self, cast: IrOperation) -> bool:
         """Return whether a cast narrows a value that came, through data movement, from an even

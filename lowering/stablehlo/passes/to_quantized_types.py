@@ -53,7 +53,10 @@ def to_quantized_types(module: Module) -> Module:
             continue
         replace_by(composite, value)
     for bitcast in find_operations(result.operation, _BITCAST):
-        _skip_integers(bitcast)
+        # The tensor that integers come from, in place of another quantized one of its type.
+        made = made_by(bitcast.operands[0], _BITCAST)
+        if made is not None and made.operands[0].type == bitcast.results[0].type:
+            bitcast.results[0].replace_all_uses_with(made.operands[0])
     for bitcast in reversed(find_operations(result.operation, _BITCAST)):
         if not list(bitcast.results[0].uses):
             bitcast.erase()
@@ -77,10 +80,3 @@ def _quantized(composite: IrOperation, integers: IrType, floats: IrType) -> IrTy
     )
     with building(composite.context):
         return resized(floats, element=ir().Type.parse(element))
-
-
-def _skip_integers(bitcast: IrOperation) -> None:
-    """Use the tensor that integers come from in place of another quantized one of its type."""
-    made = made_by(bitcast.operands[0], _BITCAST)
-    if made is not None and made.operands[0].type == bitcast.results[0].type:
-        bitcast.results[0].replace_all_uses_with(made.operands[0])
