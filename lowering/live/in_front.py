@@ -5,7 +5,6 @@ operator (`lowering.live.operators`), and the other operators are on the user's 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from operator import getitem
 from typing import Any
@@ -14,7 +13,7 @@ import torch
 
 from composites import torch_internals
 from composites.errors import UnsupportedCallError
-from composites.torch_internals import TreeSpec, pytree
+from composites.torch_internals import pytree
 from lowering import activation
 from lowering.frontends.errors import NoKernelError
 from lowering.frontends.fx import capture
@@ -104,28 +103,16 @@ def _written(
     if capture.KERNELS.get(target):
         expansion = _expansion(node)
         if expansion is not None:
-            return expansion.nested(writer.inlined(expansion.graph, operands))
+            expanded, nested = expansion
+            return nested(writer.inlined(expanded, operands))
         if target.namespace == "composites":  # an operator that only this project's hooks compute
             raise UnsupportedCallError(f"{node.args[-2]} has no decomposition in PyTorch")
     return writer.copied(node, values)
 
 
-@dataclass(frozen=True, slots=True)
-class _Expansion:
-    """A call of a hook as a graph of its tensors."""
-
-    graph: torch.fx.Graph
-    present: Sequence[bool]
-    """For each result, whether it is a tensor and not None."""
-    structure: TreeSpec
-
-    def nested(self, results: Iterator[Any]) -> Any:
-        leaves = [next(results) if is_present else None for is_present in self.present]
-        return pytree.tree_unflatten(leaves, self.structure)
-
-
-def _expansion(node: torch.fx.Node) -> _Expansion | None:
-    """The expansion of a call by its hook; None if PyTorch cannot compute such a composite."""
+def _expansion(node: torch.fx.Node) -> tuple[torch.fx.Graph, Callable[[Iterator[Any]], Any]] | None:
+    """A call of a hook as a graph of its tensors, and a function that returns what the call returns
+    from the graph's results; None if PyTorch cannot compute such a composite."""
     inputs = {operand: traced_placeholder(operand.meta["val"]) for operand in node.all_input_nodes}
     arguments: Any = torch.fx.node.map_arg(node.args, inputs.__getitem__)
     keywords: Any = torch.fx.node.map_arg(node.kwargs, inputs.__getitem__)
@@ -143,7 +130,12 @@ def _expansion(node: torch.fx.Node) -> _Expansion | None:
     graph = aten_graph(laid_out, list(inputs.values()))
     if graph is None or not graph.find_nodes(op="call_function", target=call_composite):
         return None
-    return _Expansion(graph, [result is not None for result in results], structure)
+
+    def nested(computed: Iterator[Any]) -> Any:
+        leaves = [None if result is None else next(computed) for result in results]
+        return pytree.tree_unflatten(leaves, structure)
+
+    return graph, nested
 
 
 def _as_described(result: capture.TracedTensor, like: torch.Tensor) -> capture.TracedTensor:

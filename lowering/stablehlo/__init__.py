@@ -74,6 +74,7 @@ from .passes.clean import clean as clean
 from .passes.clean import clean_passes as clean_passes
 from .passes.compute_in_f64 import compute_in_f64 as compute_in_f64
 from .passes.compute_splats_as_scalars import compute_splats_as_scalars as compute_splats_as_scalars
+from .passes.constant_inputs import constant_inputs as constant_inputs
 from .passes.decompose import decompose as decompose
 from .passes.drop_cast_roundtrips import drop_cast_roundtrips as drop_cast_roundtrips
 from .passes.drop_unused_functions import drop_unused_functions as drop_unused_functions
@@ -88,10 +89,8 @@ from .passes.flatten_scatter_indices import flatten_scatter_indices as flatten_s
 from .passes.fold_data_movement import fold_data_movement as fold_data_movement
 from .passes.fold_transposes import fold_transposes as fold_transposes
 from .passes.from_quantized_types import from_quantized_types as from_quantized_types
-from .passes.inputs import Linear as Linear
-from .passes.inputs import constant_inputs as constant_inputs
-from .passes.inputs import join_inputs as join_inputs
-from .passes.inputs import order_inputs as order_inputs
+from .passes.join_inputs import Linear as Linear
+from .passes.join_inputs import join_inputs as join_inputs
 from .passes.legalize_batch_groups import legalize_batch_groups as legalize_batch_groups
 from .passes.legalize_chlo import legalize_chlo as legalize_chlo
 from .passes.legalize_mhlo_custom_calls import (
@@ -103,6 +102,7 @@ from .passes.multiply_bytes_as_f32 import multiply_bytes_as_f32 as multiply_byte
 from .passes.narrow_comparisons import narrow_comparisons as narrow_comparisons
 from .passes.narrow_scatter_indices import narrow_scatter_indices as narrow_scatter_indices
 from .passes.order_contractions import order_contractions as order_contractions
+from .passes.order_inputs import order_inputs as order_inputs
 from .passes.pad_dilated_inputs import pad_dilated_inputs as pad_dilated_inputs
 from .passes.reduce_booleans_as_i32 import reduce_booleans_as_i32 as reduce_booleans_as_i32
 from .passes.rename_decompositions import rename_decompositions as rename_decompositions

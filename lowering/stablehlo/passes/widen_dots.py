@@ -8,8 +8,6 @@ Hardware accumulates products of narrow numbers in f32 or i32. The program on th
 sum and then casts it to the wide type. The program on the right keeps the sum.
 """
 
-from dataclasses import dataclass, field
-
 from ..bindings import IrModule, IrOperation, IrValue, attributes, find_operations, users
 from ..data_movement import CONVERT, DATA_MOVEMENT, data_operands, element_type, retype
 from ..in_place import in_place
@@ -37,16 +35,6 @@ _ACCUMULATORS = {
 }
 
 
-@dataclass(frozen=True)
-class _Readers:
-    """The uses of a product."""
-
-    moved: list[IrValue] = field(default_factory=list)
-    """The product itself, and its transposed, reshaped or broadcast forms."""
-    casts: list[IrOperation] = field(default_factory=list)
-    """The conversions at the end of every path."""
-
-
 @in_place
 def widen_dots(module: IrModule) -> None:
     """Let `dot_general`, `dot` and `convolution` return f32 (i32, ui32) if only that type is read.
@@ -66,30 +54,32 @@ def widen_dots(module: IrModule) -> None:
         narrow = element_type(product.results[0])
         wide = _ACCUMULATORS.get(narrow)
         readers = None if "algorithm" in attributes(product) else _readers(product.results[0])
-        if wide is None or readers is None or not readers.casts:
+        if wide is None or readers is None:
             continue
-        ends = [cast.results[0] for cast in readers.casts]
+        moved, casts = readers
+        ends = [cast.results[0] for cast in casts]
         if any(element_type(end) != wide or narrow in cast_back.get(end, ()) for end in ends):
             continue
         element = ends[0].type.element_type
-        for value in readers.moved:
+        for value in moved:
             retype(value, element)
-        for cast in readers.casts:
+        for cast in casts:
             replace_by(cast, cast.operands[0])
 
 
-def _readers(product: IrValue) -> _Readers | None:
-    """The uses of a value; None if anything but a cast reads it."""
-    readers = _Readers([product])
-    for value in readers.moved:  # grows while it is read
+def _readers(product: IrValue) -> tuple[list[IrValue], list[IrOperation]] | None:
+    """The product with its transposed, reshaped or broadcast forms, and the conversions at the end
+    of every path; None if there is none, or if anything but a cast reads it."""
+    moved, casts = [product], []
+    for value in moved:  # grows while it is read
         for user in users(value):
             if user.name == CONVERT:
-                readers.casts.append(user)
+                casts.append(user)
             elif user.name in _BETWEEN:
-                readers.moved.append(user.results[0])
+                moved.append(user.results[0])
             else:
                 return None
-    return readers
+    return (moved, casts) if casts else None
 
 
 def _cast_to(module: IrModule) -> dict[IrValue, set[str]]:
