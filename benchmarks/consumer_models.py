@@ -11,15 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.consumers import MODELS as NAMES
-from benchmarks.training_models import (
-    ARCHITECTURES,
-    BATCH,
-    WIDTH,
-    Architecture,
-    Batch,
-    Model,
-    unet,
-)
+from benchmarks.training_models import ARCHITECTURES, BATCH, WIDTH, Architecture, Batch, Model, unet
 from benchmarks.unet import UNetBlock
 
 

@@ -78,14 +78,7 @@ from benchmarks.harness.timing import (
     settle,
     typical,
 )
-from benchmarks.kernel_cases import (
-    CASES,
-    GROWING,
-    OTHERS,
-    STEPS,
-    Growing,
-    StepCase,
-)
+from benchmarks.kernel_cases import CASES, GROWING, OTHERS, STEPS, Growing, StepCase
 from benchmarks.training_models import Batch
 from benchmarks.training_steps import Training
 from composites.functions import find_function
