@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING
 
 from lowering.stablehlo.comparison.inputs import make_inputs
 from lowering.stablehlo.comparison.table import readable_seconds
-from lowering.stablehlo.comparison.timing import median_times, times_in_turns
+from lowering.stablehlo.comparison.timing import median_times
 from lowering.stablehlo.inspection.table import readable_types, report_table
 from lowering.stablehlo.kernels import KernelUse, PlacedKernels, outer_calls, put_alone
 from lowering.stablehlo.run import compile_module
@@ -75,11 +73,6 @@ class Profile:
         with console.capture() as captured:
             console.print(self.table)
         return captured.get()
-
-
-def seconds_of(run: Callable[[], object], seconds: float) -> float:
-    """The median time of a function, for about so many seconds."""
-    return median(times_in_turns([run], seconds)[0])
 
 
 def profile_calls(

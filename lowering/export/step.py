@@ -25,11 +25,12 @@ from lowering.export.partitioning import (
     sharding_on,
     without_shardings,
 )
-from lowering.export.profiling import Profile, profile_calls, seconds_of
+from lowering.export.profiling import Profile, profile_calls
 from lowering.export.shardings import DeviceMesh
 from lowering.export.state import SEED, State, first_weights, flattened, is_state, small_values
 from lowering.stablehlo import Module, RunError, jax_function
 from lowering.stablehlo.candidates import Kernel
+from lowering.stablehlo.comparison.timing import median_times
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.kernels import (
     NOT_LISTED,
@@ -243,7 +244,7 @@ class Step:
             results, current[0] = self(current[0], *positional, **named)
             import_jax().block_until_ready((results, dict(current[0].values)))
 
-        whole = seconds_of(run, seconds)
+        (whole,) = median_times([run], (), seconds=seconds)
         return profile_calls(self._placed, self.platform, whole, seconds)
 
     # ---- making it ----

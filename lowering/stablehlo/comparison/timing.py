@@ -49,7 +49,7 @@ class Machine:
 
 
 def median_times(
-    executables: Sequence[Callable[..., Sequence[Any]]],
+    executables: Sequence[Callable[..., object]],
     arrays: Sequence[Any],
     *,
     seconds: float = _SECONDS,
