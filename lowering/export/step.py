@@ -34,7 +34,6 @@ from lowering.stablehlo.comparison.timing import median_times
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.kernels import (
     NOT_LISTED,
-    Candidates,
     KernelUse,
     PlacedKernels,
     failing_calls,
@@ -427,36 +426,26 @@ def with_kernels(
     Args:
         alternatives: whether `auto` takes faster alternatives to decompositions too.
     """
-    candidates, unlisted = _candidates(module, kernels, ignored, platform, alternatives)
-    return place_kernels(module, candidates, platform=platform, unlisted=unlisted)
-
-
-def _candidates(
-    module: Module,
-    kernels: Kernels,
-    ignored: Mapping[str, Collection[str]] | None,
-    platform: str,
-    alternatives: bool,
-) -> tuple[Candidates, str]:
-    """The kernels for each call, and why calls without any have none."""
+    unlisted = f"{NOT_LISTED} for {platform}"
     if kernels is None:
-        return given_kernels(module, {}), "the step was compiled without kernels"
-    if isinstance(kernels, Mapping):
-        return given_kernels(module, kernels, ignored), "no kernel is given for it"
-    if ignored:
+        candidates, unlisted = given_kernels(module, {}), "the step was compiled without kernels"
+    elif isinstance(kernels, Mapping):
+        candidates, unlisted = given_kernels(module, kernels, ignored), "no kernel is given for it"
+    elif ignored:
         raise ProgramError("ignored is for passed kernels; registries list `ignores` for theirs")
-    if kernels == "auto":
+    elif kernels == "auto":
         candidates = listed_kernels(module, platform)
         if alternatives and platform in MEASURED:
             candidates = with_alternatives(candidates, platform)
-        return candidates, f"{NOT_LISTED} for {platform}"
-    if not _are_names(kernels):
+    elif _are_names(kernels):
+        candidates = listed_kernels(module, platform, tuple(kernels))
+        unlisted = "none of the kernels that were named is listed for it"
+    else:
         raise ProgramError(
             "kernels must be 'auto', None, names of composites with listed kernels, or a mapping"
             f" from composites to JAX functions or FFI targets, not {kernels!r}"
         )
-    named = listed_kernels(module, platform, tuple(kernels))
-    return named, "none of the kernels that were named is listed for it"
+    return place_kernels(module, candidates, platform=platform, unlisted=unlisted)
 
 
 def _are_names(kernels: object) -> TypeGuard[Collection[str]]:
