@@ -36,9 +36,9 @@ from lowering.stablehlo import (
     rename_module,
     run_passes,
 )
-from lowering.stablehlo.bindings import IrOperation
 from lowering.stablehlo.composites import composites_of, signature
 from lowering.stablehlo.fingerprint import fingerprint
+from lowering.stablehlo.ir_types import IrOperation
 
 _PACKAGES = ("torch", "torch_xla", "jax", "jaxlib")
 _NOT_MADE = "the entry does not claim the example call; give one that it claims with `example`"

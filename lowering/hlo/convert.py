@@ -15,8 +15,8 @@ from lowering.emission.simplify import PURE
 from lowering.hlo.shrink import shrink
 from lowering.hlo.splats import fold_splats
 from lowering.stablehlo import Module, bindings, clean_passes, run_passes
-from lowering.stablehlo.bindings import IrModule
 from lowering.stablehlo.insertion import replace_operation
+from lowering.stablehlo.ir_types import IrModule
 from lowering.stablehlo.passes.canonicalize import canonicalize
 from lowering.stablehlo.passes.legalize_chlo import restore_operations
 from lowering.stablehlo.passes.strip_leftovers import strip_module_attributes

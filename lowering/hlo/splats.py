@@ -9,8 +9,9 @@ HLO would write out every element of such a constant, so it is made afterwards.
 
 from itertools import takewhile
 
-from lowering.stablehlo.bindings import IrModule, IrOperation, IrValue, building, ir
+from lowering.stablehlo.bindings import building, ir
 from lowering.stablehlo.insertion import inserted
+from lowering.stablehlo.ir_types import IrModule, IrOperation, IrValue
 from lowering.stablehlo.symbols import body, functions
 
 _CONSTANT, _BROADCAST = "stablehlo.constant", "stablehlo.broadcast_in_dim"

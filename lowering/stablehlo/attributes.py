@@ -9,8 +9,9 @@ from typing import Any
 from composites.frozen import frozen
 from composites.lazy_modules import np
 
-from .bindings import IrAttribute, dictionary_items, ir, list_elements, string_value
+from .bindings import dictionary_items, ir, list_elements, string_value
 from .errors import AttributeConversionError
+from .ir_types import IrAttribute
 
 # Element types whose dense attributes can be read as a buffer. Other types (bf16) abort the process
 # in jaxlib 0.7.1, so only these are read.

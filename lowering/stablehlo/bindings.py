@@ -30,14 +30,7 @@ from .errors import (
     VerificationError,
     VersionError,
 )
-
-# The bindings have no types that mypy can read. These names say what each `Any` is.
-IrContext: TypeAlias = Any
-IrModule: TypeAlias = Any
-IrOperation: TypeAlias = Any
-IrValue: TypeAlias = Any
-IrType: TypeAlias = Any
-IrAttribute: TypeAlias = Any
+from .ir_types import IrAttribute, IrContext, IrModule, IrOperation, IrType, IrValue
 
 T = TypeVar("T")
 

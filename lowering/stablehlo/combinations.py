@@ -5,8 +5,8 @@ from typing import Any
 
 from composites.lazy_modules import np
 
-from .bindings import IrOperation
 from .dtypes import numpy_dtype
+from .ir_types import IrOperation
 
 IN_JAX = {
     "add": "add", "and": "bitwise_and", "maximum": "max", "minimum": "min", "multiply": "mul",

@@ -7,16 +7,9 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeAlias, TypeVar
 
 from .attributes import to_python
-from .bindings import (
-    IrAttribute,
-    IrModule,
-    IrOperation,
-    attributes,
-    dictionary_items,
-    find_operations,
-    string_value,
-)
+from .bindings import attributes, dictionary_items, find_operations, string_value
 from .errors import AttributeConversionError, CompositeVersionError, UnknownCompositeError
+from .ir_types import IrAttribute, IrModule, IrOperation
 from .symbols import COMPOSITE, callees_first, functions, target
 
 T = TypeVar("T")

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from .bindings import IrOperation, attributes, convolution_dimensions
+from .bindings import attributes, convolution_dimensions
+from .ir_types import IrOperation
 
 OPERATION = "stablehlo.convolution"
 

@@ -5,8 +5,9 @@ Collectives are not included, because this package does not decide what devices 
 Barriers are not included either, because they must keep the operations on both sides apart.
 """
 
-from .bindings import IrOperation, IrType, IrValue, defining_operation
+from .bindings import defining_operation
 from .insertion import resized
+from .ir_types import IrOperation, IrType, IrValue
 
 CONVERT = "stablehlo.convert"
 

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from composites.element_types import BY_NAME, TABLE
 from composites.lazy_modules import np
 
-from .bindings import IrType
 from .errors import SizeError, StableHLOError
+from .ir_types import IrType
 
 _FLOATS = {type_.name: type_.format for type_ in TABLE if type_.format is not None}
 _INTEGER = re.compile(r"(u?)i(\d+)")

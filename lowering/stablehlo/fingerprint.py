@@ -3,7 +3,7 @@
 import hashlib
 import re
 
-from .bindings import IrModule, IrOperation
+from .ir_types import IrModule, IrOperation
 from .module import Module
 from .symbols import functions
 

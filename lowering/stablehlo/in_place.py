@@ -5,7 +5,8 @@ from functools import update_wrapper
 from inspect import Parameter, Signature, signature
 from typing import Concatenate, Generic, ParamSpec
 
-from .bindings import IrModule, IrOperation, attributes, find_operations
+from .bindings import attributes, find_operations
+from .ir_types import IrModule, IrOperation
 from .module import Module
 
 P = ParamSpec("P")

@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from .bindings import IrAttribute, IrOperation, IrType, IrValue, building, defining_operation, ir
+from .bindings import building, defining_operation, ir
+from .ir_types import IrAttribute, IrOperation, IrType, IrValue
 
 
 def inserted(

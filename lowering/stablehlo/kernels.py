@@ -8,11 +8,12 @@ from typing import Any, TypeAlias
 from composites.lazy_modules import np
 from composites.registry.selection import Selection
 
-from .bindings import IrOperation, find_operations, string_value
+from .bindings import find_operations, string_value
 from .candidates import Candidate, Kernel
 from .composites import Signature, call_counts, chosen, signature
 from .dtypes import static_tensor
 from .errors import StableHLOError
+from .ir_types import IrOperation
 from .module import Module
 from .passes.bind import bind_calls
 from .passes.decompose import decompose

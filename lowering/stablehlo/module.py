@@ -7,7 +7,7 @@ from pathlib import Path
 from composites.files import write_atomic
 
 from . import bindings
-from .bindings import IrModule
+from .ir_types import IrModule
 from .isolation import Limits, checked
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeAlias
 
-from .bindings import IrModule
 from .candidates import callable_name
 from .errors import PassError, VerificationError
 from .in_place import InPlacePass
+from .ir_types import IrModule
 from .module import Module
 
 Pass: TypeAlias = Callable[[Module], Module]

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import bindings
-from .bindings import IrModule, IrOperation, attributes, find_operations, ir, made_by
+from .bindings import attributes, find_operations, ir, made_by
 from .composites import composite_name
 from .errors import DynamicSizeError, VerificationError
 from .insertion import inserted, replace_operation
+from .ir_types import IrModule, IrOperation
 from .module import Module
 from .passes.drop_unused_functions import drop_unused_functions
 from .passes.flatten_calls import flatten_calls

@@ -7,19 +7,12 @@ some.
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from .attributes import to_python
-from .bindings import (
-    IrModule,
-    IrOperation,
-    attributes,
-    defining_operation,
-    find_operations,
-    operator_name,
-    source_line,
-)
+from .bindings import attributes, defining_operation, find_operations, operator_name, source_line
 from .combinations import combination
 from .composites import composite_name
 from .convolutions import Convolution
 from .errors import RefusedOperationError
+from .ir_types import IrModule, IrOperation
 from .scatters import updates_rows
 from .sorts import is_top_k
 from .symbols import COMPOSITE, enclosing_function, target

@@ -7,18 +7,12 @@ from typing import Any
 from composites.lazy_modules import np
 
 from . import bindings
-from .bindings import (
-    IrModule,
-    IrOperation,
-    attributes,
-    bytecode,
-    find_operations,
-    nested_operations,
-)
+from .bindings import attributes, bytecode, find_operations, nested_operations
 from .data_movement import element_type
 from .dtypes import byte_size, static_tensor
 from .errors import MissingJaxError, RunError
 from .insertion import inserted
+from .ir_types import IrModule, IrOperation
 from .module import Module
 from .sizes import check_copies
 from .symbols import functions

@@ -12,8 +12,9 @@ from typing import Any
 
 from composites.lazy_modules import lax, np
 
-from .bindings import IrOperation, scatter_dimensions
+from .bindings import scatter_dimensions
 from .combinations import IN_JAX, combination
+from .ir_types import IrOperation
 
 OPERATION = "stablehlo.scatter"
 _GREATEST = 2**31 - 1

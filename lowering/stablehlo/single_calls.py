@@ -6,20 +6,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from .bindings import (
-    IrModule,
-    IrOperation,
-    IrType,
-    IrValue,
-    attributes,
-    building,
-    dictionary_items,
-    find_operations,
-    ir,
-    nested_operations,
-)
+from .bindings import attributes, building, dictionary_items, find_operations, ir, nested_operations
 from .composites import Signature, composites_of, signature
 from .errors import UnsupportedOperationError
+from .ir_types import IrModule, IrOperation, IrType, IrValue
 from .module import Module
 from .passes.decompose import decompose
 from .passes.flatten_calls import flatten_calls

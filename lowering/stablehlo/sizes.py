@@ -6,8 +6,9 @@ level: a few lines of text can stand for more operations than any memory holds.
 
 from collections.abc import Callable, Container
 
-from .bindings import IrModule, IrOperation, nested_operations
+from .bindings import nested_operations
 from .errors import SizeError
+from .ir_types import IrModule, IrOperation
 from .symbols import executions, functions
 
 LARGEST_RESULT = 1_000_000

@@ -1,6 +1,7 @@
 """The comparison of a `stablehlo.sort`, for a pass and a refusal."""
 
-from .bindings import IrOperation, IrValue, attributes, direction_of, made_by
+from .bindings import attributes, direction_of, made_by
+from .ir_types import IrOperation, IrValue
 
 OPERATION = "stablehlo.sort"
 

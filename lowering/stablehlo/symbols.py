@@ -4,17 +4,9 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
-from .bindings import (
-    IrModule,
-    IrOperation,
-    attributes,
-    building,
-    find_operations,
-    ir,
-    nested_operations,
-    string_value,
-)
+from .bindings import attributes, building, find_operations, ir, nested_operations, string_value
 from .errors import SizeError, UnsupportedOperationError
+from .ir_types import IrModule, IrOperation
 
 COMPOSITE = "stablehlo.composite"
 CALL = "func.call"

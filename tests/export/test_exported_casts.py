@@ -13,8 +13,9 @@ from torch.nn import functional as F
 import composites
 from composites import Program
 from lowering.stablehlo import Module, casts, drop_cast_roundtrips, widen_dots
-from lowering.stablehlo.bindings import IrOperation, IrValue, find_operations
+from lowering.stablehlo.bindings import find_operations
 from lowering.stablehlo.data_movement import CONVERT, DATA_MOVEMENT, data_operands, element_type
+from lowering.stablehlo.ir_types import IrOperation, IrValue
 
 PASSES = [widen_dots, drop_cast_roundtrips]
 

@@ -6,8 +6,8 @@ import pytest
 from composites_testing.passes import load
 
 from lowering.stablehlo import Module, PassError, decompose, run_passes
-from lowering.stablehlo.bindings import IrModule
 from lowering.stablehlo.in_place import in_place
+from lowering.stablehlo.ir_types import IrModule
 
 
 def test_passes_run_in_order_and_the_input_stays() -> None:

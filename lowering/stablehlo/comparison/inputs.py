@@ -18,11 +18,11 @@ from typing import Any
 
 from composites.lazy_modules import np
 
-from ..bindings import IrOperation, IrValue
 from ..composites import signature
 from ..data_movement import element_type
 from ..dtypes import element_of, is_float, static_tensor
 from ..errors import RunError
+from ..ir_types import IrOperation, IrValue
 from ..module import Module
 from ..passes.decompose import decompose
 from ..passes.flatten_calls import flatten_calls

@@ -11,9 +11,10 @@ A constant is in each part that reads it, because some consumers want to see it 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..bindings import IrOperation, IrValue, nested_operations
+from ..bindings import nested_operations
 from ..errors import StableHLOError
 from ..inspection.node_data import numbered
+from ..ir_types import IrOperation, IrValue
 from ..module import Module
 from ..single_calls import extracted
 from ..symbols import COMPOSITE

@@ -3,18 +3,11 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from ..bindings import (
-    IrOperation,
-    IrValue,
-    defining_operation,
-    find_operations,
-    ir,
-    location_name,
-    users,
-)
+from ..bindings import defining_operation, find_operations, ir, location_name, users
 from ..composites import composite_name
 from ..data_movement import CONVERT
 from ..dtypes import CastKind, byte_size, cast_kind
+from ..ir_types import IrOperation, IrValue
 from ..module import Module
 from ..symbols import COMPOSITE, executions, functions
 from .report import JsonReport

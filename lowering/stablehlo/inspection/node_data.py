@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..bindings import IrOperation, nested_operations
+from ..bindings import nested_operations
 from ..composites import Signature, signature
+from ..ir_types import IrOperation
 from ..module import Module
 from ..symbols import COMPOSITE, functions, target
 from .report import distinct_calls

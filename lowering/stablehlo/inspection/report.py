@@ -6,9 +6,10 @@ from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ..bindings import IrModule, nested_operations
+from ..bindings import nested_operations
 from ..composites import Signature, call_counts
 from ..dtypes import byte_size
+from ..ir_types import IrModule
 from ..module import Module
 from ..symbols import CALL, COMPOSITE, callees_first, executions, functions, is_private, target
 

@@ -9,19 +9,11 @@ Marks on values inside are operations, `stablehlo.custom_call @Sharding` of GSPM
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ..bindings import (
-    IrAttribute,
-    IrModule,
-    IrOperation,
-    attributes,
-    building,
-    dictionary_items,
-    find_operations,
-    ir,
-)
+from ..bindings import attributes, building, dictionary_items, find_operations, ir
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
 from ..insertion import replace_operation
+from ..ir_types import IrAttribute, IrModule, IrOperation
 from ..run import function_types
 from ..symbols import functions
 

@@ -16,11 +16,12 @@ from typing import Any
 from composites.errors import UnsupportedCallError
 from composites.user_code import described
 
-from ..bindings import IrModule, IrOperation, attributes, copy_into, ir
+from ..bindings import attributes, copy_into, ir
 from ..candidates import Candidate, callable_name
 from ..composites import Signature, chosen, composites_of, signature
 from ..dtypes import static_tensor
 from ..errors import BindError, StableHLOError
+from ..ir_types import IrModule, IrOperation
 from ..module import Module
 from ..run import enable_x64, function_types, import_jax
 from ..symbols import Namer, function_name, functions, make_private, rename, retarget

@@ -6,9 +6,10 @@
 
 import re
 
-from ..bindings import IrModule, find_operations, run_pipeline
+from ..bindings import find_operations, run_pipeline
 from ..in_place import in_place
 from ..insertion import replace_by
+from ..ir_types import IrModule
 from .strip_leftovers import WITH_LAYOUT, strip_layout
 
 # As the converter of torch_xla ends, which has no `dot` either.

@@ -6,20 +6,12 @@ func.func @main(%x: tensor<4xbf16>)         func.func @main(%x: tensor<4xbf16>)
                                               %1 = stablehlo.tanh %0 : tensor<4xf64>
 """
 
-from ..bindings import (
-    IrOperation,
-    IrType,
-    IrValue,
-    attributes,
-    building,
-    defining_operation,
-    ir,
-    nested_operations,
-)
+from ..bindings import attributes, building, defining_operation, ir, nested_operations
 from ..data_movement import CONVERT, element_type
 from ..dtypes import is_float
 from ..errors import UnsupportedOperationError, VerificationError
 from ..insertion import inserted, replace_by, resized
+from ..ir_types import IrOperation, IrType, IrValue
 from ..module import Module
 from ..symbols import CUSTOM_CALL, body, functions, update_type
 from .decompose import decompose

@@ -8,9 +8,10 @@ counts one.
 
 from typing import Any
 
-from ..bindings import IrOperation, IrValue, attributes, ir, made_by, splat_value
+from ..bindings import attributes, ir, made_by, splat_value
 from ..in_place import rewrites
 from ..insertion import created, inserted, integers, replace_by, resized
+from ..ir_types import IrOperation, IrValue
 
 _NAMES = (
     *("abs", "cbrt", "ceil", "convert", "cosine", "exponential", "exponential_minus_one"),

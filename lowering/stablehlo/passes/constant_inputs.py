@@ -5,19 +5,11 @@ from typing import Any
 
 from composites.lazy_modules import np
 
-from ..bindings import (
-    LARGEST_BOOLEAN_CONSTANT,
-    IrModule,
-    IrOperation,
-    IrType,
-    IrValue,
-    building,
-    dense_elements,
-    ir,
-)
+from ..bindings import LARGEST_BOOLEAN_CONSTANT, building, dense_elements, ir
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
 from ..insertion import inserted
+from ..ir_types import IrModule, IrOperation, IrType, IrValue
 from ..symbols import body, functions, keep_arguments
 
 

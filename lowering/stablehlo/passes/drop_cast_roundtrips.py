@@ -11,21 +11,12 @@ from typing import Any
 
 from composites.lazy_modules import np
 
-from ..bindings import (
-    IrModule,
-    IrOperation,
-    IrType,
-    IrValue,
-    building,
-    find_operations,
-    ir,
-    made_by,
-    splat_value,
-)
+from ..bindings import building, find_operations, ir, made_by, splat_value
 from ..data_movement import CONVERT, DATA_MOVEMENT, data_operands, element_type, retype
 from ..dtypes import holds, numpy_dtype
 from ..in_place import in_place
 from ..insertion import erase_unread, inserted, replace_by, resized
+from ..ir_types import IrModule, IrOperation, IrType, IrValue
 
 _CONSTANT = "stablehlo.constant"
 

@@ -1,9 +1,9 @@
 """drop_unused_functions: remove private functions that nothing reachable refers to."""
 
 from .. import bindings
-from ..bindings import IrModule
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
+from ..ir_types import IrModule
 from ..symbols import functions, is_private
 
 

@@ -13,9 +13,10 @@ from typing import Any
 
 from composites.lazy_modules import lax
 
-from ..bindings import IrOperation, attributes
+from ..bindings import attributes
 from ..errors import UnsupportedOperationError
 from ..in_place import rewrites
+from ..ir_types import IrOperation
 from .expansion import expand
 
 OPERATION = "stablehlo.batch_norm_grad"

@@ -22,9 +22,9 @@ from typing import Any
 
 from composites.lazy_modules import lax, np
 
-from ..bindings import IrOperation
 from ..combinations import IN_JAX, neutral_element
 from ..dtypes import numpy_dtype
+from ..ir_types import IrOperation
 from ..scatters import OPERATION, RowScatter
 from .expansion import expands
 

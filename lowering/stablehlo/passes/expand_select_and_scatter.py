@@ -15,10 +15,11 @@ from typing import Any
 
 from composites.lazy_modules import lax, np
 
-from ..bindings import IrOperation, attributes, direction_of
+from ..bindings import attributes, direction_of
 from ..combinations import combination, only_operation
 from ..errors import UnsupportedOperationError
 from ..in_place import rewrites
+from ..ir_types import IrOperation
 from .expansion import expand
 
 OPERATION = "stablehlo.select_and_scatter"

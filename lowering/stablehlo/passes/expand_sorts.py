@@ -17,8 +17,8 @@ from typing import Any
 
 from composites.lazy_modules import lax, np
 
-from ..bindings import IrOperation
 from ..combinations import neutral_element
+from ..ir_types import IrOperation
 from ..sorts import OPERATION, comparison, dimension, is_top_k
 from .expansion import expands
 

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..attributes import to_python
-from ..bindings import IrOperation, attributes
+from ..bindings import attributes
+from ..ir_types import IrOperation
 from .expansion import expands
 
 _GREATEST = 512

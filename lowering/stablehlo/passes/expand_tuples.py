@@ -10,9 +10,10 @@ which no consumer supports. It becomes `%0:2 = stablehlo.composite "acme.topk" %
 come from HLO in the same form, with notes that StableHLO cannot write to a portable artifact.
 """
 
-from ..bindings import IrModule, IrOperation, attributes, building, find_operations, ir, made_by
+from ..bindings import attributes, building, find_operations, ir, made_by
 from ..in_place import in_place
 from ..insertion import created, inserted, replace_by
+from ..ir_types import IrModule, IrOperation
 from ..symbols import CUSTOM_CALL, body, callees_first, functions, update_type, uses
 
 _GET = "stablehlo.get_tuple_element"

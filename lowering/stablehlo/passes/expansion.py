@@ -7,10 +7,11 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any
 
-from ..bindings import IrOperation, IrValue, parse_text
+from ..bindings import parse_text
 from ..dtypes import shape_and_element_type, static_tensor
 from ..in_place import InPlacePass, rewrites
 from ..insertion import inlined, replace_by
+from ..ir_types import IrOperation, IrValue
 from ..run import enable_x64, import_jax
 from ..symbols import functions
 from .flatten_calls import flatten_calls

@@ -14,9 +14,9 @@ Decompositions stay functions, because composites refer to them and do not call 
 
 from collections.abc import Container
 
-from ..bindings import IrModule
 from ..in_place import in_place
 from ..insertion import inlined, replace_by
+from ..ir_types import IrModule
 from ..sizes import check_copies
 from ..symbols import CALL, body, callees_first, functions, is_private, target, uses
 

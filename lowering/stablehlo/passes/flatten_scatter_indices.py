@@ -18,10 +18,10 @@ from typing import Any
 
 from composites.lazy_modules import lax
 
-from ..bindings import IrOperation
 from ..combinations import neutral_element
 from ..in_place import rewrites
 from ..insertion import attribute, created, replace_by
+from ..ir_types import IrOperation
 from ..scatters import OPERATION, ROWS, RowScatter
 from .expansion import computed
 

@@ -12,20 +12,11 @@ reshaped. Every bit of the results stays.
 
 from collections.abc import Callable, Sequence
 
-from ..bindings import (
-    IrModule,
-    IrOperation,
-    IrValue,
-    attributes,
-    building,
-    find_operations,
-    ir,
-    made_by,
-    number_of,
-)
+from ..bindings import attributes, building, find_operations, ir, made_by, number_of
 from ..data_movement import CONVERT
 from ..in_place import in_place
 from ..insertion import erase_unread, inserted
+from ..ir_types import IrModule, IrOperation, IrValue
 
 _BROADCAST, _RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
 _TRANSPOSE, _CONSTANT = "stablehlo.transpose", "stablehlo.constant"

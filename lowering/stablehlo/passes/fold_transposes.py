@@ -13,9 +13,6 @@ from math import prod
 
 from ..bindings import (
     DotDimensions,
-    IrModule,
-    IrOperation,
-    IrValue,
     attributes,
     dot_dimensions,
     dot_dimensions_attribute,
@@ -25,6 +22,7 @@ from ..bindings import (
 )
 from ..in_place import in_place, is_sharded
 from ..insertion import erase_unread
+from ..ir_types import IrModule, IrOperation, IrValue
 
 PRODUCT, TRANSPOSE = "stablehlo.dot_general", "stablehlo.transpose"
 _OPERANDS = {"left": 0, "right": 1}

@@ -6,9 +6,10 @@
 """
 
 from .. import bindings
-from ..bindings import IrModule, find_operations
+from ..bindings import find_operations
 from ..in_place import in_place
 from ..insertion import replace_by
+from ..ir_types import IrModule
 
 # The first pass broadcasts with CHLO, which jaxlib 0.7.1 expands as if sizes varied.
 _PASSES = (

@@ -10,9 +10,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..bindings import IrModule, IrOperation, IrValue, building
+from ..bindings import building
 from ..in_place import in_place
 from ..insertion import constant, inserted
+from ..ir_types import IrModule, IrOperation, IrValue
 from ..symbols import body, functions, keep_arguments
 
 

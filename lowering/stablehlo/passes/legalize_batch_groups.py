@@ -8,10 +8,10 @@ These are gradients of the weights of convolutions in groups, such as depthwise 
 computes them wrongly, without an error, or does not convert them.
 """
 
-from ..bindings import IrOperation
 from ..convolutions import OPERATION, Convolution
 from ..in_place import rewrites
 from ..insertion import attribute
+from ..ir_types import IrOperation
 from .expansion import computed
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from .. import bindings
-from ..bindings import IrModule, find_operations, ir
+from ..bindings import find_operations, ir
 from ..in_place import in_place
 from ..insertion import replace_operation
+from ..ir_types import IrModule
 from ..symbols import CUSTOM_CALL
 
 

@@ -15,11 +15,12 @@ from composites.errors import did_you_mean
 from composites.lazy_modules import lax
 
 from .. import bindings
-from ..bindings import IrModule, IrOperation, attributes, dictionary_items, find_operations
+from ..bindings import attributes, dictionary_items, find_operations
 from ..dtypes import numpy_dtype
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
 from ..insertion import replace_operation
+from ..ir_types import IrModule, IrOperation
 from ..symbols import CUSTOM_CALL, enclosing_function
 from .expansion import expand
 

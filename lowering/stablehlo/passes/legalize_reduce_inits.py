@@ -13,8 +13,9 @@ from typing import Any
 
 from composites.lazy_modules import lax, np
 
-from ..bindings import IrOperation, attributes, number_of
+from ..bindings import attributes, number_of
 from ..combinations import IN_JAX, combination, neutral_element
+from ..ir_types import IrOperation
 from .expansion import expands
 
 OPERATION = "stablehlo.reduce"

@@ -15,7 +15,8 @@ from typing import Any
 
 from composites.lazy_modules import lax, np
 
-from ..bindings import IrOperation, IrValue, made_by
+from ..bindings import made_by
+from ..ir_types import IrOperation, IrValue
 from .expansion import expands
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from composites.lazy_modules import lax, np
 
-from ..bindings import IrOperation, dot_dimensions
+from ..bindings import dot_dimensions
+from ..ir_types import IrOperation
 from .expansion import expands
 
 _TERMS = 2**24 // 2**14

@@ -13,18 +13,10 @@ from typing import Any
 
 from composites.lazy_modules import np
 
-from ..bindings import (
-    IrOperation,
-    IrType,
-    IrValue,
-    attributes,
-    direction_of,
-    ir,
-    made_by,
-    number_of,
-)
+from ..bindings import attributes, direction_of, ir, made_by, number_of
 from ..in_place import rewrites
 from ..insertion import attribute, constant, converted, erase_unread
+from ..ir_types import IrOperation, IrType, IrValue
 
 _TOTAL = "#stablehlo<comparison_type TOTALORDER>"
 _SWAPPED = {"GT": "LT", "LT": "GT", "GE": "LE", "LE": "GE", "EQ": "EQ", "NE": "NE"}

@@ -6,9 +6,9 @@ IREE 3.13 fails on some scatters with i64 indices, such as that of `index_put`. 
 the operand stays outside, since it is clamped before it is converted.
 """
 
-from ..bindings import IrOperation
 from ..in_place import rewrites
 from ..insertion import constant, converted, inserted, integer_type, resized
+from ..ir_types import IrOperation
 from ..scatters import OPERATION
 
 _GREATEST = 2**31 - 1

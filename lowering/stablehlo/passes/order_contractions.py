@@ -12,8 +12,9 @@ are the sums of the same products.
 
 from dataclasses import replace
 
-from ..bindings import DotDimensions, IrOperation, dot_dimensions, dot_dimensions_attribute
+from ..bindings import DotDimensions, dot_dimensions, dot_dimensions_attribute
 from ..in_place import rewrites
+from ..ir_types import IrOperation
 from .expansion import computed
 
 

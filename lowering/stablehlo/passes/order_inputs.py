@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from ..bindings import IrModule
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
+from ..ir_types import IrModule
 from ..symbols import body, functions, keep_arguments
 
 

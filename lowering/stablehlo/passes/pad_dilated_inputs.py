@@ -14,10 +14,11 @@ from typing import Any
 
 from composites.lazy_modules import lax
 
-from ..bindings import IrOperation, attributes
+from ..bindings import attributes
 from ..convolutions import OPERATION, Convolution
 from ..in_place import rewrites
 from ..insertion import attribute
+from ..ir_types import IrOperation
 from .expansion import computed
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from composites.lazy_modules import lax, np
 
-from ..bindings import IrOperation, IrValue, attributes, number_of
+from ..bindings import attributes, number_of
+from ..ir_types import IrOperation, IrValue
 from .expansion import expands
 
 _TRUTH_TABLES: Mapping[tuple[bool, ...], tuple[str, int]] = {

@@ -3,9 +3,9 @@
 @ptxla.gelu.impl.117, @ptxla.gelu.impl.134  =>  @ptxla.gelu.impl, @ptxla.gelu.impl_0
 """
 
-from ..bindings import IrModule
 from ..composites import composite_name
 from ..in_place import in_place
+from ..ir_types import IrModule
 from ..symbols import Namer, decompositions, functions, rename, uses
 
 

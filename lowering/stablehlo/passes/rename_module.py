@@ -5,8 +5,8 @@ module @IrToHlo  =>  module @BertForMaskedLM
 
 import re
 
-from ..bindings import IrModule
 from ..in_place import in_place
+from ..ir_types import IrModule
 from ..symbols import rename
 
 _NO_LETTER = re.compile(r"\W", re.ASCII)

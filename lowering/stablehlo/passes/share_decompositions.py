@@ -8,9 +8,9 @@ func private @impl.7 {..the same..}
 
 from typing import Any, TypeAlias
 
-from ..bindings import IrModule, IrOperation
 from ..composites import signature
 from ..in_place import in_place
+from ..ir_types import IrModule, IrOperation
 from ..symbols import callees_first, decompositions, functions, rename, retarget, uses
 
 # Functions with equal keys are merged: the signatures of their users, and their text without the

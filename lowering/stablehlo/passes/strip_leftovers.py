@@ -5,8 +5,9 @@ module @IrToHlo.99 attributes {mhlo.is_dynamic = false, ..}  =>  module @IrToHlo
 
 import re
 
-from ..bindings import IrModule, IrOperation, attributes, find_operations, string_value
+from ..bindings import attributes, find_operations, string_value
 from ..in_place import in_place
+from ..ir_types import IrModule, IrOperation
 from ..symbols import rename
 
 # Module attributes that torch_xla 2.9 always prints, and their default values.

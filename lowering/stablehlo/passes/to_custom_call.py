@@ -9,11 +9,12 @@ stablehlo.custom_call @acme_gelu(%0) {api_version = 4 : i32,
 from collections.abc import Collection, Iterable, Mapping
 
 from ..attributes import to_ffi
-from ..bindings import IrAttribute, IrOperation, IrType, attributes, building, dictionary_items, ir
+from ..bindings import attributes, building, dictionary_items, ir
 from ..candidates import Candidate
 from ..composites import Signature, chosen, composite_name, composites_of, signature
 from ..errors import StableHLOError
 from ..insertion import replace_operation
+from ..ir_types import IrAttribute, IrOperation, IrType
 from ..module import Module
 from ..symbols import CUSTOM_CALL
 from .drop_unused_functions import drop_unused_functions

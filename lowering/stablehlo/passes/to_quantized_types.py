@@ -12,10 +12,11 @@ A tensor that is quantized and dequantized with the same numbers has no integers
 
 import math
 
-from ..bindings import IrOperation, IrType, building, find_operations, ir, made_by
+from ..bindings import building, find_operations, ir, made_by
 from ..composites import composite_name, composites_of, signature
 from ..errors import UnsupportedOperationError
 from ..insertion import inserted, replace_by, resized
+from ..ir_types import IrOperation, IrType
 from ..module import Module
 from .drop_unused_functions import drop_unused_functions
 

@@ -18,10 +18,6 @@ from typing import Any
 
 from ..bindings import (
     DotDimensions,
-    IrModule,
-    IrOperation,
-    IrType,
-    IrValue,
     attributes,
     dot_dimensions,
     dot_dimensions_attribute,
@@ -30,6 +26,7 @@ from ..bindings import (
 from ..data_movement import CONVERT
 from ..in_place import in_place
 from ..insertion import erase_unread, inserted, integers, replace_by, resized
+from ..ir_types import IrModule, IrOperation, IrType, IrValue
 
 _RESHAPE, _TRANSPOSE, _DOT = "stablehlo.reshape", "stablehlo.transpose", "stablehlo.dot_general"
 _FOLLOWED = (_RESHAPE, _TRANSPOSE, CONVERT, _DOT)

@@ -6,8 +6,8 @@ operations by the function that they came from.
 
 from collections import deque
 
-from ..bindings import IrModule
 from ..in_place import in_place
+from ..ir_types import IrModule
 from ..sizes import check_copies
 from ..symbols import COMPOSITE, Namer, functions, is_private, rename, retarget, target, walk_uses
 

@@ -10,16 +10,7 @@
 torch_xla 2.9 writes this for logic of booleans. LiteRT 2.3 has no `and` or comparisons of bytes.
 """
 
-from ..bindings import (
-    IrModule,
-    IrOperation,
-    IrValue,
-    attributes,
-    direction_of,
-    find_operations,
-    number_of,
-    splat_value,
-)
+from ..bindings import attributes, direction_of, find_operations, number_of, splat_value
 from ..data_movement import CONVERT, DATA_MOVEMENT, data_operands, element_type
 from ..in_place import in_place, is_sharded
 from ..insertion import (
@@ -31,6 +22,7 @@ from ..insertion import (
     replace_by,
     resized,
 )
+from ..ir_types import IrModule, IrOperation, IrValue
 
 COMPARISON, _CONSTANT = "stablehlo.compare", "stablehlo.constant"
 _LOGIC = ("stablehlo.and", "stablehlo.or", "stablehlo.xor")

@@ -8,11 +8,11 @@ These are sums of booleans and of small integers in their own type, such as `cum
 LiteRT 2.3 and IREE 3.13 refuse those of ui8. The result has the same bits: both wrap around.
 """
 
-from ..bindings import IrOperation
 from ..combinations import only_operation
 from ..data_movement import retype
 from ..in_place import rewrites
 from ..insertion import converted, integer_type
+from ..ir_types import IrOperation
 
 _BYTES = ("ui8", "i8")
 

@@ -8,10 +8,11 @@ Hardware accumulates products of narrow numbers in f32 or i32. The program on th
 sum and then casts it to the wide type. The program on the right keeps the sum.
 """
 
-from ..bindings import IrModule, IrOperation, IrValue, attributes, find_operations, users
+from ..bindings import attributes, find_operations, users
 from ..data_movement import CONVERT, DATA_MOVEMENT, data_operands, element_type, retype
 from ..in_place import in_place
 from ..insertion import replace_by
+from ..ir_types import IrModule, IrOperation, IrValue
 
 _PRODUCTS = ("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution")
 _BETWEEN = frozenset({"stablehlo.transpose", "stablehlo.reshape", "stablehlo.broadcast_in_dim"})

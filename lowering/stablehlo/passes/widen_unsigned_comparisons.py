@@ -5,9 +5,10 @@
 LiteRT 2.3 has no comparisons of unsigned integers. ui64 has no wider type, and stays.
 """
 
-from ..bindings import IrOperation, attributes
+from ..bindings import attributes
 from ..in_place import rewrites
 from ..insertion import attribute, converted, integer_type
+from ..ir_types import IrOperation
 
 _WIDER = {"ui8": 32, "ui16": 32, "ui32": 64}
 
