@@ -85,9 +85,7 @@ def application(
 
 
 @app.command()
-def env(
-    as_json: AsJson = False,
-) -> None:
+def env(as_json: AsJson = False) -> None:
     """Show the environment variables that the project reads, and their current values."""
     with clear_errors():
         warn_of_unknown_variables()

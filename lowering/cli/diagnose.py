@@ -196,11 +196,7 @@ def _bisect(
 
 
 def _platform(
-    platform: str | None,
-    plugin: Path | None,
-    backend: str | None,
-    kernels: str | None,
-    f64: bool,
+    platform: str | None, plugin: Path | None, backend: str | None, kernels: str | None, f64: bool
 ) -> str:
     """The platform of jax that the options name; `cpu` for another compiler on the CPU."""
     if sum(each is not None for each in (platform, plugin, backend)) > 1:

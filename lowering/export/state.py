@@ -14,31 +14,14 @@ from lowering.stablehlo.dtypes import numpy_dtype
 
 SEED = "rng_seed"
 
-_FIRST_VALUES = {
-    # Of torch.optim. All start at zero but for one.
-    **dict.fromkeys(
-        (
-            "acc_delta",
-            "ax",
-            "col_var",
-            "exp_avg",
-            "exp_avg_sq",
-            "exp_inf",
-            "grad_avg",
-            "max_exp_avg_sq",
-            "momentum_buffer",
-            "prev",
-            "row_var",
-            "square_avg",
-            "step",
-            "variance",
-        ),
-        0,
-    ),
-    "mu_product": 1,  # NAdam's
-}
-"""The value that an optimizer gives its state before the first step, by key. Of others, such as the
-learning rates of Rprop, only the optimizer knows it."""
+_ZERO = (
+    *("acc_delta", "ax", "col_var", "exp_avg", "exp_avg_sq", "exp_inf", "grad_avg"),
+    *("max_exp_avg_sq", "momentum_buffer", "prev", "row_var", "square_avg", "step", "variance"),
+)
+_FIRST_VALUES = {**dict.fromkeys(_ZERO, 0), "mu_product": 1}
+"""The value that an optimizer of torch.optim gives its state before the first step, by key. NAdam
+alone has one that does not start at zero. Of others, such as the learning rates of Rprop, only the
+optimizer knows it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -125,11 +125,7 @@ def _rewrite(node: torch.fx.Node, numbers: set[Any]) -> bool:
     return _scale(node, numbers, cast)
 
 
-def _scale(
-    node: torch.fx.Node,
-    numbers: set[Any],
-    cast: Callable[[Any], Any],
-) -> bool:
+def _scale(node: torch.fx.Node, numbers: set[Any], cast: Callable[[Any], Any]) -> bool:
     """Write `x.add_(y, alpha=n)` as `x.add_(y * n)`, and `x.addcdiv_(y, z, value=n)` as
     `x.add_(y * n / z)`."""
     if node.op != "call_method" or not isinstance(node.target, str):

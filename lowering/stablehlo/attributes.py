@@ -24,15 +24,8 @@ _READABLE_ELEMENTS = frozenset(
 _DEEPEST = 100
 
 # Dense arrays that XLA's FFI decodes, by element type. Booleans are passed as bytes.
-_FFI_ARRAYS = {
-    "i1": "DenseI8ArrayAttr",
-    "i8": "DenseI8ArrayAttr",
-    "i16": "DenseI16ArrayAttr",
-    "i32": "DenseI32ArrayAttr",
-    "i64": "DenseI64ArrayAttr",
-    "f32": "DenseF32ArrayAttr",
-    "f64": "DenseF64ArrayAttr",
-}
+_FFI_ARRAYS = {t: f"Dense{t.upper()}ArrayAttr" for t in ("i8", "i16", "i32", "i64", "f32", "f64")}
+_FFI_ARRAYS["i1"] = _FFI_ARRAYS["i8"]
 
 
 def to_python(attribute: IrAttribute, depth: int = 0) -> Any:
@@ -141,9 +134,8 @@ def _flat_numbers(attribute: IrAttribute) -> tuple[str, list[Any]]:
 
 
 def _is_dense_array(attribute: IrAttribute) -> bool:
-    return type(attribute).__name__.startswith("Dense") and type(attribute).__name__.endswith(
-        "ArrayAttr"
-    )
+    name = type(attribute).__name__
+    return name.startswith("Dense") and name.endswith("ArrayAttr")
 
 
 def _is_readable(attribute: IrAttribute) -> bool:

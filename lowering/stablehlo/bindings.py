@@ -253,8 +253,7 @@ def serialize_portable(module: IrModule, version: str | None = None) -> bytes:
 def _serialized(module: IrModule, target: Version) -> tuple[bytes | None, str]:
     """The artifact, or None and MLIR's message."""
     data, problems = _with_diagnostics(
-        module.context,
-        lambda: _stablehlo().serialize_portable_artifact(module, _dotted(target)),
+        module.context, lambda: _stablehlo().serialize_portable_artifact(module, _dotted(target))
     )
     return (None if data is None else bytes(data)), problems
 

@@ -19,16 +19,9 @@ _BETWEEN = frozenset({"stablehlo.transpose", "stablehlo.reshape", "stablehlo.bro
 # The types in which narrow products are accumulated. Hardware does not accumulate them in f64, so
 # a cast to f64 says nothing about the product. For i1 the sum is a logical or, which has no wider
 # form.
+_BYTES = ("f8E3M4", "f8E4M3", "f8E4M3B11FNUZ", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ")
 _ACCUMULATORS = {
-    "f8E3M4": "f32",
-    "f8E4M3": "f32",
-    "f8E4M3B11FNUZ": "f32",
-    "f8E4M3FN": "f32",
-    "f8E4M3FNUZ": "f32",
-    "f8E5M2": "f32",
-    "f8E5M2FNUZ": "f32",
-    "f16": "f32",
-    "bf16": "f32",
+    **dict.fromkeys((*_BYTES, "f16", "bf16"), "f32"),
     "i8": "i32",
     "i16": "i32",
     "ui8": "ui32",
