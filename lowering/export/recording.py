@@ -19,7 +19,7 @@ from lowering.export.manifest import Value
 from lowering.export.partitioning import annotation
 from lowering.export.program import Program
 from lowering.export.request import ExportRequest
-from lowering.export.shardings import DeviceMesh, input_specs, output_spec
+from lowering.export.shardings import input_specs, output_spec
 from lowering.export.tracing import (
     graph_of,
     model_name,
@@ -60,9 +60,7 @@ def record(request: ExportRequest, *, located: bool = False) -> Program:
         request.progress("lowering to StableHLO")
         lowered = traced.lower(request.frontend.recording, located=located)
     request.progress("cleaning")
-    inputs, outputs = _sharded(
-        lowered.inputs, lowered.outputs, traced.marks, request.mesh, request.shardings
-    )
+    inputs, outputs = _sharded(lowered, traced.marks, request)
     name = model_name(request.module)  # the class of an exported program's graph is one of torch.fx
     cleaning: list[Pass] = [rename_decompositions, partial(rename_module, name=name)]
     if not request.share_decompositions:
@@ -79,17 +77,14 @@ def record(request: ExportRequest, *, located: bool = False) -> Program:
 
 
 def _sharded(
-    inputs: tuple[Value, ...],
-    outputs: tuple[Value, ...],
-    marks: Mapping[str, str],
-    mesh: DeviceMesh | None,
-    shardings: Mapping[str, Any],
+    lowered: Program, marks: Mapping[str, str], request: ExportRequest
 ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
     """Inputs and outputs with their shardings.
 
     Args:
         marks: what torch_xla's `mark_sharding` has noted, by input.
     """
+    inputs, outputs, mesh = lowered.inputs, lowered.outputs, request.mesh
     if mesh is None:
         if marks:
             name, mark = next(iter(marks.items()))
@@ -102,7 +97,8 @@ def _sharded(
             known[name] = mesh.spec_of(mark, len(shapes[name]))
             if known[name] is None:
                 raise ExportError(f"{name} is marked as {mark}, which does not divide the mesh")
-    specs = input_specs(mesh, {escape(n): s for n, s in known.items()} | dict(shardings), shapes)
+    patterns = {escape(n): s for n, s in known.items()} | dict(request.shardings)
+    specs = input_specs(mesh, patterns, shapes)
     return (
         tuple(replace(value, sharding=specs.get(value.name)) for value in inputs),
         tuple(

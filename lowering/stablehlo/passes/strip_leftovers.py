@@ -22,16 +22,9 @@ _ENTRY_LAYOUT = "mhlo.xla_entry_computation_"
 # XLA notes the memory layout that it chose for its own HLO in these attributes of some operations.
 # They have no meaning in StableHLO, and the next compiler chooses its own layout.
 _LAYOUT_ATTRIBUTES = ("result_layout", "xla_shape")
-WITH_LAYOUT = tuple(
-    f"stablehlo.{name}"
-    for name in (
-        "bitcast_convert",
-        "broadcast_in_dim",
-        "convert",
-        "reshape",
-        "reverse",
-        "transpose",
-    )
+WITH_LAYOUT = (
+    *("stablehlo.bitcast_convert", "stablehlo.broadcast_in_dim", "stablehlo.convert"),
+    *("stablehlo.reshape", "stablehlo.reverse", "stablehlo.transpose"),
 )
 _COUNTER = re.compile(r"\.\d+$")
 
