@@ -13,8 +13,8 @@ from .composites import composite_name
 from .convolutions import Convolution
 from .errors import RefusedOperationError
 from .ir_types import IrModule, IrOperation
+from .passes.expand_sorts import is_top_k
 from .scatters import updates_rows
-from .sorts import is_top_k
 from .symbols import COMPOSITE, enclosing_function, target
 
 Refuses = Callable[[IrOperation], bool | str]
