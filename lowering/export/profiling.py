@@ -85,7 +85,7 @@ def profile_calls(
         executables = [compile_module(plain, platform=platform)]
         inputs = make_inputs(plain, executables[0])
         if call in placed.taken:
-            alone = put_alone(placed, call, platform)
+            alone = put_alone(placed.original, call, placed.taken[call], platform)
             executables.append(compile_module(alone, platform=platform))
         times = median_times(executables, inputs.arrays, seconds=seconds)
         rows.append(ProfiledCall(placed.use(call, count), times[-1], times[0]))

@@ -196,10 +196,9 @@ def put(
     return bind_calls(called, others, platform=platform, declined=declined) if others else called
 
 
-def put_alone(placed: PlacedKernels, call: Signature, platform: str) -> Module:
-    """A module with one call of a composite, which has its kernel."""
-    alone = call_module(placed.original, call)
-    return decompose(put(alone, {call: placed.taken[call]}, platform=platform))
+def put_alone(module: Module, call: Signature, kernel: Candidate, platform: str) -> Module:
+    """A module with one call of a composite of a module, which has a kernel."""
+    return decompose(put(call_module(module, call), {call: kernel}, platform=platform))
 
 
 def distinct(module: Module) -> list[Signature]:
@@ -215,12 +214,14 @@ def failing_calls(placed: PlacedKernels, message: str, platform: str) -> tuple[K
     """
     uses = {call: use for call, use in placed.by_call.items() if use.kernel is not None}
 
+    def alone(call: Signature) -> Module:
+        return put_alone(placed.original, call, placed.taken[call], platform)
+
     def is_named(call: Signature) -> bool:
         return _mentions(message, str(uses[call].kernel))
 
     def has_named_target(call: Signature) -> bool:
-        alone = put_alone(placed, call, platform)
-        targets = find_operations(alone.ir.operation, CUSTOM_CALL)
+        targets = find_operations(alone(call).ir.operation, CUSTOM_CALL)
         names = (string_value(each.attributes["call_target_name"]) for each in targets)
         return any(_mentions(message, name) for name in names)
 
@@ -228,7 +229,7 @@ def failing_calls(placed: PlacedKernels, message: str, platform: str) -> tuple[K
         shapes = [static_tensor(type_) for type_ in call.operands]
         operands = [np.ones(*shape) for shape in shapes if shape is not None]
         try:
-            compile_module(put_alone(placed, call, platform), platform=platform)(*operands)
+            compile_module(alone(call), platform=platform)(*operands)
         except StableHLOError:
             return True
         return False

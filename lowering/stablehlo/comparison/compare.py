@@ -13,13 +13,12 @@ from ..candidates import Candidate
 from ..composites import NameAndVersion, Signature
 from ..errors import RunError, StableHLOError, UnsupportedOperationError
 from ..inspection.report import CompositeReport, distinct_calls
-from ..kernels import given_kernels, put
+from ..kernels import given_kernels, put_alone
 from ..module import Module
 from ..passes.clean import clean
 from ..passes.compute_in_f64 import compute_in_f64
-from ..passes.decompose import decompose
 from ..run import compile_module
-from ..single_calls import call_module, decomposition_module, with_unreadable_attributes
+from ..single_calls import decomposition_module, with_unreadable_attributes
 from .difference import any_finite, default_tolerance, error
 from .inputs import Inputs, make_inputs, real_inputs
 from .results import ComparedCall, Comparison, Numbers
@@ -42,8 +41,7 @@ class _Case:
 
     def with_kernel(self) -> Module:
         """A module with the call alone, which has the kernel."""
-        lone = call_module(self.module, self.call)
-        return decompose(put(lone, {self.call: self.kernel}, platform=self.platform))
+        return put_alone(self.module, self.call, self.kernel, self.platform)
 
 
 def compare(
