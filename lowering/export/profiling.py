@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lowering.stablehlo.comparison.inputs import make_inputs
-from lowering.stablehlo.comparison.table import readable_seconds
 from lowering.stablehlo.comparison.timing import median_times
-from lowering.stablehlo.inspection.table import readable_types, report_table
+from lowering.stablehlo.inspection.table import readable_seconds, readable_types, report_table
 from lowering.stablehlo.kernels import KernelUse, PlacedKernels, outer_calls, put_alone
 from lowering.stablehlo.run import compile_module
 from lowering.stablehlo.single_calls import decomposition_module

@@ -36,7 +36,7 @@ from .comparison.agreement import program_difference as program_difference
 from .comparison.compare import compare as compare
 from .comparison.results import ComparedCall as ComparedCall
 from .comparison.results import Comparison as Comparison
-from .comparison.table import comparison_table as comparison_table
+from .comparison.results import comparison_table as comparison_table
 from .errors import AttributeConversionError as AttributeConversionError
 from .errors import BindError as BindError
 from .errors import BytecodeError as BytecodeError

@@ -3,6 +3,5 @@
 distinct calls of a module (inspection), each as small modules (single_calls)
     -> inputs     operands for it
     -> compare    runs decomposition, decomposition in f64 and kernel; difference, timing
-    -> results    data and JSON
-    -> table
+    -> results    data, JSON and a table
 """

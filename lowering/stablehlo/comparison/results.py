@@ -1,12 +1,17 @@
-"""The results of `compare`."""
+"""The results of `compare`: data, JSON, node data for Model Explorer, and a table."""
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..inspection.node_data import NodeData, composite_nodes
 from ..inspection.report import CompositeReport, JsonReport, distinct_calls
+from ..inspection.table import cells, readable_bytes, readable_seconds, report_table
 from ..module import Module
 from .timing import Machine
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -86,3 +91,37 @@ class Comparison(JsonReport):
                 seconds[node] = row.numbers.kernel_seconds
         wrong = {node: row.problem is not None for node, row in rows.items()}
         return NodeData("error", errors, wrong), NodeData("seconds", seconds)
+
+
+def comparison_table(comparison: Comparison) -> "Table":
+    """The calls of a comparison, one row each, the largest share first."""
+    machine = comparison.machine
+    return report_table(
+        ("composite", "attributes", "types", "kernel"),
+        (
+            *("error", "kernel to f64", "decomposition to f64", "kernel time"),
+            *("decomposition time", "bound", "bytes", "count", "share"),
+        ),
+        map(_cells, comparison.calls),
+        f"kernels for @{comparison.module or 'module'}",
+        f"wall-clock medians on {machine.platform}, of which a call without work takes "
+        f"{readable_seconds(machine.call_seconds)}; bound: a copy of the bytes at "
+        f"{machine.copy_bandwidth / 1e9:.1f} GB/s; share: of the module's operations",
+        [call.problem is not None for call in comparison.calls],
+    )
+
+
+def _cells(row: ComparedCall) -> tuple[str, ...]:
+    name, attributes, types, count, _, _, share = cells(row.call)
+    numbers = row.numbers
+    measured: tuple[str, ...] = ("",) * 5
+    if numbers is not None:
+        to_f64 = numbers.kernel_error, numbers.decomposition_error
+        times = numbers.kernel_seconds, numbers.decomposition_seconds
+        measured = (
+            f"{numbers.error:.1e}",
+            *("no f64" if error is None else f"{error:.1e}" for error in to_f64),
+            *("" if seconds is None else readable_seconds(seconds) for seconds in times),
+        )
+    bound, size = readable_seconds(row.bound_seconds), readable_bytes(row.bytes)
+    return (name, attributes, types, row.kernel, *measured, bound, size, count, share)

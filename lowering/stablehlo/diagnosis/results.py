@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..comparison.difference import Difference
-from ..comparison.table import readable_seconds
 from ..inspection.node_data import NodeData
 from ..inspection.report import CompositeReport, JsonReport
-from ..inspection.table import cells, report_table
+from ..inspection.table import cells, readable_seconds, report_table
 from .clock import Peaks, Time
 
 if TYPE_CHECKING:

@@ -98,6 +98,14 @@ def readable_bytes(count: int) -> str:
     return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
 
 
+def readable_seconds(seconds: float) -> str:
+    """A time with a unit, such as 1.5 ms."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.0f} ns"
+
+
 def readable_types(operands: tuple[str, ...], results: tuple[str, ...]) -> str:
     """The types of a call without the word tensor: `8x16xf32, i64 -> 8xf32`."""
     operand_types, result_types = (
