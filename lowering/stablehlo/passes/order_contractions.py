@@ -14,22 +14,18 @@ from dataclasses import replace
 
 from ..bindings import DotDimensions, dot_dimensions, dot_dimensions_attribute
 from ..in_place import rewrites
+from ..insertion import inserted, integers, resized
 from ..ir_types import IrOperation
-from .expansion import computed
 
 
 @rewrites("stablehlo.dot_general")
 def order_contractions(product: IrOperation) -> None:
     """Transpose the second operand of each product that pairs dimensions in another order than
-    both operands have. Products with dynamic shapes or shardings stay."""
+    both operands have. Products with shardings stay."""
     numbers = _by_first_operand(dot_dimensions(product))
     in_order = tuple(sorted(numbers.right_contracting))
-    operand = product.operands[1]
-    if numbers.right_contracting != in_order and operand.type.has_static_shape:
-        order = [*range(operand.type.rank)]
-        for dim, place in zip(numbers.right_contracting, in_order, strict=True):
-            order[place] = dim
-        (product.operands[1],) = computed(product, lambda y: y.transpose(order), operand)
+    if numbers.right_contracting != in_order:
+        _transpose(product, numbers.right_contracting, in_order)
         ordered = replace(numbers, right_contracting=in_order)
         attribute = dot_dimensions_attribute(ordered, product.context)
         product.attributes["dot_dimension_numbers"] = attribute
@@ -40,3 +36,19 @@ def _by_first_operand(numbers: DotDimensions) -> DotDimensions:
     pairs = sorted(zip(numbers.left_contracting, numbers.right_contracting, strict=True))
     left, right = ([pair[side] for pair in pairs] for side in (0, 1))
     return replace(numbers, left_contracting=tuple(left), right_contracting=tuple(right))
+
+
+def _transpose(product: IrOperation, dims: tuple[int, ...], places: tuple[int, ...]) -> None:
+    """Move dimensions of the second operand to these places."""
+    operand = product.operands[1]
+    order = [*range(len(operand.type.shape))]
+    for dim, place in zip(dims, places, strict=True):
+        order[place] = dim
+    sizes = [operand.type.shape[dim] for dim in order]
+    product.operands[1] = inserted(
+        product,
+        "stablehlo.transpose",
+        resized(operand.type, sizes),
+        operand,
+        permutation=integers(product, order),
+    )
