@@ -233,8 +233,8 @@ class Step:
         positional, named = ((), batch) if isinstance(batch, Mapping) else (batch, {})
         if not isinstance(positional, list | tuple):
             positional = (positional,)
-        random = State(small_values(self._roles.state), {}, {})
-        start = self._on_device(random) if state is None else state
+        inputs = self._roles.state
+        start = self._on_device(State(small_values(inputs), {}, {})) if state is None else state
         with enable_x64():
             copies = {name: jnp.copy(value) for name, value in self._usable(start).items()}
         current = [State(copies, start.saved_as, start.others)]
