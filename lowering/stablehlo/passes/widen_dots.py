@@ -16,10 +16,10 @@ from ..ir_types import IrModule, IrOperation, IrValue
 
 _PRODUCTS = ("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution")
 _BETWEEN = frozenset({"stablehlo.transpose", "stablehlo.reshape", "stablehlo.broadcast_in_dim"})
+_BYTES = ("f8E3M4", "f8E4M3", "f8E4M3B11FNUZ", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ")
 # The types in which narrow products are accumulated. Hardware does not accumulate them in f64, so
 # a cast to f64 says nothing about the product. For i1 the sum is a logical or, which has no wider
 # form.
-_BYTES = ("f8E3M4", "f8E4M3", "f8E4M3B11FNUZ", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ")
 _ACCUMULATORS = {
     **dict.fromkeys((*_BYTES, "f16", "bf16"), "f32"),
     "i8": "i32",
