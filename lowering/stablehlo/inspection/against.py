@@ -75,7 +75,9 @@ def _differences(call: CompositeReport, contract: Contract) -> Iterator[str]:
             yield from _value(attribute, call.attributes[name])
         elif not attribute.optional:
             yield f"attribute {name} is missing"
-    yield from _counts(call, contract)
+    is_list = any(operand.variadic for operand in contract.operands)
+    yield from (_count_beside_list if is_list else _count_of_operands)(call, contract)
+    yield from _count_of_results(call, contract)
 
 
 def _value(attribute: AttributeSpec, value: Any) -> Iterator[str]:
@@ -113,14 +115,11 @@ def _as_f32(number: float) -> float:
     return float(rounded)
 
 
-def _counts(call: CompositeReport, contract: Contract) -> Iterator[str]:
-    """Problems of the numbers of operands and results, which may not be those of the contract."""
+def _count_of_operands(call: CompositeReport, contract: Contract) -> Iterator[str]:
+    """Problems of the number of operands, which may not be that of the contract."""
     least = sum(not operand.optional for operand in contract.operands)
     most = len(contract.operands)
     count = len(call.operands)
-    if any(operand.variadic for operand in contract.operands):
-        yield from _counts_of_lists(call, contract)
-        return
     fits = least <= count <= most
     if contract.operands and contract.operands[0].name == GRADIENTS:
         fits = count >= least
@@ -129,11 +128,10 @@ def _counts(call: CompositeReport, contract: Contract) -> Iterator[str]:
     if not fits:
         expected = str(most) if least == most else f"{least} to {most}"
         yield f"it has {count} operands, and the lock has {expected}"
-    yield from _count_of_results(call, contract)
 
 
-def _counts_of_lists(call: CompositeReport, contract: Contract) -> Iterator[str]:
-    """Problems of the numbers of operands and results, where an operand is a list of any length."""
+def _count_beside_list(call: CompositeReport, contract: Contract) -> Iterator[str]:
+    """Problems of the number of operands, where one is a list of any length."""
     number = len(call.operands)
     least = sum(not (operand.optional or operand.variadic) for operand in contract.operands)
     if number < least:
@@ -146,7 +144,6 @@ def _counts_of_lists(call: CompositeReport, contract: Contract) -> Iterator[str]
             yield f"{SEGMENT_SIZES} has {len(sizes)} sizes, and the lock has {count} operands"
         elif total not in (number, number - 1):  # the last operand may be the seed
             yield f"it has {number} operands, and {SEGMENT_SIZES} says {total}"
-    yield from _count_of_results(call, contract)
 
 
 def _count_of_results(call: CompositeReport, contract: Contract) -> Iterator[str]:
