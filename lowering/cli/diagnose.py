@@ -172,8 +172,8 @@ def _load(path: Path, inputs: Path | None) -> tuple[Module, Steps]:
     losses = [n for n in outputs if n not in updates and not outputs[n].name.startswith("grad:")]
     compared = losses if updates and losses else list(outputs)
     seed = names.index(SEED) if SEED in names else None
-    arrays = example_inputs(program, path, named)
-    return program.module, Steps(arrays, _STEPS if updates else 1, updates, compared, seed)
+    values = example_inputs(program, path, named)
+    return program.module, Steps(values, _STEPS if updates else 1, updates, compared, seed)
 
 
 def _bisect(

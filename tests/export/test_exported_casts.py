@@ -82,9 +82,8 @@ def carried(operation: IrOperation) -> list[IrValue]:
     """The operands whose elements an operation gives, cast or not."""
     if operation.name == CONVERT:
         return list(operation.operands)
-    if operation.name not in DATA_MOVEMENT:
-        return []
-    return [operation.operands[index] for index in data_operands(operation)]
+    places = data_operands(operation) if operation.name in DATA_MOVEMENT else []
+    return [operation.operands[index] for index in places]
 
 
 def in_bfloat16(product: IrOperation) -> bool:
