@@ -195,7 +195,7 @@ def linear_cross_entropy(rows: int, columns: int, classes: int) -> Case:
 
 
 def images(name: str, function: Callable[..., Tensor], *shape: int) -> Case:
-    """An operator on `[N, C, H, W]`."""
+    """An operator on images, `[N, C, H, W]`, or on one tensor of another rank."""
     return called(name, function, shape)
 
 
@@ -288,12 +288,6 @@ def norm_of_transformers(path: str, *arguments: Any, operands: int = 1) -> Case:
     return called(name, call, *[(1024, 768)] * operands, *weights)
 
 
-def softmax(*shape: int, logarithm: bool = False) -> Case:
-    name = "log_softmax" if logarithm else "softmax"
-    function = functional.log_softmax if logarithm else functional.softmax
-    return called(name, partial(function, dim=-1), shape)
-
-
 def largest(count: int, rows: int, columns: int) -> Case:
     return called(f"the {count} largest of", lambda x: torch.topk(x, count).values, (rows, columns))
 
@@ -329,6 +323,17 @@ def embedding(tokens: int, rows: int, columns: int = 384) -> Case:
     )
 
 
+def int8_linear(rows: int, columns: int, size: int) -> Case:
+    """The function is looked up at each call, because turning the entry on replaces it."""
+    module = import_module("composites.operators.quantized_linear")
+    return Case(
+        f"int8 linear of {rows}x{size} by {columns}x{size}",
+        lambda *arguments: module.int8_weight_only_linear(*arguments),
+        lambda: {"input": torch.randn(rows, size)},
+        lambda: (torch.randint(-128, 128, (columns, size), dtype=torch.int8), torch.rand(columns)),
+    )
+
+
 # ---- rows of files ----
 
 OPERATORS: Mapping[str, Callable[..., Case]] = {
@@ -343,16 +348,17 @@ OPERATORS: Mapping[str, Callable[..., Case]] = {
     "grid sampling": grid_sampling,
     "group norm": group_norm,
     "instance norm": instance_norm,
+    "int8 linear": int8_linear,
     "largest": largest,
     "layer norm": layer_norm,
     "linear cross entropy": linear_cross_entropy,
-    "log_softmax": partial(softmax, logarithm=True),
+    "log_softmax": partial(images, "log_softmax", partial(functional.log_softmax, dim=-1)),
     "max pool": partial(images, "max pool", max_pool),
     "nearest": partial(images, "nearest", resampling("nearest")),
     "norm of transformers": norm_of_transformers,
     "rms norm": rms_norm,
     "small max pool": partial(images, "max pool", partial(functional.max_pool2d, kernel_size=2)),
-    "softmax": softmax,
+    "softmax": partial(images, "softmax", partial(functional.softmax, dim=-1)),
 }
 
 

@@ -17,23 +17,11 @@ from benchmarks.training_models import Batch
 from benchmarks.training_steps import OwnLoss, architecture, causal_gpt, gpt2, model_of
 from benchmarks.unet import ResidualBlock, SelfAttention
 
-
-def _numbers(first: Tensor, *_: Tensor) -> int:
-    return first.numel()
-
-
-def _products(x: Tensor, weight: Tensor, _: Tensor) -> int:
-    return x.numel() // x.shape[1] * weight.numel()
-
-
-def _scores(query: Tensor, key: Tensor, _: Tensor) -> int:
-    return query.numel() * key.shape[-2]
-
-
 MEASURES: Mapping[str, Callable[..., int]] = {
-    "numbers": _numbers,
-    "products": _products,
-    "scores": _scores,
+    "numbers": lambda first, *_: int(first.numel()),
+    "products": lambda x, weight, *_: int(x.numel() // x.shape[1] * weight.numel()),
+    "scores": lambda query, key, *_: int(query.numel() * key.shape[-2]),
+    "weights": lambda _, weight, *__: int(weight.numel()),
 }
 
 
@@ -53,7 +41,7 @@ class Growing:
         """The cases, with the value of `size`."""
         measure = MEASURES[self.measure]
         cases = [self._case(sizes) for sizes in self.sizes]
-        return [(measure(*case.operands().values()), case) for case in cases]
+        return [(measure(*case.operands().values(), *case.others()), case) for case in cases]
 
     def _case(self, sizes: Sequence[int]) -> Case:
         if self.name == "convolution":

@@ -108,6 +108,7 @@ def topk(dtype: torch.dtype) -> Iterator[Call]:
         yield from table(f"@x {named}", x=(order - shape[-1] / 2).to(dtype))(dtype)
 
 
+int8_weight_only_linear = table("1x1024|1x1x1024 1024x1024:i8 1024x1:scale|1x1:scale x1024|None")
 max_pool2d = table(
     "2x4x120x120 2",
     "2x4x121x123 2 2 1",

@@ -15,6 +15,7 @@ from composites_testing.processes import run
 from torch import Tensor
 from torch.nn import functional
 
+from composites.operators import quantized_linear
 from composites.operators.linear_cross_entropy import linear_cross_entropy
 from lowering.stablehlo import compare
 
@@ -89,6 +90,21 @@ def empty_rows() -> Tensor:
 def lowest_rows() -> Tensor:
     """The mask value of transformers, which can also be added to all scores of a row."""
     return torch.where(empty_rows(), 0.0, torch.finfo(F32).min)
+
+
+def quantized(name: str, *groups: int, **keywords: Any) -> Sample:
+    """Seven rows and a bias, with a weight of 5 rows and 38 columns."""
+    dtype = keywords.pop("dtype", F32)
+
+    def others() -> list[Tensor]:
+        weight = torch.randint(-128, 128, (5, 38), dtype=torch.int8)
+        zeros = [torch.randint(-8, 8, (5, count), dtype=torch.int8) for count in groups]
+        return [torch.randn(5, *(groups or (1,))).to(dtype), weight, *zeros]
+
+    def call(x: Tensor, bias: Tensor, scale: Tensor, weight: Tensor, *zeros: Tensor) -> Tensor:
+        return getattr(quantized_linear, name)(x, weight, scale, *zeros, bias, **keywords)
+
+    return Sample(call, [(1, 7, 38), (5,)], others, dtype, calls=1)
 
 
 THREE = [(2, 4, 33, 16)] * 3
@@ -225,6 +241,10 @@ SAMPLES: Mapping[str, Sample] = {
         lambda: (torch.randint(20, (3, 40)),),
         calls=1,
     ),
+    "int8": quantized("int8_weight_only_linear"),
+    "int8, bf16": quantized("int8_weight_only_linear", dtype=BF16),
+    "integers in groups": quantized("intx_weight_only_linear", 2, group_size=19),
+    "integers in groups, bf16": quantized("intx_weight_only_linear", 2, group_size=19, dtype=BF16),
 }
 
 

@@ -20,7 +20,7 @@ def operand(*shape: int, dtype: str) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, jnp.dtype(dtype))
 
 
-f32, i64, i1 = (partial(operand, dtype=dtype) for dtype in ("float32", "int64", "bool"))
+f32, i64, i1, i8 = (partial(operand, dtype=dtype) for dtype in ("float32", "int64", "bool", "int8"))
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,12 @@ ATTENTION_BACKWARD = Call(
     (HEADS, HEADS, HEADS, HEADS, HEADS, f32(2, 3, 4)),
     {**OF_ATTENTION, "output_mask": (True, True, True, False)},
 )
+INT8 = Call("quantized:int8_weight_only_linear", (f32(3, 4), i8(5, 4), f32(5, 1)), {})
+GROUPS = Call(
+    "quantized:intx_weight_only_linear",
+    (f32(3, 4), i8(5, 4), f32(5, 2), i8(5, 2)),
+    {"bits": 4, "group_size": 2, "activation": "none"},
+)
 DROPOUT = Call("dropout:dropout", (f32(3, 4),), {"p": 1.0})
 
 CALLS = {
@@ -146,6 +152,13 @@ CALLS = {
     "attention that drops all": ATTENTION.but("less than 1, not 1", {"dropout_p": 1.0}),
     "a mask for the seed of dropout": ATTENTION.but("a seed of i64", {"dropout_p": 0.5}),
     "dropout without a seed": DROPOUT.but("a seed of i64", {"p": 0.5}),
+    "a weight of floats": INT8.but("a matrix of i8", {1: f32(5, 4)}),
+    "fewer columns than numbers": INT8.but(r"input of shape \(3, 5\)", {1: i8(5, 5)}),
+    "fewer scales than rows": INT8.but("each row of the weight, or one", {2: f32(4, 1)}),
+    "groups that do not divide the columns": GROUPS.but("whole groups", {"group_size": 3}),
+    "fewer scales than groups": GROUPS.but(r"scales of shape \(5, 2\)", {2: f32(5, 1)}),
+    "fewer zero points than groups": GROUPS.but(r"points of shape \(5, 2\)", {3: i8(5, 1)}),
+    "an input that is quantized": GROUPS.but("not quantized", {"activation": "int8_asymmetric"}),
     "all dropped": DROPOUT.but("less than 1, not 1", {"p": 1.0}),
 }
 
