@@ -12,6 +12,7 @@ from lowering import activation
 from lowering.export.step import with_kernels
 from lowering.frontends.fx import capture
 from lowering.frontends.protocols import LoweredGraph
+from lowering.live.cached_attention import read_caches_as_they_are
 from lowering.live.checks import GraphChecks
 from lowering.live.chosen_kernels import kernels_of
 from lowering.live.devices import Devices, GraphInput
@@ -110,13 +111,17 @@ class LiveProgram:
             kind = "forward" if returned is not None else "inference"
             kind = "backward" if is_backward else kind
             save_graph(lowered, names, [n for n, _ in self._results], kind, options.save)
+        # With several devices, no alternative was measured.
+        alternatives = options.kernels == "auto" and not devices.are_several
+        module = lowered.module
+        if alternatives and devices.platform == "cpu":
+            module = read_caches_as_they_are(module)
         self.kernels = with_kernels(
-            lowered.module,
-            kernels_of(options.kernels, lowered.module),
+            module,
+            kernels_of(options.kernels, module),
             None,
             devices.platform,
-            # With several devices, no alternative was measured.
-            alternatives=options.kernels == "auto" and not devices.are_several,
+            alternatives=alternatives,
         )
         self._compiled = self._compile(lowered, options.cache)
         self._checks = GraphChecks.create(self.kernels, devices.platform, check_every)

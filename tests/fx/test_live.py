@@ -27,7 +27,11 @@ from torch.utils.checkpoint import checkpoint
 
 import composites
 from composites.errors import CompositesWarning
-from lowering.live import checks, exchange
+from lowering.live import checks, exchange, executable
+from lowering.live.cached_attention import read_caches_as_they_are
+from lowering.stablehlo import Module
+
+F32, BF16 = torch.float32, torch.bfloat16
 
 
 def compiled(function: Any, **keywords: Any) -> Any:
@@ -383,6 +387,44 @@ def test_writes_to_parts_of_inputs() -> None:
         with torch.no_grad():
             torch.testing.assert_close(compiled(call)(*inputs, *rest), call(*expected, *rest))
         torch.testing.assert_close(inputs, expected)
+
+
+@pytest.mark.parametrize(("mask", "dtype"), [(None, F32), (torch.bool, F32), (BF16, BF16)])
+def test_attention_reads_a_cache_where_it_lies(
+    mask: torch.dtype | None, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row that is written may have held NaN."""
+
+    def call(
+        query: Tensor, rows: Tensor, keys: Tensor, values: Tensor, index: Tensor, mask: Any
+    ) -> Tensor:
+        keys.index_copy_(2, index, rows[0])
+        values.index_copy_(2, index, rows[1])
+        if mask is None:
+            return F.scaled_dot_product_attention(query, keys, values, enable_gqa=True)
+        keys, values = (x[:, :, None].expand(-1, -1, 2, -1, -1) for x in (keys, values))
+        repeated = keys.reshape(2, 4, 5, 8), values.reshape(2, 4, 5, 8)
+        return F.scaled_dot_product_attention(query, *repeated, mask)
+
+    texts: list[str] = []
+
+    def change(module: Module) -> Module:
+        changed = read_caches_as_they_are(module)
+        texts.append(changed.text)
+        return changed
+
+    monkeypatch.setattr(executable, "read_caches_as_they_are", change)
+    keys, values = torch.randn(2, 2, 2, 5, 8)
+    values[0, :, 3] = torch.nan
+    tensors = [torch.randn(2, 4, 1, 8), torch.randn(2, 2, 2, 1, 8), keys, values]
+    inputs, copies = ([x.to(dtype, copy=True) for x in tensors] for _ in range(2))
+    rows = torch.tensor([[1, 0, 1, 1, 0], [0] * 5])[:, None, None]
+    rest = torch.tensor([3]), None if mask is None else rows.to(mask)
+    with torch.no_grad(), composites.enabled("all"):
+        result, expected = compiled(call)(*inputs, *rest), call(*copies, *rest)
+    torch.testing.assert_close(result, expected, rtol=1e-2, atol=torch.finfo(dtype).eps)
+    torch.testing.assert_close(inputs, copies)
+    assert 'composite "ptxla.update_kv_cache"' not in texts[-1]
 
 
 def test_sizes_that_are_marked() -> None:

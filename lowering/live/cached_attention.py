@@ -1,0 +1,116 @@
+"""Attention of one token over a cache that the same program writes to.
+
+    %k = composite "ptxla.update_kv_cache" %keys, %position, %key
+    %v = composite "ptxla.update_kv_cache" %values, %position, %value
+    composite "ptxla.scaled_dot_product_attention" %query, %k, %v, %mask
+
+A cache is PyTorch's memory, which XLA copies before it writes a row, while PyTorch gets the row
+alone (`lowering.live.writes`). Copies of all caches take several times as long as the attention. In
+its place comes a function that reads the caches as they are, and the row beside them.
+"""
+
+from functools import partial
+from typing import Any
+
+from lowering.stablehlo.attributes import to_python
+from lowering.stablehlo.bindings import made_by
+from lowering.stablehlo.composites import composite_name, signature
+from lowering.stablehlo.in_place import rewrites
+from lowering.stablehlo.insertion import erase_unread, replace_by
+from lowering.stablehlo.ir_types import IrOperation, IrValue
+from lowering.stablehlo.passes.expansion import computed
+from lowering.stablehlo.symbols import COMPOSITE
+
+_ATTENTION, _UPDATE = "ptxla.scaled_dot_product_attention", "ptxla.update_kv_cache"
+_REPETITION = ("stablehlo.broadcast_in_dim", "stablehlo.reshape")
+_GROUPS = (0, 1, 3, 4)
+"""The dimensions of a cache in one that is repeated for heads, `[N, G, repeats, L, E]`."""
+
+
+@rewrites(COMPOSITE)
+def read_caches_as_they_are(attention: IrOperation) -> None:
+    """Replace attention of one token over caches of keys and values that get a row at the same
+    position. Other calls stay, and so do those with dropout or several results."""
+    call = signature(attention)
+    if (call.name, call.version) != (_ATTENTION, 1) or len(attention.results) > 1:
+        return
+    query, *caches = attention.operands[:3]
+    updates = [update for update in map(_update, caches) if update is not None]
+    if len(updates) < 2:
+        return
+    options = call.python_attributes()
+    (keys, position, key), (values, same, value) = (update.operands for update in updates)
+    is_one_token = query.type.shape[2:3] == key.type.shape[2:3] == value.type.shape[2:3] == [1]
+    if not is_one_token or position != same or options["is_causal"] or options["dropout_p"]:
+        return
+    scale = options.get("scale", query.type.shape[3] ** -0.5)
+    operands = (query, keys, values, position, key, value, *attention.operands[3:4])
+    (result,) = computed(attention, partial(_attended, scale=scale), *operands)
+    replace_by(attention, result)
+    erase_unread(caches, (*_REPETITION, COMPOSITE))
+
+
+def _update(cache: IrValue) -> IrOperation | None:
+    """The composite that writes to a cache, which may be repeated for groups of heads."""
+    repeated = made_by(cache, "stablehlo.reshape")
+    if repeated is not None:
+        broadcast = made_by(repeated.operands[0], "stablehlo.broadcast_in_dim")
+        dimensions = "broadcast_dimensions"
+        if broadcast is None or tuple(to_python(broadcast.attributes[dimensions])) != _GROUPS:
+            return None
+        batch, groups, repeats, *row = broadcast.results[0].type.shape
+        if cache.type.shape != [batch, groups * repeats, *row]:
+            return None
+        cache = broadcast.operands[0]
+    update = made_by(cache, COMPOSITE)
+    return update if update is not None and composite_name(update) == _UPDATE else None
+
+
+def _attended(
+    query: Any,
+    keys: Any,
+    values: Any,
+    position: Any,
+    key: Any,
+    value: Any,
+    *masks: Any,
+    scale: float,
+) -> Any:
+    """Attention in f32, as the decomposition computes it.
+
+    Args:
+        query: `[N, H, 1, E]`.
+        keys, values: `[N, G, L, E]` and `[N, G, L, Ev]`, where G divides H.
+        position: `[1]`, the row that `key` and `value` have.
+        key, value: `[N, G, 1, E]` and `[N, G, 1, Ev]`.
+        masks: at most one: booleans, or numbers that are added to the scores.
+    """
+    import jax.numpy as jnp
+    from jax import lax
+
+    batch, heads, _, size = query.shape
+    groups, length = keys.shape[1:3]
+    grouped = (query * scale).reshape(batch, groups, heads // groups, size)
+    product = partial(jnp.einsum, preferred_element_type=jnp.float32)
+    is_written = jnp.arange(length) == position
+    own = product("bghd,bgld->bghl", grouped, key)
+    scores = jnp.where(is_written, own, product("bghd,bgld->bghl", grouped, keys))
+    for mask in masks:
+        whole = jnp.broadcast_to(mask, (batch, heads, 1, length)).reshape(scores.shape)
+        is_bool = mask.dtype == jnp.bool_
+        scores = jnp.where(whole, scores, -jnp.inf) if is_bool else scores + whole
+    greatest = scores.max(-1, keepdims=True)
+    shifted = jnp.exp(scores - jnp.where(greatest == -jnp.inf, 0, greatest))
+    sums = shifted.sum(-1, keepdims=True)
+    weights = (shifted / jnp.where(sums == 0, 1, sums)).astype(values.dtype)
+    of_row = jnp.where(is_written, weights, 0).sum(-1, keepdims=True)
+    others = jnp.where(is_written, 0, weights)
+    attended = partial(product, "bghl,bgld->bghd", others)
+    overwritten = lax.dynamic_index_in_dim(values, position[0], axis=2)
+    result = lax.cond(
+        jnp.isfinite(overwritten).all(),  # 0 times another number is no zero
+        lambda: attended(values),
+        lambda: attended(jnp.where(is_written[:, None], 0, values)),
+    )
+    result += of_row * value
+    return result.astype(values.dtype).reshape(batch, heads, 1, -1)
