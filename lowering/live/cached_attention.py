@@ -4,11 +4,14 @@
     %v = composite "ptxla.update_kv_cache" %values, %position, %value
     composite "ptxla.scaled_dot_product_attention" %query, %k, %v, %mask
 
+Attention with sinks is replaced too.
+
 A cache is PyTorch's memory, which XLA copies before it writes a row, while PyTorch gets the row
 alone (`lowering.live.writes`). Copies of all caches take several times as long as the attention. In
 its place comes a function that reads the caches as they are, and the row beside them.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +24,9 @@ from lowering.stablehlo.ir_types import IrOperation, IrValue
 from lowering.stablehlo.passes.expansion import computed
 from lowering.stablehlo.symbols import COMPOSITE
 
-_ATTENTION, _UPDATE = "ptxla.scaled_dot_product_attention", "ptxla.update_kv_cache"
+_UPDATE, _SINKS = "ptxla.update_kv_cache", "ptxla.attention_with_sinks"
+_ATTENTION = {("ptxla.scaled_dot_product_attention", 1): "scale", (_SINKS, 1): "scaling"}
+"""The attributes that scale the scores."""
 _REPETITION = ("stablehlo.broadcast_in_dim", "stablehlo.reshape")
 _GROUPS = (0, 1, 3, 4)
 """The dimensions of a cache in one that is repeated for heads, `[N, G, repeats, L, E]`."""
@@ -32,7 +37,8 @@ def read_caches_as_they_are(attention: IrOperation) -> None:
     """Replace attention of one token over caches of keys and values that get a row at the same
     position. Other calls stay, and so do those with dropout or several results."""
     call = signature(attention)
-    if (call.name, call.version) != (_ATTENTION, 1) or len(attention.results) > 1:
+    scaling = _ATTENTION.get((call.name, call.version))
+    if scaling is None or len(attention.results) > 1:
         return
     query, *caches = attention.operands[:3]
     updates = [update for update in map(_update, caches) if update is not None]
@@ -41,12 +47,20 @@ def read_caches_as_they_are(attention: IrOperation) -> None:
     options = call.python_attributes()
     (keys, position, key), (values, same, value) = (update.operands for update in updates)
     is_one_token = query.type.shape[2:3] == key.type.shape[2:3] == value.type.shape[2:3] == [1]
-    if not is_one_token or position != same or options["is_causal"] or options["dropout_p"]:
+    is_plain = not options.get("is_causal") and not options.get("dropout_p")
+    if not is_one_token or not is_plain or position != same:
         return
-    scale = options.get("scale", query.type.shape[3] ** -0.5)
-    operands = (query, keys, values, position, key, value, *attention.operands[3:4])
-    (result,) = computed(attention, partial(_attended, scale=scale), *operands)
-    replace_by(attention, result)
+    rest = attention.operands[3:]
+    function = partial(
+        _attended,
+        scale=options.get(scaling, query.type.shape[3] ** -0.5),
+        has_sinks=call.name == _SINKS,
+        shape=attention.results[0].type.shape,
+    )
+    replace_by(
+        attention,
+        *computed(attention, function, query, keys, values, position, key, value, *rest),
+    )
     erase_unread(caches, (*_REPETITION, COMPOSITE))
 
 
@@ -73,17 +87,21 @@ def _attended(
     position: Any,
     key: Any,
     value: Any,
-    *masks: Any,
+    *rest: Any,
     scale: float,
+    has_sinks: bool,
+    shape: Sequence[int],
 ) -> Any:
-    """Attention in f32, as the decomposition computes it.
+    """Attention with scores in f32.
 
     Args:
         query: `[N, H, 1, E]`.
         keys, values: `[N, G, L, E]` and `[N, G, L, Ev]`, where G divides H.
         position: `[1]`, the row that `key` and `value` have.
         key, value: `[N, G, 1, E]` and `[N, G, 1, Ev]`.
-        masks: at most one: booleans, or numbers that are added to the scores.
+        rest: sinks, `[H]`, if there are some; and perhaps a mask of booleans, or of numbers that
+            are added to the scores.
+        shape: that of the result.
     """
     import jax.numpy as jnp
     from jax import lax
@@ -95,13 +113,17 @@ def _attended(
     is_written = jnp.arange(length) == position
     own = product("bghd,bgld->bghl", grouped, key)
     scores = jnp.where(is_written, own, product("bghd,bgld->bghl", grouped, keys))
-    for mask in masks:
+    for mask in rest[has_sinks:]:
         whole = jnp.broadcast_to(mask, (batch, heads, 1, length)).reshape(scores.shape)
         is_bool = mask.dtype == jnp.bool_
         scores = jnp.where(whole, scores, -jnp.inf) if is_bool else scores + whole
     greatest = scores.max(-1, keepdims=True)
-    shifted = jnp.exp(scores - jnp.where(greatest == -jnp.inf, 0, greatest))
-    sums = shifted.sum(-1, keepdims=True)
+    sinks = [sink.reshape(groups, -1, 1).astype(jnp.float32) for sink in rest[:has_sinks]]
+    for sink in sinks:
+        greatest = jnp.maximum(greatest, sink)
+    greatest = jnp.where(greatest == -jnp.inf, 0, greatest)
+    shifted = jnp.exp(scores - greatest)
+    sums = shifted.sum(-1, keepdims=True) + sum(jnp.exp(sink - greatest) for sink in sinks)
     weights = (shifted / jnp.where(sums == 0, 1, sums)).astype(values.dtype)
     of_row = jnp.where(is_written, weights, 0).sum(-1, keepdims=True)
     others = jnp.where(is_written, 0, weights)
@@ -113,4 +135,4 @@ def _attended(
         lambda: attended(jnp.where(is_written[:, None], 0, values)),
     )
     result += of_row * value
-    return result.astype(values.dtype).reshape(batch, heads, 1, -1)
+    return result.astype(values.dtype).reshape(shape)
