@@ -156,8 +156,8 @@ def _load(path: Path, inputs: Path | None) -> tuple[Module, Steps]:
     """
     if not (path / "manifest.json").is_file():
         module = read_program(path)
-        given = () if inputs is None else load_arrays(inputs, module).values()
-        arrays = typical_inputs(module) if inputs is None else tuple(given)
+        saved = () if inputs is None else load_arrays(inputs, module).values()
+        arrays = typical_inputs(module) if inputs is None else tuple(saved)
         return module, Steps(arrays, 1, {}, range(len(main_types(module)[1])))
     from lowering.export.example_inputs import example_inputs
     from lowering.export.program import Program
