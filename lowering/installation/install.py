@@ -34,11 +34,7 @@ from composites.registry import model
 from composites.registry.alternatives import check_functions
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Registry
-from composites.registry.operators import (
-    Operator,
-    find_in_place,
-    find_operator,
-)
+from composites.registry.operators import Operator, find_in_place, find_operator
 from composites.registry.signatures import callee_of, describe_function
 from lowering.codegen import loader, source
 from lowering.copies.search import Copy, Search, is_in

@@ -15,12 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from composites.attribute_types import UnsupportedValueError, by_value
-from composites.errors import (
-    AllowlistError,
-    InvalidCallError,
-    RegistryError,
-    UnusableFunctionError,
-)
+from composites.errors import AllowlistError, InvalidCallError, RegistryError, UnusableFunctionError
 from composites.registry.model import Composite, Registry
 from composites.registry.signatures import describe_function
 from lowering.decorator import check_name, entry_of_function, owner_of

@@ -17,11 +17,7 @@ import torch
 
 from composites import torch_internals
 from lowering.dispatch.autograd.compiled_calls import CompiledCall, CompiledCalls
-from lowering.dispatch.autograd.computation import (
-    Computation,
-    can_differentiate,
-    lower_forward,
-)
+from lowering.dispatch.autograd.computation import Computation, can_differentiate, lower_forward
 from lowering.dispatch.autograd.definition import ActiveEntry, Operands
 from lowering.dispatch.autograd.step import AutogradCall
 from lowering.dispatch.call import CallSpec

@@ -30,18 +30,10 @@ from lowering.dispatch.autograd.computation import Computation
 from lowering.dispatch.autograd.definition import ActiveEntry, Operands
 from lowering.dispatch.autograd.gradients import gradients_of
 from lowering.dispatch.backend import Insertable, lower_composite
-from lowering.dispatch.backward import (
-    BackwardSpec,
-    gradients_by_name,
-    gradients_by_operand,
-)
+from lowering.dispatch.backward import BackwardSpec, gradients_by_name, gradients_by_operand
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.computations import computed
-from lowering.dispatch.decomposition import (
-    jax_frontend,
-    jax_function,
-    lower_function,
-)
+from lowering.dispatch.decomposition import jax_frontend, jax_function, lower_function
 from lowering.dispatch.differentiable import PLAIN, Gradients, TensorMeta
 from lowering.dispatch.reads import Key
 from lowering.dispatch.statistics import Fallback, written_operands

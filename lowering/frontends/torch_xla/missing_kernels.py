@@ -25,9 +25,7 @@ from lowering.frontends.registration import register_at_key
 from lowering.frontends.torch_xla import DISPATCH_KEY
 from lowering.frontends.torch_xla.corrected_calls import WITH_DIMENSION, Redispatch, corrections
 from lowering.frontends.torch_xla.tensors import DEVICE_TYPE
-from lowering.frontends.torch_xla.value_guard import (
-    values_unreadable,
-)
+from lowering.frontends.torch_xla.value_guard import values_unreadable
 
 _KEY_NAME = "Fake"
 _KEY = torch_internals.parse_key(_KEY_NAME)
