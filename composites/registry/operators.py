@@ -167,11 +167,11 @@ def find_in_place(operator: Operator) -> Operator | None:
     return None
 
 
-def find_overload(operator: Operator) -> Any:
-    """The `torch.ops` overload of an operator."""
-    namespace, _, name = operator.name.partition("::")
-    packet = getattr(getattr(torch.ops, namespace), name)
-    return getattr(packet, operator.overload or "default")
+def overload(name: str) -> Any:
+    """The overload that is written `aten::add.Tensor`; without a dot, the default one."""
+    namespace, _, rest = name.partition("::")
+    plain, _, kind = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), plain), kind or "default")
 
 
 def _operator(schema: Any) -> Operator:

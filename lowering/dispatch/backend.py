@@ -26,7 +26,7 @@ from composites.functions import find_function
 from composites.intermediates import handled
 from composites.registry import model
 from composites.registry.model import Composite
-from composites.registry.operators import find_overload
+from composites.registry.operators import overload
 from lowering.dispatch.alternatives import (
     Alternatives,
     as_entry,
@@ -313,7 +313,7 @@ def _meta_results(spec: CallSpec, frontend: Frontend) -> tuple[TensorType | None
     """
     shapes = [None if t is None else torch.empty_like(t, device="meta") for t in spec.operands]
     try:
-        results = spec.call(find_overload(spec.form.operator), *shapes)
+        results = spec.call(overload(spec.form.operator.qualified), *shapes)
     except Exception:  # no meta kernel, one with other arguments (mm.dtype in 2.9), or a bad call
         return None
     results = results if isinstance(results, list | tuple) else (results,)

@@ -24,7 +24,8 @@ import torch
 
 from composites import torch_internals
 from composites.contexts import with_last
-from lowering.frontends.aten_in_jax.table import RULES, NoRuleError, overload
+from composites.registry.operators import overload
+from lowering.frontends.aten_in_jax.table import RULES, NoRuleError
 from lowering.frontends.errors import ControlFlowError, NoKernelError
 from lowering.frontends.fx import capture
 from lowering.frontends.fx.capture import TracedTensor

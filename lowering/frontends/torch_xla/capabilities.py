@@ -5,9 +5,10 @@ whatever its version is. `tests/torch_xla/test_capabilities.py` compares the lis
 that this package reads.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from operator import attrgetter
 
 from composites.errors import MissingPackageError, installing
 
@@ -61,13 +62,8 @@ ADVICE = (
 
 def missing() -> tuple[str, ...]:
     """The names that are not there, each with its module."""
-    return tuple(
-        f"{module}.{name}"
-        for module, names in NEEDED.items()
-        for imported in [_imported(module)]
-        for name in names
-        if not _has(imported, name)
-    )
+    pairs = [(module, name) for module, names in NEEDED.items() for name in names]
+    return tuple(f"{module}.{name}" for module, name in pairs if not _has(module, name))
 
 
 def check() -> None:
@@ -86,23 +82,16 @@ def sentence(lacking: Sequence[str], most: int = 3) -> str:
     for package in dict.fromkeys(name.partition(".")[0] for name in lacking):
         names = [name for name in lacking if name.partition(".")[0] == package]
         more = f" and {len(names) - most} more" if len(names) > most else ""
-        release = getattr(_imported(package), "__version__", "")
+        release = getattr(sys.modules.get(package), "__version__", "")
         said.append(f"{package} {release} lacks {', '.join(names[:most])}{more}")
     return f"{', and '.join(said)}, which composites need"
 
 
-def _imported(module: str) -> Any:
+def _has(module: str, name: str) -> bool:
     try:
-        return import_module(module)
+        attrgetter(name)(import_module(module))
     except MemoryError:
         raise
-    except Exception:  # whatever a fork raises, the module is not there
-        return None
-
-
-def _has(owner: Any, name: str) -> bool:
-    for part in name.split("."):
-        if not hasattr(owner, part):
-            return False
-        owner = getattr(owner, part)
+    except Exception:  # whatever a fork raises, the name is not there
+        return False
     return True
