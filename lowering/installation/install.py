@@ -185,8 +185,8 @@ class Installer:
             self._function(target, claims_of, search)
         replace_imports(self.overrides)
         if search.packages:
-            wrapper = self._wrapper_of_copy
-            self.overrides.append(patch_copies(search, frozenset(functions), wrapper))
+            patched = patch_copies(search, frozenset(functions), self._wrapper_of_copy)
+            self.overrides.append(patched)
 
     def _is_caught_at_autograd(self, entry: Composite) -> bool:
         assert entry.op is not None

@@ -14,7 +14,6 @@ from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from composites.errors import CompositesError, UnsupportedCallError, UnusableFunctionError
 from composites.registry.model import Composite
@@ -28,6 +27,7 @@ from lowering.jax_entries.entries import Entries
 from lowering.jax_entries.surroundings import has_no_composites, without_composites
 from lowering.jax_entries.traced import is_same
 from lowering.jax_programs.caught_calls import CaughtCall, Many
+from lowering.jax_programs.functions.arguments import is_array
 from lowering.jax_programs.laid_out import LaidOutCall, ordered_type
 
 _KINDS = 4096
@@ -345,8 +345,3 @@ class _Uncaught:
     def __call__(self, *arrays: Any) -> Any:
         with without_composites():
             return self.function(*arrays)
-
-
-def is_array(value: Any) -> bool:
-    """Return whether a value is an array of JAX or numpy."""
-    return isinstance(value, jax.Array | np.ndarray)

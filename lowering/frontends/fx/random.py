@@ -53,13 +53,8 @@ def drawing_from(tensor: TracedTensor) -> AbstractContextManager[_State]:
     return with_last(_STATES, _State(tensor))
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """A state that the program comes back to."""
-
-    state: _State
-    tensor: TracedTensor
-    draws: int
+_Kept = tuple[_State, TracedTensor, int]
+"""A state that the program comes back to, with its tensor and its draws."""
 
 
 def states_offered() -> AbstractContextManager[None]:
@@ -70,12 +65,12 @@ def states_offered() -> AbstractContextManager[None]:
 
 def _read_state() -> _Kept | None:
     state = _own_state()
-    return None if state is None else _Kept(state, state.tensor, state.draws)
+    return None if state is None else (state, state.tensor, state.draws)
 
 
 def _write_state(kept: _Kept | None) -> None:
-    if kept is not None and kept.state is _own_state():
-        kept.state.tensor, kept.state.draws = kept.tensor, kept.draws
+    if kept is not None and kept[0] is _own_state():
+        kept[0].tensor, kept[0].draws = kept[1:]
 
 
 def _own_state() -> _State | None:
