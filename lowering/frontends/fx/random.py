@@ -289,23 +289,12 @@ _INSIDE = float(np.float32(1e-5)), float(np.float32(1 - 1e-5))
 """The interval in which torch_xla draws the numbers whose logarithms it takes."""
 
 _OPERATORS: dict[str, Kernel] = {
-    "rand": _of_size(uniform, 0, 1),
-    "rand_like": _like(uniform, 0, 1),
-    "uniform": _uniform,
-    "randn": _of_size(normal),
-    "randn_like": _like(normal),
-    "randint.low": _randint,
-    "randint": partial(_randint, 0),
-    "randint_like.low_dtype": _like(integers),
-    "randint_like": _like(integers, 0),
-    "randperm": _randperm,
-    "bernoulli": _from_bernoulli,
-    "bernoulli.p": _from_probability,
-    "native_dropout": _dropped,
-    "normal_functional": _normal,
-    "normal.Tensor_float": _normal_around,
-    "normal.float_Tensor": _normal_around,
-    "normal.Tensor_Tensor": _normal_around,
-    "exponential": _exponential,
-}
+    "rand": _of_size(uniform, 0, 1), "rand_like": _like(uniform, 0, 1), "uniform": _uniform,
+    "randn": _of_size(normal), "randn_like": _like(normal), "randint.low": _randint,
+    "randint": partial(_randint, 0), "randint_like.low_dtype": _like(integers),
+    "randint_like": _like(integers, 0), "randperm": _randperm, "bernoulli": _from_bernoulli,
+    "bernoulli.p": _from_probability, "native_dropout": _dropped, "normal_functional": _normal,
+    "normal.Tensor_float": _normal_around, "normal.float_Tensor": _normal_around,
+    "normal.Tensor_Tensor": _normal_around, "exponential": _exponential,
+}  # fmt: skip
 capture.FUNCTIONS.update({overload(f"aten::{name}"): f for name, f in _OPERATORS.items()})

@@ -12,45 +12,30 @@ from operator import attrgetter
 
 from composites.errors import MissingPackageError, installing
 
+# `_is_placecholder` is spelled like this in torch_xla 2.9.
 NEEDED: Mapping[str, Sequence[str]] = {
     "torch.library": ("get_kernel",),
     "torch_xla": (
-        "_XLAC._check_tensor_need_materialization",
-        "_XLAC._get_base_seed_as_tensor",
-        "_XLAC._get_ir_debug",
-        "_XLAC._get_stablehlo",
-        "_XLAC._get_tensors_xla_device_data_node",
-        "_XLAC._get_use_eager_mode",
-        "_XLAC._get_xla_all_numbers_special_scalars",
-        "_XLAC._get_xla_sharding_spec",
-        "_XLAC._get_xla_tensors_hlo_proto",
-        "_XLAC._get_xla_tensors_text",
-        "_XLAC._is_placecholder",  # spelled like this in torch_xla 2.9
-        "_XLAC._set_ir_debug",
-        "_XLAC._set_use_eager_mode",
-        "_XLAC._set_xla_all_numbers_special_scalars",
-        "_XLAC._xla_counter_names",
-        "_XLAC._xla_counter_value",
-        "_XLAC._xla_create_placeholder_tensor",
-        "_XLAC._xla_get_tensor_id",
-        "_XLAC._xla_mark_dynamic",
-        "_XLAC._xla_op_computation_from_module_proto",
-        "_XLAC._xla_step_marker",
-        "_XLAC._xla_sync_live_tensors",
-        "_XLAC._xla_sync_multi",
-        "_XLAC._xla_user_computation",
-        "_XLAC.lowering.LoweringContext.build",
+        "_XLAC._check_tensor_need_materialization", "_XLAC._get_base_seed_as_tensor",
+        "_XLAC._get_ir_debug", "_XLAC._get_stablehlo", "_XLAC._get_tensors_xla_device_data_node",
+        "_XLAC._get_use_eager_mode", "_XLAC._get_xla_all_numbers_special_scalars",
+        "_XLAC._get_xla_sharding_spec", "_XLAC._get_xla_tensors_hlo_proto",
+        "_XLAC._get_xla_tensors_text", "_XLAC._is_placecholder", "_XLAC._set_ir_debug",
+        "_XLAC._set_use_eager_mode", "_XLAC._set_xla_all_numbers_special_scalars",
+        "_XLAC._xla_counter_names", "_XLAC._xla_counter_value",
+        "_XLAC._xla_create_placeholder_tensor", "_XLAC._xla_get_tensor_id",
+        "_XLAC._xla_mark_dynamic", "_XLAC._xla_op_computation_from_module_proto",
+        "_XLAC._xla_step_marker", "_XLAC._xla_sync_live_tensors", "_XLAC._xla_sync_multi",
+        "_XLAC._xla_user_computation", "_XLAC.lowering.LoweringContext.build",
         "_XLAC.lowering.LoweringContext.device_parameter_id_tensor_mapping",
-        "_XLAC.lowering.LoweringContext.hlo",
-        "_XLAC.lowering.LoweringContext.tensor_parameter_id",
-        "_XLAC.profiler.scope_pusher",
-        "device",
+        "_XLAC.lowering.LoweringContext.hlo", "_XLAC.lowering.LoweringContext.tensor_parameter_id",
+        "_XLAC.profiler.scope_pusher", "device",
     ),
     "torch_xla.core.xla_builder": ("create_placeholder_tensor",),
     "torch_xla.core.xla_model": ("get_rng_state", "send_cpu_data_to_device", "set_rng_state"),
     "torch_xla.experimental.scan": ("_SCAN_COMPUTATION_CACHE",),
     "torch_xla.runtime": ("device_type", "is_spmd"),
-}
+}  # fmt: skip
 """Names by module. The frontend imports these modules anyway."""
 
 ADVICE = (
