@@ -88,7 +88,7 @@ def traced_function(
 
     def counter(reason: str) -> Callable[[], None]:
         def count() -> None:  # Dynamo runs this while it traces, and keeps only the result
-            statistics.fallback(f"torch.compile: {reason}", "").count_call()
+            statistics.fallback(f"torch.compile: {reason}", ()).count_call()
 
         torch.compiler.assume_constant_result(count)
         return count

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from composites.errors import CompositesError, UnsupportedCallError, UnusableFunctionError
 from composites.registry.model import Composite
 from lowering.dispatch.computations import remember
-from lowering.dispatch.statistics import EntryStatistics, written_operands
+from lowering.dispatch.statistics import EntryStatistics
 from lowering.frontends.jax.composite_call import Layout, Order, bind, trace
 from lowering.frontends.jax.internals import KNOWS_SUMS, has_own_type, settings_of_traces
 from lowering.jax_entries.arguments import Slot, signature_of, taken_apart, typed
@@ -74,7 +74,7 @@ class Catcher:
             except UnsupportedCallError as error:
                 reasons.append((claim, str(error)))
         values = [*arguments, *keywords.values()]
-        operands = written_operands(jax.tree.leaves(values, is_leaf=lambda leaf: leaf is None))
+        operands = jax.tree.leaves(values, is_leaf=lambda leaf: leaf is None)
         for claim, reason in reasons:
             claim.statistics.fallback(reason, operands).count_call()
         return original(*arguments, **keywords)

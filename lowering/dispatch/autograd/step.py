@@ -36,7 +36,7 @@ from lowering.dispatch.computations import computed
 from lowering.dispatch.decomposition import jax_frontend, jax_function, lower_function
 from lowering.dispatch.differentiable import PLAIN, Gradients, TensorMeta, meta_tensor
 from lowering.dispatch.reads import Key
-from lowering.dispatch.statistics import Fallback, written_operands
+from lowering.dispatch.statistics import Fallback
 from lowering.emission.types import TensorType
 from lowering.frontends.protocols import EmittedComposite, Frontend, Seed, TracedFunction
 
@@ -155,8 +155,7 @@ class _Backward:
         if refusal is not None:
             raise LoweringError(refusal)
         if reason is not None:
-            operands = written_operands(self.grads)
-            definition.statistics.fallback(f"its backward: {reason}", operands).count_call()
+            definition.statistics.fallback(f"its backward: {reason}", self.grads).count_call()
         device = next(grad.device for grad in self.grads if grad is not None)
         inputs = [
             _blank(type_, device, asked) if tensor is None else tensor
