@@ -16,12 +16,7 @@ from functools import cache, lru_cache
 
 from composites.allowlist import named_entries, resolve
 from composites.decompositions import Words, choose
-from composites.errors import (
-    AllowlistError,
-    CompositesWarning,
-    DecompositionError,
-    listed,
-)
+from composites.errors import AllowlistError, CompositesWarning, DecompositionError, listed
 from composites.registry import model
 from composites.registry.catalog import Catalog, load_catalog
 from composites.registry.model import STOCK, Composite, for_target, without_target
@@ -32,11 +27,7 @@ from lowering.dispatch.statistics import Statistics
 from lowering.frontends.chosen import import_package, is_installed, make_frontend
 from lowering.frontends.protocols import Frontend, Kernel, Override
 from lowering.installation import install
-from lowering.installation.install import (
-    Installation,
-    import_alternative,
-    import_functions,
-)
+from lowering.installation.install import Installation, import_alternative, import_functions
 from lowering.requests import Block, Names, Requests, RequestStack
 
 log = logging.getLogger("composites")

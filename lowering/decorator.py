@@ -12,21 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from composites.attribute_types import SEGMENT_SIZES
 from composites.contracts.model import AttributeSpec
-from composites.errors import (
-    CompositesWarning,
-    Problem,
-    RegistryError,
-    UnusableFunctionError,
-)
+from composites.errors import CompositesWarning, Problem, RegistryError, UnusableFunctionError
 from composites.registry.document import ATTRIBUTE_NAME, NAME, NAMESPACE
-from composites.registry.model import (
-    DERIVE,
-    Composite,
-    Decomposition,
-    Location,
-    Registry,
-    When,
-)
+from composites.registry.model import DERIVE, Composite, Decomposition, Location, Registry, When
 from composites.registry.named_arguments import named_signature
 from composites.registry.saves import problems_of_intermediates, problems_of_saves
 from composites.registry.signatures import describe_function

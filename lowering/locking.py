@@ -30,12 +30,7 @@ from lowering.sample_calls import (
     first_line,
     is_adapted_function,
 )
-from lowering.stablehlo import (
-    Module,
-    rename_decompositions,
-    rename_module,
-    run_passes,
-)
+from lowering.stablehlo import Module, rename_decompositions, rename_module, run_passes
 from lowering.stablehlo.composites import composites_of, signature
 from lowering.stablehlo.fingerprint import fingerprint
 from lowering.stablehlo.ir_types import IrOperation

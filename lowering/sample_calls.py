@@ -18,7 +18,7 @@ from composites.element_types import PYTORCH_NAMES
 from composites.errors import CompositesError, LoweringError, UnusableFunctionError
 from composites.functions import find_function
 from composites.registry.model import Composite, Tensor
-from composites.registry.operators import Argument, Operator, find_operator, find_overload
+from composites.registry.operators import Argument, Operator, find_operator, overload
 from composites.registry.samples import samples_of
 from composites.registry.signatures import describe_function
 from composites.torch_internals import pytree
@@ -319,7 +319,7 @@ def _callee(entry: Composite) -> tuple[Callable[..., Any], Operator] | NoCalls:
 def caught(entry: Composite) -> Callable[..., Any]:
     """The operator that an entry catches, or the first of its Python functions."""
     if entry.op is not None:
-        return find_overload(find_operator(entry.op))  # type: ignore[no-any-return]
+        return overload(entry.op)  # type: ignore[no-any-return]
     target = entry.functions[0]
 
     def call(*arguments: Any, **keywords: Any) -> Any:

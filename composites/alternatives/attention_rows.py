@@ -83,11 +83,11 @@ def causal_rows_backward(
     """The gradients of query, key and value. The arguments are those of `causal_rows`."""
     _check(attn_mask, is_causal)
     grouped, grads, results = (_by_heads_of(key, x) for x in (query, grad_output, result))
-    sums = _by_heads_of(key, log_sum_exp[..., None])[..., 0]
+    sums = _by_heads_of(key, log_sum_exp[..., None])
     of_queries, of_keys, of_values = [], [], []
     for rows in _blocks(query, key, scale):
         queries, gradients = rows.rows(grouped), rows.rows(grads)
-        weights = jnp.exp(rows.scores(grouped, key) - rows.numbers(sums)[..., None])
+        weights = jnp.exp(rows.scores(grouped, key) - rows.rows(sums))
         of_weights = _product("...hgqd,...hkd->...hgqk", gradients, rows.keys(value))
         if rows.start == 0:
             # Of rows with few keys, both terms of the difference below nearly cancel, so that
@@ -119,10 +119,6 @@ class _Rows:
     def rows(self, x: Array) -> Array:
         """The rows of `x`, `[…, H, group, L, E]`, that belong to the block."""
         return x[..., self.start : self.end, :]
-
-    def numbers(self, x: Array) -> Array:
-        """The numbers in `x`, `[…, H, group, L]`, that belong to the block's rows."""
-        return x[..., self.start : self.end]
 
     def keys(self, x: Array) -> Array:
         """The rows of key or value that the block sees."""

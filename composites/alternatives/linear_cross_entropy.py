@@ -65,12 +65,12 @@ def in_classes(
     maxima, exponentials, chosen, total = lax.fori_loop(0, blocks.count, of_block, start)
     log_sums = jnp.log(exponentials)
 
-    rows = _TargetRows.from_target(target, weight.shape[0], ignore_index)
-    losses = jnp.where(rows.counted, maxima - chosen + log_sums, 0)
-    loss = _reduced(losses, rows.counted, reduction)
+    kept, counted = _rows_of_targets(target, weight.shape[0], ignore_index)
+    losses = jnp.where(counted, maxima - chosen + log_sums, 0)
+    loss = _reduced(losses, counted, reduction)
     if label_smoothing:
         smooth = maxima - total / weight.shape[0] + log_sums
-        smooth = _reduced(jnp.where(rows.kept, smooth, 0), rows.kept, reduction)
+        smooth = _reduced(jnp.where(kept, smooth, 0), kept, reduction)
         loss = (1 - label_smoothing) * loss + label_smoothing * smooth
     return loss, maxima, log_sums
 
@@ -90,11 +90,11 @@ def in_classes_backward(
     """The gradients of input, weight and bias. The arguments are those of `in_classes`, and its
     saved values."""
     blocks = _Blocks.split(input, weight, target, bias)
-    rows = _TargetRows.from_target(target, weight.shape[0], ignore_index)
+    kept, counted = _rows_of_targets(target, weight.shape[0], ignore_index)
     grad = grad_output.astype(jnp.float32)
-    factor = jnp.where(rows.counted, _shared(grad, rows.counted, reduction), 0)
+    factor = jnp.where(counted, _shared(grad, counted, reduction), 0)
     factor = (1 - label_smoothing) * factor
-    smooth = jnp.where(rows.kept, _shared(grad, rows.kept, reduction), 0) * label_smoothing
+    smooth = jnp.where(kept, _shared(grad, kept, reduction), 0) * label_smoothing
     sums, each = factor + smooth, smooth / weight.shape[0]
 
     def of_block(number: Array, done: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
@@ -111,7 +111,7 @@ def in_classes_backward(
         is_class = is_here[..., None] & (jnp.arange(blocks.size) == place[..., None])
         grads = jnp.where(is_class, of_class[..., None], grads)
         # A row that does not count has no gradient, also where its logits are not finite.
-        grads = jnp.where(rows.kept[..., None], grads, 0)
+        grads = jnp.where(kept[..., None], grads, 0)
         grads = grads.astype(input.dtype).astype(jnp.float32)  # stock rounds this gradient too
 
         added = _product("...c,ch->...h", jnp.where(fresh, grads, 0), blocks.weight_rows(number))
@@ -175,17 +175,11 @@ class _Blocks:
         return jnp.where(is_here, place, 0), is_here
 
 
-@dataclass(frozen=True, slots=True)
-class _TargetRows:
-    """The rows that count. Stock leaves out classes that do not exist; its smoothing does not."""
-
-    kept: Array
-    counted: Array
-
-    @classmethod
-    def from_target(cls, target: Array, classes: int, ignore_index: int) -> "_TargetRows":
-        kept = target != ignore_index
-        return cls(kept, kept & (target >= 0) & (target < classes))
+def _rows_of_targets(target: Array, classes: int, ignore_index: int) -> tuple[Array, Array]:
+    """The rows that smoothing counts, and those that the loss counts: stock leaves out classes that
+    do not exist, and its smoothing does not."""
+    kept = target != ignore_index
+    return kept, kept & (target >= 0) & (target < classes)
 
 
 def _reduced(losses: Array, counted: Array, reduction: int) -> Array:

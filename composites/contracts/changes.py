@@ -10,14 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from composites.contracts.model import (
-    AttributeSpec,
-    Call,
-    Contract,
-    Lock,
-    Operand,
-    Retired,
-)
+from composites.contracts.model import AttributeSpec, Call, Contract, Lock, Operand, Retired
 
 
 class Effect(StrEnum):

@@ -245,7 +245,8 @@ def _layers(
     directions = 2 if bidirectional else 1
     if input.size(1 if batch_first else 0) == 0:
         raise UnsupportedCallError("the sequence is empty")
-    parameters = _chunks(params, 4 if has_biases else 2)
+    each = 4 if has_biases else 2
+    parameters = [params[first : first + each] for first in range(0, len(params), each)]
     if len(parameters) != num_layers * directions:
         raise UnsupportedCallError("the number of parameters does not match the layers")
     start = list(zip(*(state.unbind(0) for state in states), strict=True))
@@ -263,7 +264,3 @@ def _layers(
             output = torch.dropout(output, dropout, True)
     output = output.transpose(0, 1) if batch_first else output
     return output, [torch.stack(state) for state in zip(*last, strict=True)]
-
-
-def _chunks(params: Sequence[Tensor], size: int) -> list[Sequence[Tensor]]:
-    return [params[start : start + size] for start in range(0, len(params), size)]

@@ -234,7 +234,9 @@ def with_additions(
             others = [e for r in registries if r is not registry for e in r.composites]
             named = [e for e in others if name in ((e.qualified, None), (e.qualified, e.version))]
             if not named:
-                message = _no_such_entry(*name, others)
+                written = name[0] if name[1] is None else f"{name[0]}@{name[1]}"
+                hint = did_you_mean(written, [entry.qualified for entry in others])
+                message = f"kernels: {written}: there is no such entry{hint}"
                 problems[registry.source].append(kernels[0].location.problem(message))
             for entry in named:
                 before = entries[entry.identity]
@@ -250,12 +252,6 @@ def with_additions(
         replace(r, composites=tuple(entries[e.identity] for e in r.composites)) for r in registries
     )
     return merged, problems
-
-
-def _no_such_entry(name: str, version: int | None, entries: Iterable[Composite]) -> str:
-    written = name if version is None else f"{name}@{version}"
-    hint = did_you_mean(written, [entry.qualified for entry in entries])
-    return f"kernels: {written}: there is no such entry{hint}"
 
 
 def _load_files(files: Iterable[str]) -> tuple[Registry, ...]:

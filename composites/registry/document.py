@@ -31,14 +31,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from composites import attribute_types
 from composites.element_types import BY_NAME, REGISTRY_TYPES
 from composites.errors import did_you_mean
-from composites.registry.model import (
-    AUTOMATIC,
-    CONSUMERS,
-    DERIVE,
-    GOALS,
-    KERNEL_PLATFORMS,
-    VERSION,
-)
+from composites.registry.model import AUTOMATIC, CONSUMERS, DERIVE, GOALS, KERNEL_PLATFORMS, VERSION
 from composites.registry.old_keys import OLD as OLD_KEY
 from composites.registry.saves import INTERMEDIATE
 

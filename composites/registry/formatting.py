@@ -80,13 +80,6 @@ def _comments(text: str) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Edit:
-    start: int
-    end: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Editor:
     """Collects the edits of a text."""
 
@@ -94,12 +87,13 @@ class _Editor:
     comments: Sequence[int]
     document: CheckedDocument
     versions: Versions
-    edits: list[_Edit] = field(default_factory=list)
+    edits: list[tuple[int, int, str]] = field(default_factory=list)
+    """Start, end, and the text in the place of what is there. They do not overlap."""
 
     def edited(self) -> str:
         text = self.text
-        for edit in sorted(self.edits, key=lambda edit: edit.start, reverse=True):
-            text = text[: edit.start] + edit.text + text[edit.end :]
+        for start, end, new in sorted(self.edits, reverse=True):
+            text = text[:start] + new + text[end:]
         return text
 
     def file(self, root: Any) -> None:
@@ -186,7 +180,7 @@ class _Editor:
         return bool(forwards) and all(list(entries[f].attributes.items()) == own for f in forwards)
 
     def put(self, key: yaml.Node, value: yaml.Node, text: str) -> None:
-        self.edits.append(_Edit(key.end_mark.index, self.end(value), f": {text}"))
+        self.edits.append((key.end_mark.index, self.end(value), f": {text}"))
 
     def has_comment(self, key: yaml.Node, value: yaml.Node) -> bool:
         """Return whether a comment is inside of a value, or after its last line if it has
@@ -231,7 +225,7 @@ class _Editor:
             or self.text[above:start].lstrip().startswith("#")
         ):
             return False
-        self.edits.append(_Edit(start, end, ""))
+        self.edits.append((start, end, ""))
         return True
 
 

@@ -5,16 +5,16 @@ have other versions of them.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 
 from composites.contracts.model import Contract
 from composites.errors import Problem, did_you_mean
 from composites.registry.contracts import backward_contract, forward_contract
 from composites.registry.kernels import kernel_problems
-from composites.registry.model import Kernel, Registry
+from composites.registry.model import Composite, Kernel, Registry
 
-_Made = dict[str, dict[int, list[Callable[[], Contract]]]]
-"""The contracts of composites, by name and version. Making one imports functions."""
+_Made = dict[str, list[tuple[Composite, Callable[[Composite], Contract]]]]
+"""Entries and the functions that make contracts of them, by the names of composites. Making one
+imports functions."""
 
 
 def check_kernels_for_others(
@@ -25,11 +25,9 @@ def check_kernels_for_others(
     made: _Made = {}
     namespaces = [other.namespace for other in registries]
     for entry in (entry for other in registries for entry in other.composites):
-        forward = made.setdefault(entry.composite_name, {}).setdefault(entry.version, [])
-        forward.append(partial(forward_contract, entry))
+        made.setdefault(entry.composite_name, []).append((entry, forward_contract))
         if entry.derives:
-            backward = made.setdefault(entry.backward_name, {}).setdefault(entry.version, [])
-            backward.append(partial(backward_contract, entry))
+            made.setdefault(entry.backward_name, []).append((entry, backward_contract))
     for kernel in registry.kernels:
         is_known = any(kernel.composite.startswith(f"{namespace}.") for namespace in namespaces)
         if kernel.platform is not None and is_known:
@@ -37,20 +35,13 @@ def check_kernels_for_others(
 
 
 def _check(kernel: Kernel, made: _Made) -> Iterator[Problem | str]:
-    place, versions = kernel.location, made.get(kernel.composite)
-    if versions is None:
-        yield f"{place}: kernels: no entry makes {kernel.composite}" + did_you_mean(
-            kernel.composite, list(made)
-        )
-    elif kernel.version is not None and kernel.version not in versions:
-        has = ", ".join(map(str, sorted(versions)))
-        yield (
-            f"{place}: kernels: no entry makes version {kernel.version} of {kernel.composite} (it"
-            f" has {has})"
-        )
+    place, pairs = f"{kernel.location}: kernels: no entry makes", made.get(kernel.composite, [])
+    meant = [pair for pair in pairs if kernel.version in (None, pair[0].version)]
+    if not pairs:
+        yield f"{place} {kernel.composite}{did_you_mean(kernel.composite, list(made))}"
+    elif not meant:
+        has = ", ".join(map(str, sorted({entry.version for entry, _ in pairs})))
+        yield f"{place} version {kernel.version} of {kernel.composite} (it has {has})"
     else:
-        meant = versions.values() if kernel.version is None else (versions[kernel.version],)
-        attributes = {
-            a.name: None for makers in meant for make in makers for a in make().attributes
-        }
+        attributes = {a.name: None for entry, make in meant for a in make(entry).attributes}
         yield from kernel_problems(kernel, kernel.composite, list(attributes))

@@ -1,18 +1,18 @@
 """Lists of tensors among the operands of an entry, as far as annotations and schemas tell."""
 
 from composites.registry.model import Composite
-from composites.registry.operators import Argument, Operator
+from composites.registry.operators import Operator
 
 
 def is_list(operand: str, operator: Operator | None) -> bool:
     """Return whether an operand is known to be a list of tensors."""
-    argument = _argument(operand, operator)
+    argument = None if operator is None else operator.argument(operand)
     return argument is not None and argument.is_list
 
 
 def is_optional(operand: str, operator: Operator) -> bool:
     """Return whether an operand may be absent. A path such as `self.weight` always may."""
-    argument = _argument(operand, operator)
+    argument = operator.argument(operand)
     return argument is None or argument.optional
 
 
@@ -33,9 +33,5 @@ def may_have_segment_sizes(entry: Composite, operator: Operator) -> bool:
     """Return whether operands without annotations could be lists, so that each call decides."""
     return len(entry.operands) > 1 and any(
         argument is None or argument.kind == "other"
-        for argument in (_argument(name, operator) for name in entry.operands)
+        for argument in map(operator.argument, entry.operands)
     )
-
-
-def _argument(operand: str, operator: Operator | None) -> Argument | None:
-    return None if operator is None else operator.argument(operand)

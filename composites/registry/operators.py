@@ -13,36 +13,18 @@ from composites.errors import did_you_mean
 
 # From argument types as a schema prints them (torch.Argument.real_type in torch 2.9) to kinds.
 _KINDS: dict[str, ArgumentKind] = {
-    "Tensor": "tensor",
-    "List[Tensor]": "tensors",
-    "List[Optional[Tensor]]": "optional_tensors",
-    "int": "int",
-    "float": "float",
-    "bool": "bool",
-    "str": "string",
-    "number": "scalar",
-    "List[int]": "ints",
-    "List[float]": "floats",
-    "List[bool]": "bools",
-    "ScalarType": "dtype",
-}
+    "Tensor": "tensor", "List[Tensor]": "tensors", "List[Optional[Tensor]]": "optional_tensors",
+    "int": "int", "float": "float", "bool": "bool", "str": "string", "number": "scalar",
+    "List[int]": "ints", "List[float]": "floats", "List[bool]": "bools", "ScalarType": "dtype",
+}  # fmt: skip
 
 # The type hint in generated hooks for each kind of argument.
 ANNOTATIONS: dict[ArgumentKind, str] = {
-    "tensor": "Tensor",
-    "tensors": "list[Tensor]",
-    "optional_tensors": "list[Tensor | None]",
-    "int": "int",
-    "float": "float",
-    "bool": "bool",
-    "string": "str",
-    "scalar": "Number",
-    "ints": "list[int]",
-    "floats": "list[float]",
-    "bools": "list[bool]",
-    "dtype": "torch.dtype",
+    "tensor": "Tensor", "tensors": "list[Tensor]", "optional_tensors": "list[Tensor | None]",
+    "int": "int", "float": "float", "bool": "bool", "string": "str", "scalar": "Number",
+    "ints": "list[int]", "floats": "list[float]", "bools": "list[bool]", "dtype": "torch.dtype",
     "other": "Any",
-}
+}  # fmt: skip
 
 
 TENSOR_LIST = "List[Tensor]"
@@ -167,11 +149,11 @@ def find_in_place(operator: Operator) -> Operator | None:
     return None
 
 
-def find_overload(operator: Operator) -> Any:
-    """The `torch.ops` overload of an operator."""
-    namespace, _, name = operator.name.partition("::")
-    packet = getattr(getattr(torch.ops, namespace), name)
-    return getattr(packet, operator.overload or "default")
+def overload(name: str) -> Any:
+    """The overload that is written `aten::add.Tensor`; without a dot, the default one."""
+    namespace, _, rest = name.partition("::")
+    plain, _, kind = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), plain), kind or "default")
 
 
 def _operator(schema: Any) -> Operator:

@@ -3,12 +3,7 @@
 from collections.abc import Iterator
 
 from composites.contracts.model import AttributeSpec
-from composites.registry.model import (
-    Composite,
-    Kernel,
-    Registry,
-    When,
-)
+from composites.registry.model import Composite, Kernel, Registry, When
 from composites.registry.operators import Operator, find_operator
 from composites.registry.signatures import callee_of, describe_target
 

@@ -17,20 +17,13 @@ from composites.registry.named_arguments import named_signature
 from composites.registry.operators import Argument, Operator, find_operator
 
 _KINDS: dict[Any, ArgumentKind] = {
-    torch.Tensor: "tensor",
-    int: "int",
-    float: "float",
-    bool: "bool",
-    str: "string",
+    torch.Tensor: "tensor", int: "int", float: "float", bool: "bool", str: "string",
     torch.dtype: "dtype",
-}
+}  # fmt: skip
 _LIST_KINDS: dict[Any, ArgumentKind] = {
-    int: "ints",
-    float: "floats",
-    bool: "bools",
-    torch.Tensor: "tensors",
+    int: "ints", float: "floats", bool: "bools", torch.Tensor: "tensors",
     torch.Tensor | None: "optional_tensors",
-}
+}  # fmt: skip
 
 
 def callee_of(entry: Composite) -> Operator | None:

@@ -43,12 +43,7 @@ from composites.registry.model import (
     Tensor,
     split_version,
 )
-from composites.registry.operators import (
-    Operator,
-    UnknownOperatorError,
-    find_operator,
-    names,
-)
+from composites.registry.operators import Operator, UnknownOperatorError, find_operator, names
 from composites.registry.pairs import backward_of, version_of, versions_of
 from composites.registry.reading import HINTS, CheckedDocument, read_document
 from composites.registry.saves import INTERMEDIATE, problems_of_intermediates, problems_of_saves

@@ -209,16 +209,11 @@ class _EventReader:
             return self._problem(
                 event, f"the number {shown} is too large; no attribute type can hold it"
             )
-        if isinstance(value, str) and (surrogate := _lone_surrogate(value)):
-            return self._problem(
-                event,
-                f"{surrogate!r} is half of a character (a surrogate); write the character itself",
-            )
+        surrogates = [c for c in text if "\ud800" <= c <= "\udfff"]
+        if surrogates:
+            what = f"{surrogates[0]!r} is half of a character (a surrogate)"
+            return self._problem(event, f"{what}; write the character itself")
         return value
 
     def _problem(self, event: Any, message: str) -> None:
         self.problems.append(Problem(self.file, event.start_mark.line + 1, None, message))
-
-
-def _lone_surrogate(text: str) -> str | None:
-    return next((c for c in text if "\ud800" <= c <= "\udfff"), None)

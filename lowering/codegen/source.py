@@ -15,12 +15,7 @@ from typing import Any
 from composites.errors import RegistryError, UnusableFunctionError
 from composites.registry.conditions import ConditionError
 from composites.registry.model import Composite, Registry
-from composites.registry.operators import (
-    Argument,
-    Operator,
-    UnknownOperatorError,
-    find_operator,
-)
+from composites.registry.operators import Argument, Operator, UnknownOperatorError, find_operator
 from composites.registry.signatures import callee_of, describe_function
 from lowering.codegen.conditions import expressions_of
 from lowering.codegen.paths import is_owner, local, paths_of

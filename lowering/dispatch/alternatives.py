@@ -18,11 +18,7 @@ from composites.registry.alternatives import backward_parameters
 from composites.registry.model import STOCK, Composite, Decomposition, Kernel
 from composites.registry.selection import Selection
 from lowering.dispatch.call import CallSpec
-from lowering.dispatch.decomposition import (
-    keeps_stock_bits,
-    lower_function,
-    require_tensors,
-)
+from lowering.dispatch.decomposition import keeps_stock_bits, lower_function, require_tensors
 from lowering.dispatch.statistics import EntryStatistics, written_operands
 from lowering.frontends.protocols import Frontend, TracedFunction
 

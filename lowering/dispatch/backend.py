@@ -26,7 +26,7 @@ from composites.functions import find_function
 from composites.intermediates import handled
 from composites.registry import model
 from composites.registry.model import Composite
-from composites.registry.operators import find_overload
+from composites.registry.operators import overload
 from lowering.dispatch.alternatives import (
     Alternatives,
     as_entry,
@@ -38,7 +38,7 @@ from lowering.dispatch.call import CallForm, CallSpec
 from lowering.dispatch.computations import TRANSIENT, NotNowError, computed, remember
 from lowering.dispatch.decomposition import lower_function, require_tensors
 from lowering.dispatch.operand_lists import ungrouped
-from lowering.dispatch.statistics import EntryStatistics, Fallback, written_operands
+from lowering.dispatch.statistics import EntryStatistics, Fallback
 from lowering.emission.types import TensorType
 from lowering.frontends.protocols import EmittedComposite, Frontend, Kernel, TracedFunction
 from lowering.frontends.thread_flag import ThreadFlag
@@ -142,7 +142,7 @@ class EntryLowering:
         spec = spec.flat()
         unmet = spec.unmet()
         if unmet is not None:
-            return self._fallback(unmet, spec)
+            return self.statistics.fallback(unmet, spec.operands)
         asked = self.alternatives.asked(spec, shared=self.frontend.graph.is_shared)
         for alternative in asked:
             if alternative.forward is None:
@@ -157,10 +157,10 @@ class EntryLowering:
             return lowered
         self.alternatives.take(None)
         if lowered.draws:  # a kernel at the backend has no random state to pass on
-            return self._fallback(
+            return self.statistics.fallback(
                 "its decomposition draws random numbers, which an entry can only do with"
                 " `backward: derive`",
-                spec,
+                spec.operands,
             )
         return lowered.handle
 
@@ -202,9 +202,6 @@ class EntryLowering:
         # A stock kernel above PyTorch's decompositions dispatches again.
         whole = target is not None or operator.implicit_autograd
         return lower_function(entry, self.frontend, results, spec.operands, whole_dispatch=whole)
-
-    def _fallback(self, reason: str, spec: CallSpec) -> Fallback:
-        return self.statistics.fallback(reason, written_operands(spec.operands))
 
     def _check(self, entry: Composite, spec: CallSpec, composite: EmittedComposite) -> None:
         """Check that a decomposition gives results of the operator's types."""
@@ -284,7 +281,7 @@ def lower_composite(
         reason = str(error) if declined else f"the stock lowering failed: {first_line}"
         if name != entry.composite_name:
             reason = f"its backward: {reason}"
-        fallback = statistics.fallback(reason, written_operands(operands), of_platform=not declined)
+        fallback = statistics.fallback(reason, operands, of_platform=not declined)
         if isinstance(error, TRANSIENT):
             types = ", ".join(map(str, present))
             warnings.warn(
@@ -300,7 +297,7 @@ def lower_composite(
     lost = [type_ for type_ in composite.results if not frontend.tensors.keeps(type_)]
     if lost:
         reason = f"torch_xla gives results of {lost[0]} another dtype"
-        return statistics.fallback(reason, written_operands(operands), of_platform=True)
+        return statistics.fallback(reason, operands, of_platform=True)
     log.debug("%s for %s", name, ", ".join(map(str, present)))
     statistics.lowered += 1
     return Insertable(composite.handle, decomposition.draws, composite.results, written)
@@ -313,7 +310,7 @@ def _meta_results(spec: CallSpec, frontend: Frontend) -> tuple[TensorType | None
     """
     shapes = [None if t is None else torch.empty_like(t, device="meta") for t in spec.operands]
     try:
-        results = spec.call(find_overload(spec.form.operator), *shapes)
+        results = spec.call(overload(spec.form.operator.qualified), *shapes)
     except Exception:  # no meta kernel, one with other arguments (mm.dtype in 2.9), or a bad call
         return None
     results = results if isinstance(results, list | tuple) else (results,)

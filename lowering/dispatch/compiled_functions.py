@@ -88,7 +88,7 @@ def traced_function(
 
     def counter(reason: str) -> Callable[[], None]:
         def count() -> None:  # Dynamo runs this while it traces, and keeps only the result
-            statistics.fallback(f"torch.compile: {reason}", "").count_call()
+            statistics.fallback(f"torch.compile: {reason}", ()).count_call()
 
         torch.compiler.assume_constant_result(count)
         return count
@@ -107,9 +107,10 @@ def traced_function(
                 return otherwise(*arguments, **keywords)
             for guard in guards:
                 guard()
+            needs_gradients = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
             if not all(isinstance(v, Tensor) or _is_constant(v) for v in values):
                 not_constant()
-            elif not (differentiable or not _needs_gradients(tensors)):
+            elif needs_gradients and not differentiable:
                 no_backward()
             elif not matches(*arguments, **keywords):
                 unmet()
@@ -129,10 +130,6 @@ def _flat(values: Sequence[Any]) -> list[Any]:
         else:
             flat.append(value)
     return flat
-
-
-def _needs_gradients(tensors: Sequence[Tensor]) -> bool:
-    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
 def _returns_tensors(function: Callable[..., Any]) -> bool:

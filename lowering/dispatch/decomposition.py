@@ -5,11 +5,7 @@ from typing import Any
 
 import torch
 
-from composites.errors import (
-    InvalidCallError,
-    LoweringError,
-    UnsupportedCallError,
-)
+from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
 from composites.functions import find_function
 from composites.registry.model import Composite
 from composites.user_code import described

@@ -9,5 +9,12 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 TensorMeta = tuple[torch.Size, torch.dtype]
 """Shape and dtype of a tensor."""
 
+
+def meta_tensor(type_: TensorMeta) -> Tensor:
+    """A tensor without data of this shape and dtype."""
+    shape, dtype = type_
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
 Gradients = list[Tensor | None]
 """A gradient for each operand; None where no gradient is needed."""

@@ -95,16 +95,19 @@ class EntryStatistics:
         self.declined[key] = self.declined.get(key, 0) + 1
         return is_new
 
-    def fallback(self, reason: str, operands: str, *, of_platform: bool = False) -> Fallback:
+    def fallback(
+        self, reason: str, operands: Iterable[object], *, of_platform: bool = False
+    ) -> Fallback:
         """The fallback for a reason. It is kept, and its calls are not counted yet."""
-        known = self.fallbacks.get((operands, reason))
+        written = written_operands(operands)
+        known = self.fallbacks.get((written, reason))
         if known is None:
             if len(self.fallbacks) >= MAX_FALLBACKS:
-                operands = reason = _FURTHER
+                written = reason = _FURTHER
             known = Fallback(
-                self.entry.qualified, operands, reason, of_platform=of_platform, logged=self.logged
+                self.entry.qualified, written, reason, of_platform=of_platform, logged=self.logged
             )
-            known = self.fallbacks.setdefault((operands, reason), known)
+            known = self.fallbacks.setdefault((written, reason), known)
         return known
 
 

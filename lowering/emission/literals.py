@@ -17,13 +17,9 @@ _NUMBERS = _TABLES | {"f16", "bf16", "f32", "f64"}
 _LARGEST_TABLE = 4096
 
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "EQ": operator.eq,
-    "NE": operator.ne,
-    "GE": operator.ge,
-    "GT": operator.gt,
-    "LE": operator.le,
+    "EQ": operator.eq, "NE": operator.ne, "GE": operator.ge, "GT": operator.gt, "LE": operator.le,
     "LT": operator.lt,
-}
+}  # fmt: skip
 _LOGIC = _COMPARISONS | {"and": operator.and_, "or": operator.or_}
 _INTEGER = _LOGIC | {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul}
 _FLOAT = _INTEGER | {"divide": operator.truediv}

@@ -303,19 +303,16 @@ def _same_type(left: Any, right: Any) -> bool:
 
 Rule: TypeAlias = Callable[[ComputationBody, Any, list[int]], int | None]
 RULES: Mapping[str, Rule] = {
-    "add": ComputationBody.arithmetic,
-    "and": ComputationBody.arithmetic,
+    **dict.fromkeys(("add", "and", "divide", "subtract"), ComputationBody.arithmetic),
     "broadcast": ComputationBody.broadcast,
     "compare": ComputationBody.compare,
     "concatenate": ComputationBody.concatenate,
     "constant": ComputationBody.constant,
     "convert": ComputationBody.convert,
-    "divide": ComputationBody.arithmetic,
     "get-tuple-element": ComputationBody.get_tuple_element,
     "multiply": ComputationBody.multiply,
     "reshape": ComputationBody.reshape,
     "select": ComputationBody.select,
-    "subtract": ComputationBody.arithmetic,
     "transpose": ComputationBody.transpose,
 }
 _NARROW_RULES: Mapping[str, Rule] = {

@@ -34,11 +34,7 @@ from composites.registry import model
 from composites.registry.alternatives import check_functions
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Registry
-from composites.registry.operators import (
-    Operator,
-    find_in_place,
-    find_operator,
-)
+from composites.registry.operators import Operator, find_in_place, find_operator
 from composites.registry.signatures import callee_of, describe_function
 from lowering.codegen import loader, source
 from lowering.copies.search import Copy, Search, is_in
@@ -50,7 +46,7 @@ from lowering.dispatch.call import CallForm
 from lowering.dispatch.compiled_functions import Replacement, traced_function
 from lowering.dispatch.computations import Computations
 from lowering.dispatch.reads import Reads, first_change
-from lowering.dispatch.statistics import Statistics, written_operands
+from lowering.dispatch.statistics import Statistics
 from lowering.frontends.protocols import Frontend, Kernel, Override, StockKernel
 from lowering.installation.overriding import guard_of, owner_of
 from lowering.installation.patches import Wrapper, patch_copies, patch_function, replace_imports
@@ -189,8 +185,8 @@ class Installer:
             self._function(target, claims_of, search)
         replace_imports(self.overrides)
         if search.packages:
-            wrapper = self._wrapper_of_copy
-            self.overrides.append(patch_copies(search, frozenset(functions), wrapper))
+            patched = patch_copies(search, frozenset(functions), self._wrapper_of_copy)
+            self.overrides.append(patched)
 
     def _is_caught_at_autograd(self, entry: Composite) -> bool:
         assert entry.op is not None
@@ -247,8 +243,8 @@ class Installer:
         def checked(*arguments: Any, **keywords: Any) -> Any:
             for place, name in places:
                 if isinstance(arguments[place], numbers):
-                    operands = written_operands(tensors_in(arguments[keys:]))
-                    statistics.fallback(f"{name} is a number", operands).count_call()
+                    tensors = tensors_in(arguments[keys:])
+                    statistics.fallback(f"{name} is a number", tensors).count_call()
                     return stock(*arguments, **keywords)
             return kernel(*arguments, **keywords)
 
@@ -335,8 +331,7 @@ class Installer:
             if any(self.frontend.tensors.owns(tensor) for tensor in tensors):
                 reason = f"{change[0]}, which it calls, was replaced"
                 for entry in map(_entry_of, claims):
-                    statistics = self.statistics.for_entry(entry)
-                    statistics.fallback(reason, written_operands(tensors)).count_call()
+                    self.statistics.for_entry(entry).fallback(reason, tensors).count_call()
             return original(*arguments, **keywords)
 
         def is_unchanged() -> bool:
@@ -476,7 +471,7 @@ class Installer:
             except UnsupportedCallError as error:
                 tensors = tensors_in((*arguments[keys:], *keywords.values()))
                 if any(owns(tensor) for tensor in tensors):
-                    statistics.fallback(str(error), written_operands(tensors)).count_call()
+                    statistics.fallback(str(error), tensors).count_call()
             return otherwise(*arguments, **keywords)
 
         return kernel

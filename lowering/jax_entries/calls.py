@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from composites import attribute_types
 from composites.attribute_types import UnsupportedValueError
 from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
-from composites.registry.operators import find_operator, find_overload
+from composites.registry.operators import overload
 from composites.user_code import described
 from lowering.dispatch.backward import (
     BackwardSpec,
@@ -368,12 +368,12 @@ class EntryCall:
         own = definition.entry.decomposition.target is not None
         return self._lowered(
             meaning.operator_backward,
-            find_overload(definition.signature) if own else definition.function,
+            overload(definition.signature.qualified) if own else definition.function,
             self.spec,
             self._types,
             grads,
             self._whole(needed),
-            find_overload(find_operator(op)),
+            overload(op),
         )
 
     # ---- Rules: vmap ----

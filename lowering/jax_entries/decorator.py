@@ -15,12 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from composites.attribute_types import UnsupportedValueError, by_value
-from composites.errors import (
-    AllowlistError,
-    InvalidCallError,
-    RegistryError,
-    UnusableFunctionError,
-)
+from composites.errors import AllowlistError, InvalidCallError, RegistryError, UnusableFunctionError
 from composites.registry.model import Composite, Registry
 from composites.registry.signatures import describe_function
 from lowering.decorator import check_name, entry_of_function, owner_of
@@ -28,7 +23,7 @@ from lowering.dispatch.reads import refusal
 from lowering.frontends.aten_in_jax.dtypes import torch_dtype
 from lowering.frontends.jax.internals import is_sharded
 from lowering.jax_entries.arguments import Slot, rebuilt
-from lowering.jax_entries.calls import EntryCall, written
+from lowering.jax_entries.calls import EntryCall
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.functions import EntryFunction
 from lowering.jax_entries.statistics import statistics
@@ -172,15 +167,13 @@ class _OwnFunction(EntryFunction):
         assert reads is not None
         reason = refusal(reads.now())
         if reason is not None:
-            types = ", ".join(map(written, arrays))
-            self._statistics.fallback(reason, types).count_call()
+            self._statistics.fallback(reason, arrays).count_call()
             return self.definition.function(*arguments, **keywords)
         call = self.call(values, arrays)
         assert call.unmet is None
         operands = [arrays[number] for number in call.order]
         if any(map(is_sharded, operands)):
-            types = ", ".join(map(written, operands))
-            self._statistics.fallback("an operand is explicitly sharded", types).count_call()
+            self._statistics.fallback("an operand is explicitly sharded", operands).count_call()
             return call.decomposed(operands)
         results = call.composite(operands)
         reads.refuse_written(call.reads)

@@ -8,7 +8,7 @@ from composites.errors import LoweringError
 from composites.functions import find_function
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Registry
-from composites.registry.operators import Operator, find_operator, find_overload
+from composites.registry.operators import Operator, find_operator, overload
 from composites.registry.signatures import describe_function
 from lowering.codegen.loader import naming
 from lowering.codegen.source import check_arguments
@@ -73,7 +73,7 @@ class Definition:
         if entry.decomposition.target is not None:
             return find_function(entry.decomposition.target)
         if entry.op is not None:
-            return find_overload(find_operator(entry.op))  # type: ignore[no-any-return]
+            return overload(entry.op)  # type: ignore[no-any-return]
         return self.described
 
     @property

@@ -6,15 +6,13 @@ from functools import cached_property
 from typing import Any
 
 from composites.errors import LoweringError
+from lowering.dispatch.computations import remember
 from lowering.frontends.jax.internals import is_sharded
 from lowering.jax_entries.arguments import signature_of, taken_apart, typed
 from lowering.jax_entries.calls import EntryCall, strong
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.public_arguments import FUNCTIONS
 from lowering.jax_entries.surroundings import surroundings
-
-_KINDS = 4096
-"""The number of kinds of calls that one function keeps. A program has a few for each model."""
 
 
 class EntryFunction:
@@ -100,9 +98,7 @@ class EntryFunction:
             ) from error
         if call is None:
             call = self._make(values, types)
-            if len(self._calls) >= _KINDS:
-                self._calls.clear()
-            self._calls[key] = call
+            remember(self._calls, key, call)
         return call
 
     def _make(self, values: Mapping[str, Any], types: tuple[Any, ...]) -> EntryCall:

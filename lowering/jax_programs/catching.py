@@ -14,24 +14,22 @@ from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from composites.errors import CompositesError, UnsupportedCallError, UnusableFunctionError
 from composites.registry.model import Composite
-from lowering.dispatch.statistics import EntryStatistics, written_operands
+from lowering.dispatch.computations import remember
+from lowering.dispatch.statistics import EntryStatistics
 from lowering.frontends.jax.composite_call import Layout, Order, bind, trace
 from lowering.frontends.jax.internals import KNOWS_SUMS, has_own_type, settings_of_traces
-from lowering.jax_entries.arguments import signature_of, taken_apart, typed
+from lowering.jax_entries.arguments import Slot, signature_of, taken_apart, typed
 from lowering.jax_entries.calls import strong
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.entries import Entries
 from lowering.jax_entries.surroundings import has_no_composites, without_composites
 from lowering.jax_entries.traced import is_same
 from lowering.jax_programs.caught_calls import CaughtCall, Many
+from lowering.jax_programs.functions.arguments import is_array
 from lowering.jax_programs.laid_out import LaidOutCall, ordered_type
-
-_KINDS = 4096
-"""The number of kinds of calls that are kept."""
 
 Orders = tuple[tuple[Order, ...], tuple[Order, ...]]
 """The orders of the arrays among the arguments, and of the results."""
@@ -76,7 +74,7 @@ class Catcher:
             except UnsupportedCallError as error:
                 reasons.append((claim, str(error)))
         values = [*arguments, *keywords.values()]
-        operands = written_operands(jax.tree.leaves(values, is_leaf=lambda leaf: leaf is None))
+        operands = jax.tree.leaves(values, is_leaf=lambda leaf: leaf is None)
         for claim, reason in reasons:
             claim.statistics.fallback(reason, operands).count_call()
         return original(*arguments, **keywords)
@@ -202,9 +200,7 @@ class CaughtComposite:
             raise UnsupportedCallError(f"an argument cannot be compared: {error}") from error
         if call is None:
             call = self._made(form)
-            if len(calls) >= _KINDS:
-                calls.clear()
-            calls[key] = call
+            remember(calls, key, call)
         return call
 
     def _made(self, form: _Form) -> CaughtCall | LaidOutCall:
@@ -302,19 +298,12 @@ def listed(results: Any) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """The place of an operand among the arguments of a function."""
-
-    number: int
-
-
-@dataclass(frozen=True)
 class _Original:
     """A JAX function with the arguments of a call, as a function of the arrays among them."""
 
     function: Callable[..., Any]
     leaves: tuple[Any, ...]
-    """The leaves of the arguments, with a `_Place` for each array."""
+    """The leaves of the arguments, with a `Slot` for each array."""
     types: tuple[type, ...]
     """The types of the leaves, since 1, 1.0 and True are equal."""
     structure: Any
@@ -327,11 +316,11 @@ class _Original:
         places = {id(array): n for n, array in enumerate(arrays)}
         if any(is_array(leaf) and id(leaf) not in places for leaf in flat):
             raise UnsupportedCallError("an argument is an array that is not an operand")
-        leaves = tuple(_Place(places[id(x)]) if is_array(x) else x for x in flat)
+        leaves = tuple(Slot(places[id(x)]) if is_array(x) else x for x in flat)
         return cls(call.original, leaves, tuple(map(type, leaves)), structure)
 
     def __call__(self, *arrays: Any) -> Any:
-        filled = [arrays[x.number] if isinstance(x, _Place) else x for x in self.leaves]
+        filled = [arrays[x.number] if isinstance(x, Slot) else x for x in self.leaves]
         arguments, keywords = jax.tree.unflatten(self.structure, filled)
         return self.function(*arguments, **keywords)
 
@@ -345,8 +334,3 @@ class _Uncaught:
     def __call__(self, *arrays: Any) -> Any:
         with without_composites():
             return self.function(*arrays)
-
-
-def is_array(value: Any) -> bool:
-    """Return whether a value is an array of JAX or numpy."""
-    return isinstance(value, jax.Array | np.ndarray)

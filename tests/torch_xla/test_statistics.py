@@ -321,7 +321,7 @@ def test_reasons_are_bounded() -> None:
     entry = next(iter(activation.catalog()))
     statistics = EntryStatistics(entry)
     for number in range(MAX_FALLBACKS + 50):
-        statistics.fallback("reason", f"float32[{number}]").count_call()
+        statistics.fallback("reason", [number]).count_call()
         statistics.decline("a", f"reason {number}")
     assert len(statistics.fallbacks) == MAX_FALLBACKS + 1
     assert len(statistics.declined) == MAX_FALLBACKS + 1

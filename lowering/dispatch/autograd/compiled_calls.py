@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.library import Library
 
 from lowering.dispatch.autograd.step import AutogradCall
-from lowering.dispatch.differentiable import Gradients, TensorMeta
+from lowering.dispatch.differentiable import Gradients, meta_tensor
 from lowering.frontends.protocols import Dispatching, Override
 
 _library = Library("composites", "FRAGMENT")
@@ -100,7 +100,7 @@ class CompiledCalls:
         return list(self._calls[call].forward(operands))
 
     def _results_without_data(self, operands: Any, composite: str, call: int) -> list[Tensor]:
-        return [_meta(type_) for type_ in self._calls[call].result_types]
+        return list(map(meta_tensor, self._calls[call].result_types))
 
     def _backward(
         self,
@@ -117,9 +117,4 @@ class CompiledCalls:
         self, grads: Any, kept: Any, output_mask: Sequence[bool], composite: str, call: int
     ) -> list[Tensor]:
         types = zip(self._calls[call].types, output_mask, strict=True)
-        return [_meta(type_) for type_, asked in types if type_ is not None and asked]
-
-
-def _meta(type_: TensorMeta) -> Tensor:
-    shape, dtype = type_
-    return torch.empty(shape, dtype=dtype, device="meta")
+        return [meta_tensor(type_) for type_, asked in types if type_ is not None and asked]

@@ -19,11 +19,7 @@ from lowering.dispatch.autograd.gradients import leaves_of
 from lowering.dispatch.backend import Insertable, lower_composite
 from lowering.dispatch.backward import further_values, names_of_values, taken_by_derived
 from lowering.dispatch.call import CallSpec
-from lowering.dispatch.decomposition import (
-    jax_function,
-    lower_function,
-    require_tensors,
-)
+from lowering.dispatch.decomposition import jax_function, lower_function, require_tensors
 from lowering.dispatch.differentiable import TensorMeta
 from lowering.dispatch.statistics import Fallback
 from lowering.frontends.protocols import Frontend, Seed

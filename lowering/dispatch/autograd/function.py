@@ -17,11 +17,7 @@ import torch
 
 from composites import torch_internals
 from lowering.dispatch.autograd.compiled_calls import CompiledCall, CompiledCalls
-from lowering.dispatch.autograd.computation import (
-    Computation,
-    can_differentiate,
-    lower_forward,
-)
+from lowering.dispatch.autograd.computation import Computation, can_differentiate, lower_forward
 from lowering.dispatch.autograd.definition import ActiveEntry, Operands
 from lowering.dispatch.autograd.step import AutogradCall
 from lowering.dispatch.call import CallSpec
@@ -30,7 +26,7 @@ from lowering.dispatch.differentiable import PLAIN
 from lowering.dispatch.keys import UNKNOWN
 from lowering.dispatch.operand_lists import ungrouped
 from lowering.dispatch.reads import Key, refusal
-from lowering.dispatch.statistics import Fallback, written_operands
+from lowering.dispatch.statistics import Fallback
 from lowering.frontends.protocols import Kernel, Seed
 
 _UNKNOWN = (
@@ -161,12 +157,12 @@ class CompositeFunction:
     def _new_computation(
         self, spec: CallSpec, needed: tuple[bool, ...] | None, reads: Key
     ) -> Computation | Fallback:
-        unmet = self._unmet(spec, needed)
+        statistics, unmet = self.definition.statistics, self._unmet(spec, needed)
         if unmet is not None:
-            return self._fallback(unmet, spec.operands)
+            return statistics.fallback(unmet, spec.operands)
         computation = lower_forward(self.definition, spec, needed)
         written = self.definition.refuse_written(spec.key, reads)
-        return computation if written is None else self._fallback(written, spec.operands)
+        return computation if written is None else statistics.fallback(written, spec.operands)
 
     def _unmet(self, spec: CallSpec, needed: tuple[bool, ...] | None) -> str | None:
         """The reason why a call cannot be the composite; None if it can be."""
@@ -196,12 +192,9 @@ class CompositeFunction:
             return f"{name} is a {type(value).__name__}, a subclass of Tensor"
         raise AssertionError("all operands are tensors of the backend")
 
-    def _fallback(self, reason: str, operands: Operands) -> Fallback:
-        return self.definition.statistics.fallback(reason, written_operands(operands))
-
     def _stock(self, spec: CallSpec, reason: str) -> Any:
         """Count the call, and run the stock operator or function."""
-        self._fallback(reason, spec.operands).count_call()
+        self.definition.statistics.fallback(reason, spec.operands).count_call()
         return spec.otherwise(self.otherwise)
 
 

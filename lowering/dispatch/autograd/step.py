@@ -30,21 +30,13 @@ from lowering.dispatch.autograd.computation import Computation
 from lowering.dispatch.autograd.definition import ActiveEntry, Operands
 from lowering.dispatch.autograd.gradients import gradients_of
 from lowering.dispatch.backend import Insertable, lower_composite
-from lowering.dispatch.backward import (
-    BackwardSpec,
-    gradients_by_name,
-    gradients_by_operand,
-)
+from lowering.dispatch.backward import BackwardSpec, gradients_by_name, gradients_by_operand
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.computations import computed
-from lowering.dispatch.decomposition import (
-    jax_frontend,
-    jax_function,
-    lower_function,
-)
-from lowering.dispatch.differentiable import PLAIN, Gradients, TensorMeta
+from lowering.dispatch.decomposition import jax_frontend, jax_function, lower_function
+from lowering.dispatch.differentiable import PLAIN, Gradients, TensorMeta, meta_tensor
 from lowering.dispatch.reads import Key
-from lowering.dispatch.statistics import Fallback, written_operands
+from lowering.dispatch.statistics import Fallback
 from lowering.emission.types import TensorType
 from lowering.frontends.protocols import EmittedComposite, Frontend, Seed, TracedFunction
 
@@ -163,8 +155,7 @@ class _Backward:
         if refusal is not None:
             raise LoweringError(refusal)
         if reason is not None:
-            operands = written_operands(self.grads)
-            definition.statistics.fallback(f"its backward: {reason}", operands).count_call()
+            definition.statistics.fallback(f"its backward: {reason}", self.grads).count_call()
         device = next(grad.device for grad in self.grads if grad is not None)
         inputs = [
             _blank(type_, device, asked) if tensor is None else tensor
@@ -263,7 +254,8 @@ class _Backward:
     def _decompose(self, operands: Operands) -> TracedFunction:
         """The gradient of the forward's decomposition."""
         # Values that were not saved are passed too, to see that nothing reads them.
-        unsaved = [_meta(self.step.types[n]) for n in self.derived.unsaved]
+        types = (self.step.types[n] for n in self.derived.unsaved)
+        unsaved = [None if type_ is None else meta_tensor(type_) for type_ in types]
         whole = self._traced([*operands, *unsaved], len(operands))
         if not unsaved:
             return whole
@@ -310,7 +302,7 @@ class _Backward:
         """A function that makes values of which only the type matters, like `values`."""
         frontend = self.step.definition.frontend
         if is_jax:
-            return lambda type_: jax_frontend().blank(frontend.tensors.type_of(_meta(type_)))
+            return lambda type_: jax_frontend().blank(frontend.tensors.type_of(meta_tensor(type_)))
         device = next(value.device for value in values if value is not None)
         return lambda type_: _blank(type_, device, needed=False)
 
@@ -405,12 +397,7 @@ class _Backward:
 
 
 def _type_of(type_: TensorMeta | None, frontend: Frontend) -> TensorType | None:
-    described = _meta(type_)
-    return None if described is None else frontend.tensors.type_of(described)
-
-
-def _meta(type_: TensorMeta | None) -> torch.Tensor | None:
-    return None if type_ is None else torch.empty(type_[0], dtype=type_[1], device="meta")
+    return None if type_ is None else frontend.tensors.type_of(meta_tensor(type_))
 
 
 def _blank(type_: TensorMeta | None, device: torch.device, needed: bool) -> torch.Tensor | None:

@@ -15,11 +15,6 @@ _NUMPY = {getattr(torch, name): numpy_dtype(type_) for type_, name in PYTORCH_NA
 _TORCH: dict[Any, torch.dtype] = {dtype: torch_name for torch_name, dtype in _NUMPY.items()}
 
 
-def has_x64() -> bool:
-    """Return whether JAX has 64-bit types now."""
-    return bool(jax.config.jax_enable_x64)
-
-
 def jax_dtype(dtype: torch.dtype) -> Any:
     """The dtype of JAX's arrays for one of PyTorch. Without 64-bit types it has 32 bits.
 
@@ -43,7 +38,7 @@ def torch_dtype(dtype: Any) -> torch.dtype:
     mapped = _TORCH.get(jnp.dtype(dtype))
     if mapped is None:
         raise TypeError(f"PyTorch has no tensors of {jnp.dtype(dtype).name}")
-    if mapped is torch.int32 and not has_x64():
+    if mapped is torch.int32 and not jax.config.jax_enable_x64:
         return torch.int64
     return mapped
 

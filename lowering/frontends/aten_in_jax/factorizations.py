@@ -60,12 +60,7 @@ def _lu_factor_ex(
 
 @linear_algebra_rule("aten::lu_unpack")
 def _lu_unpack(
-    dtypes: Any,
-    /,
-    factors: Any,
-    pivots: Any,
-    unpack_data: bool = True,
-    unpack_pivots: bool = True,
+    dtypes: Any, /, factors: Any, pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> tuple[Any, Any, Any]:
     rows, columns = factors.shape[-2:]
     count = min(rows, columns)
@@ -108,14 +103,9 @@ def _householder_product(dtype: Any, /, reflectors: Any, scales: Any) -> Any:
 
 @linear_algebra_rule("aten::ormqr")
 def _ormqr(
-    dtype: Any,
-    /,
-    reflectors: Any,
-    scales: Any,
-    other: Any,
-    left: bool = True,
+    dtype: Any, /, reflectors: Any, scales: Any, other: Any, left: bool = True,
     transpose: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """A product with the whole orthogonal matrix of the reflectors, or its adjoint."""
     if not other.size:
         return other

@@ -170,16 +170,9 @@ def _scatter_add(dtype: Any, /, x: Any, dim: int, index: Any, source: Any) -> An
 
 @_rule_of_scatter("aten::scatter_reduce.two")
 def _scatter_reduce(
-    dtype: Any,
-    /,
-    x: Any,
-    dim: int,
-    index: Any,
-    source: Any,
-    reduce: str,
-    *,
+    dtype: Any, /, x: Any, dim: int, index: Any, source: Any, reduce: str, *,
     include_self: bool = True,
-) -> Any:
+) -> Any:  # fmt: skip
     wide = dtype if reduce in ("amax", "amin") else opmath_dtype(dtype)
     x, part = x.astype(wide), _part(source, index).astype(wide)
     if not include_self:  # elements that something is written to begin without their own value

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from lowering.frontends.aten_in_jax.table import overload
+from composites.registry.operators import overload
 from lowering.frontends.errors import ValueReadError
 
 _FULL_RANK = "gels"

@@ -11,17 +11,9 @@ from lowering.frontends.aten_in_jax.table import linear_algebra_rule
 
 @linear_algebra_rule("aten::linalg_solve_triangular")
 def _triangular(
-    dtype: Any,
-    /,
-    factor: Any,
-    b: Any,
-    *,
-    upper: bool,
-    left: bool = True,
-    transpose: bool = False,
-    conjugate: bool = False,
-    unitriangular: bool = False,
-) -> Any:
+    dtype: Any, /, factor: Any, b: Any, *, upper: bool, left: bool = True, transpose: bool = False,
+    conjugate: bool = False, unitriangular: bool = False,
+) -> Any:  # fmt: skip
     """The solution of a triangular system. Batches are broadcast."""
     batch = jnp.broadcast_shapes(factor.shape[:-2], b.shape[:-2])
     factor = jnp.broadcast_to(factor, (*batch, *factor.shape[-2:]))
@@ -41,14 +33,9 @@ def _triangular(
 
 @linear_algebra_rule("aten::triangular_solve")
 def _triangular_solve(
-    dtypes: Any,
-    /,
-    b: Any,
-    factor: Any,
-    upper: bool = True,
-    transpose: bool = False,
+    dtypes: Any, /, b: Any, factor: Any, upper: bool = True, transpose: bool = False,
     unitriangular: bool = False,
-) -> tuple[Any, Any]:
+) -> tuple[Any, Any]:  # fmt: skip
     """The solution, and a copy of the factor."""
     solution = _triangular(
         None, factor, b, upper=upper, transpose=transpose, unitriangular=unitriangular
@@ -69,14 +56,7 @@ def _cholesky_inverse(dtype: Any, /, factor: Any, upper: bool = False) -> Any:
 
 @linear_algebra_rule("aten::linalg_lu_solve")
 def _lu_solve(
-    dtype: Any,
-    /,
-    factors: Any,
-    pivots: Any,
-    b: Any,
-    *,
-    left: bool = True,
-    adjoint: bool = False,
+    dtype: Any, /, factors: Any, pivots: Any, b: Any, *, left: bool = True, adjoint: bool = False
 ) -> Any:
     if left:
         return _solved(factors, pivots, b, adjoint)

@@ -21,7 +21,7 @@ from composites.operators.norms import (
     per_channel,
 )
 from composites.operators.opmath import opmath_type
-from lowering.frontends.aten_in_jax.table import overload
+from composites.registry.operators import overload
 
 
 def native_layer_norm(

@@ -68,15 +68,9 @@ def _slice(
 
 @rule("aten::slice_scatter")
 def _slice_scatter(
-    dtype: Any,
-    /,
-    x: Any,
-    source: Any,
-    dim: int = 0,
-    start: Any = None,
-    end: Any = None,
+    dtype: Any, /, x: Any, source: Any, dim: int = 0, start: Any = None, end: Any = None,
     step: Any = 1,
-) -> Any:
+) -> Any:  # fmt: skip
     written, dim, source = _range(start, end, step), dim % x.ndim, as_type(source, dtype)
     if not _is_known(start, end, x.shape[dim]):
         return x.at[_along(x, dim, written)].set(source)

@@ -24,14 +24,9 @@ def _eigh(dtypes: Any, /, x: Any, UPLO: str = "L", compute_v: bool = True) -> tu
 
 @linear_algebra_rule("aten::_linalg_svd")
 def _svd(
-    dtypes: Any,
-    /,
-    x: Any,
-    full_matrices: bool = False,
-    compute_uv: bool = True,
-    *,
+    dtypes: Any, /, x: Any, full_matrices: bool = False, compute_uv: bool = True, *,
     driver: str | None = None,
-) -> tuple[Any, Any, Any]:
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """Singular values descend. `driver` names a routine of CUDA, and changes no numbers here."""
     rows, columns = x.shape[-2:]
     count = min(rows, columns)

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import torch
-
 from composites.errors import UnsupportedCallError
+from composites.registry.operators import overload
 
 Rule = Callable[..., Any]
 
@@ -69,13 +68,6 @@ def linear_algebra_rule(*names: str) -> Callable[[Rule], Rule]:
     """Register a rule for operators of `LINEAR_ALGEBRA`."""
     LINEAR_ALGEBRA.update(map(overload, names))
     return rule(*names)
-
-
-def overload(name: str) -> Any:
-    """The overload that is written `aten::add.Tensor`; without a dot, the default one."""
-    namespace, _, rest = name.partition("::")
-    plain, _, kind = rest.partition(".")
-    return getattr(getattr(getattr(torch.ops, namespace), plain), kind or "default")
 
 
 def has_rule(operator: Any) -> bool:

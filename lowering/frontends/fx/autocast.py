@@ -15,9 +15,9 @@ import torch
 
 from composites import torch_internals
 from composites.contexts import with_setting, with_value
+from composites.registry.operators import overload
 from composites.torch_internals import pytree
 from lowering.frontends import autocast as states
-from lowering.frontends.aten_in_jax.table import overload
 from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.registration import register_at_key
 

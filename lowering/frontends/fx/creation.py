@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from lowering.frontends.aten_in_jax.table import overload
+from composites.registry.operators import overload
 from lowering.frontends.fx import capture
 from lowering.frontends.fx.capture import TracedTensor
 from lowering.frontends.protocols import Kernel

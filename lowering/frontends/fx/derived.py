@@ -8,7 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lowering.frontends.aten_in_jax.table import RULES, overload
+from composites.registry.operators import overload
+from lowering.frontends.aten_in_jax.table import RULES
 from lowering.frontends.fx.apart import record
 
 _OF_SIZES = (

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from composites import torch_internals
-from composites.registry.operators import Operator, find_overload
+from composites.registry.operators import Operator, overload
 from composites.torch_internals import DispatchKeySet
 from lowering.frontends.fx import AUTOGRAD_KEY, DISPATCH_KEY, FUNCTIONALIZATION_KEY, capture
 from lowering.frontends.protocols import Kernel, Override, StockKernel
@@ -46,11 +46,11 @@ class FxDispatching:
         return self._stock[place]
 
     def _call_boxed(self, operator: Operator, dispatch_key: str) -> Callable[..., Any]:
-        overload = find_overload(operator)
         if dispatch_key == self.dispatch_key:
+            called = overload(operator.qualified)
 
             def recorded(keys: DispatchKeySet, *arguments: Any, **keywords: Any) -> Any:
-                return capture.stock(overload, arguments, keywords)
+                return capture.stock(called, arguments, keywords)
 
             return recorded
         return torch.library.get_kernel(operator.qualified, dispatch_key).call_boxed
@@ -62,22 +62,20 @@ class FxDispatching:
         return False
 
     def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> Override:
-        overload = find_overload(operator)
+        called_overload = overload(operator.qualified)
         if dispatch_key == self.dispatch_key:
-            return _at_backend(overload, kernel)
+            return _at_backend(called_overload, kernel)
         torch_internals.keep_dynamo_out(kernel)
         called = self.stock_kernel(operator, dispatch_key).call_boxed
         name = operator.qualified
-        place = Place(name, dispatch_key, with_keyset=True, stock=called, overload=overload)
+        place = Place(name, dispatch_key, True, called, called_overload)
         return self._places.setdefault((name, dispatch_key), place).override(kernel)
 
     def implement(self, name: str, kernel: Kernel) -> Override:
-        overload = getattr(getattr(torch.ops, OPERATOR_NAMESPACE), name).default
-
         def called(*arguments: Any, **keywords: Any) -> Any:
             return capture.from_top(kernel, arguments, keywords)
 
-        return _at_backend(overload, called)
+        return _at_backend(overload(f"{OPERATOR_NAMESPACE}::{name}"), called)
 
     def tidy(self) -> None:
         for place in self._places.values():

@@ -176,12 +176,12 @@ def _attention(
 def _read_sizes(module: fx.GraphModule, first: int, sizes: Sequence[int]) -> list[int]:
     """The sizes of a function's values, of which those that it does not depend on are 1."""
     placeholders = module.graph.find_nodes(op="placeholder")[first : first + 4]
-    pairs = zip(placeholders, sizes, strict=True)
-    return [size if any(map(_takes_values, node.users)) else 1 for node, size in pairs]
+    read = [{_name(user) for user in node.users} - _WITHOUT_VALUES for node in placeholders]
+    return [size if users else 1 for users, size in zip(read, sizes, strict=True)]
 
 
-def _takes_values(node: fx.Node) -> bool:
-    return _name(node) not in ("new_ones", "new_zeros", "getattr")
+_WITHOUT_VALUES = {"new_ones", "new_zeros", "getattr"}
+"""Calls that read no value of a position."""
 
 
 # ---- graphs of the functions ----

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 
 from composites import torch_internals
+from composites.registry.operators import overload
 from lowering.frontends.aten_in_jax import linear_algebra
-from lowering.frontends.aten_in_jax.table import overload
 from lowering.frontends.errors import ValueReadError
 from lowering.frontends.fx import capture
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from composites import torch_internals
-from lowering.frontends.aten_in_jax.table import overload
+from composites.registry.operators import overload
 from lowering.frontends.fx import DISPATCH_KEY
 
 _PREFIX = "aten::_foreach_"

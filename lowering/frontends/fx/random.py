@@ -24,7 +24,8 @@ import torch
 
 from composites import torch_internals
 from composites.contexts import with_last
-from lowering.frontends.aten_in_jax.table import RULES, NoRuleError, overload
+from composites.registry.operators import overload
+from lowering.frontends.aten_in_jax.table import RULES, NoRuleError
 from lowering.frontends.errors import ControlFlowError, NoKernelError
 from lowering.frontends.fx import capture
 from lowering.frontends.fx.capture import TracedTensor
@@ -52,13 +53,8 @@ def drawing_from(tensor: TracedTensor) -> AbstractContextManager[_State]:
     return with_last(_STATES, _State(tensor))
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """A state that the program comes back to."""
-
-    state: _State
-    tensor: TracedTensor
-    draws: int
+_Kept = tuple[_State, TracedTensor, int]
+"""A state that the program comes back to, with its tensor and its draws."""
 
 
 def states_offered() -> AbstractContextManager[None]:
@@ -69,12 +65,12 @@ def states_offered() -> AbstractContextManager[None]:
 
 def _read_state() -> _Kept | None:
     state = _own_state()
-    return None if state is None else _Kept(state, state.tensor, state.draws)
+    return None if state is None else (state, state.tensor, state.draws)
 
 
 def _write_state(kept: _Kept | None) -> None:
-    if kept is not None and kept.state is _own_state():
-        kept.state.tensor, kept.state.draws = kept.tensor, kept.draws
+    if kept is not None and kept[0] is _own_state():
+        kept[0].tensor, kept[0].draws = kept[1:]
 
 
 def _own_state() -> _State | None:
@@ -293,23 +289,12 @@ _INSIDE = float(np.float32(1e-5)), float(np.float32(1 - 1e-5))
 """The interval in which torch_xla draws the numbers whose logarithms it takes."""
 
 _OPERATORS: dict[str, Kernel] = {
-    "rand": _of_size(uniform, 0, 1),
-    "rand_like": _like(uniform, 0, 1),
-    "uniform": _uniform,
-    "randn": _of_size(normal),
-    "randn_like": _like(normal),
-    "randint.low": _randint,
-    "randint": partial(_randint, 0),
-    "randint_like.low_dtype": _like(integers),
-    "randint_like": _like(integers, 0),
-    "randperm": _randperm,
-    "bernoulli": _from_bernoulli,
-    "bernoulli.p": _from_probability,
-    "native_dropout": _dropped,
-    "normal_functional": _normal,
-    "normal.Tensor_float": _normal_around,
-    "normal.float_Tensor": _normal_around,
-    "normal.Tensor_Tensor": _normal_around,
-    "exponential": _exponential,
-}
+    "rand": _of_size(uniform, 0, 1), "rand_like": _like(uniform, 0, 1), "uniform": _uniform,
+    "randn": _of_size(normal), "randn_like": _like(normal), "randint.low": _randint,
+    "randint": partial(_randint, 0), "randint_like.low_dtype": _like(integers),
+    "randint_like": _like(integers, 0), "randperm": _randperm, "bernoulli": _from_bernoulli,
+    "bernoulli.p": _from_probability, "native_dropout": _dropped, "normal_functional": _normal,
+    "normal.Tensor_float": _normal_around, "normal.float_Tensor": _normal_around,
+    "normal.Tensor_Tensor": _normal_around, "exponential": _exponential,
+}  # fmt: skip
 capture.FUNCTIONS.update({overload(f"aten::{name}"): f for name, f in _OPERATORS.items()})

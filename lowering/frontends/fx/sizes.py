@@ -318,13 +318,9 @@ def _float(size: Any) -> Any:
 
 
 _FUNCTIONS = {
-    "abs": jnp.abs,
-    "float": _float,
-    "floordiv": operator.floordiv,
+    "abs": jnp.abs, "float": _float, "floordiv": operator.floordiv,
     "math": SimpleNamespace(ceil=jnp.ceil, floor=jnp.floor, sqrt=jnp.sqrt, trunc=jnp.trunc),
-    "max": _largest,
-    "min": _smallest,
-    "mod": operator.mod,
+    "max": _largest, "min": _smallest, "mod": operator.mod,
     "torch": SimpleNamespace(_sym_sqrt=jnp.sqrt, sym_float=_float),
-}
+}  # fmt: skip
 """The functions that the expressions call."""

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lowering.frontends.aten_in_jax.table import overload
+from composites.registry.operators import overload
 from lowering.frontends.errors import NoKernelError
 from lowering.frontends.fx import AUTOGRAD_KEY, DISPATCH_KEY, capture
 
@@ -21,22 +21,19 @@ def as_strided(
     Raises:
         NoKernelError: it is not known how `self` would lie in memory.
     """
-    if capture.current_apart() is not None and _keeps_order(self, size, stride, storage_offset):
-        return self.reshape(tuple(size))  # torch 2.9: the decomposition of native_group_norm
-    if _is_pooled(self, size, stride):
-        return self.clone()
+    # torch 2.9: the decomposition of native_group_norm, which is recorded apart from programs.
+    has_known_order = capture.current_apart() is not None or _is_mean_of_channels(self)
+    if has_known_order and _keeps_order(self, size, stride, storage_offset):
+        return self.reshape(tuple(size))
     _check_order(self)
     return strided_view(self.reshape(-1), size, stride, storage_offset)
 
 
-def _is_pooled(self: Tensor, size: Sequence[int], stride: Sequence[int]) -> bool:
-    """Return whether a call takes the mean of each channel, as adaptive pooling to one element asks
-    for it where channels are last. The elements of the mean are in order."""
-    channels, ones = self.shape[1:2], self.shape[2:]
+def _is_mean_of_channels(self: Tensor) -> bool:
+    """Return whether a tensor is the mean of each channel, as adaptive pooling to one element takes
+    it where channels are last. Its elements are in order."""
     name = getattr(capture.traced(self).node.target, "name", lambda: "")()
-    is_mean = name == "aten::mean.dim" and all(n == 1 for n in ones)
-    expected = (*channels, 1, *(channels * len(ones)))
-    return is_mean and tuple(size) == self.shape and tuple(stride) == expected
+    return name == "aten::mean.dim" and all(size == 1 for size in self.shape[2:])
 
 
 def strided_view(

@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+from composites.registry.operators import overload
 from composites.torch_internals import decompositions
 from lowering.frontends.protocols import Kernel
 from lowering.frontends.torch_xla.value_guard import complex_number
@@ -32,68 +33,30 @@ Redispatch = Callable[..., Any]
 
 _ATEN = torch.ops.aten
 _REDUCTIONS = {
-    _ATEN.amax.default: 1,
-    _ATEN.amin.default: 1,
-    _ATEN.linalg_vector_norm.default: 2,
-    _ATEN.mean.dim: 1,
-    _ATEN.std.correction: 1,
-    _ATEN.std_mean.correction: 1,
-    _ATEN.sum.dim_IntList: 1,
-    _ATEN.var.correction: 1,
-    _ATEN.var_mean.correction: 1,
-}
+    "amax": 1, "amin": 1, "linalg_vector_norm": 2, "mean.dim": 1, "std.correction": 1,
+    "std_mean.correction": 1, "sum.dim_IntList": 1, "var.correction": 1, "var_mean.correction": 1,
+}  # fmt: skip
 """The place of the argument `dim`, by operator."""
 
-_EMPTY_BY_DEFAULT = frozenset([_ATEN.amax.default, _ATEN.amin.default])
+_EMPTY_BY_DEFAULT = ("amax", "amin")
 """The operators whose `dim` is an empty list by default. For other operators it is None."""
 
 WITH_DIMENSION = (
-    _ATEN._log_softmax.default,
-    _ATEN._log_softmax_backward_data.default,
-    _ATEN._softmax.default,
-    _ATEN._softmax_backward_data.default,
-    _ATEN.all.dim,
-    _ATEN.amax.default,
-    _ATEN.amin.default,
-    _ATEN.any.dim,
-    _ATEN.argmax.default,
-    _ATEN.argmin.default,
-    _ATEN.cummax.default,
-    _ATEN.cumprod.default,
-    _ATEN.cumsum.default,
-    _ATEN.flip.default,
-    _ATEN.gather.default,
-    _ATEN.index_add.default,
-    _ATEN.index_select.default,
-    _ATEN.kthvalue.default,
-    _ATEN.linalg_vector_norm.default,
-    _ATEN.logsumexp.default,
-    _ATEN.max.dim,
-    _ATEN.mean.dim,
-    _ATEN.median.dim,
-    _ATEN.min.dim,
-    _ATEN.norm.ScalarOpt_dim,
-    _ATEN.prod.dim_int,
-    _ATEN.scatter.src,
-    _ATEN.scatter.value,
-    _ATEN.scatter_add.default,
-    _ATEN.sort.default,
-    _ATEN.sort.stable,
-    _ATEN.std.correction,
-    _ATEN.std_mean.correction,
-    _ATEN.sum.dim_IntList,
-    _ATEN.topk.default,
-    _ATEN.var.correction,
-    _ATEN.var_mean.correction,
-)
+    "_log_softmax", "_log_softmax_backward_data", "_softmax", "_softmax_backward_data", "all.dim",
+    "amax", "amin", "any.dim", "argmax", "argmin", "cummax", "cumprod", "cumsum", "flip", "gather",
+    "index_add", "index_select", "kthvalue", "linalg_vector_norm", "logsumexp", "max.dim",
+    "mean.dim", "median.dim", "min.dim", "norm.ScalarOpt_dim", "prod.dim_int", "scatter.src",
+    "scatter.value", "scatter_add", "sort", "sort.stable", "std.correction",
+    "std_mean.correction", "sum.dim_IntList", "topk", "var.correction", "var_mean.correction",
+)  # fmt: skip
 """Operators with a dimension. Their results have none where the first operand has none."""
 
 
 def corrections() -> Iterator[tuple[Any, Callable[[Redispatch], Kernel]]]:
     """Operators, each with the function that makes its kernel."""
-    for overload, place in _REDUCTIONS.items():
-        default = () if overload in _EMPTY_BY_DEFAULT else None
-        yield overload, _reduction(place, default)
+    for name, place in _REDUCTIONS.items():
+        default = () if name in _EMPTY_BY_DEFAULT else None
+        yield overload(f"aten::{name}"), _reduction(place, default)
     yield _ATEN.cumsum.default, _scan
     yield _ATEN.count_nonzero.default, _count
     yield _ATEN.count_nonzero.dim_IntList, _count
@@ -104,11 +67,11 @@ def corrections() -> Iterator[tuple[Any, Callable[[Redispatch], Kernel]]]:
 
 
 def _normalization(redispatch: Redispatch) -> Kernel:
-    overload = _ATEN.native_batch_norm_backward.default
+    operator = _ATEN.native_batch_norm_backward.default
 
     def kernel(*arguments: Any) -> Any:
         train = arguments[7]
-        return redispatch(*arguments) if train else decompositions()[overload](*arguments)
+        return redispatch(*arguments) if train else decompositions()[operator](*arguments)
 
     return kernel
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from composites import torch_internals
-from composites.registry.operators import Operator, find_overload
+from composites.registry.operators import Operator, overload
 from composites.torch_internals import DispatchKeySet
 from lowering.frontends.protocols import Kernel, StockKernel
 from lowering.frontends.registration import OPERATOR_NAMESPACE, OverridingKernel, Place, keys_from
@@ -36,7 +36,7 @@ class XlaDispatching:
         place = (operator.qualified, dispatch_key)
         if place not in self._stock:
             call_boxed = torch.library.get_kernel(operator.qualified, dispatch_key).call_boxed
-            in_python = torch_internals.python_kernel(find_overload(operator), dispatch_key)
+            in_python = torch_internals.python_kernel(overload(operator.qualified), dispatch_key)
             if in_python is not None:
                 call_boxed = _in_python_dispatcher(in_python, call_boxed)
             if torch_internals.takes_numbers(operator.name):
@@ -47,10 +47,10 @@ class XlaDispatching:
     def _forget_if_redefined(self, operator: Operator) -> None:
         """Forget an operator that was defined again, as when the module of a vendor's operator is
         loaded again. The handles of its old kernels are not valid any more."""
-        name, overload = operator.qualified, find_overload(operator)
-        if self._overloads.setdefault(name, overload) is overload:
+        name, defined = operator.qualified, overload(operator.qualified)
+        if self._overloads.setdefault(name, defined) is defined:
             return
-        self._overloads[name] = overload
+        self._overloads[name] = defined
         self._decomposed.pop(name, None)
         for known in [place for place in self._stock if place[0] == name]:
             del self._stock[known]
@@ -75,7 +75,7 @@ class XlaDispatching:
         name, with_keyset = operator.qualified, dispatch_key != self.dispatch_key
         self._decomposed[name] = self.decomposes(operator)
         called = stock.call_boxed if with_keyset else stock
-        place = Place(name, dispatch_key, with_keyset, called, find_overload(operator))
+        place = Place(name, dispatch_key, with_keyset, called, overload(operator.qualified))
         return self._places.setdefault((name, dispatch_key), place).override(kernel)
 
     def tidy(self) -> None:

@@ -17,6 +17,7 @@ import torch
 from composites import torch_internals
 from composites.contexts import with_value
 from composites.operators.unlowered import DECOMPOSITIONS
+from composites.registry.operators import overload
 from composites.torch_internals import DispatchKeySet, DispatchState, pytree
 from lowering.frontends.autocast import autocast
 from lowering.frontends.errors import NoKernelError, ValueReadError
@@ -25,9 +26,7 @@ from lowering.frontends.registration import register_at_key
 from lowering.frontends.torch_xla import DISPATCH_KEY
 from lowering.frontends.torch_xla.corrected_calls import WITH_DIMENSION, Redispatch, corrections
 from lowering.frontends.torch_xla.tensors import DEVICE_TYPE
-from lowering.frontends.torch_xla.value_guard import (
-    values_unreadable,
-)
+from lowering.frontends.torch_xla.value_guard import values_unreadable
 
 _KEY_NAME = "Fake"
 _KEY = torch_internals.parse_key(_KEY_NAME)
@@ -66,15 +65,16 @@ def _register() -> object:
     top = torch_internals.fresh_dispatch_state()
     known = {**torch_internals.decompositions(), **DECOMPOSITIONS}
     kernels = {
-        overload: _decomposing(overload, decomposition, top)
-        for overload, decomposition in known.items()
-        if _may_lack_lowering(overload.name())
+        operator: _decomposing(operator, decomposition, top)
+        for operator, decomposition in known.items()
+        if _may_lack_lowering(operator.name())
     }
-    kernels |= {overload: _correcting(overload, correct) for overload, correct in corrections()}
-    for overload in WITH_DIMENSION:
-        below = kernels.get(overload) or _correcting(overload, lambda redispatch: redispatch)
-        kernels[overload] = _taking_scalars(below)
-    named = {overload.name().removeprefix("aten::"): k for overload, k in kernels.items()}
+    kernels |= {operator: _correcting(operator, correct) for operator, correct in corrections()}
+    named = {operator.name().removeprefix("aten::"): k for operator, k in kernels.items()}
+    for name in WITH_DIMENSION:
+        stock = overload(f"aten::{name}")
+        below = named.get(name) or _correcting(stock, lambda redispatch: redispatch)
+        named[name] = _taking_scalars(below)
     return register_at_key(_KEY_NAME, named)
 
 

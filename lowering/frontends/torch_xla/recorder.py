@@ -36,11 +36,7 @@ from lowering.frontends.torch_xla.random import (
     states_offered,
 )
 from lowering.frontends.torch_xla.tensors import has_no_value, values_of
-from lowering.frontends.torch_xla.value_guard import (
-    is_guarded,
-    values_readable,
-    values_unreadable,
-)
+from lowering.frontends.torch_xla.value_guard import is_guarded, values_readable, values_unreadable
 from lowering.hlo.convert import to_located_stablehlo, to_stablehlo
 from lowering.stablehlo import (
     Linear,

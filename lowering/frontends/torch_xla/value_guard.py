@@ -27,13 +27,8 @@ _XLAC = torch_xla._XLAC
 # The operators that read a value from the device. For a placeholder, torch_xla aborts the process.
 # An operator without an XLA kernel falls back to the CPU through `_to_cpu`.
 _READERS = (
-    "_to_cpu",
-    "_to_copy",
-    "_local_scalar_dense",
-    "_copy_from",
-    "_copy_from_and_resize",
-    "equal",
-)
+    "_to_cpu", "_to_copy", "_local_scalar_dense", "_copy_from", "_copy_from_and_resize", "equal",
+)  # fmt: skip
 
 _GUARD_NAME = "TESTING_ONLY_GenericMode"
 GUARD = torch_internals.parse_key(_GUARD_NAME)

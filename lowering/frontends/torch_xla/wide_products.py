@@ -31,7 +31,8 @@ def _kernel(graph: XlaGraph, name: str) -> Kernel:
     ) -> Any:
         from jax.lax import optimization_barrier
 
-        from lowering.frontends.aten_in_jax.table import overload, rule_of
+        from composites.registry.operators import overload
+        from lowering.frontends.aten_in_jax.table import rule_of
         from lowering.frontends.jax.functions import lower_to_hlo
 
         rule = rule_of(overload(symbol))

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from composites.registry.operators import find_overload
+from composites.registry.operators import overload
 from composites.registry.samples import samples_of as named_samples
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype
 from lowering.jax_entries.definition import Definition
@@ -110,18 +110,18 @@ def _bound(
     call = _call(definition, bound(definition.signature, arguments, keywords))
     if definition.entry.op is None:
         return call
-    return TorchCall(find_overload(definition.signature), call.values, call.keyword_only)
+    return TorchCall(overload(definition.signature.qualified), call.values, call.keyword_only)
 
 
 def _of_operator(definition: Definition, sample: Any) -> list[TorchCall]:
-    overload = find_overload(definition.signature)
+    called = overload(definition.signature.qualified)
     seen: list[TorchCall] = []
 
     class Watch(TorchDispatchMode):
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            if func is overload:
+            if func is called:
                 seen.append(_bound(definition, args, kwargs or {}))
             return func(*args, **(kwargs or {}))
 
@@ -134,7 +134,7 @@ def _of_operator(definition: Definition, sample: Any) -> list[TorchCall]:
         return seen
     try:  # operators that PyTorch decomposes before a mode sees them
         with torch.no_grad():
-            overload(*sample.arguments, **sample.keywords)
+            called(*sample.arguments, **sample.keywords)
         return [_bound(definition, sample.arguments, sample.keywords)]
     except Exception:
         return []
