@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeAlias, cast
@@ -118,7 +118,8 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
     }
 
 
-def all_decompositions() -> dict[Any, Callable[..., Any]]:
+@cache
+def all_decompositions() -> Mapping[Any, Callable[..., Any]]:
     """`decompositions`, with those to core aten operators where PyTorch has two of one."""
     return {**decompositions(), **core_aten_decompositions()}
 
@@ -911,21 +912,19 @@ _UPSAMPLING = ("upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d"
 @contextmanager
 def decomposed_late(names: Sequence[str] = _DECOMPOSED_EARLY) -> Iterator[None]:
     """A context in which `python_kernels` leave some operators to a kernel of the backend."""
-    kept: list[tuple[Any, Any, Any]] = []
+    all_decompositions()  # without their kernels, PyTorch takes these operators for others
     packets = [getattr(torch.ops.aten, name) for name in names]
     overloads = [getattr(packet, name) for packet in packets for name in packet.overloads()]
+    kept = [(overload, dict(overload.py_kernels)) for overload in overloads]
     for overload in overloads:
         for key in ("Autograd", "CompositeImplicitAutograd"):
-            kernel = overload.py_kernels.pop(parse_key(key), None)
-            if kernel is not None:
-                kept.append((overload, parse_key(key), kernel))
+            overload.py_kernels.pop(parse_key(key), None)
         forget_dispatch(overload)
     try:
         yield
     finally:
-        for overload, key, kernel in kept:
-            overload.py_kernels[key] = kernel
-        for overload in overloads:
+        for overload, kernels in kept:
+            overload.py_kernels.update(kernels)
             forget_dispatch(overload)
 
 

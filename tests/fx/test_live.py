@@ -529,15 +529,11 @@ def test_dropout_is_drawn_from_the_seed_of_pytorch() -> None:
 
 
 def test_dropout_in_a_checkpoint() -> None:
-    def call(x: Tensor) -> Tensor:
-        result: Tensor = checkpoint(lambda x: F.dropout(x, 0.5) * x, x, use_reentrant=False)
-        return result
-
+    call = partial(checkpoint, lambda x: F.dropout(x, 0.5) * x, use_reentrant=False)
     x = torch.linspace(1, 2, 64).requires_grad_()
     result = compiled(call)(x)
     result.sum().backward()
-    kept = (result != 0).float()
-    torch.testing.assert_close(x.grad, 4 * kept * x.detach())
+    torch.testing.assert_close(x.grad, 4 * (result != 0) * x.detach())
 
 
 def test_an_optimizer_in_a_graph() -> None:
@@ -623,8 +619,7 @@ def test_operators_without_a_rule_and_those_that_need_values_run_in_eager_pytorc
         (lambda x: torch.histogramdd(x, [3, 3]).hist, torch.rand(5, 2), ""),
     )
     for call, x, missing in calls:
-        message = f"runs in eager PyTorch.*{missing}"
-        with pytest.warns(composites.errors.CompositesWarning, match=message):
+        with pytest.warns(CompositesWarning, match=f"runs in eager PyTorch.*{missing}"):
             torch.testing.assert_close(compiled(call)(x), call(x))
     call, x, _ = calls[0]
     with pytest.raises(Exception, match="linalg_eig has no rule in JAX"):
@@ -760,12 +755,17 @@ def test_a_double_backward_is_refused_as_pytorch_does() -> None:
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "live.md"
+AFTER_EXPORT = """
+import torch
+torch.export.default_decompositions()
+torch.compile(torch.nn.Upsample(None, 2), backend="composites")(torch.ones(1, 1, 2, 2))
+"""
 
 
 @pytest.mark.process
-def test_the_page() -> None:
+def test_the_page_after_a_graph_that_resamples() -> None:
     snippets = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    done = run_python("\n".join(snippets))
+    done = run_python("\n".join((AFTER_EXPORT, *snippets)))
     assert done.code == 0, done.stderr
 
 
