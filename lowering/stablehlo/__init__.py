@@ -90,6 +90,7 @@ from .passes.legalize_chlo import legalize_chlo
 from .passes.legalize_mhlo_custom_calls import legalize_mhlo_custom_calls
 from .passes.legalize_reduce_inits import legalize_reduce_inits
 from .passes.legalize_remainders import legalize_remainders
+from .passes.legalize_signs import legalize_signs
 from .passes.multiply_bytes_as_f32 import multiply_bytes_as_f32
 from .passes.narrow_comparisons import narrow_comparisons
 from .passes.narrow_scatter_indices import narrow_scatter_indices
@@ -182,6 +183,7 @@ __all__ = [
     "legalize_mhlo_custom_calls",
     "legalize_reduce_inits",
     "legalize_remainders",
+    "legalize_signs",
     "multiply_bytes_as_f32",
     "narrow_comparisons",
     "narrow_scatter_indices",
