@@ -49,7 +49,7 @@ def record(request: ExportRequest, *, located: bool = False) -> Program:
     """
     request.progress("tracing")
     module = request.module
-    if isinstance(module, torch.export.ExportedProgram):
+    if isinstance(module, torch.export.ExportedProgram | torch.fx.GraphModule):
         module = graph_of(module, request.frontend.tensors)
     with nothing_kept(request.frontend, module):
         traced = _traced(request, module)

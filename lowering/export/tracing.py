@@ -121,14 +121,19 @@ def trace_inference(
     return tracer.traced
 
 
-def graph_of(program: torch.export.ExportedProgram, tensors: Tensors) -> torch.nn.Module:
-    """The module of an exported program, moved to the frontend's device.
+def graph_of(
+    program: torch.export.ExportedProgram | torch.fx.GraphModule, tensors: Tensors
+) -> torch.nn.Module:
+    """The module of an exported program or of a graph, moved to the frontend's device.
 
     A graph names the device that it was traced on where it makes tensors and where it checks them.
     """
-    moved = _moved(program.module(), torch.device(tensors.device_type, 0))
+    is_graph = isinstance(program, torch.fx.GraphModule)
+    kept = program.state_dict() if is_graph else program.state_dict
+    module = program if is_graph else program.module()
+    moved = _moved(module, torch.device(tensors.device_type, 0))
     for name, tensor in list(moved.named_buffers(remove_duplicate=False)):
-        if name not in program.state_dict:
+        if name not in kept:
             owner, _, leaf = name.rpartition(".")
             moved.get_submodule(owner).register_buffer(leaf, tensor, persistent=False)
     return moved
