@@ -128,10 +128,12 @@ def graph_of(
 
     A graph names the device that it was traced on where it makes tensors and where it checks them.
     """
-    is_graph = isinstance(program, torch.fx.GraphModule)
-    kept = program.state_dict() if is_graph else program.state_dict
-    module = program if is_graph else program.module()
-    moved = _moved(module, torch.device(tensors.device_type, 0))
+    kept: Mapping[str, Any]
+    if isinstance(program, torch.fx.GraphModule):
+        graph, kept = program, program.state_dict()
+    else:
+        graph, kept = program.module(), program.state_dict
+    moved = _moved(graph, torch.device(tensors.device_type, 0))
     for name, tensor in list(moved.named_buffers(remove_duplicate=False)):
         if name not in kept:
             owner, _, leaf = name.rpartition(".")
