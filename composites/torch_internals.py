@@ -30,6 +30,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.amp import autocast_mode
 from torch.autograd import forward_ad, grad_mode
 from torch.optim import optimizer
+from torch.overrides import TorchFunctionMode
 from torch.utils import _foreach_utils
 from torch.utils import _pytree as pytree
 from torch.utils._device import _device_constructors
@@ -464,9 +465,27 @@ class _Watching(TorchDispatchMode):
         subclass = next(filter(_holds_tensors, types), None)
         if subclass is not None:
             dispatch = partial(subclass.__torch_dispatch__, func, types)
-            with self, asking_key(torch._C.DispatchKey.Functionalize):
+            with self, asking_key(torch._C.DispatchKey.Functionalize), writing_to_holders():
                 return self._inside(dispatch, func, args, kwargs or {})
         return self._around(func, args, kwargs or {})
+
+
+class _WritingToHolders(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        is_in_place = name.startswith("__i") or (name.endswith("_") and not name.endswith("__"))
+        if not is_in_place or not hasattr(args[0], "__tensor_flatten__"):
+            return func(*args, **(kwargs or {}))
+        modes = _get_current_dispatch_mode_stack()  # type: ignore[no-untyped-call]
+        is_watched = any(isinstance(mode, _Watching) for mode in modes)
+        with excluding_key(torch._C.DispatchKey.Functionalize) if is_watched else nullcontext():
+            return func(*args, **(kwargs or {}))
+
+
+def writing_to_holders() -> AbstractContextManager[Any]:
+    """A context in which operators may write to tensors that hold others, within `calls_through`.
+    Functionalization refuses them, so the class of such a tensor gets the operands as they are."""
+    return _WritingToHolders()
 
 
 def without_torch_function() -> AbstractContextManager[Any]:

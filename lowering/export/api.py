@@ -158,7 +158,7 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
     devices = mesh_of(mesh, shardings, sharding_form)
     target = target_of(target, portable)
     every = [*passes, *(() if target is None else target_passes(target))]
-    check_arguments(module, args, ops, passes, train=train, optimizer=optimizer)
+    check_arguments(module, args, kwargs, ops, passes, train=train, optimizer=optimizer)
     call = generation_call(module, *args, **(kwargs or {})) if decode else None
     varying = dynamic_arguments(module, args, kwargs or {}, dynamic_shapes)
     if varying is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from composites import torch_internals
 from composites.errors import ExportError
 from lowering.frontends.errors import NoKernelError, ValueReadError
 
@@ -81,7 +82,7 @@ def stepping(optimizer: torch.optim.Optimizer) -> Iterator[None]:
         ExportError: it reads a value.
     """
     try:
-        with torch.no_grad():
+        with torch.no_grad(), torch_internals.writing_to_holders():
             yield
     except NoKernelError:
         raise

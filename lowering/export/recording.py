@@ -48,7 +48,7 @@ def record(request: ExportRequest, *, located: bool = False) -> Program:
     """
     request.progress("tracing")
     module = request.module
-    if isinstance(module, torch.export.ExportedProgram):
+    if isinstance(module, torch.export.ExportedProgram | torch.fx.GraphModule):
         module = graph_of(module, request.frontend.tensors)
     with nothing_kept(request.frontend, module):
         call = (request.frontend, module, request.args, request.kwargs)

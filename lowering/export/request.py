@@ -34,6 +34,7 @@ class ExportRequest:
 def check_arguments(
     module: object,
     args: object,
+    kwargs: object,
     ops: object,
     passes: Sequence[object],
     *,
@@ -53,8 +54,10 @@ def check_arguments(
         )
     if train and isinstance(module, torch.export.ExportedProgram):
         raise ExportError("an ExportedProgram only supports inference; pass the module itself")
-    if isinstance(args, torch.Tensor):
+    if isinstance(args, str) or not isinstance(args, Sequence):
         raise ExportError("args must be a tuple of arguments; write (tensor,) for a single one")
+    if not isinstance(kwargs, Mapping | None):
+        raise ExportError("kwargs must be a dictionary from names of arguments to their values")
     if optimizer is not None:
         check_factory(optimizer)
     if isinstance(ops, str):

@@ -178,10 +178,11 @@ def _of_optimizer(module: Any, optimizer: Any) -> dict[str, Any]:
             " 'state:0.weight.exp_avg'"
         )
     return {
-        f"state:{name}.{key}": value
+        inner_name: inner
         for name, parameter in module.named_parameters()
         for key, value in optimizer.state.get(parameter, {}).items()
         if hasattr(value, "shape")
+        for inner_name, inner in inner_tensors(f"state:{name}.{key}", value)
     }
 
 

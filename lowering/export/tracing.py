@@ -121,14 +121,21 @@ def trace_inference(
     return tracer.traced
 
 
-def graph_of(program: torch.export.ExportedProgram, tensors: Tensors) -> torch.nn.Module:
-    """The module of an exported program, moved to the frontend's device.
+def graph_of(
+    program: torch.export.ExportedProgram | torch.fx.GraphModule, tensors: Tensors
+) -> torch.nn.Module:
+    """The module of an exported program or of a graph, moved to the frontend's device.
 
     A graph names the device that it was traced on where it makes tensors and where it checks them.
     """
-    moved = _moved(program.module(), torch.device(tensors.device_type, 0))
+    kept: Mapping[str, Any]
+    if isinstance(program, torch.fx.GraphModule):
+        graph, kept = program, program.state_dict()
+    else:
+        graph, kept = program.module(), program.state_dict
+    moved = _moved(graph, torch.device(tensors.device_type, 0))
     for name, tensor in list(moved.named_buffers(remove_duplicate=False)):
-        if name not in program.state_dict:
+        if name not in kept:
             owner, _, leaf = name.rpartition(".")
             moved.get_submodule(owner).register_buffer(leaf, tensor, persistent=False)
     return moved

@@ -98,6 +98,7 @@ from .passes.legalize_mhlo_custom_calls import (
 )
 from .passes.legalize_reduce_inits import legalize_reduce_inits as legalize_reduce_inits
 from .passes.legalize_remainders import legalize_remainders as legalize_remainders
+from .passes.legalize_signs import legalize_signs as legalize_signs
 from .passes.multiply_bytes_as_f32 import multiply_bytes_as_f32 as multiply_bytes_as_f32
 from .passes.narrow_comparisons import narrow_comparisons as narrow_comparisons
 from .passes.narrow_scatter_indices import narrow_scatter_indices as narrow_scatter_indices

@@ -20,6 +20,7 @@ from .passes.legalize_batch_groups import legalize_batch_groups
 from .passes.legalize_chlo import legalize_chlo
 from .passes.legalize_reduce_inits import legalize_reduce_inits
 from .passes.legalize_remainders import legalize_remainders
+from .passes.legalize_signs import legalize_signs
 from .passes.multiply_bytes_as_f32 import multiply_bytes_as_f32
 from .passes.narrow_comparisons import narrow_comparisons
 from .passes.narrow_scatter_indices import narrow_scatter_indices
@@ -72,6 +73,7 @@ _FOR_IREE: tuple[Pass, ...] = (
 _FOR_LITERT: tuple[Pass, ...] = (
     legalize_reduce_inits,
     legalize_remainders,
+    legalize_signs,
     expand_sorts,
     use_booleans,
     reduce_booleans_as_i32,

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from composites_testing.written import written_composites
 from torch import Tensor, nn
 from torch.testing._internal.two_tensor import TwoTensor
 from torchao import quantization as ao
+from torchao.optim import AdamW8bit
 from torchao.prototype.mx_formats.config import ScaleCalculationMode
 from torchao.prototype.mx_formats.inference_workflow import (
     MXDynamicActivationMXWeightConfig,
@@ -39,27 +41,21 @@ from lowering.stablehlo import from_quantized_types, to_quantized_types
 
 INT4: dict[str, Any] = {"weight_dtype": getattr(torch, "int4")}  # noqa: B009
 INT8 = {"version": 2}
+INTX = "intx_weight_only_linear"
+GROUPS = ao.PerGroup(32)
 CONFIGS: dict[str, tuple[str, Callable[[], Any]]] = {
     "int8 weights": ("int8_weight_only_linear", lambda: ao.Int8WeightOnlyConfig(**INT8)),
-    "int8 weights in groups": (
-        "intx_weight_only_linear",
-        lambda: ao.Int8WeightOnlyConfig(granularity=ao.PerGroup(32), **INT8),
-    ),
-    "int4 weights in groups": (
-        "intx_weight_only_linear",
-        lambda: ao.IntxWeightOnlyConfig(granularity=ao.PerGroup(32), **INT4),
-    ),
+    "int8 weights in groups": (INTX, lambda: ao.Int8WeightOnlyConfig(granularity=GROUPS, **INT8)),
+    "int4 weights in groups": (INTX, lambda: ao.IntxWeightOnlyConfig(granularity=GROUPS, **INT4)),
     "int4 weights that are asymmetric": (
-        "intx_weight_only_linear",
+        INTX,
         lambda: ao.IntxWeightOnlyConfig(
             granularity=ao.PerGroup(16), mapping_type=ao.MappingType.ASYMMETRIC, **INT4
         ),
     ),
     "int8 activations and int4 weights": (
-        "intx_weight_only_linear",
-        lambda: ao.Int8DynamicActivationIntxWeightConfig(
-            weight_granularity=ao.PerGroup(32), **INT4
-        ),
+        INTX,
+        lambda: ao.Int8DynamicActivationIntxWeightConfig(weight_granularity=GROUPS, **INT4),
     ),
     "int8 rows": ("int8_dynamic_linear", lambda: ao.Int8DynamicActivationInt8WeightConfig(**INT8)),
     "int8 rows that are asymmetric": (
@@ -153,7 +149,7 @@ def test_a_quantized_layer_is_one_composite(name: str, dtype: torch.dtype, tmp_p
 def test_layers_in_mx_have_no_gradient_of_their_input() -> None:
     model = TwoLayers(torch.sum).bfloat16()
     model.second = nn.Linear(16, 32).bfloat16()
-    config = mx(torch.float8_e4m3fn, ScaleCalculationMode.RCEIL)()
+    config = mx(ELEMENTS[0], ScaleCalculationMode.RCEIL)()
     ao.quantize_(model.second, replace(config, block_size=16))
     with pytest.raises(CompositesError, match="with a weight in MXTensor quantizes its input"):
         composites.export(model, (torch.randn(4, 8).bfloat16(),), train=True)
@@ -176,8 +172,7 @@ def test_tensors_that_hold_others(compute: Callable[[Any], Any]) -> None:
         return pair.a, pair.b, view.a + view.b
 
     x = torch.randn(3, 4)
-    program = composites.export(Calling(run), (x,))
-    results = program.run({"arg:0": x})
+    results = composites.export(Calling(run), (x,)).run({"arg:0": x})
     torch.testing.assert_close([torch.from_numpy(t) for t in results.values()], list(run(x)))
 
 
@@ -202,8 +197,7 @@ def test_layers_in_mx_are_products_that_xla_takes(monkeypatch: pytest.MonkeyPatc
 
     theirs = jax.jit(scaled).lower(*operands).as_text()
     assert signatures(program.module.text) == signatures(theirs)
-    numbers = compiled(program, model, x)
-    torch.testing.assert_close(numbers, model(x).float(), rtol=0.02, atol=0.01)
+    torch.testing.assert_close(compiled(program, model, x), model(x).float(), rtol=0.02, atol=0.01)
     activation.catalog.cache_clear()
 
 
@@ -328,6 +322,15 @@ class Quantizing(nn.Module):
         return self.second(hidden).square().mean()
 
 
+def trained(call: Any, optimizer: torch.optim.Optimizer, x: Tensor) -> float:
+    """The loss of a step."""
+    optimizer.zero_grad()
+    loss = call(x)
+    loss.backward()
+    optimizer.step()
+    return float(loss.detach())
+
+
 def test_training_with_fake_quantization_has_the_losses_of_eager() -> None:
     """Composites, and without them what they mean, in live programs and in an exported step."""
     x = torch.randn(8, 16, generator=torch.Generator().manual_seed(1))
@@ -338,15 +341,8 @@ def test_training_with_fake_quantization_has_the_losses_of_eager() -> None:
         model = Quantizing()
         call = model if names is None else torch.compile(model, backend="composites")
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        found = []
         with composites.enabled(*names or ()):
-            for _ in range(3):
-                optimizer.zero_grad()
-                loss = call(x)
-                loss.backward()
-                optimizer.step()
-                found.append(loss.item())
-        return found, model
+            return [trained(call, optimizer, x) for _ in range(3)], model
 
     expected, eager = losses(None)
     for names in ((), ("quantization",)):
@@ -354,21 +350,30 @@ def test_training_with_fake_quantization_has_the_losses_of_eager() -> None:
         torch.testing.assert_close(found, expected)
         torch.testing.assert_close(list(model.parameters()), list(eager.parameters()))
     torch.manual_seed(0)
-    program = composites.export(
-        Quantizing(), (x,), optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)
-    )
-    assert {
-        "ptxla.fake_quantize_per_tensor",
-        "ptxla.fake_quantize_per_channel",
-        "ptxla.fake_quantize_per_tensor_with_tensors",
-    } <= set(written_composites(program.module.text))
+    program = composites.export(Quantizing(), (x,), optimizer=partial(torch.optim.SGD, lr=0.1))
+    kinds = ("tensor", "channel", "tensor_with_tensors")
+    right = {f"ptxla.fake_quantize_per_{kind}" for kind in kinds}
+    assert right <= set(written_composites(program.module.text))
     torch.manual_seed(0)
     step = program.compile()
-    state, stepped = step.init(Quantizing()), []
-    for _ in range(3):
+    state = step.init(Quantizing())
+    for number in expected:
         loss, state = step(state, x)
-        stepped.append(float(loss))
-    torch.testing.assert_close(stepped, expected)
+        torch.testing.assert_close(float(loss), number)
+
+
+def test_an_optimizer_keeps_its_state_in_bytes() -> None:
+    """Its step writes to tensors that hold others."""
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(64, 64), Calling(lambda y: y.sin().mean())), torch.ones(64)
+    step = composites.export(model, (x,), optimizer=partial(AdamW8bit, lr=0.01)).compile()
+    optimizer = AdamW8bit(model.parameters(), lr=0.01)
+    with torch.compiler.set_stance("force_eager"):
+        trained(model, optimizer, x)
+        state = step.init(model, optimizer=optimizer)
+        for _ in range(3):
+            loss, state = step(state, x)
+            assert float(loss) == pytest.approx(trained(model, optimizer, x), rel=1e-4)
 
 
 @pytest.mark.parametrize("is_dynamic", [False, True])
@@ -377,10 +382,9 @@ def test_a_converted_program_quantizes_by_composites(
     is_per_channel: bool, is_dynamic: bool, tmp_path: Path
 ) -> None:
     torch.manual_seed(0)
-    model, x = (
-        nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval(),
-        torch.randn(4, 8),
-    )
+    cast = Calling(lambda y: y.double().float())  # the graph checks the device that it names
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4), cast).eval()
+    x = torch.randn(4, 8)
     config = get_symmetric_quantization_config(is_per_channel=is_per_channel, is_dynamic=is_dynamic)
     exported = torch.export.export(model, (x,)).module()
     prepared = prepare_pt2e(exported, XNNPACKQuantizer().set_global(config))
@@ -390,13 +394,10 @@ def test_a_converted_program_quantizes_by_composites(
     of_weights = "channel" if is_per_channel else "tensor"
     of_input, uses = ("tensor_with_tensors", 2) if is_dynamic else ("tensor", 3)
     counted = Counter({f"ptxla.dequantize_per_{of_weights}": 2})
-    counted += Counter(
-        {f"ptxla.{name}_per_{of_input}": uses for name in ("quantize", "dequantize")}
-    )
+    counted.update({f"ptxla.{name}_per_{of_input}": uses for name in ("quantize", "dequantize")})
     if is_dynamic:
         counted["ptxla.choose_qparams"] = 2
-    again = torch.export.export(converted, (x,))
-    for program in (converted, again):
+    for program in (converted, torch.export.export(converted, (x,))):
         found = composites.export(program, (x,), ops=["quantization"])
         assert written_composites(found.module.text) == counted
         torch.testing.assert_close(compiled(found, program, x), expected)

@@ -50,6 +50,7 @@ def _allclose(*arguments: Any, **keywords: Any) -> bool:
 capture.FUNCTIONS[overload("aten::allclose")] = _allclose
 capture.FUNCTIONS[overload("aten::linalg_lstsq")] = _lstsq
 capture.FUNCTIONS[overload("aten::geqrf")] = _geqrf
-for _name in ("_linalg_check_errors", "_assert_async", "_assert_async.msg"):
+_CHECKS = ("_linalg_check_errors", "_assert_async", "_assert_async.msg", "_assert_tensor_metadata")
+for _name in _CHECKS:
     capture.FUNCTIONS[overload(f"aten::{_name}")] = _check
 capture.FUNCTIONS[overload("aten::_functional_assert_async.msg")] = _check_in_order

@@ -47,7 +47,7 @@ def expand(operation: IrOperation, function: Callable[..., Any]) -> None:
 
 
 def expands(
-    name: str,
+    *names: str,
 ) -> Callable[[Callable[[IrOperation], Callable[..., Any] | None]], InPlacePass[[]]]:
     """A decorator that makes a pass of a function from an operation to the function of JAX arrays
     in its place; None leaves the operation. Operations with dynamic shapes, quantized types or
@@ -61,6 +61,6 @@ def expands(
                 if function is not None:
                     expand(operation, function)
 
-        return rewrites(name)(update_wrapper(rewrite, choose))
+        return rewrites(*names)(update_wrapper(rewrite, choose))
 
     return decorated
