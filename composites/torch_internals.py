@@ -1097,28 +1097,28 @@ def compile_ahead(
 
     def partition(joint: torch.fx.GraphModule, *arguments: Any, **keywords: Any) -> Any:
         _view_inputs_again(joint.graph)
+        results = joint.graph.output_node().meta["desc"]
+        changed = {getattr(result, "mutated_input", None) for result in results} - {None}
         for node in joint.graph.nodes:
-            if not draws_again and torch.Tag.nondeterministic_seeded in tags_of(node.target):
+            # The backward has other values of inputs that the graph writes to, as batch norm does.
+            reads_changed = any(each.meta.get("desc") in changed for each in node.all_input_nodes)
+            draws = torch.Tag.nondeterministic_seeded in tags_of(node.target)
+            if "recompute" in node.meta and (reads_changed or (draws and not draws_again)):
                 for saved in (node, *node.users):
-                    saved.meta.pop("recompute", None)
+                    saved.meta["recompute"] = torch.utils.checkpoint.CheckpointPolicy.MUST_SAVE
         returned.append(keywords["num_fwd_outputs"])
         return default_partition(joint, *arguments, **keywords)
 
-    def written() -> Sequence[int]:
-        metadata = torch._guards.TracingContext.get().fw_metadata
-        return metadata.mutated_inp_runtime_indices if metadata is not None else ()
-
     def forward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         _note_sources(gm.graph, names, is_backward=False)
-        return compile_graph(gm, example_inputs, returned=returned[-1], written=written())
+        metadata = torch._guards.TracingContext.get().fw_metadata
+        written = metadata.mutated_inp_runtime_indices if metadata is not None else ()
+        count = returned[-1] if returned else None  # without a backward, nothing was partitioned
+        return compile_graph(gm, example_inputs, returned=count, written=written)
 
     def backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         _note_sources(gm.graph, names, is_backward=True)
         return compile_graph(gm, example_inputs, returned=None)
-
-    def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
-        _note_sources(gm.graph, names, is_backward=False)
-        return compile_graph(gm, example_inputs, returned=None, written=written())
 
     # A backward that cannot be compiled is to be known before the forward runs.
     settings = {"force_non_lazy_backward_lowering": True, "unlift_effect_tokens": draws_again}
@@ -1137,7 +1137,6 @@ def compile_ahead(
             inputs,
             fw_compiler=forward,
             bw_compiler=backward,
-            inference_compiler=inference,
             partition_fn=partition,
             keep_inference_input_mutations=False,
         )
