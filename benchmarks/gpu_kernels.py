@@ -228,7 +228,7 @@ def measured_calls(
             continue
         modules = (
             decomposition_module(program.module, decomposition),
-            put_alone(kernels, call, platform),
+            put_alone(kernels.original, call, kernels.taken[call], platform),
         )
         executables = [compile_module(module, platform=platform) for module in modules]
         operands = real[call, decomposition].arrays

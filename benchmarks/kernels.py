@@ -182,7 +182,7 @@ def measured_calls(case: Case, seconds: float) -> Iterator[Call]:
             if other.text != modules["stock"].text:
                 modules["faster"] = other
         if call in placed.taken:
-            modules["kernel"] = put_alone(placed, call, "cpu")
+            modules["kernel"] = put_alone(placed.original, call, placed.taken[call], "cpu")
         executables = [compile_module(each, platform="cpu") for each in modules.values()]
         operands = real[call, name].arrays
         results = dict(zip(modules, (each(*operands) for each in executables), strict=True))

@@ -419,7 +419,7 @@ def test_attention_reads_a_cache_where_it_lies(
     tensors = [torch.randn(2, 4, 1, 8), torch.randn(2, 2, 2, 1, 8), keys, values]
     inputs, copies = ([x.to(dtype, copy=True) for x in tensors] for _ in range(2))
     rows = torch.tensor([[1, 0, 1, 1, 0], [0] * 5])[:, None, None]
-    rest = torch.tensor([3]), None if mask is None else rows.to(mask)
+    rest: list[Any] = [torch.tensor([3]), None if mask is None else rows.to(mask)]
     with torch.no_grad(), composites.enabled("all"):
         result, expected = compiled(call)(*inputs, *rest), call(*copies, *rest)
     torch.testing.assert_close(result, expected, rtol=1e-2, atol=torch.finfo(dtype).eps)

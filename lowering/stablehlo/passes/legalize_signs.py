@@ -11,7 +11,7 @@ from typing import Any
 
 from composites.lazy_modules import lax, np
 
-from ..bindings import IrOperation
+from ..ir_types import IrOperation
 from .expansion import expands
 
 

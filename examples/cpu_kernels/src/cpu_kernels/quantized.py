@@ -1,5 +1,5 @@
-"""Linear layers with weights of i8, for inputs of a few rows, as a language model that writes a token
-has them."""
+"""Linear layers with weights of i8, for inputs of a few rows, as a model that writes a token has
+them."""
 
 from __future__ import annotations
 
