@@ -13,7 +13,7 @@ import yaml
 from torch import Tensor
 from torch.nn import functional
 
-from benchmarks.cases import OPERATORS, Case, called, cross_entropy, group_norm, instance_norm
+from benchmarks.cases import Case, called, cross_entropy, group_norm, images, instance_norm
 from benchmarks.training_models import of_transformers
 
 Spec = tuple[str | None, ...]
@@ -194,7 +194,7 @@ OPERATORS: Mapping[str, Callable[..., Case]] = {
     "instance_norm": instance_norm,
     "layer_norm": lambda *shape: called("layer norm", _layer_norm, shape, *[shape[-1:]] * 2),
     "rms_norm": lambda *shape: called("rms norm", _rms_norm, shape, shape[-1:]),
-    "softmax": OPERATORS["softmax"],
+    "softmax": partial(images, "softmax", partial(functional.softmax, dim=-1)),
 }
 """The case of each entry."""
 CASES: tuple[Sharded, ...] = (
