@@ -130,7 +130,7 @@ def _attended(
     attended = partial(product, "bghl,bgld->bghd", others)
     overwritten = lax.dynamic_index_in_dim(values, position[0], axis=2)
     result = lax.cond(
-        jnp.isfinite(overwritten).all(),  # 0 times another number is no zero
+        jnp.isfinite(overwritten).all(),  # 0 times infinity or NaN is NaN
         lambda: attended(values),
         lambda: attended(jnp.where(is_written[:, None], 0, values)),
     )
