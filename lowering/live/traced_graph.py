@@ -61,6 +61,9 @@ def _copied(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return own
 
 
+_MADE_OF_NUMBERS = (torch.tensor, torch.as_tensor, torch.asarray)
+
+
 def _move(part: torch.fx.GraphModule, device_type: str, is_outermost: bool) -> None:
     makers = torch_internals.device_constructors()
 
@@ -72,7 +75,7 @@ def _move(part: torch.fx.GraphModule, device_type: str, is_outermost: bool) -> N
         node.args, node.kwargs = pytree.tree_map_only(
             torch.device, moved, (tuple(node.args), dict(node.kwargs))
         )
-        if node.target is torch.tensor and not node.all_input_nodes:
+        if node.target in _MADE_OF_NUMBERS and not node.all_input_nodes:
             _make_now(part, node, is_outermost)
         elif node.op == "call_function" and node.target in makers:
             asked = node.kwargs.get("device")
@@ -101,7 +104,7 @@ def _make_now(part: torch.fx.GraphModule, node: torch.fx.Node, is_outermost: boo
     Each call has a tensor of its own, to write to. Several numbers become an input of the outermost
     graph, and are stacked in the graphs of functions that its operators take.
     """
-    make: Any = torch.tensor
+    make: Any = node.target
     values = make(*node.args, **{**node.kwargs, "device": "cpu"})
     numbers = values.flatten().tolist()
     with part.graph.inserting_before(node):
