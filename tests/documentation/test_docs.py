@@ -17,13 +17,7 @@ from typer.testing import CliRunner
 
 import composites
 from composites.errors import RegistryError
-from composites.registry.document import (
-    AlternativeDocument,
-    AttributeDocument,
-    CompositeDocument,
-    KernelDocument,
-    RegistryDocument,
-)
+from composites.registry import document
 from composites.registry.validation import parse_registry
 from lowering.cli.app import app
 from lowering.cli.init.package import files_of
@@ -127,12 +121,12 @@ def test_every_key_of_a_registry_is_explained() -> None:
     headings = re.findall(r"^### (\w+)$", text, re.MULTILINE)
     keys = [
         info.alias or name
-        for model in (RegistryDocument, CompositeDocument)
+        for model in (document.RegistryDocument, document.CompositeDocument)
         for name, info in model.model_fields.items()
     ]
     assert sorted(headings) == sorted(set(keys))
     rows = re.findall(r"^\| `([\w]+)", text, re.MULTILINE)
-    described = (AttributeDocument, AlternativeDocument, KernelDocument)
+    described = (document.AttributeDocument, document.AlternativeDocument, document.KernelDocument)
     for name, info in (item for model in described for item in model.model_fields.items()):
         assert (info.alias or name) in rows
 
