@@ -170,8 +170,7 @@ def test_a_torch_that_breaks(modules: Callable[..., Path], monkeypatch: pytest.M
 
 @pytest.mark.process
 def test_a_plugin_that_breaks(modules: Callable[..., Path]) -> None:
-    folder = modules(torch=TORCH, other_plugin="import nothing_like_it")
-    info = folder / "other-1.0.dist-info"
+    info = modules(torch=TORCH, other_plugin="import nothing_like_it") / "other-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[torch.backends]\nother = other_plugin:load\n")

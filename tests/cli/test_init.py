@@ -213,8 +213,7 @@ def test_the_whole_path(environment: Environment, tmp_path: Path) -> None:
     ):
         assert line in done.stdout, done.stdout
     assert (tmp_path / "package" / "registry.lock").exists()
-    left = environment.run("pip", "show", "acme")
-    assert left.code == 1
+    assert environment.run("pip", "show", "acme").code == 1
 
 
 @pytest.mark.exhaustive  # 1 minute

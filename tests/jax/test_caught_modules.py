@@ -47,8 +47,7 @@ ENTRIES = (*(norm.entry for norm in NORMS), "embedding")
 
 def _linen(norm: Norm, base: Any = None, **options: Any) -> tuple[caught.Function, Any]:
     """A function of variables and an input, and the variables."""
-    plain = getattr(nn, norm.name)
-    run, variables = caught.of_linen(plain(**norm.options), IMAGE, **options)
+    run, variables = caught.of_linen(getattr(nn, norm.name)(**norm.options), IMAGE, **options)
     if base is not None:
         changed = base(**norm.options, **options)
         run = lambda v, x: changed.apply(v, x, mutable=caught.RESULTS)  # noqa: E731
@@ -245,8 +244,7 @@ def test_other_modules_are_left_alone() -> None:
 def test_errors_are_those_of_flax() -> None:
     def applied(module: Any, *arguments: Any, like: Any = None, **keywords: Any) -> caught.Function:
         x = INDICES if isinstance(module, nn.Embed) else IMAGE
-        variables = (like or module).init(KEY, x)
-        return partial(module.apply, variables, *arguments, **keywords)
+        return partial(module.apply, (like or module).init(KEY, x), *arguments, **keywords)
 
     training = nn.BatchNorm(use_running_average=False)
     calls: dict[str, caught.Function] = {

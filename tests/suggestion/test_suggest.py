@@ -69,8 +69,7 @@ def test_a_draft_passes_check_and_does_what_it_says(model: Path) -> None:
     assert norm.operands == ("x", "self.weight")
     assert [(a.name, a.argument) for a in norm.attributes] == [("eps", "self.eps")]
     assert norm.backward == "derive"
-    cap = entries["soft_cap"]
-    assert dict(cap.example).keys() == {"x", "cap"}
+    assert dict(entries["soft_cap"].example).keys() == {"x", "cap"}
     assert "norm_scaled" not in entries
     checked = CliRunner().invoke(app, ["check", str(draft)])
     assert (checked.exit_code, checked.stdout) == (0, "1 file checked, no problems found\n")

@@ -72,8 +72,7 @@ def test_a_rewrite_that_takes_other_arguments_is_an_error_of_the_call_too(
     (module_folder / "rewriting_ops.py").write_text(REWRITING)
     rewrites = "{aten::gelu: 'rewriting_ops:rewritten'}"
     entry = f"  a: {{op: aten::silu, backward: derive, rewrites: {rewrites}}}\n"
-    file = write(module_folder, entry)
-    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(file))
+    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(write(module_folder, entry)))
     message = "rewriting_ops:rewritten does not take the arguments of aten::gelu: got an unexpected"
     x = torch.ones(2, device="xla")
     with composites.enabled("umbra.a"), pytest.raises(LoweringError, match=message):

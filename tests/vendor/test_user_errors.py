@@ -52,8 +52,7 @@ def test_a_decomposition(
             call()
         assert str(raised.value).startswith(f"{path}:4: umbra.gelu: {expected}")
         assert isinstance(raised.value.__cause__, error)
-    checked = CliRunner().invoke(app, ["check", path])
-    assert f"{path}:4: gelu: {expected}" in checked.stderr
+    assert f"{path}:4: gelu: {expected}" in CliRunner().invoke(app, ["check", path]).stderr
     verified = CliRunner().invoke(app, ["verify", "umbra.gelu", "--json"])
     assert f"{tmp_path}/umbra_ops.py:{line}: {error.__name__}: " in verified.stdout
 

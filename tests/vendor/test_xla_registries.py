@@ -126,8 +126,7 @@ def test_compiled_grouped_products() -> None:
 
 
 def exported(call: Callable[..., Any], *tensors: torch.Tensor) -> Module:
-    program = composites.export(Calling(call), tensors, ops=["chlo.*", "xla.*"])
-    return Module.parse(program.mlir)
+    return Module.parse(composites.export(Calling(call), tensors, ops=["chlo.*", "xla.*"]).mlir)
 
 
 def test_xla_takes_chlos_functions_by_name(registries: Callable[..., None]) -> None:
