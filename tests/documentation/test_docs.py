@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import typer
-from typer.testing import CliRunner
+from composites_testing.command_line import invoke
 
 import composites
 from composites.errors import RegistryError
@@ -202,7 +202,7 @@ def test_the_readme_is_short_and_has_two_set_up_commands_of_one_line() -> None:
 
 
 def test_variables_and_links_of_the_readme_are_there() -> None:
-    result = CliRunner().invoke(app, ["env"], env={**os.environ, "COLUMNS": "200"})
+    result = invoke("env", COLUMNS="200")
     for name in set(re.findall(r"XLA_COMPOSITE_\w+", TEXT)):
         assert name in result.stdout
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", TEXT):
